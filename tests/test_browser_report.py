@@ -266,6 +266,16 @@ def test_the_numbers_of_the_browser_are_those_of_the_report(watched: Watched, re
             assert 100 * (sets - lost) / sets == pytest.approx(rows[label], abs=0.051)
 
 
+def test_filters_offer_what_main_sets_have(watched: Watched, reports: dict[str, Path]) -> None:
+    page = watched.ready(reports["mirrored"])
+    page.select_option("#fail-scorer", "sets")
+    page.select_option("#fail-sets", "main")
+    offered = page.locator("#fail-culture option").evaluate_all("all => all.map((one) => one.value)")
+    for value in offered:
+        page.select_option("#fail-culture", value)
+        assert not page.inner_text("#fail-status").startswith("0 of"), value
+
+
 def test_hostile_texts_are_shown_and_run_nothing(watched: Watched, reports: dict[str, Path]) -> None:
     page = watched.ready(reports["hostile"])
     page.select_option("#fail-scorer", "any")

@@ -28,7 +28,7 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, sections
 from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.runs import only
-from carb_data import BonSet, Dataset, ScoreTable
+from carb_data import BonSet, Dataset, Provenance, ScoreTable
 from carb_data.models import Citation
 from carb_metrics import bon_accuracy, breakdown, compare, rank
 from carb_metrics.rows import Cell, Estimate
@@ -219,6 +219,7 @@ def test_forms_for_programs_and_papers(carb: Carb, finished_run: Path, found: di
     assert len({re.sub(r"\\.", "", line).count("|") for line in lines}) == 1
     assert [line.split("|")[2].strip() for line in lines[2:]] == list(found["scorers"])
     tex = carb("report", finished_run, "--latex", "-").out
+    assert "Accuracy counts 80 main sets" in tex
     assert tex.count(r"\\") == 1 + len(BASELINES)
     assert not re.search(r"(?<!\\)[%&_#$]", tex.split("\n", 1)[1].replace(" & ", " "))
     files = {"--json": "r.json", "--md": "r.md", "--latex": "r.tex"}
@@ -262,7 +263,7 @@ def test_outcomes_and_scores_are_in_the_page(page: str, found: dict[str, Any], f
         )  # fmt: skip
         for item in runs.dataset:
             true = [known[name, item.id, one.id] for one in (item.chosen, *item.rejected)]
-            assert sets[item.id]["scores"][number] == pytest.approx(true, rel=1e-4)
+            assert sets[item.id]["scores"][number] == pytest.approx(true, rel=1e-8)
     failing = ["w" * len(found["scorers"]) != one["outcomes"] for one in data["sets"]]
     assert failing == sorted(failing, reverse=True), "failures come first"
 
@@ -291,13 +292,18 @@ def test_long_texts_are_cut_with_their_length(carb: Carb, tmp_path: Path) -> Non
     assert len(text) < 200_000
 
 
+NOTES = ("short: What one says.", "https://example.org; verified by A. B.")
+
+
 def test_a_set_shows_what_a_judge_was_given_and_wrote(carb: Carb, tmp_path: Path) -> None:
     """The order of the run's seed, the letters of a second order, the fact with its page, and its gloss."""
     cited = Citation(url="https://example.org/fact", title="A page", fact="food.TH")
     turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What?"}]
-    plain = small_set(1, prompt=turns)
+    noted = [Provenance(source="t", license="CC0-1.0", method="authored", notes=note) for note in NOTES]
+    plain = small_set(1, prompt=turns, provenance=noted[0])
     answers = tuple(one.model_copy(update={"source": cited}) for one in plain.responses)
-    sets = [BonSet.model_validate(plain.model_copy(update={"responses": answers}).model_dump()), *small_dataset(1)]
+    first = BonSet.model_validate(plain.model_copy(update={"responses": answers}).model_dump())
+    sets = [first, small_set(0, provenance=noted[1])]
     run = run_of(carb, tmp_path, *sets)
     journal = next((run / "journal").glob("*label*.jsonl"))
     head, *lines = journal.read_text(encoding="utf-8").splitlines()
@@ -318,6 +324,7 @@ def test_a_set_shows_what_a_judge_was_given_and_wrote(carb: Carb, tmp_path: Path
         ("system", "Be brief."), ("user", "What?"),
     ]  # fmt: skip
     assert sorted(shown["orders"][0]) == [0, 1, 2, 3]
+    assert [one["gloss"] for one in data["sets"]].count("What one says.") == 1, "other notes are no gloss"
     assert shown["answers"][0][-1] == "food.TH · A page · https://example.org/fact"
 
 

@@ -27,7 +27,7 @@ def latex_table(report: Report) -> str:
 def _head(report: Report) -> str:
     data = report.dataset
     return (
-        f"{', '.join(data.names)}: {data.sets:,} sets, chance {percent(data.chance)}%. Accuracy and row in percent "
-        f"with {100 * report.confidence:.4g}% intervals; place effect: 0 for a model that does not read the place. "
+        f"{', '.join(data.names)}: {data.sets:,} sets, chance {percent(data.chance)}%. {leaderboard(report).note} "
+        f"Intervals: {100 * report.confidence:.4g}%; place effect: 0 for a model that does not read the place. "
         f"Fingerprint {data.fingerprint[:16]}."
     )

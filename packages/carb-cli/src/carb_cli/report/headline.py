@@ -9,7 +9,7 @@ from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
 from carb_metrics import adjust
-from carb_metrics.rows import FamilyRow
+from carb_metrics.rows import FamilyRow, FloorTest
 
 POWER = (1.959964 + 0.841621) / 1.959964
 """Half a 95% interval times this is what is found four times in five."""
@@ -81,15 +81,13 @@ def _of_sets(report: Report) -> str:
     if report.floor is None:
         return f"{said}."
     floor = f"{percent(report.floor.overall.floor.accuracy)}%"
-    if above := above_floor(report, list(known)):
+    if above := above_floor([test for name in known if (test := report.floor.test(name)) is not None]):
         return f"{said}, and the surface alone reaches {floor}: {above}."
     return f"{said}. Baselines read nothing but the surface, which reaches {floor} here."
 
 
-def above_floor(report: Report, names: Sequence[str]) -> str:
-    """How many of these scorers are clearly above the surface, where that can be shown; empty without a test."""
-    kept = [name for name in names if not report.scorers[name].failed]
-    tests = [test for name in kept if report.floor is not None and (test := report.floor.test(name)) is not None]
+def above_floor(tests: Sequence[FloorTest]) -> str:
+    """How many scorers are clearly above the surface, where that can be shown; empty without a test."""
     shown = [test.above for test in tests if test.above is not None]
     if tests and not shown:
         return "with so few sets it cannot be shown that a scorer is above it"

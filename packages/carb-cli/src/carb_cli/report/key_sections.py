@@ -6,17 +6,7 @@ from collections.abc import Sequence
 
 from carb_cli.display import number, p_value, percent
 from carb_cli.report.report_json import Report
-from carb_cli.report.tables import (
-    Section,
-    Shown,
-    Table,
-    count,
-    estimate,
-    group_name,
-    link,
-    scorer_cell,
-    share,
-)
+from carb_cli.report.tables import Section, Shown, Table, count, estimate, group_name, link, scorer_cell, share
 from carb_metrics.rows import Estimate
 
 SHOWN = 12

@@ -72,9 +72,8 @@ def _chart(report: Report) -> list[dict[str, Any]]:
         if report.families is not None:
             found = report.families.of(name)
             share, effect = accuracy(found), found.place_effect
-        rows.append(
-            {"name": short[name], "whole": name, "model": name in report.models, "share": share, "effect": effect}
-        )
+        named = {"name": short[name], "whole": name, "model": name in report.models}
+        rows.append(named | {"share": share, "effect": effect})
     return rows
 
 

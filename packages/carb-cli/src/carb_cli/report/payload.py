@@ -82,9 +82,8 @@ def payload(
         for place in kept
     ]
     data = {"scorers": _named(report, told, [seeds.index(given[name]) for name in names], items), "sets": sets}
-    packed = gzip.compress(
-        json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"), 9, mtime=0
-    )
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    packed = gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)
     failures = sum(letters != WON * len(names) for letters in outcomes.values())
     return Payload(base64.b64encode(packed).decode("ascii"), len(items), failures, len(kept))
 
@@ -150,14 +149,14 @@ def _order(outcomes: Mapping[str, str], is_model: Sequence[bool], items: Sequenc
 
 
 def _scores(runs: Runs, names: Sequence[str]) -> list[dict[tuple[str, str], float]]:
-    """The scores of each scorer by set and answer, with five digits."""
+    """The scores of each scorer by set and answer, with the digits that ties are read at."""
     columns = pl.col("item_id", "response_id").cast(pl.String)
     rows = runs.scores.frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
     return [
         {
             (item, answer): score
             for item, answer, score in rows.filter(pl.col("scorer") == name)
-            .select(columns, pl.col("score").round_sig_figs(5))
+            .select(columns, pl.col("score").round_sig_figs(9))
             .rows()
         }
         for name in names
@@ -175,6 +174,7 @@ def _entry(item: BonSet, seeds: Sequence[int]) -> dict[str, Any]:
     ids = [answer.id for answer in answers]
     turns = [("", item.prompt)] if isinstance(item.prompt, str) else [(turn.role, turn.content) for turn in item.prompt]
     source = item.provenance
+    form, _, said = (source.notes or "").partition(": ")  # as families are made; other notes are no gloss
     return {
         "id": item.id,
         "culture": item.culture,
@@ -187,7 +187,7 @@ def _entry(item: BonSet, seeds: Sequence[int]) -> dict[str, Any]:
         "prompt": [[*_text(text), role] for role, text in turns],
         "answers": [[*_text(a.text), a.language, a.culture or "", a.generator or "", _cited(a)] for a in answers],
         "source": f"{source.source}, {source.license}",
-        "gloss": (source.notes or "")[:LONGEST_TEXT],
+        "gloss": said[:LONGEST_TEXT] if form in ("short", "reply") else "",
         "orders": [[ids.index(key) for key in _given(item, seed)] for seed in seeds],
     }
 

@@ -37,7 +37,7 @@ def leaderboard(report: Report) -> Table:
     """The table of the first screen: place effect and accuracy of every scorer, and what they rest on."""
     families, kinds = report.families is not None, bool(report.dataset.kinds)
     columns = ["rank", "<scorer", *["place effect", "row %"] * families, "accuracy %", "strict %"]
-    columns += [*["culture %", "knowledge %"] * kinds, "sets", "ties", "errors"]
+    columns += [*["culture %", "knowledge %"] * kinds, "main sets", "ties", "errors"]
     rows = []
     for name, part in report.scorers.items():
         cell, group = part.overall, part.by_kind_group
@@ -49,7 +49,10 @@ def leaderboard(report: Report) -> Table:
         if kinds:
             row += [share(group.get("culture", Cell())), share(group.get("knowledge", Cell()))]
         rows.append((*row, count(cell.n), count(cell.ties), count(cell.errors)))
-    return Table("Leaderboard", tuple(columns), rows)
+    note = f"Accuracy counts {report.dataset.sets - report.dataset.mirrors:,} main sets"
+    if report.families is not None:
+        note += f"; row and place effect count {max(row.families for row in report.families.rows):,} families"
+    return Table("Leaderboard", tuple(columns), rows, f"{note}.")
 
 
 def families(report: Report) -> Section | None:
@@ -78,13 +81,12 @@ def families(report: Report) -> Section | None:
     if len(groups) > 1:
         cells = [(scorer_cell(report, one), *(_effect(report, one, key) for key in groups)) for one in report.scorers]
         tables.append(Table("Place effect by domain and kind of fact", ("scorer", *groups), cells))
-    known = [row.chance for row in report.families.rows if row.group is None and row.chance is not None]
     finding = (
         "A family asks one question about N places with the same N answers; each place makes another answer right. "
         "Row: under this place, is the right answer on top? Column: does this answer score highest under its "
         "own place? Place effect: how far the right cells stand out once the mean of every row and column is taken "
         "out, in units of what is left. "
-        f"A scorer that does not read the place earns {percent(known[0] if known else None)}% and 0, exactly."
+        f"A scorer that does not read the place earns {percent(report.families.rows[0].chance)}% and 0, exactly."
     )
     return Section("families", "Does the score follow the place?", finding, tuple(tables))
 
@@ -120,7 +122,8 @@ def pairs(report: Report) -> Section | None:
     certain = sum(row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence for row in report.pairs)
     finding = (
         f"{certain:,} of {len(report.pairs):,} differences are settled after correction over all pairs (coloured). A "
-        "number is the row's accuracy minus the column's, in points; it leads to the sets that the row's wins alone."
+        "number is the row's accuracy minus the column's, in points (t test of paired differences over source items); "
+        "it leads to the sets that the row's wins alone."
     )
     short = labels(report.scorers)
     table = Table("Differences of accuracy", ("scorer", *(safe(short[name]) for name in report.scorers)), rows)
@@ -137,7 +140,7 @@ def floor(report: Report) -> Section | None:
     whole = report.floor.overall
     tests = [test for test in report.floor.tests if not test.group and not report.scorers[test.scorer].failed]
     short = labels(report.scorers)
-    above = above_floor(report, list(report.scorers))
+    above = above_floor(tests)
     finding = (
         f"The best predictor that reads nothing but the surface ({safe(short.get(whole.predictor, whole.predictor))}) "
         f"reaches {percent(whole.floor.accuracy)}% with ties shared"
@@ -155,14 +158,14 @@ def floor(report: Report) -> Section | None:
             for test in tests
         ],
     )  # fmt: skip
-    groups = [row for row in report.floor.rows if row.group]
     by_group = Table(
         "The floor by culture and domain",
         ("sets of", "floor %", "<best predictor", "sets"),
         [
             (Shown(group_name(*next(iter(row.group.items())))), share(row.floor),
              Shown(safe(short.get(row.predictor, row.predictor))), count(row.floor.n))
-            for row in groups
+            for row in report.floor.rows
+            if row.group
         ],
         "The best of several predictors on a few sets is partly luck, so the floor of few sets is too high.",
     )  # fmt: skip
@@ -189,9 +192,8 @@ def perturbations(report: Report) -> Section | None:
         alike = Estimate(estimate=same.consistency, low=same.low, high=same.high)
         rows.append((*cells, estimate(alike)))
     columns = ("scorer", "CC over others", *(f"{kind} {what}" for kind in kinds for what in ("change", "flips %")))
-    changes = Table(
-        "Change of the score, and share of sets with another answer on top", (*columns, "consistency"), rows
-    )
+    title = "Change of the score, and share of sets with another answer on top"
+    changes = Table(title, (*columns, "consistency"), rows)
     finding = (
         "CC changes the cultural concept and should move the score. RC removes the culture's name, CL changes the "
         "language, RP paraphrases: these change the surface alone and should not. Change is the mean of |after − "

@@ -13,6 +13,7 @@ const asked = (item, scorer, order) => {
   const own = orderOf(item, scorer);
   const questions = scorer.asked.map((places) => places.map((place) => letter(order.indexOf(own[place]))));
   const turned = questions.map((said, n) => [n, said]).filter(([, said]) => said.some((one, at) => one !== letter(at)));
+  if (questions.length && !turned.length) return " · asked in the order shown";
   const says = turned.slice(0, 2).map(([n, said]) => `question ${n + 1}: ${said.map((one, at) => `its ${letter(at)} is ${one}`).join(", ")}`);
   return `${questions.length > 1 ? ` · asked ${questions.length} times` : ""}${says.map((one) => ` · ${one}`).join("")}`;
 };
@@ -36,8 +37,8 @@ const tableOf = (label, heads, rows) => make("div", { class: "scroll", tabindex:
 
 const setBody = (data, item) => {
   const box = make("div", { class: "body" });
-  const written = data.scorers.filter((_, scorer) => item.written[scorer]);
-  const order = orderOf(item, written[0] ?? data.scorers[0]);
+  const judges = data.scorers.filter((scorer, n) => item.written[n] || scorer.asked.length);
+  const order = orderOf(item, judges[0] ?? data.scorers[0]);
   box.append(make("p", { class: "tag" }, [item.id, item.language, item.topic, item.source].filter(Boolean).join(" · ")));
   for (const [text, length, role] of item.prompt) {
     if (role) box.append(make("p", { class: "tag" }, role));
@@ -57,16 +58,16 @@ const setBody = (data, item) => {
     make("td", { class: `text ${item.outcomes[n] === "w" ? "good" : "bad"}` }, WORDS[item.outcomes[n]]),
     ...order.map((index) => {
       const value = item.scores[n][index];
-      const cell = make("td", {}, value === null ? "–" : String(value));
+      const cell = make("td", {}, value === null ? "–" : String(Number(value.toPrecision(5))));
       if (value !== null && value === topOf(item.scores[n])) cell.className = index === 0 ? "pick good" : "pick bad";
       return cell;
     })));
   box.append(tableOf("Scores of this set", ["scorer", "result", ...order.map((index, place) => `${letter(place)}${index ? "" : " ✓"}`)], rows));
-  if (written.length) {
-    box.append(make("h3", {}, "What they wrote"), make("div", { class: "beside" }, ...written.map((scorer) => {
+  if (judges.length) {
+    box.append(make("h3", {}, "How they were asked, and what they wrote"), make("div", { class: "beside" }, ...judges.map((scorer) => {
       const n = data.scorers.indexOf(scorer);
       return make("div", {}, make("p", { class: "tag" }, `${scorer.label} · ${WORDS[item.outcomes[n]]}${asked(item, scorer, order)}`),
-        block("blockquote", {}, "", [item.written[n], 0]));
+        ...(item.written[n] ? [block("blockquote", {}, "", [item.written[n], 0])] : []));
     })));
   }
   box.append(...data.scorers.flatMap((scorer) => sentTo(item, scorer)));

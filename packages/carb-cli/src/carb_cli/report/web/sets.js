@@ -7,7 +7,8 @@ const setList = (data) => {
   const models = data.scorers.flatMap((one, index) => (one.model ? [index] : []));
   const indexOf = new Map(data.scorers.map((one, index) => [one.name, index]));
   const named = data.scorers.map((one) => [one.name, one.label]);
-  const values = (key) => [...new Set(data.sets.flatMap((item) => key.map((one) => item[one])))].sort().map((name) => [name, name]);
+  const main = data.sets.filter((item) => !item.mirror);
+  const values = (key) => [...new Set(main.flatMap((item) => key.map((one) => item[one])))].sort().map((name) => [name, name]);
   fill($("#fail-scorer"), [[EVERY, "every model gets it wrong"], [ANY, "any scorer gets it wrong"],
     [SETS, "all sets, right or wrong"], ...named.map(([name, label]) => [name, `${label} gets it wrong`])]);
   fill($("#fail-rival"), named.map(([name, label]) => [name, `${label} gets it right`]));
