@@ -37,8 +37,15 @@ def test_a_chat_model_is_asked_in_each_way_before_it_is_evaluated(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tiny_models.folder(base, "qwen2", "CausalLM", chat=True)
-    assert evaluated(folder, tmp_path / "run", "--json") in (0, 1)
-    found = json.loads(capsys.readouterr().out)
+    assert evaluated(folder, tmp_path / "run", "--json", "--dry-run") == 0
+    planned = json.loads(capsys.readouterr().out)["scorers"][:3]
+    sets = 4 * FAMILIES
+    assert [scorer["calls"] for scorer in planned] == [4 * sets, 12 * sets, 4 * sets]
+    assert not (tmp_path / "run").exists()
+    assert main(["eval", str(folder), "--limit", "4", "--no-open", "--out", str(tmp_path / "run"), "--json"]) in (0, 1)
+    shown = capsys.readouterr()
+    assert f"That takes {20 * sets} calls of the model, with about " in shown.err
+    found = json.loads(shown.out)
     # The letters of a random judge may hold too little of the probability to be read; its likelihood always can be.
     for mode in ("listwise", "pairwise", "likelihood"):
         assert f"{mode}: place effect" in found["why"]

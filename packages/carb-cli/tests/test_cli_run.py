@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from carb_cli.display import money
 from carb_cli.selection import SetOptions, select, spread
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
 from carb_scorers import ScoreRequest, ScoreResult
@@ -156,6 +157,19 @@ def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:
     assert judge["cost"] == pytest.approx((2 * judge["input_tokens"] + 10 * judge["output_tokens"]) / 1e6)
     assert "nothing was scored" in carb(*command).out
     assert carb(*command, "--json").json["perturbed"] == 0
+
+
+def test_the_strict_share_stands_beside_the_shared_one(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    ended = carb("run", "--data", data_file, "--scorer", "baseline:label", "--out", tmp_path / "r")
+    assert "25.0% right [" in ended.out
+    assert "], strict 0.0%" in ended.out
+    added = carb("results", "add", tmp_path / "r", "--out", tmp_path / "results")
+    assert "], strict 0.0%, of " in added.out
+
+
+def test_a_small_cost_is_no_zero() -> None:
+    values = (None, 0.0, 0.000123, 0.0456, 1.5, 1234.5)
+    assert [money(value) for value in values] == ["–", "0.00", "0.00012", "0.046", "1.50", "1,234.50"]
 
 
 @pytest.mark.parametrize("wrong", ["read=genrate", "price_in=inf", "price_out=-1", "price_in=free"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -104,6 +105,12 @@ def signed(value: float | None) -> str:
 def number(value: float | None, digits: int = 2) -> str:
     """A number with a proper minus, or a dash where there is none."""
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def money(value: float | None) -> str:
+    """A cost with at least two digits after the point, and two that say something; a dash where there is none."""
+    digits = 2 if not value else max(2, 1 - math.floor(math.log10(value)))
+    return "–" if value is None else f"{value:,.{digits}f}"
 
 
 def p_value(value: float | None) -> str:

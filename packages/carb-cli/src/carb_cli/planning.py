@@ -54,7 +54,7 @@ class RunPlan(Frozen):
         columns = ["scorer", "calls", "input tokens", "output tokens", "cost"]
         short = labels(s.scorer for s in self.scorers)
         rows = [
-            (short[s.scorer], _n(s.calls), _n(s.input_tokens), _n(s.output_tokens), display.number(s.cost))
+            (short[s.scorer], _n(s.calls), _n(s.input_tokens), _n(s.output_tokens), display.money(s.cost))
             for s in self.scorers
         ]
         display.table("Scorers", columns, rows, right=columns[1:])
@@ -70,7 +70,7 @@ class RunPlan(Frozen):
             return None
         calls, tokens = (sum(getattr(s, name) or 0 for s in asked) for name in ("calls", "input_tokens"))
         costs = [scorer.cost for scorer in asked if scorer.cost is not None]
-        price = f" and cost about {sum(costs):,.2f}" if costs else ""
+        price = f" and cost about {display.money(sum(costs))}" if costs else ""
         return f"That takes {calls:,} calls of the model, with about {tokens:,} tokens to read{price}."
 
 
@@ -102,7 +102,8 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
     judge = _judge(spec) if spec.kind in ("judge", "think") else None
     if judge is None:
         twice = spec.kind == "implicit" and spec.options.get("ref", "none") != "none"
-        asked = [tokens for item in dataset for tokens in _rated(item)] * (2 if twice else 1)
+        pairs = [(item.prompt_text, one.text) for item in dataset for one in (*item.responses, *item.perturbed)]
+        asked = [_tokens(prompt) + _tokens(answer) for prompt, answer in pairs] * (2 if twice else 1)
     else:
         form = form_of(judge)
         asked = [tokens for item in dataset for tokens in _judged(form, item, comparative=judge.mode != "pointwise")]
@@ -113,12 +114,6 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
     if spec.options.get("backend") == "openai" and (prices.price_in, prices.price_out) != (None, None):
         cost = (input_tokens * (prices.price_in or 0.0) + output_tokens * (prices.price_out or 0.0)) / 1e6
     return ScorerPlan(scorer=spec.name, calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
-
-
-def _rated(item: BonSet) -> Iterator[int]:
-    """The tokens that a scorer reads in each call that sees one answer."""
-    for response in (*item.responses, *item.perturbed):
-        yield _tokens(item.prompt_text) + _tokens(response.text)
 
 
 def _judged(form: Form, item: BonSet, *, comparative: bool) -> Iterator[int]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from carb_cli import display
 from carb_cli.display import percent
+from carb_cli.planning import RunPlan, plan_run
 from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import score
 from carb_cli.selection import without_perturbed
@@ -39,6 +40,12 @@ class Asked(Frozen):
     """Share of pairs of orders in which the same answer is picked; null where there is one order."""
 
 
+def probe_plan(model: str) -> RunPlan:
+    """What the probe of a model takes."""
+    scorers = [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()]
+    return plan_run([DATA], probing_families(load(DATA)), scorers)
+
+
 def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
     """Ask a model in each way, and sort by place effect, the largest first.
 
@@ -48,7 +55,10 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
         fresh: whether to discard what it holds.
     """
     sets = probing_families(load(DATA))
-    display.note(f"{FAMILIES} families of {DATA} are asked in each way first, to find how the model is best asked.")
+    display.note(
+        f"{FAMILIES} families of {DATA} are asked in each way first, to find how the model is best asked. "
+        f"{probe_plan(model).sentence()}"
+    )
     score([DATA], sets, [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()], out, fresh=fresh)
     found = content(read_runs([out]))
     assert found.families is not None

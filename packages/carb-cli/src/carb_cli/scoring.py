@@ -111,12 +111,14 @@ def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
             display.say(f"  {name}: no scores, every set failed")
             continue
         lost = f", {cell.errors:,} of {cell.n:,} sets failed" if cell.errors else ""
-        display.say(f"  {name}: {percent(cell.accuracy)}% right [{display.interval(cell.low, cell.high)}]{lost}")
+        limits = display.interval(cell.low, cell.high)
+        display.say(f"  {name}: {percent(cell.accuracy)}% right [{limits}], strict {percent(cell.strict)}%{lost}")
         if doubt := of_mass(name, scorer.label_mass):
             display.say(f"  {doubt} See read=generate.")
     counted = max(found.cell(scorer.spec.name).n for scorer in record.scorers)
     which = f" Shares are of the {counted:,} main sets." if counted < len(dataset) else ""
-    display.say(f"Chance is {percent(chance(dataset))}%; ties are shared; brackets are 95% intervals.{which}")
+    ties = "ties are shared, and wrong where strict"
+    display.say(f"Chance is {percent(chance(dataset))}%; {ties}; brackets are 95% intervals.{which}")
 
 
 def _keep_the_review(data: Sequence[str], out: Path, record: RunRecord) -> None:

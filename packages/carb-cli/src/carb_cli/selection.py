@@ -116,7 +116,7 @@ def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
     own = wanted.filter(lambda item: is_main(item.culture, item.language)) if cultures else wanted
     kept = own if len(own) else wanted
     for culture in cultures:
-        places = Counter(item.culture for item in kept if item.culture != culture and _within(item.culture, culture))
+        places = Counter(i.culture for i in kept if i.culture in registry and registry[i.culture].parent == culture)
         if len(places) > 1:
             named = ", ".join(f"{place} ({count})" for place, count in sorted(places.items()))
             raise CarbError(
@@ -126,10 +126,6 @@ def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
     if not len(kept):
         raise CarbError(f"{data} holds no sets about {' or '.join(cultures)}; name another --culture.")
     return kept
-
-
-def _within(place: str, culture: str) -> bool:
-    return place in registry and registry[place].parent == culture
 
 
 def _narrowed(dataset: Dataset, cultures: Sequence[str], domains: Sequence[str]) -> Dataset:

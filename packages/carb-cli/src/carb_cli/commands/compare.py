@@ -180,10 +180,9 @@ def _show_place_effect(place: PlaceComparison, a: str, b: str) -> None:
         f"{display.number(found.estimate)} [{display.number(found.low)}, {display.number(found.high)}], "
         f"{display.p_clause(found.p)}, {place.families:,} families."
     )
-    if place.better is not None:
-        display.say(f"{place.better} reads the place better; a difference like this is unlikely to be noise.")
-    else:
-        display.say("This may be noise: the families do not settle which reads the place better.")
+    noise = "This may be noise: the families do not settle which reads the place better."
+    found_better = f"{place.better} reads the place better; a difference like this is unlikely to be noise."
+    display.say(noise if place.better is None else found_better)
 
 
 def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:

@@ -114,9 +114,8 @@ def split(
     if json:
         print_json({"parts": rows})
     else:
-        display.table(
-            f"Split into {out}", ["part", "sets"], [(name, row["sets"]) for name, row in rows.items()], ["sets"]
-        )
+        shown = [(name, row["sets"]) for name, row in rows.items()]
+        display.table(f"Split into {out}", ["part", "sets"], shown, ["sets"])
 
 
 def fetch(

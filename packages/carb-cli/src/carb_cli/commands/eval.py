@@ -20,7 +20,7 @@ from carb_cli.main import FAILED, OK
 from carb_cli.options import Flag, Json
 from carb_cli.output import print_json, write
 from carb_cli.planning import RunPlan, plan_run
-from carb_cli.probing import WAYS, Mode, probe, why
+from carb_cli.probing import WAYS, Mode, probe, probe_plan, why
 from carb_cli.recognise import Recognised, recognise
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.page import render
@@ -64,8 +64,6 @@ def eval_(
 
     For example:
 
-        carb eval
-
         carb eval mine=baseline:length carb-seed --cultures thai --no-open
 
     Parameters
@@ -100,6 +98,8 @@ def eval_(
     scorers = QUICK if asked is None else (asked.spec, *(b for b in BASELINES if b != asked.spec))
     plan = plan_run([data], dataset, scorers)
     if dry_run:
+        if asked is not None and asked.chat is not None:
+            plan = plan.model_copy(update={"scorers": (*probe_plan(asked.chat).scorers, *plan.scorers)})
         print_json(plan.model_dump()) if json else plan.show()
         return OK
     if not json:

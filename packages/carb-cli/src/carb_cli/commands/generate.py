@@ -98,4 +98,4 @@ def _show(kind: str, made: generate.WriteReport, out: Path, *, json: Flag) -> No
     if made.given_up:
         rows = [(one.name, one.step, one.reasons[-1]) for one in made.given_up[:20]]
         display.table(f"{len(made.given_up)} could not be made", ["for", "step", "last reason"], rows)
-    display.say(f"Cost of this run by the prices in the models' specs: {made.cost:,.2f}")
+    display.say(f"Cost of this run by the prices in the models' specs: {display.money(made.cost)}")

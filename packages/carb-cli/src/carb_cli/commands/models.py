@@ -31,8 +31,6 @@ def models(
 
         carb models
 
-        carb models prometheus
-
         carb models --suite
 
     Parameters

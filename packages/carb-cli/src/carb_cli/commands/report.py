@@ -35,8 +35,6 @@ def report(
 
         carb report runs/first --json report.json --html report.html
 
-        carb report runs/first --only failures
-
     Parameters
     ----------
     only

@@ -47,8 +47,9 @@ def add(
         return
     for (one, _), folder in zip(made, folders, strict=True):
         cell = one.numbers.accuracy
-        limits = display.interval(cell.low, cell.high)
-        display.say(f"{one.name}: {display.percent(cell.accuracy)}% [{limits}] of {cell.n:,} main sets, {folder}")
+        shared = f"{display.percent(cell.accuracy)}% [{display.interval(cell.low, cell.high)}]"
+        strict = f"strict {display.percent(cell.strict)}%"
+        display.say(f"{one.name}: {shared}, {strict}, of {cell.n:,} main sets, {folder}")
 
 
 def check(
@@ -101,8 +102,6 @@ def site(
     For example:
 
         carb results site results --out site
-
-        carb results site runs/first --out site
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def serve(
     public_url
         Address at which a proxy offers the page to others, for example https://example.org/review.
     beat
-        Let people write questions, too, and show them whether they fool this scorer (KIND:TARGET, as for `carb eval`);
+        Let people write questions, too, and show them whether they fool this scorer ([NAME=]KIND:TARGET?key=value&...);
         `none` lets them write without one. `carb review collect --written` writes their questions to a file.
     """
     require("uvicorn", package="carb-cli", extra="review")

@@ -42,8 +42,6 @@ def run(
 
         carb run --data carb-seed --scorer baseline:length baseline:random --out runs/first
 
-        carb run --data carb-seed --scorer label=baseline:label --out runs/label --limit 40 --dry-run
-
     Parameters
     ----------
     data
