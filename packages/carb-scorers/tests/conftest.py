@@ -29,6 +29,5 @@ def serve() -> Iterator[Callable[..., Any]]:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that failed is sent again at once."""
-    from carb_scorers.models import server_client
 
     monkeypatch.setattr(server_client, "_FIRST_WAIT", 0.0)

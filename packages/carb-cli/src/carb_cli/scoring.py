@@ -16,9 +16,9 @@ import anyio
 
 from carb_cli import display
 from carb_cli.display import percent
+from carb_cli.json_output import write
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
-from carb_cli.output import write
 from carb_cli.progress import progress
 from carb_cli.report.headline import of_mass
 from carb_cli.selection import chance

@@ -11,9 +11,9 @@ import anyio
 
 from carb_cli import display
 from carb_cli.display import percent
+from carb_cli.json_output import print_json, write
 from carb_cli.labels import labels
 from carb_cli.options import Json, Several
-from carb_cli.output import print_json, write
 from carb_cli.progress import progress
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval

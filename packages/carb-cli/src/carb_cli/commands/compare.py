@@ -10,10 +10,10 @@ import polars as pl
 
 from carb_cli import display
 from carb_cli.display import percent, signed
+from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Confidence, Flag, Json
-from carb_cli.output import print_json
 from carb_cli.runs import dataset_of, find_scorer, only, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics import compare as compare_tables

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from carb_cli import display
+from carb_cli.json_output import counts, print_json
 from carb_cli.options import DataName, Json
-from carb_cli.output import counts, print_json
 from carb_cli.progress import progress
 from carb_data import CarbError, load
 from carb_data.dataset import SEED, seed_folders

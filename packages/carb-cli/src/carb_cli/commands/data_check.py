@@ -9,9 +9,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from carb_cli import display
+from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK
 from carb_cli.options import DataName, Json, Several
-from carb_cli.output import print_json
 from carb_data import BonSet, CarbError, ContaminationReport, DataError, Dataset, load
 from carb_data.audit import AuditReport
 from carb_data.check import CheckReport, Finding

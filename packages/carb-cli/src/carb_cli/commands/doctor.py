@@ -10,9 +10,9 @@ from importlib import metadata
 from typing import Any
 
 from carb_cli import display
+from carb_cli.json_output import print_json
 from carb_cli.machine import free_memory, gpus
 from carb_cli.options import Json
-from carb_cli.output import print_json
 from carb_data import install_line
 
 PACKAGES = ("carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")

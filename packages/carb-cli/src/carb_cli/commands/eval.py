@@ -15,10 +15,10 @@ from cyclopts import Parameter
 
 from carb_cli import display
 from carb_cli.commands.report import show
+from carb_cli.json_output import print_json, write
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Flag, Json
-from carb_cli.output import print_json, write
 from carb_cli.planning import RunPlan, plan_run
 from carb_cli.probing import WAYS, Mode, probe, probe_plan, why
 from carb_cli.recognise import Recognised, recognise

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from carb_cli import display
+from carb_cli.json_output import print_json
 from carb_cli.options import DataName, Flag, Json, Several
-from carb_cli.output import print_json
 from carb_cli.progress import progress
 from carb_data import load
 from carb_scorers import generate

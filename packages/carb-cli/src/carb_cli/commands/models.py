@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from carb_cli import display
+from carb_cli.json_output import print_json
 from carb_cli.options import Flag, Json
-from carb_cli.output import print_json
 from carb_data import CarbError
 from carb_data.validation import closest
 from carb_scorers.judge import form_names, form_text, read_form

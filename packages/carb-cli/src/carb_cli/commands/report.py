@@ -10,8 +10,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from carb_cli import display
+from carb_cli.json_output import write
 from carb_cli.options import Confidence, RunFolder, TextFile
-from carb_cli.output import write
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections

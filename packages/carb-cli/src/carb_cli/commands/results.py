@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from carb_cli import display
+from carb_cli.json_output import print_json, write
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Json, Several
-from carb_cli.output import print_json, write
 from carb_cli.results import entry as entries
 from carb_cli.results.hub_files import hub_files
 from carb_data import CarbError, load

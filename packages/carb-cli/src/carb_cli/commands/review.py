@@ -12,9 +12,9 @@ from cyclopts import Parameter
 
 from carb_cli import display
 from carb_cli.display import interval, percent
+from carb_cli.json_output import print_json
+from carb_cli.json_output import write as write_file
 from carb_cli.options import DataName, Json, Several
-from carb_cli.output import print_json
-from carb_cli.output import write as write_file
 from carb_cli.review import auth, beat_the_model, findings, handing_out, recording
 from carb_cli.review import review_file as files
 from carb_cli.review.asking import items_of

@@ -9,9 +9,9 @@ from typing import Annotated
 
 from carb_cli import display
 from carb_cli.commands.report import save, show
+from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK, invoked
 from carb_cli.options import Flag, Json, Several, TextFile
-from carb_cli.output import print_json
 from carb_cli.planning import plan_run
 from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import exit_code, say_what_was_found, score

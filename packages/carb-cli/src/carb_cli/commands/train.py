@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from carb_cli import display
 from carb_cli.display import percent
+from carb_cli.json_output import print_json
 from carb_cli.main import invoked
 from carb_cli.options import Flag, Json, Several
-from carb_cli.output import print_json
 from carb_data import CarbError
 from tal_rlvr import TrainResult, load_config, presets
 from tal_rlvr import train as train_judge

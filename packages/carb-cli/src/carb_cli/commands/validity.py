@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from carb_cli import display
+from carb_cli.json_output import print_json
 from carb_cli.options import Confidence, Json
-from carb_cli.output import print_json
 from carb_data import CarbError
 from carb_metrics import correlate
 from carb_metrics.rows import Correlation, Estimate

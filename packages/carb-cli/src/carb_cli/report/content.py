@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from carb_cli.output import counts
+from carb_cli.json_output import counts
 from carb_cli.report.headline import verdict
 from carb_cli.report.report_json import Cells, DatasetPart, JudgesPart, PeoplePart, Report, ScorerPart
 from carb_cli.review.findings import WHOLE, Applied, line_beside

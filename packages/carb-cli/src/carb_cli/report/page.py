@@ -19,8 +19,8 @@ from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
 from carb_cli.display import number, p_value, percent, safe
+from carb_cli.json_output import csp_hash
 from carb_cli.labels import labels
-from carb_cli.output import csp_hash
 from carb_cli.report.content import Runs
 from carb_cli.report.payload import payload
 from carb_cli.report.report_json import Report

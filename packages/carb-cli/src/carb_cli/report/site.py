@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from carb_cli.output import write
+from carb_cli.json_output import write
 from carb_cli.report.content import Runs, content, merged, read_runs
 from carb_cli.report.page import page, render
 from carb_cli.report.sections import leaderboard

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import Field
 
-from carb_cli.output import write
+from carb_cli.json_output import write
 from carb_cli.runs import dataset_of, only, scores_of
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash, load
 from carb_data.models import Frozen

@@ -8,7 +8,7 @@ from functools import cache
 from html import escape
 from importlib import resources
 
-from carb_cli.output import csp_hash
+from carb_cli.json_output import csp_hash
 from carb_cli.review.asking import ReviewItem
 from carb_data import cultures
 

@@ -25,8 +25,8 @@ from carb_scorers.models.protocol import (
     plain_text,
     seeds_for,
 )
-from carb_scorers.models.server_client import Clock, Endpoint, gather
 from carb_scorers.models.server_options import ServerLanguageOptions, ServerOptions, ServerRewardOptions
+from carb_scorers.models.server_retries import Clock, Endpoint, gather
 from carb_scorers.scorer import ScoreError, Usage
 
 T = TypeVar("T")
