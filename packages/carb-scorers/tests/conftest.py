@@ -29,5 +29,6 @@ def serve() -> Iterator[Callable[..., Any]]:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that failed is sent again at once."""
+    from carb_scorers.models import server_retries
 
-    monkeypatch.setattr(server_client, "_FIRST_WAIT", 0.0)
+    monkeypatch.setattr(server_retries, "_FIRST_WAIT", 0.0)
