@@ -51,6 +51,10 @@ def test_a_gate_for_ci(carb: Carb) -> None:
     assert "place_effect 0.000" in failed.out
     assert "is below 0.5" in failed.out
     assert carb(*command, "accuracy=0.01", "--json").code == 0
+    two_families = ["eval", "baseline:random", "--limit", "8", "--no-open", "--quiet", "--out", "two", "--fail-below"]
+    lucky = carb(*two_families, "place_effect=-1.7")
+    assert lucky.code == 0
+    assert "--fail-below passed, perhaps by luck: the interval reaches below." in lucky.out
     ended = carb(*command, "place_efect=0.1")
     assert ended.code == 2
     assert "Did you mean 'place_effect'?" in ended.err
