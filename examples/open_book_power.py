@@ -31,7 +31,7 @@ DRAWS = 4000
 
 
 class Variances(NamedTuple):
-    """Of a difference between two arms."""
+    """The variance components of the difference in accuracy between two arms."""
 
     seed: float
     family: float

@@ -92,7 +92,8 @@ def families(report: Report) -> Section | None:
 
 
 def _effect(report: Report, name: str, group: str) -> Shown:
-    row = next((r for r in report.families.rows if (r.scorer, r.group) == (name, group)), None)  # type: ignore[union-attr]
+    rows = () if report.families is None else report.families.rows
+    row = next((row for row in rows if (row.scorer, row.group) == (name, group)), None)
     if row is None:
         return Shown("–")
     found = row.place_effect
