@@ -4,7 +4,6 @@ Runs where Inspect is installed: ``nox -s inspect``.
 """
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,36 +18,13 @@ from inspect_ai.model import ChatMessageSystem, ChatMessageUser, ModelOutput, Mo
 from inspect_ai.scorer import Scorer
 from inspect_ai.solver import generate
 
-from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.integrations import as_inspect_scorer
-from carb_scorers.scorer import failed
+from fake_scorer import FakeScorer
 
 # What Inspect and its dependencies warn of is not ours to change.
 pytestmark = [pytest.mark.inspect, pytest.mark.filterwarnings("ignore")]
 
 PLACE = {"culture": "german", "language": "de"}
-
-
-class Judge:
-    """Compares by length; fails on ``bad``."""
-
-    def __init__(self) -> None:
-        self.spec = ScorerSpec(name="judge", kind="test", comparative=True)
-        self.requests: list[ScoreRequest] = []
-
-    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        self.requests += requests
-        return [
-            failed(r, "parse", "no verdict")
-            if any(c.text == "bad" for c in r.candidates)
-            else ScoreResult(
-                request_id=r.request_id, scores={c.id: float(len(c.text)) for c in r.candidates}, rationale="why"
-            )
-            for r in requests
-        ]
-
-    async def aclose(self) -> None:
-        pass
 
 
 def run(scorer: Any, samples: list[Sample], outputs: list[str], folder: Path) -> Any:
@@ -78,7 +54,7 @@ def test_a_rating_of_the_output(tmp_path: Path) -> None:
 
 
 def test_a_judge_compares_with_the_targets(tmp_path: Path) -> None:
-    judge = Judge()
+    judge = FakeScorer()
     chat = [ChatMessageSystem(content="Kurz."), ChatMessageUser(content="Was?")]
     samples = [
         Sample(input="Was?", target=["eins", "zwölf"], metadata=PLACE),
@@ -93,7 +69,7 @@ def test_a_judge_compares_with_the_targets(tmp_path: Path) -> None:
 
 def test_what_could_not_be_scored_is_unscored(tmp_path: Path) -> None:
     samples = [Sample(input="Was?", target="eins", metadata=PLACE), Sample(input="Wer?", target="eins", metadata=PLACE)]
-    log = run(as_inspect_scorer(Judge()), samples, ["bad", "zwei!"], tmp_path)
+    log = run(as_inspect_scorer(FakeScorer()), samples, ["bad", "zwei!"], tmp_path)
     assert log.status == "success"
     bad, good = values(log)
     assert math.isnan(bad.value)
@@ -106,7 +82,7 @@ def test_what_could_not_be_scored_is_unscored(tmp_path: Path) -> None:
     ("scorer", "sample", "said"),
     [
         ("baseline:length", Sample(input="Was?", target=""), "no culture and no language in its metadata"),
-        (Judge(), Sample(input="Was?", target="", metadata=PLACE), "no target to compare with"),
+        (FakeScorer(), Sample(input="Was?", target="", metadata=PLACE), "no target to compare with"),
     ],
 )
 def test_what_is_missing_is_said(tmp_path: Path, scorer: Any, sample: Sample, said: str) -> None:

@@ -1,15 +1,15 @@
 """Nothing that a scorer sees depends on which response is right."""
 
 import random
-from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import BonSet, Dataset, Provenance, Response, Role
-from carb_scorers import ScoreError, ScoreRequest, ScoreResult, ScorerSpec, evaluate
+from carb_scorers import ScoreError, ScoreResult, evaluate
 from carb_scorers.blind import blind, checked
 from carb_scorers.testing import example_dataset
+from fake_scorer import FakeScorer
 
 BASELINES = ["baseline:random?seed=5", "baseline:length", "baseline:label"]
 
@@ -68,24 +68,6 @@ def relabelled(item: BonSet, right: int) -> BonSet:
     )
 
 
-class Recorder:
-    """Remembers what it was shown, and prefers what is shown first."""
-
-    def __init__(self, comparative: bool) -> None:
-        self.spec = ScorerSpec(name="recorder", kind="test", comparative=comparative)
-        self.seen: list[ScoreRequest] = []
-
-    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        self.seen += requests
-        return [
-            ScoreResult(request_id=r.request_id, scores={c.id: -float(p) for p, c in enumerate(r.candidates)})
-            for r in requests
-        ]
-
-    async def aclose(self) -> None:
-        pass
-
-
 @given(sets(), st.data(), st.booleans(), st.integers(0, 3))
 @settings(deadline=None)
 def test_requests_and_scores_stay_the_same_when_labels_are_permuted(
@@ -94,9 +76,9 @@ def test_requests_and_scores_stay_the_same_when_labels_are_permuted(
     other = relabelled(item, data.draw(st.integers(0, len(item.responses) - 1)))
     shown = [b.request for b in blind(item, seed=seed, comparative=comparative)]
     assert [b.request for b in blind(other, seed=seed, comparative=comparative)] == shown
-    recorder = Recorder(comparative)
+    recorder = FakeScorer(lambda texts: [-float(n) for n in range(len(texts))], comparative=comparative)
     tables = [evaluate(Dataset([x]), [recorder, *BASELINES], seed=seed).frame for x in (item, other)]
-    assert recorder.seen[: len(shown)] == recorder.seen[len(shown) :]
+    assert recorder.requests[: len(shown)] == recorder.requests[len(shown) :]
     assert tables[0].drop("role").equals(tables[1].drop("role"))
 
 

@@ -16,7 +16,8 @@ from carb_scorers.bon_picks import bon_curve, expected_pick, grade, pick_weights
 from carb_scorers.generate.writers import derived_seed
 from carb_scorers.models import Generation
 from carb_scorers.models.protocol import Failure
-from carb_scorers.scorer import ScoreError, ScoreResult, ScorerSpec, failed
+from carb_scorers.scorer import ScoreError
+from fake_scorer import FakeScorer
 
 
 class CountTask:
@@ -63,28 +64,9 @@ class CountingModel:
         pass
 
 
-class FunctionScorer:
+def by_text(function):
     """Scores a text by a function of it."""
-
-    def __init__(self, function, name="function"):
-        self.spec = ScorerSpec(name=name, kind="test")
-        self.function = function
-        self.requests = []
-
-    async def score(self, requests):
-        self.requests += requests
-        return [self.one(request) for request in requests]
-
-    def one(self, request):
-        try:
-            return ScoreResult(
-                request_id=request.request_id, scores={c.id: self.function(c.text) for c in request.candidates}
-            )
-        except ValueError as error:
-            return failed(request, "test", str(error))
-
-    async def aclose(self):
-        pass
+    return FakeScorer(lambda texts: [function(text) for text in texts])
 
 
 @pytest.fixture
@@ -152,7 +134,7 @@ class TestSampling:
 
 class TestScoring:
     def test_a_scorer_sees_each_distinct_text_once_and_nothing_else(self, draw):
-        task, scorer = CountTask(1), FunctionScorer(float)
+        task, scorer = CountTask(1), by_text(float)
         pool = draw(16, task)
         scores = score(pool, task, scorer)
         (request,) = scorer.requests
@@ -162,7 +144,7 @@ class TestScoring:
         assert scores["p0"] == tuple(float(s.text) for s in pool["p0"])
 
     def test_scores_are_kept_and_resumed(self, draw, tmp_path):
-        task, scorer = CountTask(), FunctionScorer(float)
+        task, scorer = CountTask(), by_text(float)
         pool = draw(task=task)
         first = score(pool, task, scorer, tmp_path / "scores")
         assert score(pool, task, scorer, tmp_path / "scores") == first
@@ -179,9 +161,9 @@ class TestScoring:
 
         task = CountTask()
         pool = draw(1, task)
-        assert len(score(pool, task, FunctionScorer(only_even))) == 3  # one answer leaves nothing to ask
+        assert len(score(pool, task, by_text(only_even))) == 3  # one answer leaves nothing to ask
         pool = draw(2, task)
-        scores = score(pool, task, FunctionScorer(only_even))
+        scores = score(pool, task, by_text(only_even))
         assert set(scores) == {"p0", "p2"}
 
     def test_empty_answers_are_not_shown_and_rank_last(self, draw):
@@ -189,7 +171,7 @@ class TestScoring:
             def one(self, prompt, index):
                 return Generation("" if index % 2 else str(index))
 
-        task, scorer = CountTask(1), FunctionScorer(lambda text: -float(text))
+        task, scorer = CountTask(1), by_text(lambda text: -float(text))
         pool = draw(4, task, Mute())
         scores = score(pool, task, scorer)
         assert [c.text for c in scorer.requests[0].candidates if not c.text] == []
@@ -203,7 +185,7 @@ class TestOutcome:
         def result(function, n=4, task=None, model=None):
             task = task or CountTask()
             pool = draw(n, task, model)
-            return bon_curve(pool, score(pool, task, FunctionScorer(function)), grade(pool, task))
+            return bon_curve(pool, score(pool, task, by_text(function)), grade(pool, task))
 
         return result
 

@@ -6,17 +6,13 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from carb_scorers import Candidate, ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage
+from carb_scorers import ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage
 from carb_scorers.models.protocol import Continuation, Failure, Prompt, Reward
 from carb_scorers.per_candidate import ClassifierScorer, ImplicitOptions, ImplicitScorer
 from carb_scorers.testing import check_scorer
+from fake_scorer import request
 
 SPEC = ScorerSpec(name="s", kind="fake", comparative=False)
-
-
-def request(*texts: str, request_id: str = "1") -> ScoreRequest:
-    candidates = tuple(Candidate(id=f"c{n}", text=text) for n, text in enumerate(texts))
-    return ScoreRequest(request_id=request_id, prompt="How?", candidates=candidates, culture="thai", language="th")
 
 
 class FakeRewards:

@@ -9,31 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import CarbError
-from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, evaluate, evaluate_async
+from carb_scorers import ScoreRequest, ScoreResult, evaluate, evaluate_async
 from carb_scorers.evaluation import score_all, score_window, windows
 from carb_scorers.testing import example_dataset, example_requests
+from fake_scorer import FakeScorer
 
 
-class Fake:
-    """Scores by length; counts how often each item was asked for; fails where told."""
+class Fake(FakeScorer):
+    """Scores by length; fails where told."""
 
     def __init__(self, bad: Sequence[int] = (), *, name: str = "fake", comparative: bool = True) -> None:
-        self.spec = ScorerSpec(name=name, kind="test", comparative=comparative)
+        super().__init__(name=name, comparative=comparative)
         self.bad = {f"set-{number}" for number in bad}
-        self.calls: list[list[str]] = []
-        self.closed = 0
 
-    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        self.calls.append([r.request_id for r in requests])
-        if self.bad & set(self.calls[-1]):
+    def result(self, request: ScoreRequest) -> ScoreResult:
+        if request.request_id in self.bad:
             raise RuntimeError("this item is poison")
-        return [
-            ScoreResult(request_id=r.request_id, scores={c.id: float(len(c.text)) for c in r.candidates})
-            for r in requests
-        ]
-
-    async def aclose(self) -> None:
-        self.closed += 1
+        return super().result(request)
 
 
 class Slow(Fake):

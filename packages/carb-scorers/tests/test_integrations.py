@@ -18,36 +18,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import CarbError, ScoreTable, load
-from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, best_of_n, evaluate, open_scorer, score, texts
+from carb_scorers import ScoreRequest, ScoreResult, best_of_n, evaluate, open_scorer, score, texts
 from carb_scorers.integrations import as_trl_reward, as_verl_reward
 from carb_scorers.integrations.reward_scale import RewardScale
 from carb_scorers.integrations.verl import NoRewardError
-from carb_scorers.scorer import failed
+from fake_scorer import FakeScorer
 
 PLACE = {"culture": "german", "language": "de"}
 
 
-class Fake:
+class Fake(FakeScorer):
     """Scores by length; a text with ``bad`` in it fails its request."""
 
     def __init__(self, comparative: bool = False) -> None:
-        self.spec = ScorerSpec(name="fake", kind="test", comparative=comparative)
-        self.requests: list[ScoreRequest] = []
-        self.closed = 0
-
-    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        self.requests += requests
-        return [
-            failed(r, "parse", "no verdict")
-            if any("bad" in c.text for c in r.candidates)
-            else ScoreResult(
-                request_id=r.request_id, scores={c.id: float(len(c.text)) for c in r.candidates}, rationale="why"
-            )
-            for r in requests
-        ]
-
-    async def aclose(self) -> None:
-        self.closed += 1
+        super().__init__(comparative=comparative)
 
 
 def test_best_of_n_picks_what_the_scorer_likes_best() -> None:

@@ -12,18 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import CarbError
-from carb_scorers import Candidate, ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
+from carb_scorers import ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
 from carb_scorers.judge import JudgeOptions, JudgeScorer, form_of
 from carb_scorers.models.protocol import Choices, Failure, Generation, Prompt, Writing
+from fake_scorer import request as asked_about
 
 TEXTS = ["a bow", "a kiss", "a nod", "a wave"]
 QUALITY = {"a bow": 2.0, "a kiss": -1.0, "a nod": 1.0, "a wave": 0.5}
 
 
 def request(texts: Sequence[str] = TEXTS, request_id: str = "i", **changes: str) -> ScoreRequest:
-    fields = {"prompt": "How does one greet?", "culture": "japanese", "language": "ja", **changes}
-    candidates = tuple(Candidate(id=f"c{n}", text=text) for n, text in enumerate(texts))
-    return ScoreRequest(request_id=request_id, candidates=candidates, **fields)
+    return asked_about(*texts, request_id=request_id, **changes)
 
 
 def shown(prompt: Prompt) -> dict[str, str]:

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data.facts import Fact
-from carb_scorers import Candidate, ScoreRequest, open_scorer
+from carb_scorers import open_scorer
 from carb_scorers.open_book import HEADING, FactSearch, OpenBookScorer
-from carb_scorers.scorer import UNKNOWN, ScoreResult, ScorerSpec
+from carb_scorers.scorer import UNKNOWN
+from fake_scorer import FakeScorer
+from fake_scorer import request as about
 
 
 def fact(topic, country, culture, statement):
@@ -35,8 +37,7 @@ FACTS = [
 
 
 def request(prompt="Do I have to pay on the motorway to Graz?", culture="german-at", texts=("yes", "no")):
-    candidates = tuple(Candidate(id=str(n), text=text) for n, text in enumerate(texts))
-    return ScoreRequest(request_id="r", prompt=prompt, candidates=candidates, culture=culture, language="en")
+    return about(*texts, prompt=prompt, culture=culture, language="en")
 
 
 def library(facts=FACTS):
@@ -58,24 +59,12 @@ def test_what_is_found_depends_on_neither_the_candidates_nor_the_order_of_the_fa
     assert library(facts).digest == library().digest
 
 
-class Echo:
-    spec = ScorerSpec(name="echo", kind="echo", parameters={"own": 1})
-    closed = False
-
-    async def score(self, requests):
-        self.seen = [r.prompt for r in requests]
-        return [ScoreResult(request_id=r.request_id, scores={c.id: 0.0 for c in r.candidates}) for r in requests]
-
-    async def aclose(self):
-        self.closed = True
-
-
 def test_a_scorer_is_asked_with_facts_and_its_spec_says_so():
-    echo = Echo()
+    echo = FakeScorer(parameters={"own": 1})
     scorer = OpenBookScorer(echo, "x", library())
     anyio.run(scorer.score, [request(), request(culture="thai").model_copy(update={"request_id": "s"})])
-    assert HEADING in echo.seen[0]
-    assert HEADING not in echo.seen[1]
+    assert HEADING in echo.requests[0].prompt
+    assert HEADING not in echo.requests[1].prompt
     anyio.run(scorer.aclose)
     assert echo.closed
     assert scorer.spec.parameters["facts"] == "x"

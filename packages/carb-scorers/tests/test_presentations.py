@@ -1,45 +1,36 @@
 """What judges were shown in a run, with the labels joined back."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import polars as pl
 
-from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers import ScoreRequest, ScoreResult
 from carb_scorers.run import read_presentations, run
 from carb_scorers.run.score_journal import SCHEMA
 from carb_scorers.scorer import Presentation
 from carb_scorers.testing import example_dataset
+from fake_scorer import FakeScorer
 
 DATASET = example_dataset(6)
 
 
-class FirstPlace:
+class FirstPlace(FakeScorer):
     """Likes a text for its length, and for standing first; shows both orders."""
 
-    spec = ScorerSpec(name="first", kind="test")
-
-    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        return [self._result(r) for r in requests]
-
-    def _result(self, request: ScoreRequest) -> ScoreResult:
+    def result(self, request: ScoreRequest) -> ScoreResult:
         texts = {c.id: c.text for c in request.candidates}
         ids = tuple(texts)
         shown = tuple(
             Presentation(order=o, scores={key: len(texts[key]) + 1000.0 * (place == 0) for place, key in enumerate(o)})
             for o in (ids, ids[::-1])
         )
-        scores = {key: float(len(text)) for key, text in texts.items()}
-        return ScoreResult(request_id=request.request_id, scores=scores, presentations=shown)
-
-    async def aclose(self) -> None:
-        pass
+        return super().result(request).model_copy(update={"presentations": shown})
 
 
 def test_every_order_of_every_set_has_its_responses_back(tmp_path: Path) -> None:
     async def score() -> None:
-        await run(DATASET, [FirstPlace(), "baseline:length"], tmp_path, seed=3, window=4)
+        await run(DATASET, [FirstPlace(name="first"), "baseline:length"], tmp_path, seed=3, window=4)
 
     anyio.run(score)
     frame = read_presentations(tmp_path)

@@ -1,26 +1,22 @@
 """Prompts as data: every language whole, no text ever read as a template. Forms: ``test_forms.py``."""
 
+from functools import partial
+
 import pytest
 
 from carb_data import cultures
-from carb_scorers import Candidate, ScoreRequest
+from carb_scorers import ScoreRequest
 from carb_scorers.judge import read_form
 from carb_scorers.judge.form import Mode
 from carb_scorers.judge.order_and_prompt import Asker, read_words, word_languages
+from fake_scorer import request as about
 
 LANGUAGES = ["ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"]
 MODES = ["listwise", "pairwise", "pointwise"]
 WAYS = [{"reads": True}, {"reads": False}]
 
 
-def request(culture: str = "thai", language: str = "th", prompt: str = "QUESTION") -> ScoreRequest:
-    return ScoreRequest(
-        request_id="1",
-        prompt=prompt,
-        candidates=(Candidate(id="a", text="FIRST"), Candidate(id="b", text="SECOND")),
-        culture=culture,
-        language=language,
-    )
+request = partial(about, "FIRST", "SECOND", prompt="QUESTION")
 
 
 def asker_of(mode: Mode, form: str, language: str = "en") -> Asker:

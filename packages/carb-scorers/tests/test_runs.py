@@ -10,40 +10,40 @@ import pytest
 
 from carb_data import CarbError, Dataset
 from carb_data.table import COLUMNS
-from carb_scorers import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, evaluate
+from carb_scorers import Scorer, ScoreRequest, ScoreResult, Usage, evaluate
 from carb_scorers.run import RunRecord, run
 from carb_scorers.run.record import cost
 from carb_scorers.run.score_journal import STOP_AFTER
 from carb_scorers.scorer import failed
 from carb_scorers.testing import example_dataset
+from fake_scorer import FakeScorer
 
 DATASET = example_dataset(10)
 PLAIN = Dataset(item.model_copy(update={"perturbed": ()}) for item in DATASET)
 
 
-class Counting:
-    """Scores by length, counts what it was asked, and fails where told."""
+class Counting(FakeScorer):
+    """Scores by length, says what that cost, and fails where told."""
 
     def __init__(self, name: str = "counting", *, errors: Sequence[str] = (), stop_after: int | None = None) -> None:
-        self.spec = ScorerSpec(name=name, kind="test", parameters={"price_in": 2.0, "price_out": 10.0})
+        super().__init__(name=name, parameters={"price_in": 2.0, "price_out": 10.0})
         self.errors = set(errors)
         self.stop_after = stop_after
-        self.asked: list[str] = []
+
+    @property
+    def asked(self) -> list[str]:
+        return [request.request_id for request in self.requests]
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         if self.stop_after is not None and len(self.asked) >= self.stop_after:
             raise CarbError("the server is gone")
-        self.asked += [r.request_id for r in requests]
-        usage = Usage(input_tokens=100, output_tokens=10, requests=1)
-        return [
-            failed(r, "timeout", "no answer", usage)
-            if r.request_id in self.errors
-            else ScoreResult(request_id=r.request_id, scores={c.id: len(c.text) / 3 for c in r.candidates}, usage=usage)
-            for r in requests
-        ]
+        return await super().score(requests)
 
-    async def aclose(self) -> None:
-        pass
+    def result(self, request: ScoreRequest) -> ScoreResult:
+        usage = Usage(input_tokens=100, output_tokens=10, requests=1)
+        if request.request_id in self.errors:
+            return failed(request, "timeout", "no answer", usage)
+        return super().result(request).model_copy(update={"usage": usage})
 
 
 def plain(frame: pl.DataFrame) -> pl.DataFrame:
@@ -167,7 +167,7 @@ def test_errors_are_kept_until_they_are_to_be_retried(tmp_path: Path) -> None:
 def test_cost_is_tokens_times_price(tmp_path: Path) -> None:
     scorer = go(tmp_path, Counting()).scorers[0]
     assert scorer.cost == pytest.approx((3000 * 2.0 + 300 * 10.0) / 1e6)
-    assert cost(ScorerSpec(name="s", kind="t"), Usage(input_tokens=5)) is None
+    assert cost(FakeScorer().spec, Usage(input_tokens=5)) is None
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,13 @@ import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_scorers import Candidate, Scorer, ScoreRequest, ScoreResult, open_scorer
+from carb_scorers import Scorer, ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.scorer import Usage
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
+from fake_scorer import request
 from openai_server import Server, reply
-
-
-def request(*texts: str) -> ScoreRequest:
-    shown = tuple(Candidate(id=str(n), text=text) for n, text in enumerate(texts))
-    return ScoreRequest(request_id="1", prompt="Q?", candidates=shown, culture="thai", language="th")
 
 
 def opened(server: Server, **options: str) -> Scorer:
@@ -55,7 +51,7 @@ APIS = ("classify", "score")
 def test_each_candidate_is_asked_alone_and_keeps_its_place(serve: Callable[..., Server], api: str) -> None:
     server = serve(lambda _, body: answer(api, float(len(text_of(body)))))
     (found,) = score(opened(server, api=api), request("aaa", "a", "aa"))
-    assert found.scores == {"0": 3.0, "1": 1.0, "2": 2.0}
+    assert found.scores == {"c0": 3.0, "c1": 1.0, "c2": 2.0}
     assert found.usage == Usage(input_tokens=27, requests=3)
     path = "/score" if api == "score" else f"/{api}"
     assert server.paths == [path] * 3
@@ -83,14 +79,14 @@ def test_each_candidate_is_asked_alone_and_keeps_its_place(serve: Callable[..., 
 def test_one_bad_candidate_is_one_error(serve: Callable[..., Server], bad: object, kind: str, no_pauses: None) -> None:
     server = serve(lambda _, body: bad if text_of(body) == "bad" else answer("classify", -1.5))
     (found,) = score(opened(server), request("good", "bad", "fine"))
-    assert found.scores == {"0": -1.5, "2": -1.5}
-    assert found.errors["1"].kind == kind
+    assert found.scores == {"c0": -1.5, "c2": -1.5}
+    assert found.errors["c1"].kind == kind
 
 
 def test_a_lost_answer_is_asked_for_again(serve: Callable[..., Server], no_pauses: None) -> None:
     server = serve([reply({"error": {"message": "busy"}}, 503), answer("classify", 0.25)])
     (found,) = score(opened(server), request("a"))
-    assert found.scores == {"0": 0.25}
+    assert found.scores == {"c0": 0.25}
     assert found.usage == Usage(input_tokens=9, requests=2)
 
 
