@@ -57,9 +57,9 @@ def test_each_candidate_is_asked_alone_and_keeps_its_place(serve: Callable[..., 
     assert server.paths == [path] * 3
     asked = {"model": "m", "use_activation": False}
     if api == "score":
-        wanted = {**asked, "text_1": "Q?", "text_2": "aaa"}
+        wanted = {**asked, "text_1": "How?", "text_2": "aaa"}
     else:
-        turns = [{"role": "user", "content": "Q?"}, {"role": "assistant", "content": "aaa"}]
+        turns = [{"role": "user", "content": "How?"}, {"role": "assistant", "content": "aaa"}]
         wanted = {**asked, "messages": turns, "add_generation_prompt": False}
     assert wanted in server.bodies
 
