@@ -33,6 +33,8 @@ REPLY_CHARACTERS = (90, 700)
 """Characters of a reply, in scripts that do not."""
 MAJORITY = 55
 """Percent of all who were asked that a majority needs, at least, where a fact says what its pages are."""
+SPLIT = 5
+"""Points between the two sides, at most, where a fact's ``value`` is ``split``."""
 _UNSPACED = {"zh", "ja", "th"}
 _YES_NO = re.compile(
     r"\W*(?:(?P<no>(?:no|nope|nein|нет|لا|không)\b|いいえ|いや|아니요|아뇨|不是|不用|不行|没有|ไม่)"
@@ -92,8 +94,8 @@ def _fact_problems(fact: Fact, today: date, registry: Registry, places: Collecti
         yield "source.accessed", f"{fact.source.accessed} is in the future"
     if fact.valid_until is not None and fact.valid_until < today:
         yield "valid_until", f"held until {fact.valid_until} only"
-    if fact.survey is not None and not _is_clear(fact.survey):
-        yield "survey", f"{fact.survey.percent:g}% against {fact.survey.opposite} is no clear majority"
+    if fact.survey is not None:
+        yield from _survey_problems(fact, fact.survey)
     yield from _evidence_problems(fact)
     steps = _WITHOUT if fact.evidence is None else ("found",)
     yield from (("checked", _WITHOUT[step]) for step in steps if step not in fact.checked)
@@ -107,8 +109,18 @@ def _evidence_problems(fact: Fact) -> Iterator[tuple[str, str]]:
     yield from (("source.url", f"{host} proves nothing") for host in hosts if _refused(host))
     if fact.evidence == "independent" and len(set(hosts)) < 2 and not _repositories(fact):
         yield "second_source", "two independent pages are on two sites"
-    if fact.survey is not None and (fact.survey.percent < MAJORITY or fact.survey.opposite is None):
-        yield "survey", f"{fact.survey.percent:g}% of all who were asked is less than {MAJORITY}%"
+
+
+def _survey_problems(fact: Fact, survey: Survey) -> Iterator[tuple[str, str]]:
+    """A fact of a survey has a clear majority, or says ``split`` and has as many on each side."""
+    if fact.value == "split":
+        if survey.opposite is None or abs(survey.percent - survey.opposite) > SPLIT:
+            yield "survey", f"{survey.percent:g}% against {survey.opposite} is not split"
+        return
+    if not _is_clear(survey):
+        yield "survey", f"{survey.percent:g}% against {survey.opposite} is no clear majority"
+    if fact.evidence is not None and (survey.percent < MAJORITY or survey.opposite is None):
+        yield "survey", f"{survey.percent:g}% of all who were asked is less than {MAJORITY}%"
 
 
 def _is_clear(survey: Survey) -> bool:

@@ -23,6 +23,8 @@ _SPEC.loader.exec_module(check_seed)
 
 FAN_PAGE = {"url": "https://www.akaqa.com/q", "title": "t", "accessed": "2026-01-01"}
 
+SURVEY = {"name": "s", "wave": "2025", "question": "q", "percent": 54, "opposite": 45}
+
 CODES = {"DE": "german-de", "AT": "german-at", "CH": "german-ch", "IT": "italian"}
 TODAY = date(2026, 11, 22)
 
@@ -126,6 +128,9 @@ def test_a_bad_line_is_reported_with_its_place(tmp_path, change, field):
         (fact("AT", evidence="press", checked=[]), "nobody found it"),
         (fact("AT", evidence="independent", checked=["found"]), "two independent pages are on two sites"),
         (fact("AT", evidence="press", source=FAN_PAGE), "akaqa.com proves nothing"),
+        (fact("AT", kind="value", survey=SURVEY), "54% against 45.0 is no clear majority"),
+        (fact("AT", kind="value", survey=SURVEY, evidence="press"), "54% of all who were asked is less than 55%"),
+        (fact("AT", kind="value", survey=SURVEY, value="split"), "54% against 45.0 is not split"),
         (fact("AT", also=["klingon"]), "'klingon' is not in the registry, nor the place"),
         (fact("AT", domain="values"), "toll.AT is of values/toll, not commonsense/toll"),
     ],
