@@ -96,6 +96,13 @@ def test_an_interrupted_fetch_leaves_nothing_and_can_be_repeated(made, address):
     assert file.read_bytes() == CONTENT
 
 
+def test_without_a_network_a_fetch_says_what_to_do_and_keeps_nothing(made):
+    file = made()
+    with pytest.raises(CarbError, match=r"Cannot fetch http://127\.0\.0\.1:9/.*Run the same command again"):
+        fetch("made", mirror="http://127.0.0.1:9")
+    assert not file.exists()
+
+
 def test_another_content_than_pinned_is_refused_and_not_kept(made, address):
     file = made(sha256="1" * 64)
     with pytest.raises(CarbError, match="is not the file that was pinned"):
