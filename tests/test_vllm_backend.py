@@ -14,12 +14,12 @@ pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 
 
 from carb_data import CarbError
+from carb_data.validation import read_options
 from carb_scorers.models.chat_tokens import prompt_ids
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
 from carb_scorers.models.server_models import ServerLanguageModel
 from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.models.vllm import VLLMOptions, open_language_model
-from carb_scorers.spec import read_options
 from small_models import model_folder
 from vllm_small import FLOAT32, SMALL, run, server
 

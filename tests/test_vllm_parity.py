@@ -21,9 +21,9 @@ pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 import carb_scorers.models.vllm as backend
 import plain_model
 from carb_data import CarbError
+from carb_data.validation import read_options
 from carb_scorers.models.protocol import BackendKind, Prompt, Writing
 from carb_scorers.models.vllm import VLLMOptions, open_language_model, open_reward_model
-from carb_scorers.spec import read_options
 from parity import CELLS, Cell
 from vllm_small import FLOAT32, SMALL, run, server
 

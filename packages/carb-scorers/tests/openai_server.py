@@ -11,11 +11,11 @@ from typing import Any
 
 import anyio
 
+from carb_data.validation import read_options
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
 from carb_scorers.models.server_models import ServerLanguageModel
 from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.models.server_retries import Clock as SystemClock
-from carb_scorers.spec import read_options
 
 
 class Clock(SystemClock):

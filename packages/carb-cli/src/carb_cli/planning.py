@@ -11,10 +11,11 @@ from carb_cli import display
 from carb_cli.labels import labels
 from carb_data import BonSet, Dataset
 from carb_data.models import Frozen
+from carb_data.validation import read_options
 from carb_scorers.blind import blind
 from carb_scorers.judge import Form, JudgeOptions, form_of
 from carb_scorers.models.server_options import ServerOptions
-from carb_scorers.spec import ParsedSpec, parse_spec, provider, read_options
+from carb_scorers.spec import ParsedSpec, parse_spec, provider
 
 _O = TypeVar("_O", bound=BaseModel)
 
@@ -135,7 +136,8 @@ def _named(model: type[_O], spec: ParsedSpec, *names: str, **preset: str) -> _O:
     Raises:
         CarbError: an option has no such value.
     """
-    return read_options(model, spec.name, preset | {name: spec.options[name] for name in names if name in spec.options})
+    given = {name: spec.options[name] for name in names if name in spec.options}
+    return read_options(model, f"Scorer '{spec.name}'", preset | given)
 
 
 def _tokens(text: str) -> int:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from carb_data.audit import Attack, AuditReport, audit
 from carb_data.dataset import Dataset
-from carb_data.language import in_languages, shows_another_language
+from carb_data.language import in_languages, same_language, shows_another_language
 from carb_data.models import BonSet, Frozen, Perturbation, Response, Role
 from carb_data.overlap import ContaminationReport, NgramIndex, check_contamination, normalise
 from carb_data.surface import is_known, names_culture
@@ -190,10 +190,10 @@ def _perturbation_faults(item: BonSet, original: Response, changed: Response) ->
             yield True, "still names the culture"
     elif named and not names and is_known(item.culture, changed.language):
         yield False, "no longer names the culture"
-    same_language = changed.language.partition("-")[0] == original.language.partition("-")[0]
-    if changed.perturbation is Perturbation.CL and same_language:
+    same = same_language(changed.language, original.language)
+    if changed.perturbation is Perturbation.CL and same:
         yield True, "in the language of its original"
-    if changed.perturbation is not Perturbation.CL and not same_language:
+    if changed.perturbation is not Perturbation.CL and not same:
         yield True, f"in another language ('{changed.language}') than its original"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from carb_data.errors import require
 
-__all__ = ["detect", "in_language", "language_tag"]
+__all__ = ["detect", "in_language", "language_tag", "same_language"]
 
 UNDETERMINED = "und"
 """The tag of a text whose language nobody said (BCP 47)."""
@@ -100,6 +100,11 @@ def shows_another_language(text: str, tag: str) -> bool:
     detector about names and single words are wrong.
     """
     return _by_script(text, _primary(tag)) is False or sum(map(str.isalpha, text)) >= _SHORTEST_DETECTED
+
+
+def same_language(one: str, other: str) -> bool:
+    """Whether two tags name one language, in whatever script or country."""
+    return _primary(one) == _primary(other)
 
 
 def _primary(tag: str) -> str:

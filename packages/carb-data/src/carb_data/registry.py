@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from carb_data.errors import CarbError
+from carb_data.language import same_language
 from carb_data.models import Culture
 from carb_data.validation import read_file
 
@@ -222,4 +223,4 @@ def is_main(culture: str, language: str) -> bool:
     if culture not in cultures:
         return False
     root = cultures.root(culture)
-    return root in list(cultures) and root.language.partition("-")[0] == language.partition("-")[0].lower()
+    return root in list(cultures) and same_language(root.language, language)

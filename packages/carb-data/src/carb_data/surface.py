@@ -17,6 +17,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from itertools import combinations
 
+from carb_data.language import same_language
 from carb_data.models import BonSet
 from carb_data.registry import cultures
 
@@ -45,8 +46,7 @@ def surface_features(item: BonSet) -> dict[str, Values]:
         item: a set; its perturbed answers are left out.
     """
     texts = tuple(response.text for response in item.responses)
-    spoken = item.language.partition("-")[0].lower()
-    same = tuple(float(response.language.partition("-")[0].lower() == spoken) for response in item.responses)
+    same = tuple(float(same_language(response.language, item.language)) for response in item.responses)
     return {
         **_of_answers(texts, tuple(culture.id for culture in cultures)),
         "overlap": overlap(item.prompt_text, texts),

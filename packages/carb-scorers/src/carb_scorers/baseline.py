@@ -10,9 +10,8 @@ from carb_data import CarbError
 from carb_data.language import in_language
 from carb_data.models import Frozen, as_text
 from carb_data.surface import names_culture
-from carb_data.validation import closest
+from carb_data.validation import closest, read_options
 from carb_scorers.scorer import UNKNOWN, Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.spec import read_options
 
 Rule = Callable[[ScoreRequest, str], float]
 """``(request, candidate's text) -> score``."""
@@ -69,7 +68,7 @@ def label_rule(request: ScoreRequest, text: str) -> float:
 
 def open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     """Open ``baseline:random?seed=0``, ``baseline:length``, ``baseline:language`` or ``baseline:label``."""
-    read = read_options(_RandomOptions if target == "random" else Frozen, name, options)
+    read = read_options(_RandomOptions if target == "random" else Frozen, f"Scorer '{name}'", options)
     seed = read.seed if isinstance(read, _RandomOptions) else 0
     rules = {"random": random_rule(seed), "length": length_rule, "language": language_rule, "label": label_rule}
     if target not in rules:

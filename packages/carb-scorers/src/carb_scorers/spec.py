@@ -8,18 +8,17 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import EntryPoint, entry_points, version
-from typing import Any, TypeVar, cast
+from typing import cast
 from urllib.parse import quote, urlencode
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import closest, read_query
-from carb_data.validation import read_options as options_of
 from carb_scorers.scorer import Scorer, ScorerSpec
 
-__all__ = ["OPERATIONAL", "ParsedSpec", "kinds", "parse_spec", "provider", "read_options", "using"]
+__all__ = ["OPERATIONAL", "ParsedSpec", "kinds", "parse_spec", "provider", "using"]
 
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
@@ -205,15 +204,3 @@ def _registered(kind: str) -> EntryPoint:
     if not registered:
         raise CarbError(f"Unknown scorer kind '{kind}'.{closest(kind, kinds())} Known kinds: {', '.join(kinds())}.")
     return next(iter(registered.values()))
-
-
-_O = TypeVar("_O", bound=BaseModel)
-
-
-def read_options(model: type[_O], name: str, options: Mapping[str, Any]) -> _O:
-    """Validate the options of a spec against a model that forbids unknown ones.
-
-    Raises:
-        CarbError: names every option that is unknown or has a bad value.
-    """
-    return options_of(model, f"Scorer '{name}'", options)

@@ -135,8 +135,7 @@ def guard(messages: Sequence[Message], tokenizer: Any) -> list[Message]:
 
     A response that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the judge.
     """
-    texts = guarded(tokenizer, [message["content"] for message in messages])
-    return [{**message, "content": text} for message, text in zip(messages, texts, strict=True)]
+    return [{**message, "content": guarded(tokenizer, message["content"])} for message in messages]
 
 
 def holds_verdict(prompt: Prompt) -> bool:

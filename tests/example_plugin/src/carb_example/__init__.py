@@ -12,8 +12,8 @@ from typing import Literal
 
 from carb_data import CarbError
 from carb_data.models import Frozen
+from carb_data.validation import read_options
 from carb_scorers import Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.spec import read_options
 
 
 class OverlapOptions(Frozen):
@@ -52,7 +52,7 @@ def open_overlap(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     """Open ``overlap:words?case=fold``."""
     if target not in {"words", "letters"}:
         raise CarbError(f"Scorer '{name}': there is no overlap of '{target}', only of words and of letters.")
-    read = read_options(OverlapOptions, name, options)
+    read = read_options(OverlapOptions, f"Scorer '{name}'", options)
     spec = ScorerSpec(
         name=name,
         kind="overlap",

@@ -16,13 +16,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from hashlib import sha256
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 
 from carb_data.models import BonSet, Domain, Frozen, Response, Role
 from carb_data.sources.blend_files import PLACES, Answers, Top, judged
-from carb_data.sources.declaration import Declaration, Names, Skip
+from carb_data.sources.declaration import Declaration, Names, Skip, order_key
 
 __all__ = ["OPTIONS", "build"]
 
@@ -60,13 +59,14 @@ def _families(
     tops = [
         top for place in questions if (top := blend.tops[place, number]) is not None and not _names().search(top.text)
     ]
-    tops.sort(key=lambda top: _digest(seed, number, top.place))
-    apart = {(a.place, b.place): _exclude_each_other(blend, number, a, b) for a, b in combinations(tops, 2)}
+    tops.sort(key=lambda top: order_key(seed, number, top.place))
+    pairs = permutations(tops, 2)
+    wrong = {(top.place, other.place): blend.is_wrong_in(other.place, number, top) for top, other in pairs}
     made = 0
-    while group := next((g for g in combinations(tops, _SIZE) if _all_apart(g, apart)), None):
+    while group := next((g for g in combinations(tops, _SIZE) if _all_apart(g, wrong)), None):
         made += 1
         family = f"blend/{number}/en/{made}"
-        shown = sorted(group, key=lambda top: _digest(seed, family, top.place))
+        shown = sorted(group, key=lambda top: order_key(seed, family, top.place))
         for top in group:
             yield BonSet(
                 id=f"{family}/{top.place}",
@@ -106,16 +106,8 @@ def _questions(blend: Answers, number: str, places: Sequence[str]) -> dict[str, 
     return max(forms.values(), key=len, default={})
 
 
-def _all_apart(group: Sequence[Top], apart: dict[tuple[str, str], bool]) -> bool:
-    return all(apart[a.place, b.place] for a, b in combinations(group, 2))
-
-
-def _exclude_each_other(blend: Answers, number: str, a: Top, b: Top) -> bool:
-    return blend.is_wrong_in(b.place, number, a) and blend.is_wrong_in(a.place, number, b)
-
-
-def _digest(seed: int, *parts: str) -> bytes:
-    return sha256("\0".join([str(seed), *parts]).encode()).digest()
+def _all_apart(group: Sequence[Top], wrong: dict[tuple[str, str], bool]) -> bool:
+    return all(wrong[top.place, other.place] for top, other in permutations(group, 2))
 
 
 @cache

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,6 +31,7 @@ __all__ = [
     "Skip",
     "Source",
     "fill",
+    "order_key",
     "read_declaration",
     "shipped",
 ]
@@ -83,6 +85,11 @@ _FIELD = re.compile(r"\{([^{}]+)\}")
 def fill(template: Template, record: Mapping[str, str]) -> str:
     """The template with the record's fields in place; fields that it lacks are empty. Values are taken as they are."""
     return _FIELD.sub(lambda found: record.get(found[1], ""), template).strip()
+
+
+def order_key(seed: int, *parts: str) -> bytes:
+    """A key to put things in an order that depends on nothing but the seed and their names."""
+    return sha256("\0".join([str(seed), *parts]).encode()).digest()
 
 
 class Condition(Frozen):

@@ -13,7 +13,17 @@ from hashlib import sha256
 from itertools import combinations, pairwise
 
 from carb_data.overlap import plain
-from carb_data.sources.declaration import Condition, Contrast, Mirrored, OptionsAsGiven, Part, Record, Skip, fill
+from carb_data.sources.declaration import (
+    Condition,
+    Contrast,
+    Mirrored,
+    OptionsAsGiven,
+    Part,
+    Record,
+    Skip,
+    fill,
+    order_key,
+)
 
 __all__ = ["Made", "apply"]
 
@@ -176,7 +186,7 @@ def _blocks(part: Part, rule: Contrast, members: Sequence[Item], seed: int) -> l
 
 def _of_class(conditions: Sequence[Condition], items: Sequence[Item], seed: int) -> list[Item]:
     found = [item for item in items if all(condition.holds(item.record) for condition in conditions)]
-    return sorted(found, key=lambda item: _digest(seed, item.number))
+    return sorted(found, key=lambda item: order_key(seed, item.number))
 
 
 def _draw(
@@ -232,7 +242,7 @@ def _mirrored(part: Part, rule: Mirrored, items: Sequence[Item], seed: int) -> I
     common, dull = _common(units.values(), _COMMON), _common(units.values(), _TELLING)
     groups: dict[str, list[Item]] = defaultdict(list)
     seen: set[tuple[str, str]] = set()
-    for item in sorted(items, key=lambda item: _digest(seed, item.number)):
+    for item in sorted(items, key=lambda item: order_key(seed, item.number)):
         prompt = _question(part, item)
         if (item.plain, item.label) in seen or (prompt, "") in seen:
             yield Skip(source_id=item.number, reason="its answer or its question is a repetition")
@@ -281,7 +291,7 @@ def _fits(rule: Mirrored, item: Item, family: Sequence[Item], content: Mapping[s
 
 def _asked_in_turn(part: Part, family: Sequence[Item], seed: int) -> Iterator[Made]:
     name = min(one.number for one in family)
-    shown = sorted(family, key=lambda one: _digest(seed, "family", one.number))
+    shown = sorted(family, key=lambda one: order_key(seed, "family", one.number))
     keys = tuple(_template(part, one) for one in shown)
     for one in shown:
         answers = (one.text, *(other.text for other in shown if other is not one))
@@ -327,8 +337,3 @@ def _question(part: Part, item: Item) -> str:
 def _template(part: Part, item: Item) -> str:
     """What a split keeps together: the template from which the item comes, or the item alone."""
     return fill(part.split, item.record) if part.split else item.number
-
-
-def _digest(seed: int, *parts: str) -> bytes:
-    """A key to put things in an order that depends on nothing but the seed and their names."""
-    return sha256("\0".join([str(seed), *parts]).encode()).digest()

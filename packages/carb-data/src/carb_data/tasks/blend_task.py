@@ -89,7 +89,8 @@ class BlendTask(Task):
         A line that is one person's answer and nothing else is matched with that; otherwise the most voted answer
         that it contains is. A list of many things is no answer.
         """
-        line, voted = first_line(text), self._voted[prompt_id]
+        voted = self._voted[prompt_id]
+        line = next((line.strip() for line in text.splitlines() if line.strip()), "")
         said = form(line)
         found = next((answer for answer in voted if said in answer.forms), None)
         if found is None and not is_list(line) and not names_many(said, self._words):
@@ -195,11 +196,6 @@ def names_many(said: Words, answers: Collection[str]) -> bool:
     """
     named = {word for word in said if word in answers}
     return len(named) > MOST_PARTS and 3 * len(named) >= 2 * len(set(said))
-
-
-def first_line(text: str) -> str:
-    """The first line with anything in it, or an empty string."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def forms(texts: Iterable[str]) -> set[Words]:

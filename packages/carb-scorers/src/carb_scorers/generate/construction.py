@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from carb_data import BonSet, CarbError, DataError, Dataset, Domain, Problem, Provenance, Response, Role, cultures
 from carb_data.facts import read_lines
+from carb_data.language import same_language
 from carb_data.models import CultureId, Frozen, Identifier, LanguageTag, Text
 from carb_data.surface import is_known, names_culture
 from carb_data.validation import read_file
@@ -171,7 +172,7 @@ async def _make(
     key = (config.seed, reference.id)
     steps: list[tuple[Passed, Reference]] = []
     question = reference.question or ""
-    if _needs_question(config, reference):
+    if reference.question is None or not same_language(language, reference.language):
         asked = for_question(reference.text, culture=reference.culture, language=language)
         asks = [(config.question, asked)] * config.attempts
         passed = await writers.until("question", asks, key, lambda text: _question_fault(text, reference, config))
@@ -238,7 +239,7 @@ def _assembled(
 def _question_fault(text: str, reference: Reference, config: ConstructConfig) -> str | None:
     """The reason to write a question again, or null."""
     language = config.language or reference.language
-    own = reference.root in cultures and _primary(cultures[reference.root].language) == _primary(language)
+    own = reference.root in cultures and same_language(cultures[reference.root].language, language)
     named = config.language is not None and not own and is_known(reference.culture, language)
     reason = plain_fault(text, language)
     if reason is None and named and not names_culture(text, reference.culture):
@@ -266,17 +267,8 @@ def mismatched(reference: Reference, references: Sequence[Reference], seed: int)
     return sorted(foreign, key=lambda one: reference.topic is None or one.topic != reference.topic)
 
 
-def _needs_question(config: ConstructConfig, reference: Reference) -> bool:
-    """Whether the question is to be written: the reference has none, or one in another language."""
-    return reference.question is None or _primary(config.language or reference.language) != _primary(reference.language)
-
-
 def _shuffled(items: Sequence[Any], *key: object) -> list[Any]:
     """The items in an order that depends on the key alone."""
     order = list(items)
     random.Random(derived_seed(*key)).shuffle(order)
     return order
-
-
-def _primary(tag: str) -> str:
-    return tag.partition("-")[0].lower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from carb_data import Perturbation, cultures
+from carb_data.language import same_language
 
 
 def for_question(reference: str, *, culture: str, language: str) -> str:
@@ -50,8 +51,5 @@ def _culture(name: str) -> str:
 
 def _language(tag: str) -> str:
     """An English name for a language where a registered culture has one, else the tag itself."""
-    primary = tag.partition("-")[0].lower()
-    for culture in cultures:
-        if culture.language.partition("-")[0] == primary:
-            return culture.name
-    return f"the language with the BCP 47 tag '{tag}'"
+    named = (culture.name for culture in cultures if same_language(culture.language, tag))
+    return next(named, f"the language with the BCP 47 tag '{tag}'")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from carb_data import BonSet, CarbError, Dataset, Perturbation, Response
+from carb_data.language import same_language
 from carb_data.overlap import normalise
 from carb_data.surface import is_known, names_culture
 from carb_scorers.generate.instructions import for_version
@@ -123,7 +124,7 @@ def _jobs(dataset: Dataset, kinds: Sequence[Perturbation], languages: Sequence[s
             for language in languages if kind is Perturbation.CL else (own,):
                 if kind is Perturbation.RC and not names_culture(item.chosen.text, item.culture):
                     skipped["RC: the answer does not name the culture"] += 1
-                elif kind is Perturbation.CL and language.partition("-")[0] == own.partition("-")[0]:
+                elif kind is Perturbation.CL and same_language(language, own):
                     skipped["CL: the set is in that language"] += 1
                 elif (kind, language) in present:
                     skipped[f"{kind}: there already"] += 1

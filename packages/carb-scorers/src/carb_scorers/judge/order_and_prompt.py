@@ -99,11 +99,11 @@ class Asker:
         wording = form.wording(self.mode)
         language = request.language if self.language == "item" else self.language
         words = read_words(language)
-        scale = [(wording.scale[0], _phrase(words["worst"], {})), (wording.scale[1], _phrase(words["best"], {}))]
+        scale = [(end, fill(words[name], {}, name)) for end, name in zip(wording.scale, ("worst", "best"), strict=True)]
         first, last = scale[::-1] if falling else scale
         terms = {"culture": _culture_name(request.culture, words), "count": len(texts)}
         terms |= {"first": first[0], "first_means": first[1], "last": last[0], "last_means": last[1]}
-        phrases = {name: _phrase(text, terms) for name, text in words.items() if isinstance(text, str)}
+        phrases = {name: fill(text, terms, name) for name, text in words.items() if isinstance(text, str)}
         fields: dict[str, Any] = {
             **terms,
             "language": request.language,
@@ -122,10 +122,6 @@ class Asker:
             if text is not None
         )
         return Prompt(messages, cue=f"\n\n{phrases['answer']}:")
-
-
-def _phrase(text: str, terms: dict[str, Any]) -> str:
-    return fill(text, terms, f"Phrase '{text}'")
 
 
 @cache

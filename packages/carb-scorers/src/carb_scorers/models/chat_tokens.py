@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -57,7 +57,7 @@ def answer_ids(tokenizer: Any, answer: str, *, end_of_turn: bool) -> list[int]:
             Preference optimisation trains on it (TRL appends it to every completion), so an implicit reward
             includes it.
     """
-    (answer,) = guarded(tokenizer, [answer])
+    answer = guarded(tokenizer, answer)
     if not tokenizer.chat_template:
         return list(tokenizer(answer, add_special_tokens=False, verbose=False)["input_ids"])
     ids = _ids(tokenizer, answer, start=False)
@@ -71,10 +71,10 @@ def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
     answer as the pair of texts that the tokenizer joins (with a separator, for an encoder).
     """
     if tokenizer.chat_template:
-        messages = [*_guarded(tokenizer, prompt.messages), Turn(role="assistant", content=_one(tokenizer, answer))]
+        messages = [*_guarded(tokenizer, prompt.messages), Turn(role="assistant", content=guarded(tokenizer, answer))]
         return _ids(tokenizer, str(tokenizer.apply_chat_template(messages, tokenize=False)), start=False)
-    first, second = guarded(tokenizer, [plain_text(prompt), answer])
-    ids = list(tokenizer(first, second, verbose=False)["input_ids"])
+    texts = (guarded(tokenizer, text) for text in (plain_text(prompt), answer))
+    ids = list(tokenizer(*texts, verbose=False)["input_ids"])
     start = tokenizer.bos_token_id  # some tokenizers put it before either text; the answer is no text of its own
     return ids if start is None else [*ids[:1], *(token for token in ids[1:] if token != start)]
 
@@ -156,13 +156,12 @@ def watched_place(tokenizer: Any, watch: Watch, ids: Sequence[int]) -> int | Non
     return None
 
 
-def guarded(tokenizer: Any, texts: Iterable[str]) -> list[str]:
-    """The texts with every control token of the tokenizer broken up by a space.
+def guarded(tokenizer: Any, text: str) -> str:
+    """The text with every control token of the tokenizer broken up by a space.
 
     A candidate that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the judge.
     """
-    pattern = _controls(tokenizer)
-    return [pattern.sub(_broken_up, text) for text in texts]
+    return _controls(tokenizer).sub(_broken_up, text)
 
 
 def conversation_key(prompt: Prompt) -> tuple[str, ...]:
@@ -181,12 +180,8 @@ def groups_of(keys: Sequence[H | None]) -> list[list[int]]:
     return list(found.values())
 
 
-def _one(tokenizer: Any, text: str) -> str:
-    return guarded(tokenizer, [text])[0]
-
-
 def _guarded(tokenizer: Any, messages: Turns) -> list[Turn]:
-    return [Turn(role=m["role"], content=_one(tokenizer, m["content"])) for m in messages]
+    return [Turn(role=m["role"], content=guarded(tokenizer, m["content"])) for m in messages]
 
 
 def _prompt_text(tokenizer: Any, prompt: Prompt) -> str:

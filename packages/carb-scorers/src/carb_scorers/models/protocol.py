@@ -19,8 +19,8 @@ from pydantic import create_model
 
 from carb_data import CarbError
 from carb_data.models import Frozen
+from carb_data.validation import read_options
 from carb_scorers.scorer import ScoreError, Usage
-from carb_scorers.spec import read_options
 
 __all__ = ["LANGUAGE_MODELS", "Turn", "Watch", "read_backend_options"]
 
@@ -259,7 +259,7 @@ def read_backend_options(
     kind: BackendKind[Any, Any] = getattr(importlib.import_module(module), attribute)
     own: type[Frozen] = kind.options
     both: type[S] = _joined(scorer_options, own)
-    return read_options(both, name, options), kind
+    return read_options(both, f"Scorer '{name}'", options), kind
 
 
 @cache  # for the descriptions of a new class pydantic looks through all modules
