@@ -75,7 +75,9 @@ def test_a_margin_and_a_plan(carb: Carb, finished_run: Path) -> None:
     sizes = [row["sets"] for row in found["plan"]]
     assert sizes == sorted(sizes, reverse=True)
     assert [row["difference"] for row in found["plan"]] == [0.01, 0.02, 0.03, 0.05, 0.1]
+    assert sum(row["n"] for row in found["by_kind"]) == found["n"] == 80
     out = carb("compare", *pair, "--margin", 0.01, "--plan").out
+    assert "Kinds, most different first" in out
     assert "it is not shown that a is no worse than b" in out
     assert f"{sizes[0]:,}" in out
     ended = carb("compare", *pair, "--margin", 2)

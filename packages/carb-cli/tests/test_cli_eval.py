@@ -112,6 +112,7 @@ def test_a_strangers_table_needs_nothing_but_the_texts(carb: Carb) -> None:
     assert filled.code == 0, filled
     assert "No culture" not in filled.err
     assert filled.json["report"]["dataset"]["cultures"] == {"thai": 6}
+    assert filled.json["report"]["floor"]["tests"] == [], "a baseline with another name is no model"
     ended = carb("eval", "mine=baseline:length", "my.csv", "--culture", "thia", "--out", "c")
     assert ended.code == 2
     assert "Did you mean 'thai'?" in ended.err

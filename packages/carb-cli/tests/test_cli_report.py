@@ -30,7 +30,7 @@ from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.runs import only
 from carb_data import BonSet, Dataset, Provenance, ScoreTable
 from carb_data.models import Citation
-from carb_metrics import bon_accuracy, breakdown, compare, rank
+from carb_metrics import bon_accuracy, breakdown, compare, judge_bias, rank
 from carb_metrics.rows import Cell, Estimate
 from cli_helpers import BASELINES, Carb, small_dataset, small_family, small_set
 
@@ -105,6 +105,10 @@ def test_numbers_are_those_of_the_metrics(found: dict[str, Any], finished_run: P
         assert scorer["rank"]["rank"] == ranks[name]
     order = [scorer["overall"]["accuracy"] for scorer in found["scorers"].values()]
     assert order == sorted(order, reverse=True)
+    frame = table.frame.filter(pl.col("culture") == "thai")
+    alone = judge_bias(ScoreTable(frame), dataset=read_runs([finished_run]).dataset)
+    thai = found["judges"]["bias_by_culture"]["thai"]["scorers"]
+    assert [row["length"]["estimate"] for row in thai] == [row.length.estimate for row in alone.scorers]
     floor = found["floor"]["rows"][0]
     assert floor["group"] == {}
     assert floor["floor"]["accuracy"] >= max(floor["predictors"]["baseline:length"], floor["chance"])
@@ -158,6 +162,16 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(ca
     assert said(0.5, estimate=0.1).startswith("No scorer")
 
 
+def test_colours_are_corrected_over_their_table(report: Report) -> None:
+    """Twenty cells of which each alone would leave out chance are noise; one that is clear is coloured."""
+    shares = [*[0.36] * 19, 0.7]
+    cells = {f"c{n:02}": Cell(accuracy=at, low=at - 0.1, high=at + 0.1, n=70) for n, at in enumerate(shares)}
+    name = next(iter(report.scorers))
+    part = report.scorers[name].model_copy(update={"by_kind": cells})
+    (made,) = sections(report.model_copy(update={"scorers": {name: part}}), "groups")
+    assert [cell.heat for cell in made.tables[-1].rows[0][1:]] == [*[""] * 19, "up"]
+
+
 def test_one_section_is_shown_alone(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
     made = {section.name: section for section in sections(content(read_runs([finished_run])))}
     assert set(made) <= set(SECTIONS)
@@ -201,6 +215,8 @@ def test_a_scorer_without_a_score_is_not_ranked(
     failed = rescored(read_runs([finished_run]), pl.when(pl.col("scorer") != gone).then(pl.col("score")))
     report = content(failed)
     assert report.scorers[gone].rank.text == "–"
+    cells = [report.scorers[gone].overall, report.scorers[gone].macro, *report.scorers[gone].by_culture.values()]
+    assert {(one.accuracy, one.strict, one.low, one.n == one.errors) for one in cells} == {(None, None, None, True)}
     assert all(part.rank.rank is not None for name, part in report.scorers.items() if name != gone)
     assert gone not in {name for pair in report.pairs for name in (pair.a, pair.b)}
     assert list(report.scorers)[-1] == gone
@@ -342,6 +358,9 @@ def test_a_judge_is_shown_with_its_first_question_word_for_word() -> None:
     filled = [{"role": role, "content": re.sub("⟦(.)⟧", lambda m: texts[m[1]], text)} for role, text in turns]
     assert filled == list(asked)
     assert sent(ScorerSpec(name="judge:m", **{**known, "parameters": {"form": "gone.toml"}}), [item]) == {}
+    for kind in ("classifier", "implicit"):
+        (turns,) = sent(ScorerSpec(name="m", kind=kind), [item]).values()
+        assert [text for _, text in turns] == ["⟦Q⟧", "⟦0⟧"], "the question, then each answer"
 
 
 _part = st.text(st.sampled_from("ab-"), min_size=1, max_size=2)

@@ -108,6 +108,7 @@ def test_a_site_shows_the_newest_of_each_scorer(results: Path, carb: Carb, tmp_p
     assert ended.code == 0, ended
     assert "1 report" in ended.out
     index = (tmp_path / "site" / "index.html").read_text()
+    assert index.count('<table class="place">') == 1, "the first picture of each data set"
     assert index.count("<tbody>") == 1
     links = re.findall(r'<a href="([^"#]*)"', index)
     assert len(links) == 2, "the report as HTML and as JSON"

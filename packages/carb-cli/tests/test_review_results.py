@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import secrets
 import uuid
 from itertools import pairwise
@@ -105,7 +106,8 @@ def test_the_line_travels_with_the_data(tmp_path: Path, carb: Carb) -> None:
     with pytest.raises(CarbError, match="not a valid result of"):
         line_beside(out)
     shown = carb("review", "apply", tmp_path / "a.reviews").out
-    assert "Human line" in shown
+    assert re.search(r"all\s+–\s+12\s+3\s+4\b", shown), "3 people and 12 answers are no line"
+    assert "A line needs 3 people and 30 answers." in shown
     assert "keep: 4" in shown
 
 
@@ -180,7 +182,8 @@ def test_few_answers_are_no_line(tmp_path: Path, carb: Carb, monkeypatch: pytest
     assert carb("review", "apply", "a.reviews", "--data", "data.jsonl", "--out", "verified.jsonl").code == 0
     assert carb("run", "--data", "verified.jsonl", "--scorer", "baseline:length", "--out", "run").code == 0
     seen = " ".join(carb("report", "run", "--only", "people").out.split())
-    assert "1 person of 1 culture gave 12 answers on 12 sets: too few for a human line." in seen
+    said = "1 person of 1 culture gave 12 answers on 12 sets: too few for a human line."
+    assert f"{said} A line needs 3 people and 30 answers." in seen
     assert "pick the key" not in seen
 
 

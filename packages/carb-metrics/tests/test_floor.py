@@ -85,6 +85,10 @@ def test_a_scorer_that_reads_only_the_surface_is_not_above_it(found):
     assert found.test("understands").above is True
     assert found.test("understands").p_adjusted < 0.001
     assert found.test("baseline:language") is found.test("failed") is None
+    named = table(world(), short=lambda _, r: r.language == "ko")
+    renamed = surface_floor(named, world(), by=(), baselines={"short": "baseline:language"})
+    assert renamed.overall.predictors["short"] == found.overall.predictors["baseline:language"]
+    assert renamed.tests == ()
     cultures = [{"culture": "korean"}, {"culture": "thai"}]
     assert [row.group for row in found.rows] == [{}, *cultures, {"domain": "values"}]
     for test in found.tests:

@@ -75,7 +75,7 @@ class Scorers(OfSets, Generic[R]):
 
 
 class Cell(Result):
-    """One accuracy with its uncertainty. Everything but ``n`` is null when there is nothing to count."""
+    """One accuracy with its uncertainty. Shares are null where every set failed, and all but ``n`` without sets."""
 
     accuracy: float | None = None
     """Mean credit of the sets, 0 to 1: ties share, unless the caller asked otherwise."""

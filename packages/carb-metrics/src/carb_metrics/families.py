@@ -52,7 +52,7 @@ class FamilyRow(Result):
     sets: int
     """Sets of the complete families, mirrors included."""
     errors: int
-    """The number of these sets that could not be judged; they earn nothing in ``row``."""
+    """The number of these sets that could not be judged; they earn nothing in ``row``, which is null if all failed."""
     chance: float | None
     """What ``row``, ``column`` and ``matching`` are for a scorer that does not read the place: the mean of 1/N."""
     row: Estimate
@@ -216,6 +216,8 @@ def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float)
     estimates = _estimates(found.values, n, found.cluster, confidence)
     if not found.judged.any():
         estimates[1:] = [Estimate()] * 3
+    if found.errors == found.family["sets"].sum():
+        estimates[0] = Estimate()
     return FamilyRow(
         scorer=scorer,
         group=group,

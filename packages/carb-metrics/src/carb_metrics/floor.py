@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -91,6 +91,7 @@ def surface_floor(
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
+    baselines: Mapping[str, str] | None = None,
 ) -> SurfaceFloor | None:
     """The best surface predictor that the data admit, and the paired test of each scorer against it.
 
@@ -111,6 +112,7 @@ def surface_floor(
             the ``culture`` into which it rolls up.
         confidence: The level of intervals and tests, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
+        baselines: which baseline a scorer with another name is, such as ``{"short": "baseline:length"}``.
 
     Returns:
         null for an empty table.
@@ -132,11 +134,12 @@ def surface_floor(
     if not names:
         return None
     data = _Data(frame, dataset, by)
-    surface = [name for name in names if name.startswith("baseline:")]
+    known = {name: name for name in names} | dict(baselines or {})
+    surface = [name for name in names if known[name].startswith("baseline:")]
     outcomes = outcomes_of_frame(frame)
     judged = set(outcomes.filter(~pl.col("error"))["scorer"].unique())
     tested = [name for name in names if name not in surface and name in judged]
-    credit = data.predictors([name for name in surface if name != RANDOM])
+    credit = data.predictors([name for name in surface if known[name] != RANDOM])
     matrix, order, _ = credit_matrix(outcomes)  # items in the order of data.sets
     own = matrix[[order.index(name) for name in tested]]
     copies: dict[str, Floats | None] = {}

@@ -28,9 +28,6 @@ DIGITS = 9
 RESPONSES = "_responses"
 """Column of ``set_outcomes`` that tells which responses a set has: equal for the same ones, in any order."""
 
-_CONTROLS = ("control", "knowledge", "toxicity", "stereotype")
-"""Kinds without culture; the last three are names of older tables."""
-
 N = TypeVar("N", pl.Expr, pl.Series)
 
 
@@ -70,7 +67,7 @@ def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[ScoreTable, Coun
     if "mirror" in frame.columns:
         frame = frame.filter(~pl.col("mirror").fill_null(value=False))
     if "kind" in frame.columns:
-        frame = frame.filter(~pl.col("kind").cast(pl.String).fill_null("").is_in(_CONTROLS))
+        frame = frame.filter(pl.col("kind").cast(pl.String).fill_null("") != "control")
     if not frame.height:
         return scores, "all"
     return (ScoreTable(frame) if frame.height < scores.frame.height else scores), "main"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +16,12 @@ from carb_metrics.intervals import Floats, check_confidence, normal_quantile, wi
 from carb_metrics.outcome import as_text, counted_sets, polars_frame, with_shares
 from carb_metrics.raters import agreement
 
-FEWEST_PEOPLE, FEWEST_ANSWERS = 3, 30
-"""What a human line needs."""
-
 
 class HumanLine(Result):
     """How often people pick the key; null without answers."""
 
+    FEWEST_PEOPLE: ClassVar[int] = 3
+    FEWEST_ANSWERS: ClassVar[int] = 30
     share: float | None = None
     low: float | None = None
     """Lower confidence limit."""
@@ -37,7 +37,7 @@ class HumanLine(Result):
     def enough(self) -> bool:
         """Whether this is a line: at least ``FEWEST_PEOPLE`` people and ``FEWEST_ANSWERS`` answers. Fewer are an
         anecdote, and belong beside no report."""
-        return self.people >= FEWEST_PEOPLE and self.answers >= FEWEST_ANSWERS
+        return self.people >= self.FEWEST_PEOPLE and self.answers >= self.FEWEST_ANSWERS
 
 
 def human_line(

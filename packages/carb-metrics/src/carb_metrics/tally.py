@@ -61,16 +61,17 @@ class Tally:
     def frame(self) -> pl.DataFrame:
         """Key columns, then the fields of ``Cell``."""
         low, high = wilson(self.accuracy * self.effective_n, self.effective_n, self.confidence)
-        numbers = {"accuracy": self.accuracy, "low": low, "high": high}
+        shares = {"accuracy": self.accuracy, "low": low, "high": high, "strict": self.strict}
+        numbers = {name: np.where(self.errors == self.n, np.nan, array) for name, array in shares.items()}
         counts = {"n": self.n, "ties": self.ties, "errors": self.errors}
-        return pl.DataFrame(
+        found = pl.DataFrame(
             [
                 *(column.cast(pl.String) if column.dtype != pl.Int64 else column for column in self.rows),
                 *(pl.Series(name, array, dtype=pl.Float64).fill_nan(None) for name, array in numbers.items()),
                 *(pl.Series(name, array, dtype=pl.Int64) for name, array in counts.items()),
-                pl.Series("strict", self.strict, dtype=pl.Float64).fill_nan(None),
             ]
         )
+        return found.select(*self.rows.columns, *Cell.model_fields)
 
     def effective(self, counts: Ints, n: Any, accuracy: Any) -> Floats:
         """Effective sample size of mean credits of independent sets (Korn and Graubard 1998, Survey Methodology
@@ -85,6 +86,8 @@ class Tally:
         """The cell of these groups together, with Wilson's interval at an effective sample size."""
         low, high = (float(limit) for limit in wilson(accuracy * effective, effective, self.confidence))
         counts = {name: int(getattr(self, name)[rows].sum()) for name in COUNTS}
+        if counts["errors"] == counts["n"]:
+            return Cell(**counts)
         return Cell(accuracy=accuracy, strict=strict, low=min(low, accuracy), high=max(high, accuracy), **counts)
 
     def totals(self, names: list[str]) -> dict[str, Totals]:

@@ -34,7 +34,7 @@ def compare(
     confidence: Confidence = 0.95,
     json: Json = False,
 ) -> int:
-    """Say which of two scorers is better, by how much, whether it is noise, and in which cultures and domains.
+    """Say which of two scorers is better, by how much, whether it is noise, and in which cultures, domains and kinds.
 
     Main sets count, with ties shared; the place effects are compared over the mirrored families that both scored.
 
@@ -62,7 +62,8 @@ def compare(
     two = only(scores_of(folder_b), name_b).with_items(data_b)
     found = compare_tables(one, two, confidence=confidence, margin=margin, dataset=sets)
     errors = {"errors_a": _failed(one, two), "errors_b": _failed(two, one)}
-    by = {key: compare_tables(one, two, key, confidence=confidence).groups for key in ("culture", "domain")}
+    keys = ("culture", "domain", *["kind"] * any(item.kind for item in sets))
+    by = {key: compare_tables(one, two, key, confidence=confidence).groups for key in keys}
     groups = {key: sorted(rows, key=lambda row: (-abs(row.difference), row.key)) for key, rows in by.items()}
     planned = _plan(found, confidence) if plan else {}
     if json:

@@ -17,14 +17,12 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections
 from carb_data import CarbError
 
-PathOption = Annotated[Path | None, Parameter(show_default=False)]
-
 
 def report(
     *runs: RunFolder,
     only: str | None = None,
     json: Annotated[Path | None, Parameter(name="--json", allow_leading_hyphen=True, show_default=False)] = None,
-    html: PathOption = None,
+    html: Annotated[Path | None, Parameter(show_default=False)] = None,
     md: TextFile = None,
     latex: TextFile = None,
     confidence: Confidence = 0.95,
@@ -81,16 +79,15 @@ def finished(folders: Sequence[Path]) -> list[Path]:
 
 def save(found: Report, *, json: Path | None = None, md: Path | None, latex: Path | None) -> tuple[list[Path], bool]:
     """Write the files that were asked for; returns them, and whether one of them was stdout."""
-    from carb_cli.report.exports import latex_table, markdown_table
+    from carb_cli.report.exports import exported
 
     texts: list[tuple[Path, str]] = []
     if json is not None:
         whole = found.model_dump(mode="json")
         texts.append((json, json_module.dumps(whole, ensure_ascii=str(json) == "-", indent=1) + "\n"))
-    if md is not None:
-        texts.append((md, markdown_table(found)))
-    if latex is not None:
-        texts.append((latex, latex_table(found)))
+    for path, as_latex in ((md, False), (latex, True)):
+        if path is not None:
+            texts.append((path, exported(found, latex=as_latex)))
     for path, text in texts:
         if str(path) == "-":
             display.console.file.write(text)

@@ -21,6 +21,7 @@ from carb_cli.review.asking import items_of
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from carb_data.errors import require
+from carb_metrics.rows import HumanLine
 from carb_scorers import open_scorer
 
 ReviewFile = Annotated[Path, Parameter(help="The review file.")]
@@ -255,7 +256,8 @@ def apply(
     line = found.lines[findings.WHOLE]
     verified, retired = found.verdicts["keep"], found.verdicts["retire"]
     display.say(f"{applied.kept} sets written to {out}, {verified} of them verified; retired: {retired}.")
-    display.say(f"Human line: {percent(line.share)}% ({interval(line.low, line.high)}). Details: {beside}")
+    said = f"Human line: {percent(line.share)}% ({interval(line.low, line.high)})."
+    display.say(f"{said if line.enough else 'Too few people or answers for a human line.'} Details: {beside}")
 
 
 def _show(found: findings.Findings) -> None:
@@ -263,8 +265,12 @@ def _show(found: findings.Findings) -> None:
     cells = [(name, line) for name, line in found.lines.items() if "/" in name.strip("/")]
     lines = [("all", found.lines[findings.WHOLE]), *cells]
     columns = ["sets of", "key picked %", "95% interval", "answers", "people", "sets"]
-    rows = [(n, percent(v.share), interval(v.low, v.high), v.answers, v.people, v.sets) for n, v in lines]
+    rows = [
+        (n, *((percent(v.share), interval(v.low, v.high)) if v.enough else ("–", "")), v.answers, v.people, v.sets)
+        for n, v in lines
+    ]
     display.table("Human line", columns, rows, right=columns[1:])
+    display.say(f"A line needs {HumanLine.FEWEST_PEOPLE} people and {HumanLine.FEWEST_ANSWERS} answers.")
     columns = ["picks agree", "value", "95% interval"]
     if (made := found.agreement) is not None:
         parts = {"percent": made.percent, "Krippendorff's α × 100": made.krippendorff, "Gwet's AC1 × 100": made.gwet}

@@ -31,7 +31,7 @@ from carb_metrics import (
     rank,
     surface_floor,
 )
-from carb_metrics.rows import Breakdown, Cell, Failures, FamilyReport, Grouped, ItemAnalysis, JudgedRow, Ranking
+from carb_metrics.rows import Cell, Failures, FamilyReport, Grouped, ItemAnalysis, JudgeBias, JudgedRow, Ranking
 from carb_scorers.run import RunRecord, ScorerRecord, read_presentations
 
 
@@ -85,13 +85,14 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
     scores = runs.scores.with_items(runs.dataset)
     main = main_sets(scores)
     ranking = rank(main, confidence=confidence)
+    baselines = {name: f"baseline:{s.spec.model}" for name, s in runs.scorers.items() if s.spec.kind == "baseline"}
     report = Report(
         confidence=confidence,
         dataset=_dataset(runs),
         scorers=_scorers(runs, scores, ranking, confidence),
         families=_families(runs, confidence),
         pairs=ranking.pairs,
-        floor=surface_floor(main, runs.dataset, confidence=confidence),
+        floor=surface_floor(main, runs.dataset, confidence=confidence, baselines=baselines),
         failures=_failures(runs),
         items=_items(main) if len(runs.scorers) > 1 else None,
         judges=_judges(runs.folders, runs.dataset, main, confidence),
@@ -108,31 +109,26 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
     sensitivity = perturbation_sensitivity(scores, confidence)
     consistency = cross_lingual_consistency(scores, confidence=confidence)
     kinds, groups = (_by_kind(runs, main, confidence, grouped=grouped) for grouped in (False, True))
-    found = {
-        name: ScorerPart(
+    found = {}
+    for name, record in runs.scorers.items():
+        own = parts.of(name) if len(runs.scorers) > 1 else parts
+        cells: dict[str, Any] = {key: _cells(part) for key, part in own if isinstance(part, Grouped)}
+        found[name] = ScorerPart(
             spec=record.spec,
             usage=record.usage,
             cost=record.cost,
             label_mass=record.label_mass,
             rank=ranking.of(name).place,
-            **_accuracies(parts.of(name) if len(runs.scorers) > 1 else parts),
+            overall=own.overall,
+            macro=own.by_culture_domain.macro,
+            **cells,
             by_kind=kinds.get(name, {}),
             by_kind_group=groups.get(name, {}),
             perturbation={row.perturbation: row for row in sensitivity.kinds if row.scorer == name},
             causal_to_surface=sensitivity.of(name).ratio,
             consistency=consistency.of(name),
         )
-        for name, record in runs.scorers.items()
-    }
     return dict(sorted(found.items(), key=lambda pair: (-(pair[1].overall.accuracy or 0), pair[0])))
-
-
-def _accuracies(parts: Breakdown) -> dict[str, Any]:
-    return {
-        "overall": parts.overall,
-        "macro": parts.by_culture_domain.macro,
-        **{key: _cells(part) for key, part in parts if isinstance(part, Grouped)},
-    }
 
 
 def _cells(group: Grouped) -> Cells:
@@ -186,13 +182,20 @@ def _items(scores: ScoreTable) -> ItemAnalysis | None:
 
 def _judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confidence: float) -> JudgesPart:
     """Bias and calibration on the main sets; without a journal, as in entries of a leaderboard, none of position."""
-    kept = scores.frame["item_id"].cast(pl.String).unique().to_list()
     parts = [read_presentations(folder) for folder in folders if (folder / "journal").is_dir()]
-    shown = pl.concat(parts).filter(pl.col("item_id").is_in(kept)) if parts else None
-    some = shown is not None and shown.height > 0
+    shown = pl.concat(parts) if parts else None
+    of_root = _rolled_up(scores)
+
+    def bias(table: ScoreTable) -> JudgeBias:
+        sets = table.frame.select(pl.col("item_id").cast(pl.String))
+        own = None if shown is None else shown.join(sets, on="item_id", how="semi")
+        return judge_bias(table, own if own is not None and own.height else None, dataset, confidence)
+
+    cultures = of_root.frame.partition_by("culture", as_dict=True)
     return JudgesPart(
-        bias=judge_bias(scores, shown if some else None, dataset, confidence),
-        calibration=calibration(_rolled_up(scores), "culture", confidence=confidence),
+        bias=bias(scores),
+        bias_by_culture={str(name): bias(ScoreTable(part)) for (name,), part in cultures.items()},
+        calibration=calibration(of_root, "culture", confidence=confidence),
     )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
-from carb_metrics import adjust
+from carb_cli.report.tables import settled
 from carb_metrics.rows import FamilyRow, FloorTest
 
 POWER = (1.959964 + 0.841621) / 1.959964
@@ -29,8 +28,7 @@ def _of_families(report: Report) -> str:
     rows = [row for row in rows if row.place_effect.estimate is not None]
     if not rows:
         return ""
-    adjusted = adjust([math.nan if row.place_effect.p is None else row.place_effect.p for row in rows])
-    sure = {row.scorer for row, p in zip(rows, adjusted, strict=True) if p < 1 - report.confidence}
+    sure = settled({row.scorer: row.place_effect.p for row in rows}, report.confidence)
     effects = {row.scorer: row.place_effect.estimate or 0.0 for row in rows}
     best = max(rows, key=lambda row: (row.scorer in sure and effects[row.scorer] > 0, effects[row.scorer]))
     name, found = safe(labels(report.scorers)[best.scorer]), best.place_effect
@@ -114,7 +112,7 @@ def _of_failures(report: Report) -> str:
     for name in report.models:
         cell = report.scorers[name].overall
         if cell.errors and report.scorers[name].failed:
-            said.append(f"{safe(short[name])} failed on every set, so it gets no verdict.")
+            said.append(f"{safe(short[name])} failed on every set, so it gets no verdict. Why: errors.jsonl.")
         elif cell.errors:
             share = percent(cell.errors / cell.n)
             said.append(f"{safe(short[name])} failed on {cell.errors:,} of {cell.n:,} sets ({share}%), counted wrong.")

@@ -23,15 +23,19 @@ def people(report: Report) -> Section:
     who += f"{'culture' if found.cultures == 1 else 'cultures'} gave {line.answers:,} answers on {line.sets:,} sets"
     of_all = ", on the whole reviewed data set" if found.whole else ""
     said = f"{who}{of_all}; they pick the key in {percent(line.share)}%"
-    said = f"{said}." if line.enough else f"{who}{of_all}: too few for a human line."
+    needs = f"A line needs {line.FEWEST_PEOPLE} people and {line.FEWEST_ANSWERS} answers."
+    said = f"{said}." if line.enough else f"{who}{of_all}: too few for a human line. {needs}"
     rows = [
-        (Shown(_group(key)), share(Estimate(estimate=one.share, low=one.low, high=one.high)), count(one.people),
-         count(one.answers), count(one.sets))
+        (
+            Shown(_group(key)),
+            share(Estimate(estimate=one.share, low=one.low, high=one.high) if one.enough else Estimate()),
+            *map(count, (one.people, one.answers, one.sets)),
+        )
         for key, one in {"/": line, **found.groups}.items()
         if key.startswith("/") or key.endswith("/")
-    ]  # fmt: skip
+    ]
     rows = rows if line.enough else []
-    tables = [Table("Human line", ("sets of", "the key %", "people", "answers", "sets"), rows)]
+    tables = [Table("Human line", ("sets of", "the key %", "people", "answers", "sets"), rows, needs)]
     if found.scorers and (among := found.scorers[0]).human_percent.estimate is not None:
         alike = (Shown("people with each other"), share(among.human_percent), estimate(among.human_alpha), Shown(""))
         compared = [

@@ -47,15 +47,13 @@ def render(
         written: what judges wrote, by scorer.
         only: the one section to show below the first screen; null for all.
     """
-    data, chart = payload(report, runs, written), _chart(report)
+    data = payload(report, runs, written)
     return page(
         "page.html.jinja",
         SCRIPTS,
         report=report,
         level=f"{100 * report.confidence:.4g}%",
-        chart=chart,
-        chance=report.dataset.chance if report.families is None else report.families.rows[0].chance,
-        reach=_reach(chart),
+        chart=chart_of(report),
         board=leaderboard(report),
         sections=sections(report, only),
         data=data,
@@ -63,24 +61,21 @@ def render(
     )
 
 
-def _chart(report: Report) -> list[dict[str, Any]]:
-    """For each scorer the two numbers of the first chart with their limits: the share of right answers on top under
-    the place (accuracy, without families), and the place effect."""
-    short, rows = labels(report.scorers), []
+def chart_of(report: Report) -> dict[str, Any]:
+    """The first chart: for each scorer the share of right answers on top under the place (accuracy, without families)
+    and the place effect, each with its limits; and the ends of the axis of place effects, 0 to a half at least."""
+    short, rows, families = labels(report.scorers), [], report.families
     for name, part in report.scorers.items():
         share, effect = accuracy(part.overall), Estimate()
-        if report.families is not None:
-            found = report.families.of(name)
-            share, effect = accuracy(found), found.place_effect
+        if families is not None:
+            share, effect = families.of(name).row, families.of(name).place_effect
         named = {"name": short[name], "whole": name, "model": name in report.models}
         rows.append(named | {"share": share, "effect": effect})
-    return rows
-
-
-def _reach(chart: list[dict[str, Any]]) -> tuple[float, float]:
-    """The ends of the axis of place effects: quarters that leave no limit out, and 0 to a half at least."""
-    limits = [limit for row in chart for limit in (row["effect"].low, row["effect"].high) if limit is not None]
-    return floor(4 * min([-0.25, *limits])) / 4, ceil(4 * max([0.5, *limits])) / 4
+    effects = [] if families is None else [families.of(name).place_effect for name in report.scorers]
+    limits = [limit for effect in effects for limit in (effect.low, effect.high) if limit is not None]
+    reach = floor(4 * min([-0.25, *limits])) / 4, ceil(4 * max([0.5, *limits])) / 4
+    chance = report.dataset.chance if families is None else families.rows[0].chance
+    return {"rows": rows, "families": families is not None, "reach": reach, "chance": chance}
 
 
 def page(name: str, scripts: Sequence[str], /, **fields: object) -> str:
@@ -104,15 +99,11 @@ def page(name: str, scripts: Sequence[str], /, **fields: object) -> str:
 def _environment() -> Environment:
     """The templates of this package; each is compiled once."""
     made = Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=plain, loader=FunctionLoader(asset)
-    )
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(asset),
+        finalize=lambda value: safe(value) if type(value) is str else value,  # texts of others steer no line
+    )  # fmt: skip
     made.filters |= {"percent": percent, "number": number, "p": p_value, "shell": shlex.join}
     return made
-
-
-def plain(value: Any) -> Any:
-    """What a template prints: texts of others without control characters and bidirectional overrides."""
-    return safe(value) if type(value) is str else value
 
 
 def asset(name: str) -> str:

@@ -108,6 +108,7 @@ def _named(
         {
             "name": name,
             "label": short[name],
+            "kind": part.spec.kind,
             "model": name in report.models,
             "order": seed,
             "asked": told[name].asked if name in told else (),

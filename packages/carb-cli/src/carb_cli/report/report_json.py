@@ -98,6 +98,8 @@ class JudgesPart(Frozen):
     """How scorers behave apart from being right, on the main sets."""
 
     bias: JudgeBias
+    bias_by_culture: dict[str, JudgeBias]
+    """The same of the sets about each root culture."""
     calibration: tuple[MarginRow, ...]
     """What the margin of the first answer over the second says of being right: over all sets, and by root culture."""
 

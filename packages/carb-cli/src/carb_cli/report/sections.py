@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from statistics import NormalDist
 
 from carb_cli.display import p_value, percent, safe, signed
 from carb_cli.labels import labels
 from carb_cli.report.headline import above_floor
-from carb_cli.report.heat_map import colour_of_difference, groups
 from carb_cli.report.key_sections import failures, items, people
 from carb_cli.report.report_json import Report
 from carb_cli.report.tables import (
     Section,
     Shown,
     Table,
-    accuracy,
+    colour,
     count,
     estimate,
     group_name,
     link,
     scorer_cell,
+    settled,
     share,
 )
+from carb_data import Perturbation
 from carb_metrics.rows import Cell, Estimate
-
-KINDS = ("CC", "RC", "CL", "RP")
 
 
 def sections(report: Report, only: str | None = None) -> list[Section]:
@@ -44,8 +45,8 @@ def leaderboard(report: Report) -> Table:
         row = [Shown(part.rank.text), scorer_cell(report, name)]
         if report.families is not None:
             found = report.families.of(name)
-            row += [estimate(found.place_effect), share(accuracy(found))]
-        row += [share(cell), Shown("–" if part.failed else percent(cell.strict))]
+            row += [estimate(found.place_effect), share(found.row)]
+        row += [share(cell), Shown(percent(cell.strict))]
         if kinds:
             row += [share(group.get("culture", Cell())), share(group.get("knowledge", Cell()))]
         rows.append((*row, count(cell.n), count(cell.ties), count(cell.errors)))
@@ -66,7 +67,7 @@ def families(report: Report) -> Section | None:
         left = max(left, row.incomplete)
         rows.append((
             scorer_cell(report, name), estimate(row.place_effect), Shown(p_value(row.place_effect.p)),
-            share(accuracy(row)), Shown(p_value(accuracy(row).p)), share(row.column), share(row.matching),
+            share(row.row), Shown(p_value(row.row.p)), share(row.column), share(row.matching),
             count(row.families, *[f"{row.incomplete:,} left out"] * bool(row.incomplete),
                   *[f"{row.families - row.judged:,} with a failure"] * (row.judged < row.families)), count(row.errors),
         ))  # fmt: skip
@@ -79,8 +80,17 @@ def families(report: Report) -> Section | None:
     tables = [Table("All families", columns, rows, note)]
     groups = list(dict.fromkeys(row.group for row in report.families.rows if row.group is not None))
     if len(groups) > 1:
-        cells = [(scorer_cell(report, one), *(_effect(report, one, key) for key in groups)) for one in report.scorers]
-        tables.append(Table("Place effect by domain and kind of fact", ("scorer", *groups), cells))
+        found = {(row.scorer, row.group): row for row in report.families.rows if row.group is not None}
+        sure = settled({key: row.place_effect.p for key, row in found.items()}, report.confidence)
+        shown = {
+            key: estimate(
+                row.place_effect, f"{row.families:,} families", heat=colour(row.place_effect.estimate, key in sure)
+            )
+            for key, row in found.items()
+        }
+        cells = [(scorer_cell(report, a), *(shown.get((a, b), Shown("–")) for b in groups)) for a in report.scorers]
+        note = "Coloured: settled after correction over this table."
+        tables.append(Table("Place effect by domain and kind of fact", ("scorer", *groups), cells, note))
     finding = (
         "A family asks one question about N places with the same N answers; each place makes another answer right. "
         "Row: under this place, is the right answer on top? Column: does this answer score highest under its "
@@ -89,17 +99,6 @@ def families(report: Report) -> Section | None:
         f"A scorer that does not read the place earns {percent(report.families.rows[0].chance)}% and 0, exactly."
     )
     return Section("families", "Does the score follow the place?", finding, tuple(tables))
-
-
-def _effect(report: Report, name: str, group: str) -> Shown:
-    rows = () if report.families is None else report.families.rows
-    row = next((row for row in rows if (row.scorer, row.group) == (name, group)), None)
-    if row is None:
-        return Shown("–")
-    found = row.place_effect
-    sure = found.p is not None and found.p < 1 - report.confidence
-    made = estimate(found, heat=colour_of_difference(found.estimate, sure))
-    return Shown(made.text, (*made.small, f"{row.families:,} families"), made.heat)
 
 
 def pairs(report: Report) -> Section | None:
@@ -118,7 +117,7 @@ def pairs(report: Report) -> Section | None:
             value = sign * row.difference
             sure = row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence
             small = (f"p {p_value(row.p)}",)
-            cells.append(Shown(signed(value), small, colour_of_difference(value, sure), link(report, whose=b, rival=a)))
+            cells.append(Shown(signed(value), small, colour(value, sure), link(report, whose=b, rival=a)))
         rows.append(tuple(cells))
     certain = sum(row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence for row in report.pairs)
     finding = (
@@ -174,9 +173,46 @@ def floor(report: Report) -> Section | None:
     return Section("floor", "Is it more than the surface?", finding, tables)
 
 
+def groups(report: Report) -> Section | None:
+    """Accuracy by culture, domain, and kind of fact."""
+    titles = {"by_culture": "Cultures", "by_domain": "Domains", "by_kind": "Kinds of fact"}
+    made = [_heat_map(report, key, title) for key, title in titles.items()]
+    tables = tuple(table for table in made if len(table.rows) and len(table.columns) > 1)
+    finding = (
+        f"Accuracy in percent with its interval and the number of sets; chance is {percent(report.dataset.chance)}%. A "
+        "cell has a colour where it differs from chance after correction over its table: blue above, orange below."
+    )
+    return Section("groups", "Where is it right?", finding, tables)
+
+
+def _heat_map(report: Report, key: str, title: str) -> Table:
+    chance = report.dataset.chance or 0.5
+    found = {(name, group): cell for name, part in report.scorers.items() for group, cell in getattr(part, key).items()}
+    sure = settled({place: _p(cell, chance, report.confidence) for place, cell in found.items()}, report.confidence)
+    names = sorted({group for _, group in found})
+
+    def shown(place: tuple[str, str]) -> Shown:
+        cell = found.get(place, Cell())
+        more = [f"n {cell.n:,}"] * bool(cell.n) + [f"{cell.errors or 0:,} errors"] * bool(cell.errors)
+        return share(cell, *more, heat=colour((cell.accuracy or 0.0) - chance, place in sure))
+
+    rows = [(scorer_cell(report, one), *(shown((one, group)) for group in names)) for one in report.scorers]
+    return Table(title, ("scorer", *(group_name(key.removeprefix("by_"), group) for group in names)), rows)
+
+
+def _p(cell: Cell, chance: float, confidence: float) -> float | None:
+    """p of chance, by the score test that a cell's interval inverts (Wilson 1927, Journal of the American Statistical
+    Association 22:209-212) at its effective sample size."""
+    if cell.accuracy is None or cell.low is None or cell.high is None:
+        return None
+    limit = cell.low if cell.accuracy > chance else cell.high
+    away, unit = ((cell.accuracy - p) / math.sqrt(p * (1 - p)) for p in (chance, limit))
+    return 2 * NormalDist().cdf(-abs(away / unit) * NormalDist().inv_cdf(0.5 + confidence / 2))
+
+
 def perturbations(report: Report) -> Section | None:
     """What moves the score, and what should."""
-    kinds = [kind for kind in KINDS if any(kind in part.perturbation for part in report.scorers.values())]
+    kinds = [str(kind) for kind in Perturbation if any(kind in part.perturbation for part in report.scorers.values())]
     if not kinds:
         return None
     rows = []
@@ -219,8 +255,26 @@ def judges(report: Report) -> Section | None:
             Shown(p_value(row.position_p)), share(row.swap_consistency), share(row.self_agreement),
         ))  # fmt: skip
     columns = ("scorer", "length r", "first picked %", "even picking %", "position p", "same after a swap %")
-    positions = Table("Position and length", (*columns, "same when asked again %"), bias)
-    made = (positions, _calibration(report), _calibration_by_culture(report))
+    by_culture = [(culture, one) for culture, part in report.judges.bias_by_culture.items() for one in part.scorers]
+    length = {(one.scorer, culture): estimate(one.length) for culture, one in by_culture if one.length.estimate}
+    first_picked = {
+        (one.scorer, culture): share(Estimate(estimate=one.share, low=one.low, high=one.high))
+        for culture, part in report.judges.bias_by_culture.items()
+        for one in part.positions
+        if one.position == 0
+    }
+    calibrated = {
+        (row.scorer, row.group): Shown(percent(row.calibration.ece), (f"n {row.n:,}",))
+        for row in report.judges.calibration
+        if row.group and row.calibration
+    }
+    made = (
+        Table("Position and length", (*columns, "same when asked again %"), bias),
+        _by_culture(report, "Length r by root culture", length),
+        _by_culture(report, "First picked by root culture, %", first_picked),
+        _calibration(report),
+        _by_culture(report, "Calibration error by root culture, %", calibrated),
+    )
     tables = tuple(table for table in made if table.rows)
     if not tables:
         return None
@@ -247,19 +301,12 @@ def _calibration(report: Report) -> Table:
     return Table("Calibration", (*heads, "p", "sets"), rows)
 
 
-def _calibration_by_culture(report: Report) -> Table:
-    errors = {(row.scorer, row.group): row for row in report.judges.calibration if row.group and row.calibration}
-    names = sorted({group for _, group in errors if group is not None})
-
-    def cell(scorer: str, culture: str) -> Shown:
-        row = errors.get((scorer, culture))
-        found = None if row is None or row.calibration is None else row.calibration.ece
-        return Shown(percent(found), () if row is None else (f"n {row.n:,}",))
-
-    scorers = [name for name in report.models if any((name, culture) in errors for culture in names)]
-    rows = [(scorer_cell(report, name), *(cell(name, culture) for culture in names)) for name in scorers]
+def _by_culture(report: Report, title: str, found: dict[tuple[str, str], Shown]) -> Table:
+    names = sorted({culture for _, culture in found})
+    scorers = [name for name in report.models if any((name, culture) in found for culture in names)]
+    rows = [(scorer_cell(report, a), *(found.get((a, b), Shown("–")) for b in names)) for a in scorers]
     columns = ("scorer", *(group_name("culture", culture) for culture in names))
-    return Table("Calibration error by root culture, %", columns, rows if len(names) > 1 else [])
+    return Table(title, columns, rows if len(names) > 1 else [])
 
 
 SECTIONS: dict[str, Callable[[Report], Section | None]] = {

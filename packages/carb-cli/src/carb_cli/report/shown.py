@@ -43,10 +43,11 @@ def written(folders: Sequence[Path]) -> dict[str, JudgeTexts]:
 
 
 def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str, str]]]:
-    """The first question to a judge as it was sent, by culture, language and number of answers, which it may depend on.
+    """What a scorer was sent first, by culture, language and number of answers, on which a judge's question may depend;
+    of a scorer that is given one answer at a time, what every one is sent, by an empty key.
 
     Args:
-        spec: the judge; of other scorers, and of judges whose facts or form are not here, nothing can be said.
+        spec: the scorer; where its facts or form are not here, or its kind is not ours, nothing can be said.
         items: the sets that it judged.
 
     Returns:
@@ -56,6 +57,8 @@ def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str,
     from carb_scorers.judge import JudgeOptions, form_of
 
     known = {key: value for key, value in spec.parameters.items() if key in JudgeOptions.model_fields}
+    if spec.kind in ("classifier", "implicit") and "facts" not in spec.parameters:
+        return {"": [("user", "⟦Q⟧"), ("assistant: each answer in turn, in the model's chat template if any", "⟦0⟧")]}
     if spec.kind != "judge" or not known or "facts" in spec.parameters:
         return {}
     found: dict[str, list[tuple[str, str]]] = {}

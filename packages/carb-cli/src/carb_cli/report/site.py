@@ -12,7 +12,7 @@ import polars as pl
 
 from carb_cli.json_output import write
 from carb_cli.report.content import Runs, content, merged, read_runs
-from carb_cli.report.page import page, render
+from carb_cli.report.page import chart_of, page, render
 from carb_cli.report.sections import leaderboard
 from carb_cli.report.shown import written
 from carb_cli.results import entry as entries
@@ -41,7 +41,7 @@ def write_site(sources: Sequence[Path], site: Path, known: Sequence[entries.Hash
         stem = f"{entries.slug(_data_name(report.dataset.names))}-{key[:8]}"
         write(site / f"{stem}.html", render(report, runs, written(runs.folders)))
         write(site / f"{stem}.json", json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n")
-        boards.append((stem, report, leaderboard(report)))
+        boards.append((stem, report, leaderboard(report), chart_of(report)))
     write(site / "index.html", page("index.html.jinja", (), boards=boards, gone=gone))
     return len(boards)
 

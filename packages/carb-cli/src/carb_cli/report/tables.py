@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 from carb_cli import display
@@ -11,7 +13,8 @@ from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
 from carb_data import cultures
-from carb_metrics.rows import Cell, Estimate, FamilyRow
+from carb_metrics import adjust
+from carb_metrics.rows import Cell, Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Shown:
     small: tuple[str, ...] = ()
     """Lines below, such as the interval."""
     heat: str = ""
-    """Class of its colour, see ``heat_map.py``."""
+    """Class of its colour, see ``colour``."""
     link: str = ""
     """Address within the page."""
     whole: str = ""
@@ -78,6 +81,17 @@ class Section:
             table.show()
 
 
+def settled(found: Mapping[Any, float | None], confidence: float) -> set[Any]:
+    """What is below the level after correction over all of these p values; null is no test."""
+    corrected = adjust([math.nan if p is None else p for p in found.values()])
+    return {key for key, p in zip(found, corrected, strict=True) if p < 1 - confidence}
+
+
+def colour(value: float | None, sure: bool) -> str:
+    """The class of a difference's colour, which ``web/style.css`` paints; none where it is not settled."""
+    return "" if not sure or not value else "up" if value > 0 else "down"
+
+
 def count(value: int | None, *small: str) -> Shown:
     """A number of things."""
     return Shown("–" if value is None else f"{value:,}", small)
@@ -90,18 +104,15 @@ def share(found: Estimate | Cell, *small: str, heat: str = "") -> Shown:
     return Shown(percent(found.estimate), (*limits, *small), heat)
 
 
-def accuracy(found: Cell | FamilyRow) -> Estimate:
-    """The accuracy of sets, or of families by row; empty where every set failed."""
-    if isinstance(found, FamilyRow):
-        return found.row if found.errors != found.sets else Estimate()
-    known = found.errors != found.n
-    return Estimate(estimate=found.accuracy, low=found.low, high=found.high) if known else Estimate()
+def accuracy(found: Cell) -> Estimate:
+    """The accuracy of sets in the form of every other number."""
+    return Estimate(estimate=found.accuracy, low=found.low, high=found.high)
 
 
-def estimate(found: Estimate, digits: int = 2, heat: str = "") -> Shown:
+def estimate(found: Estimate, *small: str, heat: str = "") -> Shown:
     """A number with its interval below."""
-    limits = (f"{number(found.low, digits)} to {number(found.high, digits)}",) if found.low is not None else ()
-    return Shown(number(found.estimate, digits), limits, heat)
+    limits = (f"{number(found.low)} to {number(found.high)}",) if found.low is not None else ()
+    return Shown(number(found.estimate), (*limits, *small), heat)
 
 
 def scorer_cell(report: Report, name: str) -> Shown:

@@ -18,10 +18,11 @@ const asked = (item, scorer, order) => {
   return `${questions.length > 1 ? ` · asked ${questions.length} times` : ""}${says.map((one) => ` · ${one}`).join("")}`;
 };
 
-// The first question to a judge, word for word.
+// The first text that a scorer was sent, word for word.
 const sentTo = (item, scorer) => {
-  const turns = scorer.sent[`${item.culture}/${item.language}/${item.answers.length}`];
-  if (!turns) return [];
+  const turns = scorer.sent[""] ?? scorer.sent[`${item.culture}/${item.language}/${item.answers.length}`];
+  const lost = `What ${scorer.label} was sent is not here: a run keeps no facts, no forms in files and nothing of other packages' scorers.`;
+  if (!turns) return scorer.kind === "baseline" ? [] : [make("p", { class: "tag" }, lost)];
   const given = orderOf(item, scorer);
   const question = item.prompt.map(([text, , role]) => (item.prompt.length > 1 ? `${role}: ${text}` : text)).join("\n\n");
   const filled = (text) => text.replace(/⟦(Q|\d+)⟧/g, (_, key) => (key === "Q" ? question : item.answers[given[key]][0]));
