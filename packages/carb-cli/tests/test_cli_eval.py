@@ -86,11 +86,12 @@ def test_a_family_that_failed_counts_as_zero_in_gate_verdict_and_entry(carb: Car
     assert f"place_effect {effect['estimate']:.3f} [" in ended.out
 
 
-def test_a_model_that_never_answers_gets_no_number(carb: Carb) -> None:
+@pytest.mark.parametrize("limit", [20, 80])
+def test_a_model_that_never_answers_gets_no_number(carb: Carb, limit: int) -> None:
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
     with answering(lambda *_: (400, {})) as url:
         spec = f"bad=classifier:m?backend=openai&api=score&retries=0&url={url}"
-        ended = carb("eval", spec, "--limit", 20, "--no-open", "--quiet", "--out", "o")
+        ended = carb("eval", spec, "--limit", limit, "--no-open", "--quiet", "--out", "o")
     assert ended.code == 1, ended
     assert "bad failed on every set, so it gets no verdict." in ended.out
     assert "bad is right" not in ended.out

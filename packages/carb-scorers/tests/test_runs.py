@@ -237,6 +237,17 @@ class Failing(Counting):
         return list(await super().score(requests))
 
 
+@pytest.mark.parametrize("sets", [4, 2 * STOP_AFTER])
+def test_a_server_that_never_answers_failed_on_every_set_and_is_asked_again(tmp_path: Path, sets: int) -> None:
+    many = example_dataset(sets, perturbed=False)
+    record = go(tmp_path, Failing("silent"), dataset=many)
+    assert (record.scorers[0].scored, record.scorers[0].errors) == (0, sets)
+    assert "login page" in (tmp_path / "errors.jsonl").read_text(encoding="utf-8")
+    healthy = Counting("silent")
+    assert go(tmp_path, healthy, dataset=many).scorers[0].errors == 0
+    assert len(healthy.asked) == sets
+
+
 def test_a_server_that_dies_in_the_middle_stops_the_run_and_its_errors_are_not_kept(tmp_path: Path) -> None:
     """It filled the rest with permanent error rows, and the run ended with 0."""
     many = example_dataset(3 * STOP_AFTER, perturbed=False)

@@ -19,8 +19,8 @@ from carb_data.journal import DiskError, write_whole
 from carb_scorers.blind import Blinded, unblind
 from carb_scorers.evaluation import OnProgress, requests_for
 from carb_scorers.run.record import DatasetRecord, ErrorRow, Machine, RunRecord, ScorerRecord, cost, installed_versions
-from carb_scorers.run.score_journal import OtherRunError, ScoreJournal, journal_head, score_missing
-from carb_scorers.scorer import Scorer, ScoreResult, ScorerSpec, Usage
+from carb_scorers.run.score_journal import NoAnswerError, OtherRunError, ScoreJournal, journal_head, score_missing
+from carb_scorers.scorer import Scorer, ScoreResult, ScorerSpec, Usage, failed
 from carb_scorers.spec import check_given, open_scorer, parse_spec, provider, using
 
 JOURNAL = "journal"
@@ -48,7 +48,8 @@ async def run(
 
     A scorer that cannot go on (a user's mistake, a server that is gone for good, too many requests in a row
     without an answer) does not keep the others from their work: all are tried, then the mistakes are reported together
-    and no ``run.json`` is written.
+    and no ``run.json`` is written. A server that never answered failed on every set, however many there are; these
+    errors are in the table and not in the journal, so that the same call asks again.
 
     Args:
         dataset: the sets to score.
@@ -81,14 +82,21 @@ async def run(
                     head = journal_head(scorer.spec, fingerprint=dataset.fingerprint, seed=seed)
                     with ScoreJournal(out / JOURNAL, head) as journal:
                         blinded = requests_for(dataset, scorer.spec, seed)
-                        results = await score_missing(
-                            scorer,
-                            [b.request for b in blinded],
-                            journal,
-                            window=window,
-                            retry_errors=retry_errors,
-                            on_progress=on_progress,
-                        )
+                        requests = [b.request for b in blinded]
+                        try:
+                            results = await score_missing(
+                                scorer,
+                                requests,
+                                journal,
+                                window=window,
+                                retry_errors=retry_errors,
+                                on_progress=on_progress,
+                            )
+                        except NoAnswerError as error:
+                            if error.ever:
+                                raise
+                            kind, message = error.last.kind, f"no answer at all; {error.last.message}"
+                            results = [failed(request, kind, message) for request in requests]
                         outcomes.append(_outcome(dataset, scorer.spec, blinded, results, journal.spent))
             except (DiskError, OtherRunError):
                 raise  # the next scorer would fail alike

@@ -20,7 +20,7 @@ from carb_data.models import Frozen
 from carb_scorers.blind import blind
 from carb_scorers.evaluation import OnProgress, ProgressCounter, score_all
 from carb_scorers.run.record import RunRecord
-from carb_scorers.scorer import TRANSPORT, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage
+from carb_scorers.scorer import TRANSPORT, ScoreError, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage
 from carb_scorers.spec import identity, kinds, provider
 
 __all__ = ["OtherRunError", "read_journal", "read_presentations"]
@@ -35,6 +35,20 @@ class OtherRunError(CarbError):
     def __init__(self, folder: Path, what: str) -> None:
         super().__init__(
             f"{folder} holds results of {what}. Choose another --out, or discard the old results with --fresh."
+        )
+
+
+class NoAnswerError(CarbError):
+    """A scorer got no answer to ``STOP_AFTER`` requests in a row, or to none at all."""
+
+    def __init__(self, scorer: str, unanswered: Sequence[ScoreResult], *, ever: bool) -> None:
+        self.last = unanswered[-1].error or ScoreError(kind="connection", message="no answer")
+        self.ever = ever
+        """Whether it has answered before."""
+        super().__init__(
+            f"'{scorer}' got no answer to {len(unanswered)} requests in a row (the last: {self.last.kind}: "
+            f"{self.last.message}). None of these errors was kept. Correct what is wrong and run the same command "
+            "again."
         )
 
 
@@ -108,7 +122,8 @@ async def score_missing(
     """Score what a journal has no result of, and keep each result as it comes; give all results, in order.
 
     Raises:
-        CarbError: ``STOP_AFTER`` requests in a row got no answer, of which none is kept; or as ``score_all``.
+        NoAnswerError: ``STOP_AFTER`` requests in a row, or all, got no answer, and none of these errors is kept.
+        CarbError: as ``score_all``.
     """
     name = scorer.spec.name
     known = [journal.values[r.request_id] for r in requests if r.request_id in journal.values]
@@ -127,15 +142,12 @@ async def score_missing(
                 unanswered.clear()
         journal.append(ready)
         if len(unanswered) >= STOP_AFTER:
-            last = unanswered[-1].error
-            raise CarbError(
-                f"'{name}' got no answer to {len(unanswered)} requests in a row (the last: {last and last.kind}: "
-                f"{last and last.message}). None of these errors was kept. Correct what is wrong and run the same "
-                f"command again."
-            )
+            raise NoAnswerError(name, unanswered, ever=bool(journal.values))
         tally.add(results)  # last: whoever looks at the progress may stop the run, and nothing is lost then
 
     await score_all(scorer, [r for r in requests if r.request_id not in kept], keep, window=window)
+    if unanswered and not journal.values:
+        raise NoAnswerError(name, unanswered, ever=False)
     journal.append(unanswered)
     return [journal.values[request.request_id] for request in requests]
 
