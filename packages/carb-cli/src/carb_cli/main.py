@@ -8,9 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -124,6 +122,9 @@ def _shown(lines: list[str]) -> str:
 
 def _continued(example: str) -> str:
     """A command in lines that the terminal does not break, each but the last with a backslash at its end."""
+    import shutil
+    import textwrap
+
     wrap = textwrap.TextWrapper(
         width=shutil.get_terminal_size().columns - len(" \\"),
         initial_indent="    ",

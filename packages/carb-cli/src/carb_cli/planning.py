@@ -100,7 +100,10 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
     if spec.kind not in ("classifier", "implicit", "judge", "think"):
         return ScorerPlan(scorer=spec.name)
     prices = _named(ServerOptions, spec, "price_in", "price_out")
-    judge = _judge(spec) if spec.kind in ("judge", "think") else None
+    judge = None
+    if spec.kind in ("judge", "think"):  # a Think-as-Locals judge is asked as one that writes about pairs
+        preset = {"mode": "pairwise", "read": "generate", "orders": "both"} if spec.kind == "think" else {}
+        judge = _named(JudgeOptions, spec, *JudgeOptions.model_fields, **preset)
     if judge is None:
         twice = spec.kind == "implicit" and spec.options.get("ref", "none") != "none"
         pairs = [(item.prompt_text, one.text) for item in dataset for one in (*item.responses, *item.perturbed)]
@@ -122,12 +125,6 @@ def _judged(form: Form, item: BonSet, *, comparative: bool) -> Iterator[int]:
     for blinded in blind(item, seed=0, comparative=comparative):
         for ask in form.asks(blinded.request):
             yield sum(_tokens(turn["content"]) for turn in ask.prompt.messages)
-
-
-def _judge(spec: ParsedSpec) -> JudgeOptions:
-    """The options of a judge; a Think-as-Locals judge is asked as one that writes about pairs."""
-    preset = {"mode": "pairwise", "read": "generate", "orders": "both"} if spec.kind == "think" else {}
-    return _named(JudgeOptions, spec, *JudgeOptions.model_fields, **preset)
 
 
 def _named(model: type[_O], spec: ParsedSpec, *names: str, **preset: str) -> _O:

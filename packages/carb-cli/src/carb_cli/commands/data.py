@@ -139,7 +139,7 @@ def fetch(
     accept_no_licence
         Fetch files also where nobody granted a licence. Whether you may use them is then for you to judge.
     """
-    known = {name: source for name, source in fetchable().items() if source.published is not None}
+    known = fetchable()
     if not names:
         raise CarbError(f"Name sources to fetch, or all: {', '.join(known)}. carb data list has their licences.")
     licensed = [name for name, source in known.items() if accept_no_licence or not source.needs_consent]
