@@ -230,7 +230,7 @@ def test_lm_evaluation_harness_agrees_with_carb_run_item_by_item(chat: bool, set
         bootstrap_iters=0,
     )
     (samples,) = done["samples"].values()
-    frame = evaluate(load(str(sets)), [f"judge:{model}?mode=listwise&read=logprob"]).frame
+    frame = evaluate(load(str(sets)), [f"judge:{model}?mode=listwise&read=logprob&least_mass=0"]).frame
     for sample in samples:
         own = frame.filter(pl.col("item_id") == sample["doc"]["item_id"]).sort("score", descending=True)
         assert bool(sample["acc"]) == (own["role"].cast(str)[0] == "chosen")

@@ -111,11 +111,13 @@ class TrainingRun:
         results = {decoding: HeldOut.model_validate_json(file.read_bytes()) for decoding, file in known.items()}
         wanted = [decoding for decoding in kept if decoding not in results]
         rank, count = self._share
-        own = wait_for(self._held_out, str(model), rows[rank::count], wanted) if wanted and rank < count else []
+        count = min(count, len(rows) // 2)  # a pair's two orders, which stand side by side, stay together
+        mine = [row for number, row in enumerate(rows) if number // 2 % count == rank]
+        own = wait_for(self._held_out, str(model), mine, wanted) if wanted and mine else []
         shares: list[list[HeldOut]] = gather_object([own]) if self.state.num_processes > 1 else [own]
         for place, decoding in enumerate(wanted):
-            parts = [share[place].outcomes for share in shares[:count]]
-            results[decoding] = summarise([parts[n % count][n // count] for n in range(len(rows))], decoding)
+            parts = [iter(share[place].outcomes) for share in shares[:count]]
+            results[decoding] = summarise([next(parts[n // 2 % count]) for n in range(len(rows))], decoding)
             if self.is_main:
                 write_json(kept[decoding], results[decoding])
         self.state.wait_for_everyone()
