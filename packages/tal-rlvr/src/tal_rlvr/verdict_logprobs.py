@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from carb_data.errors import require
@@ -35,8 +35,9 @@ class ModelVerdicts:
 class PolicyVerdicts:
     """Verdict log-probabilities of the policy that a TRL trainer is training, as it is now.
 
-    The trainer's own module is called, not an unwrapped one, so that FSDP and ZeRO-3 gather their shards; for the
-    same reason every process runs the same number of forward passes.
+    The trainer's own module is called, not an unwrapped one, so that FSDP gathers its shards; for the same reason
+    every process runs the same number of forward passes. ZeRO-3 gathers them as for generation: it learns from a
+    forward pass which weights come next, and a pass without a backward one teaches it a wrong order.
     """
 
     def __init__(self, trainer: Any, tokens: VerdictTokens, *, budget: int = BUDGET) -> None:
@@ -46,18 +47,26 @@ class PolicyVerdicts:
 
     def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
         torch = require("torch", package="tal-rlvr", extra="train")
-        accelerator, model = self.trainer.accelerator, self.trainer.model
-        own = len(passes_of(rows, budget=self.budget, window=_window(model)))
+        accelerator = self.trainer.accelerator
+        own = len(passes_of(rows, budget=self.budget, window=_window(self.trainer.model)))
         passes = int(accelerator.gather(torch.tensor([own], device=accelerator.device)).max())
-        with _evaluating(model):
-            return verdict_logprobs(
-                model,
-                rows,
-                self.tokens,
-                budget=self.budget,
-                share_prefix=accelerator.num_processes == 1,
-                passes=passes,
-            )
+        share = accelerator.num_processes == 1
+        with self._model() as model, _evaluating(model):
+            return verdict_logprobs(model, rows, self.tokens, budget=self.budget, share_prefix=share, passes=passes)
+
+    def _model(self) -> AbstractContextManager[Any]:
+        trainer = self.trainer
+        if trainer.accelerator.distributed_type != "DEEPSPEED":
+            return nullcontext(trainer.model)
+        from trl.models import unwrap_model_for_generation
+
+        whole: AbstractContextManager[Any] = unwrap_model_for_generation(
+            trainer.model_wrapped,
+            trainer.accelerator,
+            gather_deepspeed3_params=trainer.args.ds3_gather_for_generation,
+            gradient_checkpointing_kwargs=trainer.args.gradient_checkpointing_kwargs,
+        )
+        return whole
 
 
 def passes_of(rows: Sequence[VerdictRow], *, budget: int, window: int | None = None) -> list[list[int]]:
