@@ -101,7 +101,7 @@ class Tally:
             place = {name: number for number, name in enumerate(names)}
             of = np.array([place[name] for name in self.scorer], dtype=np.int64)
         by_set, by_group = self.design(of, len(names)), self.design(of, len(names), macro=True)
-        groups = self.rows.select(key for key in self.keys if key != "scorer").n_unique() if self.keys else 1
+        groups = self.rows.select(pl.lit(0), *(key for key in self.keys if key != "scorer")).n_unique()
         found = {}
         for i, name in enumerate(names):
             rows = np.flatnonzero(of == i)
