@@ -19,7 +19,6 @@ import polars as pl
 
 from carb_cli.probing import probing_families
 from carb_cli.runs import dataset_of
-from carb_cli.selection import without_perturbed
 from carb_data import BonSet, Dataset, ScoreTable, load
 from carb_data.models import Provenance, Response
 from carb_data.table import COLUMNS
@@ -72,7 +71,7 @@ def shortest(dataset: Dataset) -> list[BonSet]:
 def whole_families(dataset: Dataset) -> dict[str, list[BonSet]]:
     """Short families in which each answer is right once, those with the fewest characters first."""
     families: dict[str, list[BonSet]] = defaultdict(list)
-    for item in without_perturbed(dataset):
+    for item in dataset.without_perturbed():
         if item.family is not None and item.form == "short":
             families[item.family].append(item)
     kept = [f for f in families.values() if len({item.chosen.text for item in f}) == len(f[0].responses)]

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("lingua", reason="needs carb-data[checks]")
 pytest.importorskip("sklearn", reason="needs carb-data[checks]")
 
-from carb_data import BonSet, CarbError, Dataset, Perturbation, load
+from carb_data import BonSet, CarbError, Perturbation, load
 from carb_data.surface import names_culture
 from carb_scorers.generate import perturb, writers
 from carb_scorers.generate.perturbation import ATTEMPTS
@@ -21,10 +21,6 @@ LABELLED = load("carb-seed@2").filter(
     lambda item: bool(item.perturbed) and names_culture(item.chosen.text, item.culture)
 )
 GERMAN = LABELLED.filter(cultures=["german"])
-
-
-def bare(dataset: Dataset) -> Dataset:
-    return Dataset(item.model_copy(update={"perturbed": ()}) for item in dataset)
 
 
 def hand_made(item: BonSet, kind: Perturbation, language: str | None = None) -> str:
@@ -73,7 +69,7 @@ def model(monkeypatch):
 
 def test_what_an_author_wrote_passes_and_is_kept(model, tmp_path):
     fake = model()
-    made, report = perturb(bare(GERMAN), ["CL", "RP", "CC", "RC"], "hf:fake", store=tmp_path / "s.jsonl")
+    made, report = perturb(GERMAN.without_perturbed(), ["CL", "RP", "CC", "RC"], "hf:fake", store=tmp_path / "s.jsonl")
     assert report.made["RP"] == len(GERMAN), report.given_up
     assert set(report.made) == {"CL", "RP", "CC", "RC"}
     for before, after in zip(GERMAN, made, strict=True):
@@ -83,7 +79,9 @@ def test_what_an_author_wrote_passes_and_is_kept(model, tmp_path):
                 assert version.text == hand_made(before, kind, language)
             assert (version.generator, version.verified) == ("hf:fake", False)
     asked = fake.asked.total()
-    assert perturb(bare(GERMAN), ["CL", "RP", "CC", "RC"], "hf:fake", store=tmp_path / "s.jsonl")[0] == made
+    assert (
+        perturb(GERMAN.without_perturbed(), ["CL", "RP", "CC", "RC"], "hf:fake", store=tmp_path / "s.jsonl")[0] == made
+    )
     assert fake.asked.total() == asked
     kept, report = perturb(GERMAN, ["RP"], "hf:fake")
     assert (kept, report.made) == (GERMAN, {})
@@ -115,8 +113,8 @@ SAME = {reworded(item): item.chosen.text.upper() + "!" for item in GERMAN}
 def test_what_fails_its_check_is_written_again_and_then_listed(model, kind, spoil, reason):
     fake = model(spoil=spoil)
     some = GERMAN[:4]
-    made, report = perturb(bare(some), [kind], "hf:fake")
-    assert (made, report.made) == (bare(some), {})
+    made, report = perturb(some.without_perturbed(), [kind], "hf:fake")
+    assert (made, report.made) == (some.without_perturbed(), {})
     assert [len(failure.reasons) for failure in report.given_up] == [ATTEMPTS] * len(some)
     assert any(reason in text for failure in report.given_up for text in failure.reasons)
     assert set(fake.asked.values()) == {ATTEMPTS}
@@ -127,4 +125,4 @@ def test_wrong_use_is_a_plain_error():
         with pytest.raises(CarbError, match="Unknown perturbations"):
             perturb(GERMAN, kinds, "hf:fake")
     with pytest.raises(CarbError, match="cannot write"):
-        perturb(bare(GERMAN[:1]), ["RP"], "baseline:length")
+        perturb(GERMAN[:1].without_perturbed(), ["RP"], "baseline:length")

@@ -19,7 +19,7 @@ from carb_scorers.testing import example_dataset
 from fake_scorer import FakeScorer
 
 DATASET = example_dataset(10)
-PLAIN = Dataset(item.model_copy(update={"perturbed": ()}) for item in DATASET)
+PLAIN = DATASET.without_perturbed()
 
 
 class Counting(FakeScorer):

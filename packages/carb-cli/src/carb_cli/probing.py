@@ -11,7 +11,6 @@ from carb_cli.display import percent
 from carb_cli.planning import RunPlan, plan_run
 from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import score
-from carb_cli.selection import without_perturbed
 from carb_data import BonSet, Dataset, load
 from carb_data.models import Frozen
 
@@ -98,7 +97,7 @@ def probing_families(dataset: Dataset) -> Dataset:
     shortest: dict[str, list[BonSet]] = {}
     for sets in sorted(whole, key=_characters):
         shortest.setdefault(sets[0].language, sets)
-    return without_perturbed(Dataset(item for sets in list(shortest.values())[:FAMILIES] for item in sets))
+    return Dataset(item for sets in list(shortest.values())[:FAMILIES] for item in sets).without_perturbed()
 
 
 def _characters(sets: Sequence[BonSet]) -> int:

@@ -72,7 +72,7 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
             "No sets are left to score; loosen --limit, --cultures or --domains. A family of mirrored sets counts "
             "for a culture whose language it is in."
         )
-    return dataset if options.perturbed else without_perturbed(dataset)
+    return dataset if options.perturbed else dataset.without_perturbed()
 
 
 def _loaded(name: str, filling: Mapping[str, str]) -> Dataset:
@@ -91,11 +91,6 @@ def _loaded(name: str, filling: Mapping[str, str]) -> Dataset:
     for sentence in unsaid(dataset):
         display.advice(f"{name}: {sentence}")
     return dataset
-
-
-def without_perturbed(dataset: Dataset) -> Dataset:
-    """The same sets without their perturbed texts."""
-    return Dataset(item.model_copy(update={"perturbed": ()}) for item in dataset)
 
 
 def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
@@ -157,7 +152,7 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
     keyed = []
     for places in units.values():
         first = next((items[p] for p in places if is_main(items[p].culture, items[p].language)), items[places[0]])
-        root = registry.root(first.culture).id if first.culture in registry else first.culture
+        root = registry.root_id(first.culture)
         culture = cultures.setdefault((root, first.language), len(cultures))
         domain = domains.setdefault(str(first.domain), len(domains))
         later = len({items[p].chosen.text for p in places}) < len(first.responses)

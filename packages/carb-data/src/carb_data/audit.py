@@ -140,7 +140,7 @@ def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Rows]:
 
 def _group(item: BonSet, level: Level) -> str | None:
     if level == "culture":
-        return cultures.root(item.culture).id if item.culture in cultures else item.culture
+        return cultures.root_id(item.culture)
     return item.domain.value if level == "domain" else None
 
 

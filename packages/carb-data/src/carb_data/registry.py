@@ -127,6 +127,14 @@ class Registry:
         culture = self[culture_id]
         return culture if culture.parent is None else self.root(culture.parent)
 
+    def root_id(self, culture_id: str) -> str:
+        """The id of ``root``; a culture that is not registered is its own."""
+        return self.root(culture_id).id if culture_id in self else culture_id
+
+    def name(self, culture_id: str) -> str:
+        """The name of a culture; of one that is not registered its id."""
+        return self[culture_id].name if culture_id in self else culture_id
+
     def of_country(self, text: str) -> str | None:
         """The id of the most specific culture that names the country among its regions; ``None`` if there is none.
 

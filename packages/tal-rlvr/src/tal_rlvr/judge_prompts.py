@@ -105,8 +105,9 @@ def render_prompt(
         has_own = culture == GENERAL or _find("", item.language, place) is not None
         language = item.language if has_own else "en"
     first, second = (_quoted(entry if isinstance(entry, str) else entry.text) for entry in pair)
+    name = culture.name if isinstance(culture, Culture) else cultures.name(culture)
     path = _general(language, place) if culture == GENERAL else _file(language, place)
-    fields = {"prompt": _quoted(question), "first": first, "second": second, "culture": _name(culture)}
+    fields = {"prompt": _quoted(question), "first": first, "second": second, "culture": name}
     text = fill(path.read_text(encoding="utf-8"), {**fields, "direct": direct}, f"Prompt '{path}'")
     return [{"role": "user", "content": text.strip()}]
 
@@ -146,12 +147,6 @@ def holds_verdict(prompt: Prompt) -> bool:
 
 def _quoted(text: str) -> str:
     return "\n".join(QUOTE + line for line in text.splitlines() or [""])
-
-
-def _name(culture: str | Culture) -> str:
-    if isinstance(culture, Culture):
-        return culture.name
-    return cultures[culture].name if culture in cultures else culture
 
 
 def _general(language: str, folder: Path) -> Path:

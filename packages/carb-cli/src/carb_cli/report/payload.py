@@ -179,7 +179,7 @@ def _entry(item: BonSet, seeds: Sequence[int]) -> dict[str, Any]:
     return {
         "id": item.id,
         "culture": item.culture,
-        "root": registry.root(item.culture).id if item.culture in registry else item.culture,
+        "root": registry.root_id(item.culture),
         "domain": str(item.domain),
         "family": item.family or "",
         "mirror": bool(item.family) and not is_main(item.culture, item.language),

@@ -78,8 +78,7 @@ def build(_: Declaration, path: Path, options: OpenOptions, seed: int) -> Iterat
 
 def cell(item: BonSet) -> Cell:
     """The listed culture, the domain and whether a set is a control."""
-    culture = cultures.root(item.culture).id if item.culture in cultures else item.culture
-    return culture, item.domain.value, "control" if item.group == "control" else "culture"
+    return cultures.root_id(item.culture), item.domain.value, "control" if item.group == "control" else "culture"
 
 
 def _bin(item: BonSet) -> _Bin:

@@ -51,7 +51,7 @@ class Reference(Frozen):
     @property
     def root(self) -> str:
         """The culture into which its culture rolls up; an unregistered one is its own."""
-        return cultures.root(self.culture).id if self.culture in cultures else self.culture
+        return cultures.root_id(self.culture)
 
 
 class ConstructConfig(Frozen):

@@ -10,7 +10,7 @@ def for_question(reference: str, *, culture: str, language: str) -> str:
     """How a question is asked for that a reference text answers; culture by id, language as a BCP 47 tag."""
     spoken = _language(language)
     return (
-        f"Here is a piece of reference material about {_culture(culture)} culture:\n\n{reference}\n\n"
+        f"Here is a piece of reference material about {cultures.name(culture)} culture:\n\n{reference}\n\n"
         f"Write one question, in {spoken}, that a person living there could ask and that this material answers. "
         f"If {spoken} is not the language spoken there, name the country or its people in the question. "
         "Do not give the answer away. Write the question only."
@@ -37,16 +37,12 @@ def for_version(kind: Perturbation, text: str, *, culture: str, language: str) -
         "the same length. Keep the names of countries, peoples and languages. Write the new text only.",
         Perturbation.RC: f"Rewrite this text, in the same language ({spoken}), without the names of countries, "
         "peoples, cultures and languages. Change nothing else than what grammar asks for. Write the new text only.",
-        Perturbation.CC: f"This text is right for {_culture(culture)} culture. Change its one core cultural concept "
-        "(the custom, food, date, rule, word or attitude that it is about) so that it is no longer right there. Keep "
-        f"everything else: the language ({spoken}), the names of countries and peoples, the sentence form, the length. "
-        "Write the new text only.",
+        Perturbation.CC: f"This text is right for {cultures.name(culture)} culture. Change its one core cultural "
+        "concept (the custom, food, date, rule, word or attitude that it is about) so that it is no longer right "
+        f"there. Keep everything else: the language ({spoken}), the names of countries and peoples, the sentence form, "
+        "the length. Write the new text only.",
     }
     return f"{told[kind]}\n\n{text}"
-
-
-def _culture(name: str) -> str:
-    return cultures[name].name if name in cultures else name
 
 
 def _language(tag: str) -> str:

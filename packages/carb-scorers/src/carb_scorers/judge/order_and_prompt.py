@@ -99,9 +99,10 @@ class Asker:
         wording = form.wording(self.mode)
         language = request.language if self.language == "item" else self.language
         words = read_words(language)
+        known = words.get("cultures", {})
         scale = [(end, fill(words[name], {}, name)) for end, name in zip(wording.scale, ("worst", "best"), strict=True)]
         first, last = scale[::-1] if falling else scale
-        terms = {"culture": _culture_name(request.culture, words), "count": len(texts)}
+        terms = {"culture": known.get(request.culture) or cultures.name(request.culture), "count": len(texts)}
         terms |= {"first": first[0], "first_means": first[1], "last": last[0], "last_means": last[1]}
         phrases = {name: fill(text, terms, name) for name, text in words.items() if isinstance(text, str)}
         fields: dict[str, Any] = {
@@ -156,10 +157,3 @@ def word_languages() -> list[str]:
 
 def _folder() -> Traversable:
     return resources.files("carb_scorers") / "prompts" / "words"
-
-
-def _culture_name(culture: str, words: dict[str, Any]) -> str:
-    known = words.get("cultures", {})
-    if culture in known:
-        return str(known[culture])
-    return cultures[culture].name if culture in cultures else culture

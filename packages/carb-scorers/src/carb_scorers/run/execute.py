@@ -188,14 +188,10 @@ def _other_sets(folder: Path, dataset: Dataset) -> str:
     """What a finished run scored in place of these sets."""
     scored = Dataset.load(folder / "dataset.parquet", registry=None)
     theirs, mine = (any(item.perturbed for item in sets) for sets in (scored, dataset))
-    if theirs == mine or _unperturbed(scored) != _unperturbed(dataset):
+    if theirs == mine or scored.without_perturbed().fingerprint != dataset.without_perturbed().fingerprint:
         return "another data set"
     how, option = ("with", "give") if theirs else ("without", "leave out")
     return f"these sets {how} their perturbed texts; to go on from them {option} --perturbed"
-
-
-def _unperturbed(dataset: Dataset) -> str:
-    return Dataset(item.model_copy(update={"perturbed": ()}) for item in dataset).fingerprint
 
 
 @dataclass(frozen=True, slots=True)
