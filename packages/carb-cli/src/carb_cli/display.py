@@ -108,7 +108,7 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def money(value: float | None) -> str:
-    """A cost with at least two digits after the point, and two that say something; a dash where there is none."""
+    """A cost with at least two decimals and two significant digits; a dash where there is none."""
     digits = 2 if not value else max(2, 1 - math.floor(math.log10(value)))
     return "–" if value is None else f"{value:,.{digits}f}"
 

@@ -121,7 +121,7 @@ def _shown(lines: list[str]) -> str:
 
 
 def _continued(example: str) -> str:
-    """A command in lines that the terminal does not break, each but the last with a backslash at its end."""
+    """A command in lines that fit the terminal; each but the last ends with a backslash."""
     import shutil
     import textwrap
 

@@ -177,7 +177,7 @@ def _bad_perturbations(items: Sequence[BonSet]) -> Iterator[Finding]:
 
 
 def _perturbation_faults(item: BonSet, original: Response, changed: Response) -> Iterator[tuple[bool, str]]:
-    """Whether it is an error, and what is wrong."""
+    """What is wrong, each with whether it is an error or a warning."""
     if normalise(original.text) == normalise(changed.text):
         yield True, "the same text as its original"
         return

@@ -157,7 +157,7 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> B
 
 
 def without_table_form(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a set alone: tables write null for what is absent, and a conversation in a column of its own."""
+    """The fields of a set as JSON has them: tables write null for absent fields, and a conversation as ``messages``."""
     found = {name: value for name, value in content.items() if value is not None and name != "schema"}
     for name in _NESTED.intersection(found):
         whole = _from_text(found[name])
@@ -203,8 +203,8 @@ def to_row(item: BonSet) -> dict[str, Any]:
 def canonical(item: BonSet) -> bytes:
     """The content of a set as bytes that do not depend on key order or on the order of its responses.
 
-    Its kind, naming of the place and form only say under which heading it is reported, and are left out; whether it
-    is a control decides what counts, and is not.
+    Kind, place and form of a set only say under which heading it is reported, so they are left out. Whether a set is
+    a control decides what counts, so it is kept.
     """
     content: dict[str, Any] = item.model_dump(mode="json", exclude_none=True)
     for name in ("place", "form", *([] if item.kind is Kind.CONTROL else ["kind"])):

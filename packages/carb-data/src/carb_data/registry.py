@@ -1,4 +1,4 @@
-"""The registry of cultures, and to which of them a country belongs: data files, no code."""
+"""The registry of cultures, and the culture of each country. Both are data files."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _words(text: str) -> Counter[str]:
 
 
 def _table(parts: Sequence[Counter[str]], likeness: Callable[[Counter[str], Counter[str]], float]) -> list[list[float]]:
-    """How alike every two answers are; each pair is compared once, and an answer with itself never."""
+    """The likeness of every two answers, 0 on the diagonal. Each pair is compared once."""
     table = [[0.0] * len(parts) for _ in parts]
     for one, other in combinations(range(len(parts)), 2):
         table[one][other] = table[other][one] = likeness(parts[one], parts[other])
@@ -140,7 +140,7 @@ def _among_others(table: Sequence[Sequence[float]]) -> Values:
 
 
 def _oddness(texts: Sequence[str], negated: Sequence[bool]) -> Values:
-    """In how many traits of its form an answer is alone: beginning, end, digits, brackets, a line break, a negation."""
+    """The number of traits that no other answer shares: beginning, end, digits, brackets, a line break, a negation."""
     forms = [
         (
             text.split(maxsplit=1)[0].casefold() if text.strip() else "",

@@ -193,7 +193,7 @@ def read_responses(file: str, task: Task, n: int) -> Samples:
     """The first n responses to each prompt: JSON Lines with ``prompt_id`` and ``text`` or ``responses``.
 
     Raises:
-        CarbError: it cannot be read, or a line is something else; all are told.
+        CarbError: it cannot be read, or lines have another form; the message names all of them.
     """
     path = Path(file).expanduser()
     problems: list[Problem] = []
@@ -279,7 +279,7 @@ async def score_samples(
 
 
 def pick_weights(scores: Sequence[float], n: int) -> list[float]:
-    """How often each sample is the pick of a random subset of n of the pool.
+    """The share of all subsets of n samples in which each sample is the pick.
 
     Args:
         scores: (N,) the scores; higher is better; equal scores share their win.

@@ -117,7 +117,7 @@ def open_scorer(spec: str) -> Scorer:
 
 
 def check_given(scorer: object) -> None:
-    """Refuse what is given as a scorer and is none.
+    """Refuse an argument that is no scorer.
 
     Raises:
         CarbError: it is neither a spec string nor a ``Scorer``.
@@ -170,7 +170,7 @@ def provider(kind: str) -> str:
 
 
 def _opened(spec: ParsedSpec, options: Mapping[str, str]) -> Scorer:
-    """What a kind opens; a third party's mistake becomes a message, since it must not end a whole run."""
+    """Open a scorer. An error in a third party's code becomes a ``CarbError``, so that it does not end a whole run."""
     opener = _opener(spec.kind)
     try:
         return opener(spec.name, spec.target, options)

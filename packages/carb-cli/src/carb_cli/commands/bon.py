@@ -107,7 +107,7 @@ def _result(policy: str, samples: Samples, task: Task, scored: Mapping[str, Scor
 
 
 def _picked(samples: Samples, task: Task, scores: Scores, grades: Grades) -> dict[str, Any]:
-    """Best-of-N of one scorer: the grade of its picks from all samples, and what the best samples are worth more."""
+    """Best-of-N of one scorer: the grade of its picks from all samples, and how much better the best samples are."""
     found = bon_curve(samples, scores, grades)
     items = [prompt.source_item for prompt in task.prompts if prompt.id in found.picked]
     values = list(found.picked.values())

@@ -93,7 +93,7 @@ def extras() -> list[dict[str, Any]]:
 
 
 def keys(variables: Mapping[str, str]) -> dict[str, bool]:
-    """Which keys are set, never their values: the usual ones, and every variable that is named like one."""
+    """Whether each key is set: the usual ones, and every variable that ends in _API_KEY. No value is shown."""
     others = sorted(name for name in variables if name.endswith("_API_KEY") and name not in KEYS)
     return {name: bool(variables.get(name)) for name in (*KEYS, *others)}
 

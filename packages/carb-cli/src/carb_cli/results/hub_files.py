@@ -1,6 +1,6 @@
 """The Hub's own formats of results: ``.eval_results/*.yaml`` of a model, and ``eval.yaml`` of a data set.
 
-Source: https://huggingface.co/docs/hub/eval-results. Texts stand as JSON strings, which are YAML.
+Source: https://huggingface.co/docs/hub/eval-results. Texts are written as JSON strings, which are valid YAML.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PARTS = {"--limit", "--cultures", "--domains"}
 
 
 def hub_files(entry: ResultEntry) -> dict[Path, str]:
-    """The files of an entry, by their places in the folder of results; none where it is not of a whole Hub data set."""
+    """The files of an entry by their paths in the folder of results; empty where no whole Hub data set was scored."""
     names, options = entry.run.dataset.names, {part.partition("=")[0] for part in entry.run.command}
     if len(names) != 1 or not names[0].startswith("hf://") or options & PARTS:
         return {}

@@ -51,8 +51,8 @@ MOST_QUESTIONS = 100
 def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Recorded:
     """Keep what a reviewer sent, in a transaction of the caller.
 
-    The same id counts once. ``base`` is the revision that the reviewer saw: an event on an older one than the current
-    is a conflict, which the reviewer decides. One on a newer one comes from before a backup was restored, and is kept.
+    The same id counts once. ``base`` is the revision that the reviewer saw. Where it is older than the current one,
+    the reviewer decides between both. Where it is newer, a backup was restored in between, and the event is kept.
 
     Args:
         db: the file, in a transaction.

@@ -4,7 +4,7 @@ Myung et al. 2024, BLEnD: A Benchmark for LLMs on Everyday Knowledge in Diverse 
 Datasets and Benchmarks, arXiv:2406.09948.
 
 It gives mirrored families: the agreed answers of several places are asked about each of them, and each time another one
-is right. A scorer that does not read the place is right in one set of N, by arithmetic. A family has four places and
+is right. A scorer that does not read the place is right in exactly one of N sets. A family has four places and
 asks in English.
 
 Five people not giving an answer does not make it false: some rejected answers are merely less typical. ``blend_files``

@@ -1,6 +1,6 @@
-"""What a source is; and a source as data: its licence, its published files, and the rule that makes sets of them.
+"""A source of sets, and its declaration as data: licence, published files, and the rule that makes sets of them.
 
-Each source that ships here is a file in ``declarations``. The next source is a declaration, not a module.
+Each source that ships here is a file in ``declarations``. A new source needs a declaration and no code.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Contrast(_Rule):
 class Mirrored(_Rule):
     """Items of different classes, asked about in turn with the same answers: families.
 
-    A scorer that sees the answers alone is right in one set of N, by arithmetic.
+    A scorer that sees only the answers is right in exactly one of N sets.
     """
 
     rule: Literal["mirrored"]
@@ -277,7 +277,7 @@ class Declaration(Frozen):
 
         Args:
             source_id: The source item; a split never divides it.
-            notes: What there is to say about the set; by default what there is to say about the source.
+            notes: Remarks on the set; by default those on the source.
         """
         return Provenance(
             source=self.name,

@@ -34,7 +34,7 @@ def open_prompts(name: str, path: Path, _: Frozen) -> Task:
     Data sets have these fields, so that their prompts can be used; their responses are not read.
 
     Raises:
-        CarbError: the file cannot be read, or lines lack a field; all are told.
+        CarbError: the file cannot be read, or lines lack a field; the message names all of them.
     """
     prompts: dict[str, TaskPrompt] = {}
     problems: list[Problem] = []

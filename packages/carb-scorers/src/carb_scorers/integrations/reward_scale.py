@@ -1,4 +1,4 @@
-"""A bounded scale of rewards, so that a policy cannot buy reward by the scale of a scorer."""
+"""A bounded scale of rewards, so that a policy gains little where a scorer's scores are extreme."""
 
 from __future__ import annotations
 

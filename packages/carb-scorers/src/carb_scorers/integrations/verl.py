@@ -19,7 +19,7 @@ from carb_scorers.waiting import wait_together
 
 
 class NoRewardError(RuntimeError):
-    """A response could not be scored, and no reward was agreed on for that."""
+    """A response could not be scored, and ``when_failed`` names no reward for it."""
 
 
 def as_verl_reward(

@@ -66,7 +66,7 @@ class Wording(Frozen):
 
     @property
     def ratings(self) -> dict[str, float]:
-        """Each rating that can be written, and what it counts."""
+        """Each rating that can be written, and its value."""
         return dict(self.values) or {str(n): float(n) for n in range(self.scale[0], self.scale[1] + 1)}
 
 

@@ -34,7 +34,7 @@ class Read:
 async def read_probabilities(
     model: LanguageModel, asks: Sequence[Ask], *, mode: Mode, wording: Wording, least_mass: float
 ) -> list[Read | Failure]:
-    """Answers from one forward pass each; prompts that allow the same answers go together.
+    """Answers from one forward pass each; prompts that allow the same answers are asked together.
 
     A rating is the expected one, Σ r P(r) over the ratings' probabilities (Liu et al. 2023, "G-Eval", EMNLP).
     """

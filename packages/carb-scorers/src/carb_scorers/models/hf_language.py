@@ -84,7 +84,7 @@ def open_language_model(target: str, options: HFOptions) -> HFLanguageModel:
     Raises:
         CarbError: see ``load``.
     """
-    model_source(target, gguf=True)  # a typing error is told before torch is imported, which takes seconds
+    model_source(target, gguf=True)  # report a typing error before torch is imported, which takes seconds
     return HFLanguageModel(target, load(target, options, "AutoModelForCausalLM"), options)
 
 

@@ -1,4 +1,4 @@
-"""Rows of tokens through a model on transformers: which go together, what is computed once, memory that runs out."""
+"""Rows of tokens through a model on transformers: batches, prefixes computed once, and running out of memory."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class Adapter:
     output: Callable[[Any], Any] = _logits
     """Function from the output of the model's own forward pass to ``(rows, outputs)``."""
     head: str | None = "score"
-    """Name of the module that turns the final hidden state of a row's last token into outputs, where that is all there
-    is to a score. Where it is ``None`` or the model has no such module, its own forward pass is used."""
+    """Name of the module that turns the final hidden state of a row's last token into outputs, where nothing else makes
+    the score. Where it is ``None`` or the model has no such module, its own forward pass is used."""
     ending: str | None = None
     """Name of the configuration's field with a token that the model expects behind every conversation."""
     outputs: int | None = None
@@ -150,7 +150,7 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
         CarbError: see ``load``; or the head has several outputs and ``objective`` does not say which
             counts.
     """
-    model_source(target)  # a typing error is told before torch is imported, which takes seconds
+    model_source(target)  # report a typing error before torch is imported, which takes seconds
     adapter = adapter_for(target, options)
     return HFRewardModel(target, load(target, options, adapter.loader), adapter, options)
 

@@ -1,4 +1,4 @@
-"""Models on servers: language models behind OpenAI's API (its own, vLLM's, llama.cpp's, …), classifiers on vLLM's."""
+"""Models on servers: language models behind OpenAI's API (OpenAI, vLLM, llama.cpp, …), and classifiers on vLLM."""
 
 from __future__ import annotations
 

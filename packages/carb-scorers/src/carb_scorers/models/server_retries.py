@@ -78,7 +78,7 @@ class Endpoint:
     ) -> T | Failure:
         """Send a request until it is answered, and read the answer and what it cost.
 
-        A null in the body is left out. What ``read`` raises of an answer of another form is a failure.
+        A null in the body is left out. Where the answer has another form and ``read`` raises, the result is a failure.
 
         Raises:
             CarbError: there will be no answer to any request: the key is wrong, or the server is gone.
@@ -189,7 +189,7 @@ class Endpoint:
             timeout=httpx.Timeout(self._options.timeout, pool=None),
             limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
             follow_redirects=False,  # the key would go along
-            trust_env=not is_this_machine(self.url),  # a proxy has no business between a machine and itself
+            trust_env=not is_this_machine(self.url),  # no proxy stands between a machine and itself
         )
 
 

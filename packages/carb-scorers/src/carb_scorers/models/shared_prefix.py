@@ -42,7 +42,7 @@ def outputs_behind(forward: Forward, rows: Sequence[tuple[Tokens, Tokens]], *, d
 
 
 class PrefixCache:
-    """Prefixes that a model has read; all of them are empty, or none."""
+    """Prefixes that a model has read. Either all of them are empty, or none is."""
 
     def __init__(self, forward: Forward, prefixes: Sequence[Tokens], *, device: Any, **options: Any) -> None:
         self._forward = forward
@@ -114,7 +114,7 @@ def padded(rows: Sequence[Tokens], device: Any) -> tuple[Any, Any]:
 def _inputs(ids: Any, mask: Any, start: int) -> dict[str, Any]:
     """Arguments of a forward pass over ``ids``, which stand behind ``start`` places of the mask.
 
-    Positions leave out the padding. Where there is none, no mask is given, so that a model takes its fastest way.
+    Positions leave out the padding. Without padding no mask is given, so that a model takes its fastest way.
     """
     positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, start:]
     inputs = {"input_ids": ids, "position_ids": positions}

@@ -109,7 +109,7 @@ class TokenLanguageModel:
             after = answer_ids(self._tokenizer, answer, end_of_turn=end_of_turn)
             if not before or not after:
                 raise ValueError("the prompt or the answer has no tokens")
-            # The prompt's last token foretells the answer's first; the answer's last token foretells nothing asked.
+            # The prompt's last token predicts the answer's first. What the answer's last token predicts is not asked.
             return [Row((*before, *after[:-1]), len(before) - 1, len(after), tuple(after))]
 
         return await self._logprobs(
