@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from carb_data import BonSet, Culture, Provenance, Response, Role
+from carb_data.compact import compact
 
 
 def response(name: str, role: str = "rejected", **changes) -> dict:
@@ -86,3 +87,16 @@ def test_the_source_item_is_the_sources_own_or_the_family_or_the_set(item):
 def test_models_are_frozen_and_closed(model):
     assert model.model_config["frozen"]
     assert model.model_config["extra"] == "forbid"
+
+
+@given(st.from_type(BonSet))
+def test_a_set_in_less_memory_is_the_same_set(item: BonSet) -> None:
+    whole = BonSet.model_validate_json(item.model_dump_json())
+    small = compact(BonSet.model_validate_json(item.model_dump_json()))
+    assert small == whole
+    assert small.model_dump(exclude_unset=True) == whole.model_dump(exclude_unset=True)
+    changed = small.model_copy(update={"topic": "other"})
+    assert (changed.topic, small.topic, small.model_fields_set) == ("other", whole.topic, whole.model_fields_set)
+    alike = compact(BonSet.model_validate_json(item.model_dump_json()))
+    assert alike.model_fields_set is small.model_fields_set
+    assert alike.provenance.license is small.provenance.license or len(small.provenance.license) > 64

@@ -15,13 +15,16 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from carb_data.compact import compact
 from carb_data.errors import CarbError, DataError, Problem, require
 from carb_data.journal import write_whole
 from carb_data.models import BonSet, Kind
@@ -77,7 +80,7 @@ VERSION = "carb-set/3"
 """What ``schema`` says in the rows that are written now. Rows without it are of version 1. Later versions only
 added fields and kinds, so that all are read as they stand."""
 _NESTED = frozenset({"messages", "responses", "perturbed", "provenance"})
-_PARQUET_SLICE = 4096
+_PARQUET_SLICE = 4096  # sets that are read or written at once, which bounds the memory of both
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 """Endings of files that hold sets, in either case of letters."""
 
@@ -145,7 +148,7 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> B
             return None
         content = without_table_form(content)
     try:
-        item = BonSet.model_validate(content)
+        item = compact(BonSet.model_validate(content))
     except ValidationError as error:
         problems.extend(line_problems(path, line, error))
         return None
@@ -231,7 +234,14 @@ def write(path: Path, sets: Iterable[BonSet]) -> None:
                 file.write((to_json(item) + "\n").encode())
 
     def rows(partial: Path) -> None:
-        pl.DataFrame([to_row(item) for item in sets], schema=SCHEMA).write_parquet(partial)
+        waiting = iter(sets)
+        with TemporaryDirectory() as folder:  # polars cannot add to a file, and all sets as one table are large
+            parts = [pl.LazyFrame(schema=SCHEMA)]
+            while content := [to_row(item) for item in islice(waiting, _PARQUET_SLICE)]:
+                part = Path(folder, f"{len(parts)}.parquet")
+                pl.DataFrame(content, schema=SCHEMA).write_parquet(part)
+                parts.append(pl.scan_parquet(part))
+            pl.concat(parts).sink_parquet(partial, row_group_size=_PARQUET_SLICE)
 
     write_whole(path, rows if suffix == ".parquet" else lines)
 

@@ -17,6 +17,7 @@ from typing import Generic, Self, TypeVar
 import polars as pl
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from carb_data.compact import compact
 from carb_data.errors import CarbError
 from carb_data.validation import first_defect
 
@@ -143,7 +144,7 @@ class Store(Generic[H, R, K]):
         for record in records:
             key = self._key(record)
             if key not in self.values or self._better(record, self.values[key]):
-                self.values[key] = record
+                self.values[key] = compact(record)
 
     def close(self) -> None:
         """Close the file and let others write."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import polars as pl
 
 from carb_data import BonSet, Dataset, Response, ScoreTable
+from carb_data.compact import compact
 from carb_data.table import COLUMNS
 from carb_scorers.scorer import Candidate, ScoreRequest, ScoreResult, failed
 
@@ -67,7 +69,8 @@ def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded:
         culture=item.culture,
         language=item.language,
     )
-    return Blinded(item.id, request, {key: response.id for key, response in presented if response.id in recorded})
+    names = {key: response.id for key, response in presented if response.id in recorded}
+    return Blinded(item.id, compact(request), names)
 
 
 def checked(request: ScoreRequest, result: ScoreResult, *, comparative: bool) -> ScoreResult:
@@ -84,26 +87,29 @@ def checked(request: ScoreRequest, result: ScoreResult, *, comparative: bool) ->
 
 
 def unblind(dataset: Dataset, scorer: str, outcomes: Iterable[tuple[Blinded, ScoreResult]]) -> ScoreTable:
-    """Join the labels back: a row per response, in the order of the data set; null where scoring failed."""
-    scores: dict[tuple[str, str], float] = {}
-    for blinded, result in outcomes:
-        for key, response_id in blinded.recorded.items():
-            if key in result.scores:
-                scores[blinded.item_id, response_id] = result.scores[key]
-    rows = [
-        (
-            scorer,
-            item.id,
-            response.id,
-            str(response.role),
-            item.culture,
-            str(item.domain),
-            response.language,
-            response.perturbation and str(response.perturbation),
-            response.original,
-            scores.get((item.id, response.id)),
-        )
-        for item in dataset
-        for response in (*item.responses, *item.perturbed)
-    ]
-    return ScoreTable(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
+    """Join the labels back: a row per response, in the order of the data set and its outcomes; null where it failed."""
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        of_items = groupby(outcomes, key=lambda outcome: outcome[0].item_id)
+        for item, (_, own) in zip(dataset, of_items, strict=True):
+            scores = {
+                response_id: result.scores[key]
+                for blinded, result in own
+                for key, response_id in blinded.recorded.items()
+                if key in result.scores
+            }
+            for response in (*item.responses, *item.perturbed):
+                yield (
+                    scorer,
+                    item.id,
+                    response.id,
+                    str(response.role),
+                    item.culture,
+                    str(item.domain),
+                    response.language,
+                    response.perturbation and str(response.perturbation),
+                    response.original,
+                    scores.get(response.id),
+                )
+
+    return ScoreTable(pl.DataFrame(rows(), schema=COLUMNS, orient="row"))

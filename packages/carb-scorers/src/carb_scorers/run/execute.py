@@ -98,6 +98,7 @@ async def run(
                             kind, message = error.last.kind, f"no answer at all; {error.last.message}"
                             results = [failed(request, kind, message) for request in requests]
                         outcomes.append(_outcome(dataset, scorer.spec, blinded, results, journal.spent))
+                    del journal, blinded, results  # their memory serves the next scorer, and the writing
             except (DiskError, OtherRunError):
                 raise  # the next scorer would fail alike
             except CarbError as error:
