@@ -205,13 +205,24 @@ def test_a_wrong_suite(carb: Carb, data_file: Path, tmp_path: Path, text: str, s
 
 
 def test_a_suite_from_the_registry(carb: Carb, tmp_path: Path) -> None:
+    """Pinned where a commit is known, and it says how many are not; or the models of which a benchmark has figures."""
     path = tmp_path / "mine.toml"
-    path.write_text(carb("models", "--suite").out)
+    written = carb("models", "--suite")
+    path.write_text(written.out)
     models = read_suite(path)
     small = [m for m in known_models().models if m.kind == "classifier" and (m.parameters or 1e10) < 1e10]
     assert [model.spec for model in models] == [model.spec() for model in small]
     assert all(model.memory_gb > 2 * known.parameters / 1e9 for model, known in zip(models, small, strict=True))
     assert tomllib.loads(path.read_text()).keys() == {"model"}
+    pinned = [model.revision for model in models]
+    assert pinned == [model.revision for model in small]
+    assert f"{pinned.count(None)} have no revision" in written.err
+    assert models[pinned.index("eb2676d20da2f2d41082289d23c59b9f7427f955")].name == "armorm-llama3-8b-v0.1"
+
+    path.write_text(carb("models", "carb", "--suite").out)
+    assert {model.name for model in read_suite(path)} == {m.name for m in known_models().models if "carb" in m.scores}
+    wrong = carb("models", "carbs", "--suite")
+    assert (wrong.code, "'carbs' is no benchmark" in wrong.err) == (2, True)
 
 
 def test_a_suite_or_scorers(carb: Carb, data_file: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from carb_data.models import Frozen
 from carb_data.validation import read_file
@@ -49,6 +49,10 @@ class KnownModel(Frozen):
     """The licence as its page says; ``None`` where it was not found."""
     licence_source: str | None = None
     """URL where the licence was read; ``None`` where nobody has confirmed it."""
+    revision: Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")] | None = None
+    """A commit on the hub at which its weights were seen listed; ``None`` where no such page was found."""
+    tried: bool = False
+    """Whether its published weights were run with this project."""
     note: str | None = None
     scores: Mapping[str, Mapping[str, Annotated[float, Field(ge=0, le=100)]]] = Field(default={})
     """Benchmark to figure, in percent: ``rewardbench2`` to ``average``, ``factuality`` and so on."""

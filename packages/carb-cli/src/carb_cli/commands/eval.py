@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from carb_cli import display
 from carb_cli.commands.report import show
+from carb_cli.commands.validity import finite
 from carb_cli.json_output import print_json, write
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK
@@ -161,15 +162,11 @@ def _gate(text: str) -> tuple[str, float]:
         CarbError: it is not NAME=NUMBER, or there is no such measure.
     """
     name, _, number = text.partition("=")
-    try:
-        least = float(number)
-    except ValueError:
-        least = math.nan
+    least = finite(number)
     if name not in MEASURES or not math.isfinite(least):
-        known = ", ".join(MEASURES)
         raise CarbError(
             f"--fail-below takes NAME=NUMBER, for example place_effect=0.1; got '{text}'.{closest(name, MEASURES)} "
-            f"The names are {known}."
+            f"The names are {', '.join(MEASURES)}."
         )
     return name, least
 

@@ -14,9 +14,6 @@ from carb_data.validation import closest
 from carb_scorers.judge import form_names, form_text, read_form
 from carb_scorers.known import KnownModel, find, known_models
 
-LARGEST = 20 * 10**9
-"""Bytes of the weights of a model that a suite does not hold any more: 10 billion parameters in bfloat16."""
-
 
 def models(
     name: str | None = None,
@@ -36,12 +33,13 @@ def models(
     Parameters
     ----------
     name
-        A model's short name or hub id, to show what is known of it, or a judge's form, to print its file.
+        A model's short name or hub id, to show what is known of it, or a judge's form, to print its file; with --suite
+        a benchmark, such as carb, for the models of which it published figures.
     suite
         Print a suite for carb run --suite: the classifiers with less than 10 billion parameters.
     """
     if suite:
-        sys.stdout.write("\n".join(_tables()))
+        sys.stdout.write("".join(_tables(name)))
         return
     if name is None:
         _list(json=json)
@@ -51,24 +49,33 @@ def models(
         sys.stdout.write(form_text(name))
         return
     if model is None:
-        names = [model.name for model in known_models().models]
-        near = closest(name.lower(), [*names, *form_names()])
+        near = closest(name.lower(), [*(known.name for known in known_models().models), *form_names()])
         raise CarbError(f"'{name}' is no known model or form.{near} `carb models` lists all.")
     print_json(_facts(model)) if json else _show(model)
 
 
-def _tables() -> Iterator[str]:
+def _tables(benchmark: str | None) -> Iterator[str]:
     """The tables of a suite. A fifth is added to the weights' size, for activations."""
-    for model in known_models().models:
-        if model.kind != "classifier" or model.memory is None or model.memory >= LARGEST:
+    known = known_models()
+    if benchmark is not None and benchmark not in known.benchmarks:
+        raise CarbError(f"'{benchmark}' is no benchmark; figures are known of {', '.join(known.benchmarks)}.")
+    unpinned = 0
+    for model in known.models:
+        small = model.kind == "classifier" and 0 < (model.parameters or 0) < 10**10
+        if not (small if benchmark is None else benchmark in model.scores):
             continue
-        yield f'[[model]]\nname = "{model.name}"\nspec = "{model.spec()}"\nmemory_gb = {1.2 * model.memory / 1e9:.1f}\n'
+        yield f'\n[[model]]\nname = "{model.name}"\nspec = "{model.spec()}"\n'
+        if model.memory is not None:
+            yield f"memory_gb = {1.2 * model.memory / 1e9:.1f}\n"
+            yield "# revision = not known\n" if model.revision is None else f'revision = "{model.revision}"\n'
+            unpinned += model.revision is None
+    if unpinned:
+        display.note(f"{unpinned} have no revision: none was found. run.json names the commit that a run took.")
 
 
 def _facts(model: KnownModel) -> dict[str, Any]:
     """What is known of a model, with what follows from that."""
-    found = model.model_dump(mode="json")
-    return {"name": model.name, "kind": model.kind, **found, "bfloat16_bytes": model.memory}
+    return {"name": model.name, "kind": model.kind, **model.model_dump(mode="json"), "bfloat16_bytes": model.memory}
 
 
 def _list(*, json: bool) -> None:
@@ -100,11 +107,16 @@ def _list(*, json: bool) -> None:
 
 
 def _show(model: KnownModel) -> None:
+    form = model.ask.partition("form=")[2]
     shown = {
         "spec": model.spec(),
         "architecture": f"{model.architecture or 'not known'}, {_billions(model.parameters, 1)} billion parameters",
         "memory": f"{_billions(model.memory, 0)} GB in bfloat16; a run needs some more",
+        "template": f"form {form}" if form else "the chat template of its tokenizer",
+        "adapter": "the model's own code, with trust_remote_code=true" if model.remote_code else "none needed",
+        "revision": model.revision or "not found",
         "licence": f"{_licence(model)} {model.licence_source or ''}",
+        "run here": "yes" if model.tried else "no: its weights were not at hand",
         "note": model.note,
     }
     display.table(model.id, ["what", "value"], [(name, value) for name, value in shown.items() if value])

@@ -84,7 +84,7 @@ def _read(path: Path, required: Sequence[str]) -> tuple[list[str], dict[str, lis
             problems.append(f"line {line}: scorer '{name}' " + ("comes twice" if name else "is empty"))
         names.append(name)
         for column, values in columns.items():
-            values.append(_finite(row[column]))
+            values.append(finite(row[column]))
             if math.isnan(values[-1]):
                 problems.append(f"line {line}: {column} is '{row[column] or ''}', not a number")
     if problems:
@@ -93,7 +93,7 @@ def _read(path: Path, required: Sequence[str]) -> tuple[list[str], dict[str, lis
     return names, columns, bases if "base" in header else None
 
 
-def _finite(text: str | None) -> float:
+def finite(text: str | None) -> float:
     """The number; NaN where it is none, or infinite."""
     try:
         value = float(text or "")

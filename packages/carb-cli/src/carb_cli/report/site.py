@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -57,7 +56,7 @@ def _gather(sources: Sequence[Path], known: Sequence[entries.Hashed]) -> tuple[d
             found += _of_entries(source, known, gone)
     groups: dict[str, list[Runs]] = {}
     for runs in sorted(found, key=lambda runs: runs.records[0].created, reverse=True):
-        same = groups.setdefault(_sets_of(runs), [])
+        same = groups.setdefault(",".join(sorted(map(content_hash, runs.dataset))), [])
         newer = {name for other in same for name in other.scorers}
         kept = tuple(scorer for name, scorer in runs.scorers.items() if name not in newer)
         if kept:
@@ -77,11 +76,6 @@ def _of_entries(source: Path, known: Sequence[entries.Hashed], gone: list[str]) 
         if problems := entries.check(folder, known):
             raise CarbError(f"{folder}: {problems[0]}. See `carb results check`.")
         yield Runs((folder,), (entry.run,), dataset, entries.table_of(rows, dataset, entry.name))
-
-
-def _sets_of(runs: Runs) -> str:
-    hashes = sorted(content_hash(item) for item in runs.dataset)
-    return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def _data_name(names: Sequence[str]) -> str:

@@ -107,7 +107,9 @@ def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
             pl.col("response_id").cast(pl.String),
             pl.col("score"),
         )
-        packed = _packed(frame)
+        buffer = BytesIO()
+        frame.sort("item_id", "response_id").write_parquet(buffer, compression="zstd", compression_level=19)
+        packed = buffer.getvalue()
         entry = ResultEntry(
             run=record.model_copy(update={"scorers": (scorer,)}),
             rows_sha256=hashlib.sha256(packed).hexdigest(),
@@ -247,12 +249,6 @@ def _differences(claimed: Any, found: Any, place: str = "numbers") -> Iterable[s
             yield f"{place} says {claimed:.6g}; its rows give {found:.6g}"
     elif claimed != found:
         yield f"{place} says {claimed}; its rows give {found}"
-
-
-def _packed(frame: pl.DataFrame) -> bytes:
-    buffer = BytesIO()
-    frame.sort("item_id", "response_id").write_parquet(buffer, compression="zstd", compression_level=19)
-    return buffer.getvalue()
 
 
 def slug(text: str) -> str:
