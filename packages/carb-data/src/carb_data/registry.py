@@ -133,7 +133,8 @@ class Registry:
 
     def name(self, culture_id: str) -> str:
         """The name of a culture; of one that is not registered its id."""
-        return self[culture_id].name if culture_id in self else culture_id
+        known = self._all.get(culture_id)
+        return culture_id if known is None else known.name
 
     def of_country(self, text: str) -> str | None:
         """The id of the most specific culture that names the country among its regions; ``None`` if there is none.

@@ -12,7 +12,6 @@ from carb_cli.commands.report import save, show
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK, invoked
 from carb_cli.options import Flag, Json, Several, TextFile
-from carb_cli.planning import plan_run
 from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
@@ -76,6 +75,8 @@ def run(
     models = () if suite is None else read_suite(suite)
     dataset = select(data, sets)
     if dry_run:
+        from carb_cli.planning import plan_run  # which imports the judges
+
         plan = plan_run(data, dataset, scorer or [str(model.scorer) for model in models])
         print_json(plan.model_dump()) if json else plan.show()
         return OK

@@ -77,9 +77,10 @@ class ServerLanguageModel(ServerModel):
             "stop": list(writing.stop) or None,
             **({} if writing.watch is None else self._with_logprobs),
         }
-        seeds = [{"seed": own} if writing.temperature > 0 else {} for own in seeds_for(prompts, writing)]
+        seeds = seeds_for(prompts, writing) if writing.temperature > 0 else [None] * len(prompts)
         read = partial(self._generation, writing.watch)
-        return await gather([partial(self._ask, p, common | own, read) for p, own in zip(prompts, seeds, strict=True)])
+        asked = [common | {"seed": seed} for seed in seeds]
+        return await gather([partial(self._ask, p, own, read) for p, own in zip(prompts, asked, strict=True)])
 
     async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
         """See ``LanguageModel``. A string counts where it is a token of its own, with or without a space before it.

@@ -195,17 +195,13 @@ class Endpoint:
 
 def _usage(answer: Mapping[str, Any], attempts: int) -> Usage:
     usage = answer.get("usage")
-    counts = usage if isinstance(usage, dict) else {}
-
-    def count(name: str) -> int:
-        value = counts.get(name)
-        return value if isinstance(value, int) and value >= 0 else 0
-
+    counts = [usage.get(f"{name}_tokens") for name in ("prompt", "completion")] if isinstance(usage, dict) else []
+    read, written = (value if isinstance(value, int) and value >= 0 else 0 for value in counts or (0, 0))
     named = [answer.get(name) for name in ("model", "system_fingerprint")]
     served = " ".join(json.dumps(name)[1:-1] for name in named if isinstance(name, str) and name)[:200]
     return Usage(
-        input_tokens=count("prompt_tokens"),
-        output_tokens=count("completion_tokens"),
+        input_tokens=read,
+        output_tokens=written,
         requests=attempts,
         served=(served,) if served else (),
     )
