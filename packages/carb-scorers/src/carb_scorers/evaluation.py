@@ -53,22 +53,18 @@ async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list
     scores. A user's mistake (``CarbError``) is passed on, since it would fail every item alike.
     """
     try:
-        return await _ask(scorer, requests)
+        results = await scorer.score(requests)
+        if len(results) != len(requests):
+            message = f"the scorer gave {len(results)} results for {len(requests)} requests"
+            return [failed(request, "contract", message) for request in requests]
+        comparative = scorer.spec.comparative
+        return [checked(r, result, comparative=comparative) for r, result in zip(requests, results, strict=True)]
     except CarbError:
         raise
     except Exception as error:  # any failure of a third party's scorer is a row, not the end of the run
         if len(requests) == 1:
             return [failed(requests[0], type(error).__name__, str(error)[:_MESSAGE])]
         return [(await score_window(scorer, [request]))[0] for request in requests]
-
-
-async def _ask(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-    results = await scorer.score(requests)
-    if len(results) != len(requests):
-        message = f"the scorer gave {len(results)} results for {len(requests)} requests"
-        return [failed(request, "contract", message) for request in requests]
-    comparative = scorer.spec.comparative
-    return [checked(r, result, comparative=comparative) for r, result in zip(requests, results, strict=True)]
 
 
 def windows(

@@ -260,17 +260,14 @@ def _position_limit(model: Any) -> int | None:
 
 
 def revision_of(config: Any, name: str) -> str:
-    """The hub commit of a model, or the hash of its local folder."""
+    """The hub commit of a model; of a local folder a hash of the names and bytes of its configuration and weights."""
     commit = getattr(config, "_commit_hash", None)
-    return commit if isinstance(commit, str) else f"sha256:{digest_of(name)}"
-
-
-def digest_of(target: str) -> str:
-    """A hash over the names and bytes of a local folder's configuration and weights."""
+    if isinstance(commit, str):
+        return commit
     digest = hashlib.sha256()
-    for path in sorted(Path(target).glob("*")):
+    for path in sorted(Path(name).glob("*")):
         if path.suffix in HASHED:
             digest.update(path.name.encode())
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+    return f"sha256:{digest.hexdigest()}"
