@@ -50,11 +50,7 @@ def by_index(indexed: list[str], streamed: list[str], threshold: float) -> dict[
     return {(c, m.streamed): m.containment for m in index.matches(streamed) for c in index.copies(m.indexed)}
 
 
-@given(
-    indexed=short_texts,
-    streamed=short_texts,
-    threshold=st.sampled_from([0.1, 0.5, 0.7, 1.0]),
-)
+@given(indexed=short_texts, streamed=short_texts, threshold=st.sampled_from([0.1, 0.5, 0.7, 1.0]))
 def test_the_index_finds_exactly_what_counting_finds(indexed, streamed, threshold):
     found = by_index(indexed, streamed, threshold)
     assert found == pytest.approx(by_hand(indexed, streamed, threshold))

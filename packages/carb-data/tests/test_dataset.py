@@ -50,8 +50,7 @@ def test_an_unknown_name_is_answered_with_the_nearest():
 
 
 def test_a_split_keeps_a_family_together():
-    seed = SEED
-    sets = [item.model_copy(update={"family": f"family-{n // 4}"}) for n, item in enumerate(seed)]
+    sets = [item.model_copy(update={"family": f"family-{n // 4}"}) for n, item in enumerate(SEED)]
     parts = Dataset(sets).split({"train": 0.5, "test": 0.5}, seed=3)
     families = [{item.family for item in part} for part in parts.values()]
     assert all(families)
@@ -60,12 +59,8 @@ def test_a_split_keeps_a_family_together():
 
 def mexican() -> Dataset:
     first, second, *_ = SEED.filter(cultures=["spanish"])
-    return Dataset(
-        [
-            first.model_copy(update={"language": "es"}),
-            second.model_copy(update={"culture": "spanish-mx", "language": "es-MX"}),
-        ]
-    )
+    other = second.model_copy(update={"culture": "spanish-mx", "language": "es-MX"})
+    return Dataset([first.model_copy(update={"language": "es"}), other])
 
 
 def test_a_filter_rolls_up():

@@ -25,10 +25,7 @@ def blend(tmp_path: Path) -> Path:
         "q1": {
             "question": "喝啤酒时吃什么？",
             "en_question": "What goes with beer in China?",
-            "annotations": [
-                entry(["花生米", "花生"], ["peanuts"], 3),
-                entry(["毛豆"], ["green soybeans", "edamame"], 1),
-            ],
+            "annotations": [entry(["花生米"], ["peanuts"], 3), entry(["毛豆"], ["green soybeans", "edamame"], 1)],
             "idks": known,
         },
         "q2": {
@@ -61,12 +58,8 @@ class TestBlend:
         task = open_task(f"blend:{blend}?places=China,UK")
         assert [prompt.id for prompt in task.prompts] == ["China/q1/en", "China/q2/en", "UK/q1/en"]
         first = task.prompts[0]
-        assert (first.culture, first.language, first.topic, first.source_item) == (
-            "chinese-cn",
-            "en",
-            "Food",
-            "blend:q1",
-        )
+        assert (first.culture, first.language, first.topic) == ("chinese-cn", "en", "Food")
+        assert first.source_item == "blend:q1"
 
     @pytest.mark.parametrize(
         ("text", "plain", "weighted"),
@@ -130,30 +123,21 @@ def test_evenly_takes_from_every_culture_in_order():
 
 
 @pytest.mark.parametrize(
-    ("response", "answer"),
+    ("response", "answer", "said"),
     [
-        ("The Boxes of cherries", "cherry"),
-        ("around two", "2"),
-        ("1,000 dollars", "1000 dollars"),
-        ("A", "a"),
+        ("The Boxes of cherries", "cherry", True),
+        ("around two", "2", True),
+        ("1,000 dollars", "1000 dollars", True),
+        ("A", "a", True),
+        ("the price is high", "rice", False),
+        ("10", "1", False),
+        ("8:30", "30:8", False),
+        ("", "x", False),
+        ("x", "", False),
     ],
 )
-def test_a_word_is_said_in_other_forms(response, answer):
-    assert says(form(response), form(answer))
-
-
-@pytest.mark.parametrize(
-    ("response", "answer"),
-    [
-        ("the price is high", "rice"),
-        ("10", "1"),
-        ("8:30", "30:8"),
-        ("", "x"),
-        ("x", ""),
-    ],
-)
-def test_what_is_not_said(response, answer):
-    assert not says(form(response), form(answer))
+def test_a_word_is_said_in_its_forms_and_nowhere_else(response, answer, said):
+    assert says(form(response), form(answer)) == said
 
 
 @given(st.text(max_size=30))
@@ -162,14 +146,7 @@ def test_a_text_says_itself_if_it_says_anything(text):
     assert says(found, found) == bool(found)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "rice, bread, football, water, pizza",
-        "rice; bread; football; water",
-        " ".join(["rice bread football water"] * 5),
-        "rice\nbread\nfootball\nwater",
-    ],
-)
-def test_a_list_is_no_answer(text):
-    assert is_list(text)
+def test_a_list_is_no_answer():
+    for mark in (", ", "; ", "\n"):
+        assert is_list(mark.join(["rice", "bread", "football", "water"]))
+    assert is_list(" ".join(["rice bread football water"] * 5))

@@ -24,10 +24,7 @@ def opened(server: Server, **options: str) -> Scorer:
 
 
 def score(scorer: Scorer, *requests: ScoreRequest) -> Sequence[ScoreResult]:
-    async def go() -> Sequence[ScoreResult]:
-        return await scorer.score(requests)
-
-    return anyio.run(go)
+    return anyio.run(scorer.score, requests)
 
 
 def text_of(body: dict[str, Any]) -> str:
