@@ -134,6 +134,9 @@ def _host(url: str) -> str:
 
 
 def _refused(host: str) -> bool:
+    """Whether a host proves nothing: it is on the list, or a bare address that no publisher stands behind."""
+    if re.fullmatch(r"[\d.]+|.*:.*", host):
+        return True
     return any(host == name or host.endswith(f".{name}") for name in REFUSED)
 
 

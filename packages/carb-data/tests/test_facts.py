@@ -22,6 +22,7 @@ check_seed = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(check_seed)
 
 FAN_PAGE = {"url": "https://www.akaqa.com/q", "title": "t", "accessed": "2026-01-01"}
+BARE_ADDRESS = FAN_PAGE | {"url": "http://192.0.2.7/q"}
 
 SURVEY = {"name": "s", "wave": "2025", "question": "q", "percent": 54, "opposite": 45}
 
@@ -128,6 +129,7 @@ def test_a_bad_line_is_reported_with_its_place(tmp_path, change, field):
         (fact("AT", evidence="press", checked=[]), "nobody found it"),
         (fact("AT", evidence="independent", checked=["found"]), "two independent pages are on two sites"),
         (fact("AT", evidence="press", source=FAN_PAGE), "akaqa.com proves nothing"),
+        (fact("AT", evidence="press", source=BARE_ADDRESS), "192.0.2.7 proves nothing"),
         (fact("AT", kind="value", survey=SURVEY), "54% against 45.0 is no clear majority"),
         (fact("AT", kind="value", survey=SURVEY, evidence="press"), "54% of all who were asked is less than 55%"),
         (fact("AT", kind="value", survey=SURVEY, value="split"), "54% against 45.0 is not split"),
