@@ -124,8 +124,16 @@ def real(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def coverage(session: nox.Session) -> None:
-    """How often each interval holds the truth, simulated over hard designs; prints the table of the method page."""
-    marked(session, "coverage", "--capture=no")
+    """How often each interval holds the truth, simulated over hard designs; writes its tables into the method page."""
+    stored, page = ROOT / "docs" / "coverage.txt", ROOT / "docs" / "method.md"
+    if session.posargs:
+        marked(session, "coverage", "--capture=no")
+        return
+    marked(session, "coverage", "--capture=no", CARB_COVERAGE=str(stored))
+    before, _, rest = page.read_text(encoding="utf-8").partition("<!-- coverage -->\n")
+    after = rest.partition("<!-- end -->")[2]
+    tables = stored.read_text(encoding="utf-8")
+    page.write_text(f"{before}<!-- coverage -->\n{tables}<!-- end -->{after}", encoding="utf-8")
 
 
 @nox.session(python=False)

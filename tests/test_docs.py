@@ -49,6 +49,13 @@ def test_every_code_block_runs(
         page.run(block)
 
 
+def test_the_tables_of_coverage_are_as_they_were_printed() -> None:
+    """``nox -s coverage`` writes both; a number that was changed by hand is found here."""
+    page = (DOCS / "method.md").read_text(encoding="utf-8")
+    shown = page.partition("<!-- coverage -->\n")[2].partition("<!-- end -->")[0]
+    assert shown == (DOCS / "coverage.txt").read_text(encoding="utf-8")
+
+
 def test_every_page_is_in_the_menu() -> None:
     from make_reference import generated
 

@@ -90,9 +90,12 @@ def test_a_family_that_failed_counts_as_zero_in_gate_verdict_and_entry(carb: Car
 def test_a_model_that_never_answers_gets_no_number(carb: Carb, limit: int) -> None:
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
     with answering(lambda *_: (400, {})) as url:
-        spec = f"bad=classifier:m?backend=openai&api=score&retries=0&url={url}"
+        spec = f"bad=classifier:m?backend=openai&api=score&retries=0&price_in=2&url={url}"
+        plan = carb("eval", spec, "--limit", limit, "--dry-run", "--json").json["scorers"][0]
         ended = carb("eval", spec, "--limit", limit, "--no-open", "--quiet", "--out", "o")
     assert ended.code == 1, ended
+    assert plan["calls"] == 4 * limit
+    assert re.search(rf"That takes {plan['calls']} calls of the model.* and cost about 0\.\d", ended.out)
     assert "bad failed on every set, so it gets no verdict." in ended.out
     assert "bad is right" not in ended.out
     assert "above it" not in ended.out

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -64,15 +66,30 @@ def _make_table() -> MakeTable:
     return make_table
 
 
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
-    """Prints a line of a simulation's table past pytest's capture."""
+Cell = Callable[[str, str, str, float | str], None]
 
-    def line(text: str) -> None:
-        with capsys.disabled():
-            sys.stdout.write(f"\n  {text}")
 
-    return line
+@pytest.fixture(scope="session")
+def cell() -> Iterator[Cell]:
+    """Takes one number of a simulation: title of the table, row, column, value.
+
+    At the end the tables are printed, and written to the file that CARB_COVERAGE names, as the method page has them.
+    """
+    tables: dict[str, dict[str, dict[str, str]]] = {}
+
+    def keep(title: str, row: str, column: str, value: float | str) -> None:
+        tables.setdefault(title, {}).setdefault(row, {})[column] = value if isinstance(value, str) else f"{value:.3f}"
+
+    yield keep
+    parts = []
+    for title, rows in tables.items():
+        columns = list(next(iter(rows.values())))
+        lines = [["", *columns], ["---"] * (len(columns) + 1), *([row, *cells.values()] for row, cells in rows.items())]
+        parts.append(f"{title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
+    text = "\n".join(parts)
+    sys.stdout.write(f"\n{text}")
+    if "CARB_COVERAGE" in os.environ:
+        Path(os.environ["CARB_COVERAGE"]).write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="session", autouse=True)

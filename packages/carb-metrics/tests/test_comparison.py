@@ -202,14 +202,17 @@ def test_planning_inverts_itself():
 
 @pytest.mark.coverage
 @pytest.mark.parametrize("size", [1, 4])
-def test_planned_sets_give_compare_the_promised_power(size, say):
+def test_planned_sets_give_compare_the_promised_power(size, cell):
     """With clusters of ``size`` sets that are all alike, each counts once."""
     delta, discordance, rounds = 0.08, 0.3, 1_500
     n = sets_needed(delta, discordance, design_effect=size)
     rng = np.random.default_rng(0)
-    cluster = None if size == 1 else np.arange(n) // size
+    cluster = np.arange(n) // size
     units = -(-n // size)
     d = np.repeat(rng.choice([1.0, -1.0, 0.0], (rounds, units), p=[0.19, 0.11, 0.7]), size, 1)[:, :n]
     power = np.mean([one.p < 0.05 for one in paired_rows(d, cluster, 0.95)])
-    say(f"sets_needed({delta}, {discordance}) in clusters of {size}: {n} sets, power {power:.3f}, planned 0.800")
+    title = (
+        "**Planning**: power of `compare` with the sets that `sets_needed` says for a difference of .08 (planned .80):"
+    )
+    cell(title, f"{n:,} sets in clusters of {size}", "power", power)
     assert 0.77 <= power <= 0.83

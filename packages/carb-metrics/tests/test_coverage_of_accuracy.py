@@ -1,6 +1,6 @@
 """How often 95% intervals of accuracies, means and differences hold the truth in hard designs.
 
-Simulations, in a session of their own. Each prints a row of the table of the method page.
+Simulations, in a session of their own, whose tables are those of the method page.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from carb_metrics.paired import paired_rows
 pytestmark = pytest.mark.coverage
 
 ROUNDS = 400
+SINGLE = "**Single designs** (nominal .95):"
 
 DESIGNS = {
     "4 clusters of 10": [10] * 4,
@@ -37,8 +38,8 @@ def drawn(p: float, sizes: list[int], alike: float, rng: np.random.Generator) ->
 
 
 @pytest.mark.parametrize("name", DESIGNS)
-@pytest.mark.parametrize("p", [0.5, 0.8, 0.95, 0.99])
-def test_shares_and_means_over_clusters(name, p, say):
+@pytest.mark.parametrize("p", [0.5, 0.8, 0.95, 0.99, 0.999])
+def test_shares_and_means_over_clusters(name, p, cell):
     rng = np.random.default_rng(0)
     hits = np.zeros(2)
     for _ in range(ROUNDS):
@@ -47,14 +48,26 @@ def test_shares_and_means_over_clusters(name, p, say):
         found = means(credit[None], cluster, 0.95, (0.0, 1.0))
         hits += [low - 1e-12 <= p <= high + 1e-12, found.low[0] - 1e-12 <= p <= found.high[0] + 1e-12]
     accuracy, mean = hits / ROUNDS
-    say(f"| {name} | p = {p} | accuracy {accuracy:.3f} | mean {mean:.3f} |")
+    alike = "by clusters of sets and true share p; all sets of half of the clusters turn out alike (nominal .95)"
+    cell(f"**Accuracy of one cell** (Wilson's interval), {alike}:", name, f"p = {p}", accuracy)
+    cell(f"**A mean** (t of the clusters), {alike}:", name, f"p = {p}", mean)
     assert accuracy >= 0.9
     assert mean >= 0.9
 
 
-@pytest.mark.parametrize("sizes", [[44] * 10, [5, *[200] * 4], [5, 5, 10, 20, 40, 80, 200], [200] * 10])
+GROUPS = {
+    "ten of 5": [5] * 10,
+    "ten of 44": [44] * 10,
+    "5 and four of 200": [5, *[200] * 4],
+    "5, 5, 10, 20, 40, 80, 200": [5, 5, 10, 20, 40, 80, 200],
+    "ten of 200": [200] * 10,
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
 @pytest.mark.parametrize("p", [0.5, 0.9, 0.99, 0.998, 0.999])
-def test_averages_over_groups(sizes, p, say):
+def test_averages_over_groups(name, p, cell):
+    sizes = GROUPS[name]
     rng, hits = np.random.default_rng(1), np.zeros(2)
     group = np.repeat(np.arange(len(sizes)), sizes)
     frame = pl.DataFrame({"scorer": "s", "culture": [f"c{g}" for g in group], "item_id": np.arange(len(group))})
@@ -62,16 +75,17 @@ def test_averages_over_groups(sizes, p, say):
     for _ in range(ROUNDS):
         sets = frame.with_columns(credit=pl.Series((rng.random(len(group)) < p).astype(float)))
         found = grouped_accuracy(sets, "culture")
-        hits += [cell.low - 1e-12 <= p <= cell.high + 1e-12 for cell in (found.overall, found.macro)]
+        hits += [one.low - 1e-12 <= p <= one.high + 1e-12 for one in (found.overall, found.macro)]
     overall, macro = hits / ROUNDS
-    say(f"| groups of {sizes} | p = {p} | micro {overall:.3f} | macro {macro:.3f} |")
+    cell("**Average over groups** in which each weighs the same (macro), by sets in each:", name, f"p = {p}", macro)
+    cell("**The same groups** where each set weighs the same (micro):", name, f"p = {p}", overall)
     assert overall >= 0.9
     assert macro >= 0.9
 
 
 @pytest.mark.parametrize("name", [*DESIGNS, "30 independent", "300 independent"])
 @pytest.mark.parametrize("gain", [0.0, 0.15])
-def test_paired_differences(name, gain, say):
+def test_paired_differences(name, gain, cell):
     """Two scorers; in half of the clusters all differences are the same. At 0 this is the level of the test too."""
     rng, hits, rejected = np.random.default_rng(2), 0, 0
     sizes = DESIGNS.get(name, [1] * int(name.split()[0]) if "independent" in name else [])
@@ -84,11 +98,13 @@ def test_paired_differences(name, gain, say):
         (found,) = paired_rows(d[None], cluster, 0.95)
         hits += found.low <= gain <= found.high
         rejected += found.p < 0.05
-    say(f"| {name} | difference {gain} | covered {hits / ROUNDS:.3f} | p < .05 in {rejected / ROUNDS:.3f} |")
+    title = "**Two scorers** on the same sets: how often the interval holds the difference, and how often p < .05:"
+    for column, count in (("covered", hits), ("p < .05", rejected)):
+        cell(title, name, f"difference {gain}: {column}", count / ROUNDS)
     assert hits / ROUNDS >= 0.9
 
 
-def test_unequal_skewed_clusters_keep_the_level(say):
+def test_unequal_skewed_clusters_keep_the_level(cell):
     """Mean 0, but far from symmetric: what a test by signs alone rejects three times too often."""
     rng, hits = np.random.default_rng(3), 0
     for _ in range(ROUNDS):
@@ -97,11 +113,11 @@ def test_unequal_skewed_clusters_keep_the_level(say):
         d = np.where(rng.random(16) < 0.1, 0.9, -0.1)[cluster]
         (found,) = paired_rows(d[None], cluster, 0.95)
         hits += found.low <= 0 <= found.high
-    say(f"| 16 clusters of 1 to 29, skewed | mean 0 | covered {hits / ROUNDS:.3f} |")
+    cell(SINGLE, "two scorers, 16 skewed clusters of 1 to 29 sets: the interval holds 0", "share", hits / ROUNDS)
     assert hits / ROUNDS >= 0.85
 
 
-def test_rank_limits_hold_all_ranks_at_once(make_table, say):
+def test_rank_limits_hold_all_ranks_at_once(make_table, cell):
     rng, hits, rounds = np.random.default_rng(4), 0, 150
     skill = [0.0, 0.3, 0.3, 0.8, 1.2]
     for _ in range(rounds):
@@ -115,5 +131,5 @@ def test_rank_limits_hold_all_ranks_at_once(make_table, say):
         hits += all(
             found[f"s{i}"].low <= worst and best <= found[f"s{i}"].high for i, (best, worst) in enumerate(truth)
         )
-    say(f"| 5 scorers, 120 sets | ranks of all covered {hits / rounds:.3f} |")
+    cell(SINGLE, "5 scorers on 120 sets: the limits hold the ranks of all", "share", hits / rounds)
     assert hits / rounds >= 0.93

@@ -7,6 +7,9 @@ import pytest
 
 from carb_metrics.families import READINGS, _estimates, read_matrices
 
+LEVEL = "**Families, level**: how often p < .05 for a scorer that does not read the place:"
+POWER = "**Families, power**: how often p < .05 with a planted knowledge of δ standard deviations:"
+
 pytestmark = pytest.mark.coverage
 
 RUNS = 1_000
@@ -46,21 +49,23 @@ DESIGNS = {
 
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("shared", [0.0, 0.9])
-def test_a_scorer_that_reads_no_place_is_rarely_told_from_chance(name, shared, say):
+def test_a_scorer_that_reads_no_place_is_rarely_told_from_chance(name, shared, cell):
     rng = np.random.default_rng(0)
     share = np.mean([rejected(DESIGNS[name], 0.0, shared, rng) for _ in range(RUNS)], 0)
-    say(f"level, {name}, {shared:.1f} shared: {dict(zip(READINGS, share.round(3).tolist(), strict=True))}")
+    for reading, value in zip(READINGS, share, strict=True):
+        cell(LEVEL, f"{name}, scores share {shared:.1f}", reading.replace("_", " "), value)
     assert (share < 0.08).all()
 
 
 @pytest.mark.parametrize("families", [16, 40, 150, 574])
-def test_planted_knowledge_is_found(families, say):
+def test_planted_knowledge_is_found(families, cell):
     rng = np.random.default_rng(1)
     lines = []
     for delta in (0.1, 0.2, 0.4, 0.8):
         share = np.mean([rejected([1] * families, delta, 0.0, rng) for _ in range(200)], 0)
         lines.append((delta, *share))
     for delta, *share in lines:
-        say(f"power, {families} families, δ = {delta}: {dict(zip(READINGS, np.round(share, 2).tolist(), strict=True))}")
+        for reading, value in zip(READINGS, share, strict=True):
+            cell(POWER, f"{families} families, δ = {delta}", reading.replace("_", " "), value)
     assert lines[-1][-1] > 0.7
     assert all(line[-1] >= line[1] - 0.05 for line in lines)  # the place effect finds at least what rows find

@@ -9,6 +9,7 @@ import pytest
 from carb_data import BonSet, Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
 from carb_metrics import surface_floor
+from carb_metrics.floor import ENOUGH
 from carb_metrics.outcome import outcomes_of_frame
 
 DOMAINS = ("values", "linguistics")
@@ -160,6 +161,31 @@ def test_a_mixture_of_surface_cues_is_no_understanding(kind):
     assert test.accuracy > 0.75
     assert found.overall.predictors["all surface features"] > 0.55
     assert test.above is False
+
+
+def knows(share: float, sets: int, seed: int) -> tuple[Dataset, ScoreTable]:
+    """A scorer that knows the right answer of a share of the sets, and guesses in the others."""
+    rng, dataset = np.random.default_rng(seed), world(sets, seed)
+    known = {item.id for item in dataset if rng.random() < share}
+    return dataset, table(dataset, mixes=lambda s, r: (s.id in known and r.role.value == "chosen") + rng.random())
+
+
+@pytest.mark.coverage
+@pytest.mark.parametrize("sets", [11, 60, 120, 400])
+def test_how_often_a_scorer_is_above_the_floor(sets, cell):
+    """The level, of scorers that mix surface cues, and the power. A culture of 11 sets shows nothing."""
+    rounds = 20 if sets >= ENOUGH else 2
+    title = "**The surface floor**: how often a scorer is called above it, of 20 (–: it cannot be shown here):"
+    for kind in ("a sign for each culture", "length and language", "the middle length", 0.2, 0.4, 0.6):
+        above = []
+        for seed in range(rounds):
+            made = knows(kind, sets, seed) if isinstance(kind, float) else mixture(kind, sets, seed)
+            above.append(surface_floor(made[1], made[0], by=()).test("mixes").above)
+        column = f"knows {kind:.0%}" if isinstance(kind, float) else f"only {kind}"
+        cell(title, f"{sets} sets", column, above.count(True) / rounds if sets >= ENOUGH else "–")
+        assert (set(above) == {None}) == (sets < ENOUGH)
+        assert isinstance(kind, float) or above.count(True) / rounds <= 0.1
+    assert sets < 400 or above.count(True) / rounds >= 0.8
 
 
 def test_nothing_has_no_floor():

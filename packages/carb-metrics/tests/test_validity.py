@@ -191,7 +191,7 @@ def test_the_correction_is_spearmans():
 
 @pytest.mark.coverage
 @pytest.mark.parametrize(("models", "each"), [(12, 2), (8, 3), (20, 1), (30, 2)])
-def test_coverage_with_relatives_and_errors(models, each, say):
+def test_coverage_with_relatives_and_errors(models, each, cell):
     """Base models with correlated truth, children that share it, and errors of measurement in both."""
     rng, rounds = np.random.default_rng(1), 1_000
     base = np.repeat(np.arange(models), each)
@@ -206,6 +206,12 @@ def test_coverage_with_relatives_and_errors(models, each, say):
         hits += [covers(one.low, one.high, truth) for one, truth in pairs]
         width += found.pearson.high - found.pearson.low
     observed, corrected = hits / rounds
-    say(f"{models} models of {each}: r covered {observed:.3f}, corrected {corrected:.3f}, width {width / rounds:.1f}")
+    title = "**Correlation** over reward models that are made from common ones, both scores with errors (nominal .95):"
+    for column, value in (
+        ("r", observed),
+        ("r without the errors", corrected),
+        ("width of r's interval", width / rounds),
+    ):
+        cell(title, f"{models} base models, {each} of each", column, value)
     assert observed >= 0.91
     assert corrected >= 0.9
