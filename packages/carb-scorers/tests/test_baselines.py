@@ -3,12 +3,11 @@
 import pytest
 
 from carb_data import CarbError
-from carb_scorers import Candidate, ScoreRequest, best_of_n, open_scorer, score
+from carb_scorers import best_of_n, open_scorer, score
 from carb_scorers.baseline import label_rule, random_rule
+from fake_scorer import request
 
-REQUEST = ScoreRequest(
-    request_id="a", prompt="Was?", candidates=(Candidate(id="1", text="x"),), culture="german", language="de"
-)
+REQUEST = request("x", prompt="Was?", culture="german", language="de")
 
 
 def test_random_is_a_function_of_prompt_and_text() -> None:

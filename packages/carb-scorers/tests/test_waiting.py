@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 
 import pytest
 
@@ -22,41 +20,18 @@ async def work(number: int) -> tuple[int, threading.Thread]:
     return number + 1, threading.current_thread()
 
 
-def in_this_thread(call: Callable[[], object]) -> object:
-    return call()
+async def cell() -> tuple[int, threading.Thread]:
+    """Synchronous code where a loop runs already, as in a notebook."""
+    return wait_for(work, 1)
 
 
-def in_asyncio(call: Callable[[], object]) -> object:
-    async def cell() -> object:
-        return call()
-
-    return asyncio.run(cell())
-
-
-def in_anyio(call: Callable[[], object]) -> object:
-    async def cell() -> object:
-        return call()
-
-    return anyio.run(cell)
-
-
-def in_trio(call: Callable[[], object]) -> object:
-    async def cell() -> object:
-        return call()
-
-    pytest.importorskip("trio", reason="needs trio")
-    return anyio.run(cell, backend="trio")
-
-
-PLACES = [in_this_thread, in_asyncio, in_anyio, in_trio]
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_it_works_everywhere(place: Callable[..., object]) -> None:
-    found = place(lambda: wait_for(work, 1))
-    assert isinstance(found, tuple)
-    assert found[0] == 2
-    assert (found[1] is threading.main_thread()) == (place is in_this_thread)
+@pytest.mark.parametrize("loop", [None, "asyncio", "trio"])
+def test_it_works_everywhere(loop: str | None) -> None:
+    if loop == "trio":
+        pytest.importorskip("trio", reason="needs trio")
+    number, thread = wait_for(work, 1) if loop is None else anyio.run(cell, backend=loop)
+    assert number == 2
+    assert (thread is threading.main_thread()) == (loop is None)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
