@@ -240,3 +240,12 @@ def test_a_run_that_was_interrupted_has_the_very_same_table(
     whole, parts = (pl.read_parquet(tmp_path / name / "scores.parquet") for name in ("whole", "parts"))
     assert whole["score"].null_count() == 0
     assert whole.equals(parts)
+
+
+def test_short_answers_of_different_lengths_share_a_pass(base: Path) -> None:
+    scorer: Any = open_scorer(f"implicit:{tiny_models.folder(base, 'gemma3', 'CausalLM')}?ref=none")
+    passes, shapes = scorer._policy._passes, []
+    forward = passes._forward
+    passes._forward = lambda **inputs: shapes.append(len(inputs["input_ids"])) or forward(**inputs)
+    scored(scorer, request())
+    assert shapes == [1, len(TEXTS)]  # the question once, then every answer behind it

@@ -24,6 +24,8 @@ from carb_scorers.scorer import ScoreError, Usage
 ITEM_TOKENS = 512
 """Padded tokens in a pass over several rows of one item, where items have passes of their own: short rows share one,
 and longer ones, in which padding would cost more than a pass, do not."""
+ANSWER_TOKENS = 128
+"""The same where every token of an answer is read: each place, padding too, costs a row of the whole vocabulary."""
 
 PROBE = "What do people eat on New Year's Eve?", " Noodles, for a long life.", " A carp, and they keep one scale."
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3, "float16": 0.03, "bfloat16": 0.15}
@@ -192,21 +194,17 @@ class Passes:
         return self._batches and (self._window is None or length <= self._window)
 
     def _split(self, rows: Sequence[Row], lengths: Sequence[int], before: int = 0) -> list[list[Row]]:
-        """Rows that share a pass: with the same number of places to read, and none that padding could change."""
-        together = self._pads(before + max(lengths))
-        batches: list[list[Row]] = []
-        for group in groups_of([row.keep if together else None for row in rows]):
-            several = together and (self.merges or rows[group[0]].keep == 1)
-            sizes = [lengths[i] for i in group]
-            found = token_budget_batches(sizes, self.budget if several else 1)
-            batches.extend([rows[group[i]] for i in batch] for batch in found)
-        return batches
+        """Rows that share a pass: none that padding could change."""
+        budget = self.budget if self._pads(before + max(lengths)) else 1
+        if not self.merges and any(row.keep > 1 for row in rows):
+            budget = min(budget, ANSWER_TOKENS)
+        return [[rows[i] for i in batch] for batch in token_budget_batches(lengths, budget)]
 
     def _keeping(self, rows: Sequence[Row]) -> dict[str, int]:
         return {"logits_to_keep": max((row.keep for row in rows), default=1)} if self._keeps else {}
 
     def _padded_right(self, rows: Sequence[Row]) -> Any:
-        """The model's own forward pass over whole rows; of the last places each row's own, ``(rows, keep, D)``."""
+        """The model's own forward pass over whole rows; of the last places the most that a row keeps."""
         torch = self._torch
         width = max(len(row.tokens) for row in rows)
         config = self.open().model.config.get_text_config()
@@ -218,7 +216,8 @@ class Passes:
         found = self._whole(ids.to(self._device), mask.to(self._device))
         if found.shape[1] == 1:
             return found
-        return torch.stack([found[line, len(r.tokens) - r.keep : len(r.tokens)] for line, r in enumerate(rows)])
+        last = torch.arange(-max(row.keep for row in rows), 0, device=self._device)
+        return torch.stack([found[line, (last + len(r.tokens)).clamp(min=0)] for line, r in enumerate(rows)])
 
     def _probe(self) -> None:
         """Try on a few tokens which short cuts give what the model's own forward pass gives; the others are left."""
