@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -258,6 +259,15 @@ def build(session: nox.Session) -> None:
         session.run(python, "tests/check_release.py", package, *map(str, sorted(out.iterdir())))
 
 
+def highest_python(session: nox.Session) -> str:
+    """The highest Python above the lowest that starts here; a version manager's command may be there and not start."""
+    found = [name for name in ("python3.14", "python3.13", "python3.12") if shutil.which(name)]
+    started = [name for name in found if subprocess.run([name, "--version"], capture_output=True).returncode == 0]
+    if not started:
+        session.error("No Python above 3.11 starts here; install one (with pyenv: pyenv global 3.11 3.13).")
+    return started[0]
+
+
 @nox.session(python=False)
 def rehearsal(session: nox.Session) -> None:
     """A release before it is one: the wheels from an index, installed into nothing, and the guide's five walks.
@@ -269,8 +279,7 @@ def rehearsal(session: nox.Session) -> None:
     model = session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
     rehearse = [python, "tests/rehearse_release.py"]
     session.run(*rehearse, "python3.11", str(found), "[all]", model.strip().splitlines()[-1])
-    highest = next(name for name in ("python3.14", "python3.13", "python3.12") if shutil.which(name))
-    session.run(*rehearse, highest, str(found))
+    session.run(*rehearse, highest_python(session), str(found))
 
 
 def environment_of_its_own(session: nox.Session, name: str, *needs: str, without: Sequence[str] = ()) -> str:
