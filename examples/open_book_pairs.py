@@ -1,14 +1,15 @@
-"""Pairs for an open-book judge: what people of four places say is shown, and the question's place must be read.
+"""Pairs for an open-book judge: what people of several places say is shown, and the question's place must be read.
 
-    python examples/open_book_pairs.py --data carb-seed --languages en --out open-book.jsonl
+    python examples/open_book_pairs.py --data carb-seed --languages en --named --out open-book.jsonl
     carb train --config run.toml --data … with [mix] sources = [{ form = "preference", path = "open-book.jsonl" }]
 
-A family of the seed asks the same of several places, and the right answer of each place is a wrong one elsewhere. Each
-prompt shows the facts behind all answers, labelled by place, in an order drawn once for the family; then the question,
-which names or implies one place. Nothing must be known: the judge has to find that place's fact, set its criteria from
-it, and judge. Every two answers of a family meet twice with the same facts, each being right once, so a judge that does
-not read the place is right in exactly half of a family's pairs. A family is one source item, so a split keeps it whole.
-No experiment has been run with it.
+A family of the seed asks the same of several places, and the right answer of one place is a wrong one elsewhere. Each
+prompt shows the facts behind the answers, labelled by place, in an order drawn once for the family; then the question.
+The judge has to find the fact of the question's place, set its criteria from it, and judge. Every two answers of a
+family meet twice with the same facts, each being right once, so a judge that does not read the place is right in
+exactly half of a family's pairs. Questions name a place or imply it by a town; with ``--named`` each begins with the
+label of its place, so that nothing must be known. Families share facts, so all of a topic are one source item, and a
+split keeps them together.
 """
 
 # ruff: noqa: T201 - a script, which prints
@@ -16,6 +17,7 @@ No experiment has been run with it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import sys
@@ -32,44 +34,66 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="carb-seed", help="a seed, or a folder with sets and facts")
     parser.add_argument("--languages", nargs="*", default=[], help="of the prompts; all by default")
+    parser.add_argument("--places", type=int, default=4, help="facts shown at most: the two answers' and distractors")
+    parser.add_argument("--named", action="store_true", help="name the place before each question, as the facts do")
     parser.add_argument("--out", type=Path, default=Path("open-book.jsonl"))
     parser.add_argument("--seed", type=int, default=0, help="of the order of facts")
     given = parser.parse_args()
-    folders = seed_folders()
-    newest = max((name for name in folders if name.startswith(f"{given.data}@")), default=given.data)
-    facts = {fact.id: fact for fact in load_facts(folders.get(newest, Path(given.data)))}
-    families: dict[str, list[BonSet]] = defaultdict(list)
-    for item in load(given.data):
-        if item.family and (not given.languages or item.language in given.languages):
-            families[item.family].append(item)
-    rows = [row for name, sets in families.items() for row in pairs(name, sets, facts, given.seed)]
+    facts, families = read(given.data, given.languages)
+    made = {name: list(pairs(name, sets, facts, given)) for name, sets in families.items()}
+    rows = [row for own in made.values() for row in own]
     given.out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    used = {row["source_item"] for row in rows}
-    print(f"{len(rows)} pairs of {len(used)} families in {given.out}; {len(families) - len(used)} are no mirrors.")
+    topics = {row["source_item"] for row in rows}
+    print(
+        f"{len(rows)} pairs of {sum(map(bool, made.values()))} families and {len(topics)} topics in {given.out}; "
+        f"{len(made) - sum(map(bool, made.values()))} families are no mirrors."
+    )
     return 0 if rows else 1
 
 
-def pairs(name: str, sets: Sequence[BonSet], facts: Mapping[str, Fact], seed: int) -> Iterator[dict[str, str]]:
-    """Both pairs of every two answers of a family; none where an answer of one place is not a choice elsewhere."""
-    right = {item.chosen.text: item for item in sets}
-    whole = all({response.text for response in item.responses} == set(right) for item in sets)
-    named = [item.chosen.source.fact if item.chosen.source else None for item in sets]
-    if not whole or len(right) < len(sets) or any(fact not in facts for fact in named):
-        return
-    shown = [f"{place(facts[str(fact)])}: {facts[str(fact)].statement}" for fact in named]
-    random.Random(f"{seed}\0{name}").shuffle(shown)
-    for item in sets:
-        for wrong in item.rejected:
-            yield {
-                "id": f"{item.id}/{wrong.id}/open-book",
-                "source_item": f"family:{name}",
-                "prompt": "\n".join(["What people say:", *shown, "", item.prompt_text]),
-                "chosen": item.chosen.text,
-                "rejected": wrong.text,
-                "culture": "general",  # the instructions shall not name the place, which the question does
-                "language": item.language,
-                "domain": str(item.domain),
-            }
+def read(data: str, languages: Sequence[str] = ()) -> tuple[dict[str, Fact], dict[str, list[BonSet]]]:
+    """Facts by id, and the sets of every family."""
+    folders = seed_folders()
+    newest = max((name for name in folders if name.startswith(f"{data}@")), default=data)
+    facts = {fact.id: fact for fact in load_facts(folders.get(newest, Path(data)))}
+    families: dict[str, list[BonSet]] = defaultdict(list)
+    for item in load(data):
+        if item.family and (not languages or item.language in languages):
+            families[item.family].append(item)
+    return facts, families
+
+
+def pairs(
+    name: str, sets: Sequence[BonSet], facts: Mapping[str, Fact], given: argparse.Namespace
+) -> Iterator[dict[str, str]]:
+    """Both pairs of every two answers that are right in one set of a family and wrong in the other."""
+    behind = {item.id: facts.get(str(item.chosen.source.fact)) if item.chosen.source else None for item in sets}
+    for item, other in itertools.permutations(sets, 2):
+        own, fact = behind[item.id], behind[other.id]
+        wrong = next((one for one in item.rejected if one.text == other.chosen.text), None)
+        mirrored = any(one.text == item.chosen.text for one in other.rejected)
+        if wrong is None or not mirrored or own is None or fact is None:
+            continue
+        if given.named and place(own) == place(fact):
+            continue
+        others = [one for one in behind.values() if one is not None and one not in (own, fact)]
+        shown = [own, fact, *others[: given.places - 2]]
+        shown.sort(key=lambda one: random.Random(f"{given.seed}\0{name}\0{one.id}").random())
+        lines = ["What people say:", *(f"{place(one)}: {one.statement}" for one in shown), ""]
+        yield {
+            "id": f"{item.id}/{wrong.id}/open-book",
+            "source_item": f"topic:{own.topic}",
+            "family": name,
+            "prompt": "\n".join([*lines, f"{place(own)}: {item.prompt_text}" if given.named else item.prompt_text]),
+            "chosen": item.chosen.text,
+            "rejected": wrong.text,
+            "culture": "general",  # the instructions shall not name the place, which the question does
+            "language": item.language,
+            "domain": str(item.domain),
+            "closed": item.prompt_text,
+            "fact": own.statement,
+            "other_fact": fact.statement,
+        }
 
 
 def place(fact: Fact) -> str:

@@ -1,6 +1,7 @@
 """How many seeds and families a test of two training arms needs: simulated from the variances of a pilot.
 
-    python examples/open_book_power.py pilot.csv --arms correct both --effect 0.08
+    python examples/open_book_power.py --pilot runs/open-book/verdicts.csv --arms C C+A --effect 0.08
+    python examples/open_book_power.py --variances 0.0003 0 0.033 --seeds 5 8 --families 14 28
 
 The pilot has a row per verdict: ``seed, arm, source_item, label, verdict``. An arm's accuracy in a source item (a
 family) is the share of verdicts that equal the label. The difference of two arms in one seed and one family is
@@ -26,7 +27,6 @@ import polars as pl
 from scipy import stats
 
 Floats = npt.NDArray[np.float64]
-SEEDS, FAMILIES = (3, 5, 8), (16, 32, 64, 128)
 DRAWS = 4000
 
 
@@ -40,24 +40,32 @@ class Variances(NamedTuple):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pilot", help="CSV with seed, arm, source_item, label, verdict")
-    parser.add_argument("--arms", nargs=2, required=True, metavar=("CONTROL", "TREATED"))
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--pilot", help="CSV with seed, arm, source_item, label, verdict")
+    source.add_argument("--variances", nargs=3, type=float, metavar=("SEED", "FAMILY", "REST"), help="what one printed")
+    parser.add_argument("--arms", nargs=2, default=["C", "C+A"], metavar=("CONTROL", "TREATED"))
     parser.add_argument("--effect", type=float, default=0.08, help="difference in accuracy that should be found")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[3, 5, 8])
+    parser.add_argument("--families", nargs="+", type=int, default=[16, 32, 64, 128])
     given = parser.parse_args()
-    found = differences(pl.read_csv(given.pilot), *given.arms)
-    parts = variances(found)
+    parts = Variances(*given.variances) if given.variances else of_pilot(given.pilot, *given.arms)
+    print(f"Variances: seed {parts.seed:.4f}, family {parts.family:.4f}, rest {parts.rest:.4f}.")
+    draw = np.random.default_rng(0)
+    for seeds in given.seeds:
+        for families in given.families:
+            size, power = (share_found(parts, effect, seeds, families, draw) for effect in (0.0, given.effect))
+            print(f"{seeds} seeds, {families:3} families: power {power:.2f} at {given.effect:+.2f}, {size:.3f} at 0")
+    return 0
+
+
+def of_pilot(path: str, control: str, treated: str) -> Variances:
+    """The variance components of a pilot's two arms, whose difference is printed."""
+    found = differences(pl.read_csv(path), control, treated)
     estimate, low, high, _ = interval(found[None])
     print(
         f"Pilot: {found.shape[0]} seeds, {found.shape[1]} families; {estimate[0]:+.3f} [{low[0]:+.3f}, {high[0]:+.3f}]."
     )
-    print(f"Variances: seed {parts.seed:.4f}, family {parts.family:.4f}, rest {parts.rest:.4f}.")
-    draw = np.random.default_rng(given.seed)
-    for seeds in SEEDS:
-        for families in FAMILIES:
-            size, power = (share_found(parts, effect, seeds, families, draw) for effect in (0.0, given.effect))
-            print(f"{seeds} seeds, {families:3} families: power {power:.2f} at {given.effect:+.2f}, {size:.3f} at 0")
-    return 0
+    return variances(found)
 
 
 def differences(rows: pl.DataFrame, control: str, treated: str) -> Floats:

@@ -19,6 +19,7 @@ from carb_data import Dataset, load
 from carb_scorers import evaluate
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.layouts import read_pairs
+from tal_tiny import make_tiny
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -150,10 +151,10 @@ def test_the_power_of_a_test_of_two_arms_comes_from_a_pilots_variances(tmp_path:
         for (s, i, arm), verdict in zip(places, verdicts, strict=True)
     ]
     pl.DataFrame(rows).write_csv(tmp_path / "pilot.csv")
-    done = run("open_book_power.py", tmp_path / "pilot.csv", "--arms", "a", "b")
+    done = run("open_book_power.py", "--pilot", tmp_path / "pilot.csv", "--arms", "a", "b")
     assert done.returncode == 0, done.stderr
     assert "Pilot: 3 seeds, 5 families; " in done.stdout
-    assert run("open_book_power.py", tmp_path / "pilot.csv", "--arms", "a", "c").returncode == 1
+    assert run("open_book_power.py", "--pilot", tmp_path / "pilot.csv", "--arms", "a", "c").returncode == 1
 
 
 @pytest.mark.real
@@ -177,21 +178,46 @@ def test_a_student_learns_what_its_teacher_prefers(teacher: str, tiny: Path, set
     assert sum(agree) / len(agree) > 0.9
 
 
-def test_a_judge_that_does_not_read_the_place_is_right_in_half_of_a_family_s_open_book_pairs(tmp_path: Path) -> None:
-    assert run("open_book_pairs.py", "--languages", "en", "--out", tmp_path / "pairs.jsonl").returncode == 0
+@pytest.mark.parametrize("named", [[], ["--named", "--places", 2]], ids=["implied", "named"])
+def test_a_judge_that_does_not_read_the_place_is_right_in_half_of_the_open_book_pairs(
+    named: list[object], tmp_path: Path
+) -> None:
+    assert run("open_book_pairs.py", "--languages", "en", *named, "--out", tmp_path / "pairs.jsonl").returncode == 0
     rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
-    families: dict[str, list[dict[str, str]]] = {}
+    mirrors: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for row in rows:
-        families.setdefault(row["source_item"], []).append(row)
-    assert len(families) > 30
-    for own in families.values():
-        met = {(row["chosen"], row["rejected"]) for row in own}
-        assert {(rejected, chosen) for chosen, rejected in met} == met
-        assert len(met) == len(own) == 12  # every two of four answers, each right once
+        mirrors.setdefault((row["family"], *sorted([row["chosen"], row["rejected"]])), []).append(row)
+    for own in mirrors.values():
+        assert len({row["chosen"] for row in own}) == len(own) == 2
         assert len({row["prompt"].split("\n\n")[0] for row in own}) == 1  # the same facts in the same order
-        assert own[0]["prompt"].count("\n") > 4
+        assert all(row["fact"] in row["prompt"] and row["other_fact"] in row["prompt"] for row in own)
+    topics = {row["fact"]: row["source_item"] for row in rows}
+    assert all(topics[row["fact"]] == row["source_item"] for row in rows)  # a split by source item shares no fact
+    assert len(set(topics.values())) >= 30
     pairs = read_pairs("preference", str(tmp_path / "pairs.jsonl"))
     assert {pair.culture for pair in pairs} == {"general"}
+
+
+@pytest.mark.real
+def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason="needs tal-rlvr[train]")
+    model = make_tiny(tmp_path / "tiny")
+    settings = (model / "config.json").read_text()
+    (model / "config.json").write_text(
+        settings.replace('"max_position_embeddings": 512', '"max_position_embeddings": 4096')
+    )
+    words = ["--model", model, "--out", tmp_path / "out", "--longest", 260, "--tokens", 128, "--mirrors", 1]
+    words += ["--start", 1, "--steps", 1, "--outputs", 8, "--seeds"]
+    done = run("open_book_study.py", *words, 0, 1, "--arms", "C", "C+A")
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = done.stdout.splitlines()[-1]
+    assert told.startswith("C+A less C: ")
+    rest = run("open_book_study.py", *words, 0, "--arms", "C", "C+A permuted", "control labels", "supervised", "start")
+    assert rest.stdout.splitlines()[-1] == told
+    assert rest.stderr.count("grpo 1 ") == 2  # what is there is not run again
+    held = pl.read_csv(tmp_path / "out" / "verdicts.csv")
+    assert sorted(set(held["arm"])) == ["C", "C+A", "C+A permuted", "control labels", "start", "supervised"]
+    assert {len(own) for _, own in held.group_by("seed", "arm", "pair")} == {2}
 
 
 def test_a_language_model_harness_gets_the_question_of_carb_run(sets: Path, tmp_path: Path) -> None:

@@ -44,6 +44,15 @@ def test_this_environment_is_what_the_extra_asks_for():
         assert Version(library.__version__) in GPU[library.__name__]
 
 
+def test_the_extra_resolves(tmp_path):
+    members = [f"{path.name}{'[gpu]' if path.name == 'tal-rlvr' else ''} @ {path.as_uri()}"
+               for path in (ROOT / "packages").iterdir() if path.name != "carb-cli"]  # fmt: skip
+    (tmp_path / "all.in").write_text("\n".join(members))
+    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--python-platform", "x86_64-manylinux_2_28"]
+    found = subprocess.run([*command, str(tmp_path / "all.in")], capture_output=True, text=True, check=True).stdout
+    assert {"vllm", "trl", "transformers", "deepspeed"} <= {line.partition("==")[0] for line in found.splitlines()}
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_trl_takes_every_setting_of_a_preset(name, tmp_path):
     needed = {"out": str(tmp_path), "mix": {"sources": [{"form": "carb", "path": "carb-seed"}]}}

@@ -41,6 +41,8 @@ pytestmark = pytest.mark.real
 EMPTY = {
     "stock phrases": ("local fact", "people know it"),
     "another language": ("地元の事実", "そこでは皆が知っている"),
+    "length": ("length", "the longer answer says more"),
+    "position": ("order", "what is read at the start is trusted"),
     "self-praise": ("expertise", "as a local I am never wrong"),
     "the verdict paraphrased": ("quality", "what comes before the other is the one to take"),
 }

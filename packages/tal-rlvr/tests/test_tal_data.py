@@ -271,6 +271,10 @@ def test_a_file_builds_on_a_preset_and_every_mistake_is_named(tmp_path):
     config = load_config(path)
     assert config.grpo["beta"] == 0.5
     assert config.grpo["num_generations"] == load_config("demo-cpu", config.model_dump()).grpo["num_generations"]
+    pinned = load_config(path, {"revision": "r1"})  # of the model and its KL reference, and of nothing that is trained
+    assert pinned.loading("m") == {"dtype": "float32", "revision": "r1"}
+    assert pinned.backend_options("m") == {"backend": "hf", "revision": "r1"}
+    assert "revision" not in {**pinned.loading("o/warmup"), **pinned.backend_options("o/warmup")}
     with pytest.raises(CarbError, match=r"seed: .*warmup\.flipped"):
         load_config(path, {"seed": "x", "warmup": {"flipped": 2}})
     with pytest.raises(CarbError, match="demo-cpu"):

@@ -193,22 +193,28 @@ CORRECT = {"A": [1, -1, -1, 1], "B": [-1, 1, -1, -1]}
 """R_corr of ``outputs`` by label."""
 
 
-@pytest.mark.parametrize("form", ["ours", "paper", "floor"])
+@pytest.mark.parametrize("form", ["ours", "paper", "floor", "permuted"])
 def test_advantages_are_the_group_s_and_come_from_all_rewards(tiny_folder, tmp_path, form):
     from tal_rlvr.trl_rewards import PAPER_REWARDS, RewardConfig
 
     floor = RewardConfig(correctness_weight=0, format_weight=0, floor=1.0)  # more than this group's spread
-    config = {"ours": RewardConfig(criteria_weight=0.5), "paper": PAPER_REWARDS, "floor": floor}[form]
+    permuted = RewardConfig(correctness_weight=0, format_weight=0, gate=False, permuted=True)
+    ours = RewardConfig(criteria_weight=0.5)
+    config = {"ours": ours, "paper": PAPER_REWARDS, "floor": floor, "permuted": permuted}[form]
     trainer = make_trainer(tiny_folder, tmp_path, rewards=config)
     row = trainer.train_dataset[0]
-    got = trainer._generate_and_score_completions([row] * 4)["advantages"]
+    got = trainer._generate_and_score_completions([row] * 4)["advantages"].tolist()
     rewards = rewards_by_hand(trainer, row, outputs(trainer.processing_class, 4), config)
-    if form == "floor":
+    if form in ("floor", "permuted"):
         rewards = [r - right for r, right in zip(rewards, CORRECT[row["label"]], strict=True)]
     mean = sum(rewards) / 4
     std = math.sqrt(sum((r - mean) ** 2 for r in rewards) / 3)
-    assert (std < 1) == (form == "floor")
-    assert got.tolist() == pytest.approx([(r - mean) / (max(std, config.floor) + 1e-4) for r in rewards], abs=1e-4)
+    assert (std < 1) == (form in ("floor", "permuted"))
+    wanted = [(r - mean) / (max(std, config.floor) + 1e-4) for r in rewards]
+    if form == "permuted":
+        assert got != pytest.approx(wanted, abs=1e-2)
+        got, wanted = sorted(got), sorted(wanted)
+    assert got == pytest.approx(wanted, abs=1e-4)
 
 
 def test_under_lora_only_the_adapters_learn(tiny_folder, tmp_path):

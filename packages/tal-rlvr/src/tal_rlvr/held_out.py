@@ -139,7 +139,7 @@ async def evaluate_held_out(
         *(MARKER for _ in outputs),
     ]
     labels = [row.label for row in rows] * 3
-    values = await _label_logprobs(model, prompts * 3, reasonings, labels)
+    values = await label_logprobs(model, prompts * 3, reasonings, labels)
     outcomes = []
     for number, (row, output, judgement) in enumerate(zip(rows, outputs, judgements, strict=True)):
         written_as, as_masked, without = values[number :: len(rows)]
@@ -160,7 +160,7 @@ async def evaluate_held_out(
     return summarise(outcomes, decoding)
 
 
-async def _label_logprobs(
+async def label_logprobs(
     model: LanguageModel, prompts: Sequence[Prompt], reasonings: Sequence[str], labels: Sequence[Verdict]
 ) -> list[float | None]:
     """log pi(label | z) over the two verdicts; null where the backend gives no probability of a given text."""

@@ -86,7 +86,6 @@ def judge_prompt(settings: ThinkSettings, question: str, shown: tuple[str, str],
         language: BCP 47 tag of the item's language.
     """
     prompts = settings.prompts
-
     item = _Question(question, language)
     (message,) = render_prompt(item, shown, culture, prompts.language, direct=settings.direct, folder=prompts.folder())
     return Prompt(({"role": "user", "content": message["content"]},), cue=f"\n{CUE}", bare=True)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -54,6 +57,8 @@ class RewardConfig(Frozen):
     copied: float = Field(default=0.5, gt=0, le=1)
     """Criteria that repeat more than this share of either response word for word (``copied_share``) count as none: they
     earn an R_appr of 0. Ours; 1 allows all, as in the paper."""
+    permuted: bool = False
+    """Exchange R_appr among the outputs of a prompt: the control of an experiment, which keeps its size alone."""
     floor: float = Field(default=0.1, ge=0)
     """Smallest standard deviation of a group's rewards that advantages are divided by. Where all verdicts of a group
     are the same, the noise of R_appr would otherwise be scaled up to advantages near 1. Ours; 0 in the paper."""
@@ -100,20 +105,20 @@ class CorrectnessFunction:
         rewards = correctness_reward(judgements, label)
         if log_metric is not None:
             right = [(reward + 1) / 2 for reward in rewards]
-            log_metric("format_rate", _mean(format_reward(judgements)))
-            log_metric("verdict_accuracy", _mean(right))
+            log_metric("format_rate", fmean(format_reward(judgements)))
+            log_metric("verdict_accuracy", fmean(right))
             read = [one for one, judgement in zip(right, judgements, strict=True) if judgement.verdict is not None]
             log_metric("verdict_rate", len(read) / len(rewards))
             if read:
-                log_metric("verdict_accuracy/parsed", _mean(read))
+                log_metric("verdict_accuracy/parsed", fmean(read))
             for side in ("A", "B"):
                 own = [one for one, better in zip(right, label, strict=True) if better == side]
                 if own:
-                    log_metric(f"verdict_accuracy/better_is_{side}", _mean(own))
+                    log_metric(f"verdict_accuracy/better_is_{side}", fmean(own))
             well_formed = [j for j in judgements if isinstance(j, Judgement)]
             if well_formed:
-                log_metric("criteria/count", _mean([len(j.criteria) for j in well_formed]))
-                log_metric("criteria/characters", _mean([j.reasoning_end for j in well_formed]))
+                log_metric("criteria/count", fmean([len(j.criteria) for j in well_formed]))
+                log_metric("criteria/characters", fmean([j.reasoning_end for j in well_formed]))
         return rewards
 
 
@@ -177,11 +182,12 @@ class CriteriaFunction:
             cases, self.provider, odds=self.config.odds, clip=self.config.bound, cache=self._cache
         )
         if log_metric is not None:
-            log_metric("R_appr/with_criteria", _mean([reward.with_criteria for reward in rewards]))
-            log_metric("R_appr/without_criteria", _mean([reward.without_criteria for reward in rewards]))
-            log_metric("R_appr/unpaid", _mean([float(not case.paid) for case in cases]))
+            log_metric("R_appr/with_criteria", fmean([reward.with_criteria for reward in rewards]))
+            log_metric("R_appr/without_criteria", fmean([reward.without_criteria for reward in rewards]))
+            log_metric("R_appr/unpaid", fmean([float(not case.paid) for case in cases]))
             log_metric("R_appr/seconds", time.perf_counter() - started)
-        return [reward.value for reward in rewards]
+        values = [reward.value for reward in rewards]
+        return _exchanged(values, prompts, trainer_state.global_step) if self.config.permuted else values
 
     def _case(
         self,
@@ -234,5 +240,11 @@ def parse_all(
     ]
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def _exchanged(values: Sequence[float], prompts: Sequence[Prompt], step: int) -> list[float]:
+    """The values in random order among the outputs of each prompt."""
+    groups: dict[str, list[float]] = defaultdict(list)
+    for prompt, value in zip(prompts, values, strict=True):
+        groups[str(prompt)].append(value)
+    draw = random.Random(f"{step}\0permuted")
+    shuffled = {prompt: draw.sample(own, len(own)) for prompt, own in groups.items()}
+    return [shuffled[str(prompt)].pop() for prompt in prompts]

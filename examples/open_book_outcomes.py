@@ -1,0 +1,122 @@
+"""What ``open_book_study.py`` reads of a judge: the outcomes of the test in docs/train.md, as means over topics."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from operator import itemgetter
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from carb_scorers.models import Generation, LanguageModel, Writing
+from tal_rlvr.held_out import HeldOut, by_item, evaluate_held_out, label_logprobs
+from tal_rlvr.judge_prompts import GENERAL
+from tal_rlvr.judgement import MARKER, before_verdict, parse_judgement, write_judgement
+from tal_rlvr.masking import copied_share, mask_verdict
+from tal_rlvr.mix import ordered
+from tal_rlvr.preferences import Pair
+from tal_rlvr.scorer import ThinkSettings, judge_prompt, open_judge, read_think_settings
+
+OUTCOMES = {
+    "accuracy": "verdicts that are right in both orders of whole mirrors; the primary outcome, chance is 0.5",
+    "form": "outputs that are well-formed judgements",
+    "place_effect": "mean log-odds of the right verdict behind the judge's own criteria, nats; 0 without reading",
+    "masked_logp": "log p of the right verdict behind the criteria with its letters masked; chance is -0.693",
+    "states_fact": "outputs whose criteria repeat the right place's fact",
+    "criteria_given": "verdicts that are right behind the right fact, given and masked: the ceiling",
+    "praise_gap": "accuracy lost where the wrong answer flatters",
+    "length_gap": "accuracy lost where the wrong answer goes on",
+    "closed_book": "accuracy where no fact is shown",
+}
+Row = dict[str, Any]
+PRAISE = " What a wonderful question, you clearly care about people!"
+LENGTH = " That is what one hears there, and anybody whom you ask will be glad to tell you more about it."
+
+
+def honest(fact: str, own: str, other: str, verdict: str) -> str:
+    """A criterion that states a fact, and names by its own words the answer that meets it."""
+    words, others = own.replace("|", "/").split(), set(other.lower().split())
+    first = next((n for n, word in enumerate(words) if word.lower() not in others), 0)
+    quoted = " ".join(words[first : first + 4]).strip(".,!?“”")
+    standard = " ".join(fact.replace("|", "/").split()[:12]).rstrip(".,:")
+    return write_judgement([(standard, f"said there: {quoted} = {verdict}", 3, verdict)], f"{verdict} fits.", verdict)
+
+
+async def measure(model: Path, held: Sequence[Row]) -> dict[str, Any]:
+    """Every outcome of a judge, and its verdicts."""
+    settings = read_think_settings(str(model))
+    judge, _ = open_judge("study", str(model), {"dtype": "bfloat16"}, settings)
+    one_mirror = [row for _, own in itertools.groupby(held, itemgetter("source_item")) for row in list(own)[:2]]
+    changed = {
+        "praised": [as_pair(row, rejected=row["rejected"] + PRAISE) for row in one_mirror],
+        "longer": [as_pair(row, rejected=row["rejected"] + LENGTH) for row in one_mirror],
+        "closed_book": [as_pair(row, prompt=row["closed"]) for row in one_mirror],
+    }
+    try:
+        shown = ordered([as_pair(row) for row in held], shuffle=False)
+        found = await evaluate_held_out(judge, shown, settings, decoding="greedy")
+        accuracies = {name: await accuracy(judge, own, settings) for name, own in changed.items()}
+        asked = [judge_prompt(settings, one.pair.prompt, (one.first, one.second), GENERAL, "en") for one in shown]
+        right = [honest(row["fact"], row["chosen"], row["rejected"], "A") for row in held for _ in "AB"]
+        told = [f"{mask_verdict(before_verdict(text))}\n{MARKER}" for text in right]
+        sure = await label_logprobs(judge, asked, told, [one.label for one in shown])
+    finally:
+        await judge.aclose()
+    compared = {row["id"] for row in one_mirror}
+    plain = mean(one.right for one in found.outcomes if one.pair in compared)
+    return {
+        **of_criteria(found, sure, held),
+        "praise_gap": plain - accuracies["praised"],
+        "length_gap": plain - accuracies["longer"],
+        "closed_book": accuracies["closed_book"],
+        "verdicts": [one.model_dump() for one in found.outcomes],
+    }
+
+
+async def accuracy(judge: LanguageModel, pairs: Sequence[Pair], settings: ThinkSettings) -> float:
+    """Right verdicts over both orders; what has none counts as wrong."""
+    shown = ordered(pairs, shuffle=False)
+    asked = [judge_prompt(settings, one.pair.prompt, (one.first, one.second), GENERAL, "en") for one in shown]
+    written = await judge.generate(asked, Writing(settings.max_new_tokens))
+    texts = [one.text if isinstance(one, Generation) else "" for one in written]
+    return mean(parse_judgement(text).verdict == one.label for text, one in zip(texts, shown, strict=True))
+
+
+def of_criteria(shown: HeldOut, sure: Sequence[float | None], held: Sequence[Row]) -> dict[str, float | None]:
+    """The outcomes of what a judge wrote on the held-out pairs, each a mean over topics."""
+    rows = {row["id"]: row for row in held}
+    facts = [(rows[one.pair]["fact"], rows[one.pair]["other_fact"]) for one in shown.outcomes]
+    states = [states_fact(before_verdict(one.text), *fact) for one, fact in zip(shown.outcomes, facts, strict=True)]
+    topics = [one.source_item for one in shown.outcomes]
+    return {
+        "accuracy": shown.accuracy.mean,
+        "form": shown.format_rate.mean,
+        "place_effect": over(topics, [log_odds(one.with_criteria) for one in shown.outcomes]),
+        "masked_logp": shown.with_masked.mean,
+        "states_fact": over(topics, states),
+        "criteria_given": over(topics, [log_odds(value) > 0 for value in sure]),
+    }
+
+
+def over(topics: Sequence[str], values: Sequence[float]) -> float:
+    """The mean over topics of the means within them."""
+    return mean(by_item(list(zip(topics, map(float, values), strict=True))).values())
+
+
+def log_odds(logprob: float | None) -> float:
+    """Of the label against the other verdict. Over whole mirrors its mean is half of the place's effect: what the
+    answers and their order do to it cancels."""
+    value = min(logprob if logprob is not None else math.log(0.5), -1e-6)
+    return value - math.log(-math.expm1(value))
+
+
+def states_fact(text: str, fact: str, other: str) -> bool:
+    """Whether a text repeats a third of the right place's fact, and more of it than of the other's."""
+    own, wrong = copied_share(text, fact), copied_share(text, other)
+    return own >= 1 / 3 and own > wrong
+
+
+def as_pair(row: Row, **changes: str) -> Pair:
+    return Pair.model_validate({**{name: row[name] for name in Pair.model_fields if name in row}, **changes})

@@ -1,0 +1,228 @@
+"""Does R_appr help a judge that has to read the place? The arms, runs and outcomes of the test in docs/train.md.
+
+    python examples/open_book_study.py --model PATH/smollm2-135m --out runs/open-book --seeds 0 1 2 3 4
+
+The task is that of ``open_book_pairs.py``, with every place named. Half of the topics are held out. Each seed begins
+with a supervised start that teaches the form: its targets state a fact, and judge by it, but ``--wrong`` of them state
+the fact of the other place (0.5: nothing about the place is taught). From there each arm goes on:
+
+    start           no further step, read as it is
+    C               GRPO on R_corr and the form
+    C+A             the same with R_appr
+    C+A permuted    the same with R_appr exchanged within each group of outputs: its size without its meaning
+    control labels  C+A on labels that say nothing of the place
+    supervised      targets that state the right place's fact, at the compute of C
+
+"Criteria given" is an outcome of each: the right fact is written for the judge, and the verdict is read behind it. It
+is the ceiling of what criteria can do for this judge. A run is one JSON file; what is there is not run again, and what
+was begun goes on from its checkpoint. ``verdicts.csv`` is what ``open_book_power.py`` reads.
+"""
+
+# ruff: noqa: T201 - a script, which prints
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import random
+import shutil
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import polars as pl
+from open_book_outcomes import OUTCOMES, Row, honest, measure
+from open_book_pairs import pairs, read
+from open_book_power import differences, interval, variances
+
+from tal_rlvr import TrainConfig, TrainResult, train
+from tal_rlvr.training import RESULT
+
+ARMS: dict[str, dict[str, Any]] = {
+    "C": {"criteria_weight": 0.0},
+    "C+A": {"criteria_weight": 1.0},
+    "C+A permuted": {"criteria_weight": 1.0, "permuted": True},
+    "control labels": {"criteria_weight": 1.0},
+}
+"""The rewards of each arm that is trained by reinforcement."""
+NAMES = ("start", *ARMS, "supervised")
+PROMPT = "Judge by what people say of the place.\n{{ prompt }}\nAnswers:\n{{ first }} = A\n{{ second }} = B"
+GRPO = {
+    "num_generations": 8,
+    "beta": 0.0,
+    "lr_scheduler_type": "constant",
+    "save_strategy": "steps",
+    "save_steps": 10,
+    "save_total_limit": 1,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="folder of the base model")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--arms", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--languages", nargs="+", default=["en"])
+    parser.add_argument("--longest", type=int, default=360, help="characters of a question with both answers, at most")
+    parser.add_argument("--mirrors", type=int, default=2, help="mirrors of each held-out topic, four rows each")
+    parser.add_argument("--start", type=int, default=40, help="supervised steps before each arm")
+    parser.add_argument("--wrong", type=float, default=0.5, help="share of the start's targets with the other fact")
+    parser.add_argument("--steps", type=int, default=60, help="steps of GRPO")
+    parser.add_argument("--outputs", type=int, default=16, help="outputs of a step, in groups of eight")
+    parser.add_argument("--ratio", type=float, default=3.0, help="seconds of a GRPO step in supervised steps")
+    parser.add_argument("--tokens", type=int, default=64, help="longest output")
+    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate of supervised steps; GRPO has a fifth")
+    parser.add_argument("--first-layer", type=int, default=0, help="the layer from which on there are adapters")
+    given = parser.parse_args()
+    parts = prepare(given)
+    for seed in given.seeds:
+        for arm in given.arms:
+            file = given.out / f"{arm.replace(' ', '-')}-{seed}.json"
+            if not file.is_file():
+                found = {"arm": arm, "seed": seed, **run(given, arm, seed, parts)}
+                file.with_suffix(".part").write_text(json.dumps(found, ensure_ascii=False, indent=1))
+                file.with_suffix(".part").rename(file)
+            print_table(given.out)
+    return 0
+
+
+def prepare(given: argparse.Namespace) -> tuple[list[Row], list[Row]]:
+    """Training rows, and held-out rows in whole mirrors: two places are asked about the same two answers."""
+    facts, families = read("carb-seed", given.languages)
+    shown = SimpleNamespace(places=2, named=True, seed=0)
+    rows = [row for name, sets in families.items() for row in pairs(name, sets, facts, shown)]
+    short = [r for r in rows if len(r["closed"]) + len(r["chosen"]) + len(r["rejected"]) <= given.longest]
+    topics = sorted({row["source_item"] for row in short}, key=_place)
+    held = topics[: len(topics) // 2]
+    mirrors: dict[str, dict[str, list[Row]]] = {topic: defaultdict(list) for topic in held}
+    for row in short:
+        if row["source_item"] in mirrors:
+            answers = sorted([row["chosen"], row["rejected"]])
+            mirrors[row["source_item"]]["\0".join([row["family"], *answers])].append(row)
+    test = []
+    for own in mirrors.values():
+        whole = [own[name] for name in sorted(own, key=_place) if len(own[name]) == 2]
+        test += itertools.chain.from_iterable(whole[: given.mirrors])
+    (given.out / "prompts").mkdir(parents=True, exist_ok=True)
+    (given.out / "prompts" / "general-en.jinja").write_text(PROMPT)
+    return [row for row in short if row["source_item"] not in held], test
+
+
+def _place(name: str) -> bytes:
+    """What orders topics and mirrors by chance, the same in every run."""
+    return hashlib.sha256(name.encode()).digest()
+
+
+def run(given: argparse.Namespace, arm: str, seed: int, parts: tuple[list[Row], list[Row]]) -> dict[str, Any]:
+    """Train one arm with one seed, read the judge, and give the weights up."""
+    rows, held = parts
+    draw = random.Random(f"{seed}\0{arm}")
+    begun = time.process_time()
+    start = stage(given, f"start-{seed}", seed, rows, targets=targets(rows, seed, given.wrong), steps=given.start)
+    judge, seconds = start, time.process_time() - begun
+    if arm != "start":
+        begun = time.process_time()
+        name = f"{arm.replace(' ', '-')}-{seed}"
+        if arm == "supervised":
+            steps = round(given.steps * given.ratio)
+            judge = stage(given, name, seed, rows, start.model, targets=targets(rows, seed, 0.0), steps=steps)
+        else:
+            shown = [_relabelled(row) if arm == "control labels" and draw.random() < 0.5 else row for row in rows]
+            judge = stage(given, name, seed, shown, start.model, rewards=ARMS[arm])
+        seconds = time.process_time() - begun
+    begun = time.process_time()
+    outcomes = anyio.run(measure, Path(judge.model), held)
+    found = {"steps": judge.steps, "cpu_seconds": seconds, "reading_cpu_seconds": time.process_time() - begun}
+    if arm != "start":
+        shutil.rmtree(given.out / "runs" / name)
+    return {**found, "curve": judge.curve, **outcomes}
+
+
+def _relabelled(row: Row) -> Row:
+    return {**row, "chosen": row["rejected"], "rejected": row["chosen"]}
+
+
+def stage(
+    given: argparse.Namespace,
+    name: str,
+    seed: int,
+    rows: Sequence[Row],
+    model: str | None = None,
+    *,
+    targets: Sequence[Row] = (),
+    steps: int = 0,
+    rewards: Mapping[str, Any] | None = None,
+) -> TrainResult:
+    """A supervised stage, or one of GRPO where rewards are given; gone on with where it was begun."""
+    out = given.out / "runs" / name
+    if (out / RESULT).is_file():
+        return TrainResult.model_validate_json((out / RESULT).read_bytes())
+    out.mkdir(parents=True, exist_ok=True)
+    files = {"pairs": rows, "targets": targets}
+    for kind, content in files.items():
+        (out / f"{kind}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in content))
+    upper = "|".join(map(str, range(given.first_layer, 100)))
+    config = {
+        "model": model or given.model,
+        "out": out,
+        "seed": seed,
+        "dtype": "bfloat16",
+        "max_new_tokens": given.tokens,
+        "prompts": {"style": str(given.out / "prompts"), "chat": "no"},
+        "mix": {"sources": [{"form": "preference", "path": str(out / "pairs.jsonl")}], "held_out": 0.0},
+        "warmup": {"targets": str(out / "targets.jsonl"), "steps": steps, "batch_size": 8, "learning_rate": given.rate},
+        "lora": {"target_modules": rf".*layers\.({upper})\..*_proj"},
+        "grpo": {"max_steps": 0},
+    }
+    if rewards is not None:
+        config |= {"warmup": {}, "rewards": rewards, "grpo": {**GRPO, "max_steps": given.steps,
+                   "per_device_train_batch_size": given.outputs, "learning_rate": given.rate / 5}}  # fmt: skip
+    return train(TrainConfig.model_validate(config), resume=True, on_log=tell)
+
+
+def tell(stage: str, step: int, values: Mapping[str, float]) -> None:
+    shown = {name: values[name] for name in ("loss", "reward", "verdict_accuracy", "step_time") if name in values}
+    print(stage, step, *(f"{name} {value:.3f}" for name, value in shown.items()), file=sys.stderr, flush=True)
+
+
+def targets(rows: Sequence[Row], seed: int, wrong: float) -> list[Row]:
+    """Judgements that state the fact of the place, or for a share of them that of the other place, and judge by it."""
+    draw = random.Random(f"{seed}\0targets")
+    made = []
+    for row in rows:
+        for first, second in itertools.permutations((row["chosen"], row["rejected"])):
+            told = _relabelled(row) | {"fact": row["other_fact"]} if draw.random() < wrong else row
+            verdict = "A" if told["chosen"] == first else "B"
+            text = honest(told["fact"], told["chosen"], told["rejected"], verdict)
+            made.append({"prompt": row["prompt"], "first": first, "second": second, "judgement": text})
+    return made
+
+
+def print_table(out: Path) -> None:
+    """The means of each arm over its seeds, and what R_appr adds; the verdicts go to ``verdicts.csv``."""
+    runs = [json.loads(file.read_text()) for file in sorted(out.glob("*-[0-9]*.json"))]
+    for arm in NAMES:
+        own = [one for one in runs if one["arm"] == arm]
+        if own:
+            figures = {name: mean(one[name] for one in own) for name in ("cpu_seconds", *OUTCOMES)}
+            print(f"{arm}, {len(own)} seeds:", *(f"{name} {value:.3f}" for name, value in figures.items()))
+    verdicts = pl.DataFrame([{"seed": r["seed"], "arm": r["arm"], **o} for r in runs for o in r["verdicts"]])
+    verdicts.write_csv(out / "verdicts.csv")
+    both = set.intersection(*({one["seed"] for one in runs if one["arm"] == arm} for arm in ("C", "C+A")))
+    if len(both) > 1:
+        table = differences(verdicts.filter(pl.col("seed").is_in(both)), "C", "C+A")
+        found, low, high, _ = interval(table[None])
+        print(f"C+A less C: {found[0]:+.3f} [{low[0]:+.3f}, {high[0]:+.3f}]; {variances(table)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
