@@ -1,6 +1,6 @@
 """What cheats earn beside honest work with a real reader: a judge of ``open_book_study.py`` that follows criteria.
 
-    python examples/open_book_cheats.py --model runs/open-book/runs/start-0/warmup --out runs/open-book
+    python examples/open_book_cheats.py --model runs/open-book/runs/begin-0/warmup --out runs/open-book
 
 For every held-out pair, and with either verdict, a text earns what training would pay for it: R_corr + R_appr. A judge
 that is right with probability ``a`` earns ``a`` of what a right verdict earns and ``1 - a`` of what a wrong one does.

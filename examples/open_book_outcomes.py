@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from operator import itemgetter
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -17,7 +16,7 @@ from tal_rlvr.judgement import MARKER, before_verdict, parse_judgement, write_ju
 from tal_rlvr.masking import copied_share, mask_verdict
 from tal_rlvr.mix import ordered
 from tal_rlvr.preferences import Pair
-from tal_rlvr.scorer import ThinkSettings, judge_prompt, open_judge, read_think_settings
+from tal_rlvr.scorer import ThinkSettings, judge_prompt, open_judge
 
 OUTCOMES = {
     "accuracy": "verdicts that are right in both orders of whole mirrors; the primary outcome, chance is 0.5",
@@ -44,10 +43,9 @@ def honest(fact: str, own: str, other: str, verdict: str) -> str:
     return write_judgement([(standard, f"said there: {quoted} = {verdict}", 3, verdict)], f"{verdict} fits.", verdict)
 
 
-async def measure(model: Path, held: Sequence[Row]) -> dict[str, Any]:
+async def measure(model: str, held: Sequence[Row], settings: ThinkSettings) -> dict[str, Any]:
     """Every outcome of a judge, and its verdicts."""
-    settings = read_think_settings(str(model))
-    judge, _ = open_judge("study", str(model), {"dtype": "bfloat16"}, settings)
+    judge, _ = open_judge("study", model, {"dtype": "bfloat16"}, settings)
     one_mirror = [row for _, own in itertools.groupby(held, itemgetter("source_item")) for row in list(own)[:2]]
     changed = {
         "praised": [as_pair(row, rejected=row["rejected"] + PRAISE) for row in one_mirror],

@@ -6,6 +6,7 @@ The task is that of ``open_book_pairs.py``, with every place named. Half of the 
 with a supervised start that teaches the form: its targets state a fact, and judge by it, but ``--wrong`` of them state
 the fact of the other place (0.5: nothing about the place is taught). From there each arm goes on:
 
+    base            the model as it comes, without the start
     start           no further step, read as it is
     C               GRPO on R_corr and the form
     C+A             the same with R_appr
@@ -44,6 +45,8 @@ from open_book_pairs import pairs, read
 from open_book_power import differences, interval, variances
 
 from tal_rlvr import TrainConfig, TrainResult, train
+from tal_rlvr.judge_prompts import PromptConfig
+from tal_rlvr.scorer import ThinkSettings
 from tal_rlvr.training import RESULT
 
 ARMS: dict[str, dict[str, Any]] = {
@@ -53,7 +56,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "control labels": {"criteria_weight": 1.0},
 }
 """The rewards of each arm that is trained by reinforcement."""
-NAMES = ("start", *ARMS, "supervised")
+NAMES = ("base", "start", *ARMS, "supervised")
 PROMPT = "Judge by what people say of the place.\n{{ prompt }}\nAnswers:\n{{ first }} = A\n{{ second }} = B"
 GRPO = {
     "num_generations": 8,
@@ -69,7 +72,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="folder of the base model")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--arms", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--arms", nargs="+", choices=NAMES, default=list(NAMES[1:]))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--languages", nargs="+", default=["en"])
     parser.add_argument("--longest", type=int, default=360, help="characters of a question with both answers, at most")
@@ -125,26 +128,36 @@ def _place(name: str) -> bytes:
 def run(given: argparse.Namespace, arm: str, seed: int, parts: tuple[list[Row], list[Row]]) -> dict[str, Any]:
     """Train one arm with one seed, read the judge, and give the weights up."""
     rows, held = parts
-    draw = random.Random(f"{seed}\0{arm}")
     begun = time.process_time()
-    start = stage(given, f"start-{seed}", seed, rows, targets=targets(rows, seed, given.wrong), steps=given.start)
-    judge, seconds = start, time.process_time() - begun
-    if arm != "start":
-        begun = time.process_time()
-        name = f"{arm.replace(' ', '-')}-{seed}"
-        if arm == "supervised":
-            steps = round(given.steps * given.ratio)
-            judge = stage(given, name, seed, rows, start.model, targets=targets(rows, seed, 0.0), steps=steps)
-        else:
-            shown = [_relabelled(row) if arm == "control labels" and draw.random() < 0.5 else row for row in rows]
-            judge = stage(given, name, seed, shown, start.model, rewards=ARMS[arm])
-        seconds = time.process_time() - begun
+    folder, steps, curve = (given.model, 0, []) if arm == "base" else trained(given, arm, seed, rows)
+    seconds = time.process_time() - begun
     begun = time.process_time()
-    outcomes = anyio.run(measure, Path(judge.model), held)
-    found = {"steps": judge.steps, "cpu_seconds": seconds, "reading_cpu_seconds": time.process_time() - begun}
-    if arm != "start":
-        shutil.rmtree(given.out / "runs" / name)
-    return {**found, "curve": judge.curve, **outcomes}
+    settings = ThinkSettings(prompts=prompts(given), max_new_tokens=given.tokens)
+    outcomes = anyio.run(measure, folder, held, settings)
+    shutil.rmtree(given.out / "runs" / f"{arm.replace(' ', '-')}-{seed}", ignore_errors=True)
+    reading = time.process_time() - begun
+    return {"steps": steps, "cpu_seconds": seconds, "reading_cpu_seconds": reading, "curve": curve, **outcomes}
+
+
+def trained(given: argparse.Namespace, arm: str, seed: int, rows: Sequence[Row]) -> tuple[str, int, Any]:
+    """The model's folder, its steps of GRPO and what they logged; an arm begins where its seed's start ended."""
+    shown = targets(rows, seed, given.wrong)
+    start = stage(given, f"begin-{seed}", seed, rows, targets=shown, steps=given.start)
+    if arm == "start":
+        return start.model, 0, ()
+    draw, name = random.Random(f"{seed}\0{arm}"), f"{arm.replace(' ', '-')}-{seed}"
+    if arm == "supervised":
+        steps = round(given.steps * given.ratio)
+        judge = stage(given, name, seed, rows, start.model, targets=targets(rows, seed, 0.0), steps=steps)
+    else:
+        labels = [_relabelled(row) if arm == "control labels" and draw.random() < 0.5 else row for row in rows]
+        judge = stage(given, name, seed, labels, start.model, rewards=ARMS[arm])
+    return judge.model, judge.steps, judge.curve
+
+
+def prompts(given: argparse.Namespace) -> PromptConfig:
+    """How a judge is asked; training writes it beside the model, too."""
+    return PromptConfig(style=str(given.out / "prompts"), chat="no")
 
 
 def _relabelled(row: Row) -> Row:
@@ -177,7 +190,7 @@ def stage(
         "seed": seed,
         "dtype": "bfloat16",
         "max_new_tokens": given.tokens,
-        "prompts": {"style": str(given.out / "prompts"), "chat": "no"},
+        "prompts": prompts(given),
         "mix": {"sources": [{"form": "preference", "path": str(out / "pairs.jsonl")}], "held_out": 0.0},
         "warmup": {"targets": str(out / "targets.jsonl"), "steps": steps, "batch_size": 8, "learning_rate": given.rate},
         "lora": {"target_modules": rf".*layers\.({upper})\..*_proj"},

@@ -199,8 +199,7 @@ def test_advantages_are_the_group_s_and_come_from_all_rewards(tiny_folder, tmp_p
 
     floor = RewardConfig(correctness_weight=0, format_weight=0, floor=1.0)  # more than this group's spread
     permuted = RewardConfig(correctness_weight=0, format_weight=0, gate=False, permuted=True)
-    ours = RewardConfig(criteria_weight=0.5)
-    config = {"ours": ours, "paper": PAPER_REWARDS, "floor": floor, "permuted": permuted}[form]
+    config = {"paper": PAPER_REWARDS, "floor": floor, "permuted": permuted}.get(form, RewardConfig(criteria_weight=0.5))
     trainer = make_trainer(tiny_folder, tmp_path, rewards=config)
     row = trainer.train_dataset[0]
     got = trainer._generate_and_score_completions([row] * 4)["advantages"].tolist()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError
-from carb_data.errors import require
 from carb_data.models import Frozen
 from carb_scorers.models.source import model_source
 from tal_rlvr.held_out import Difference, HeldOutFigures, compare_held_out
@@ -71,7 +70,6 @@ def train(
     if not isinstance(config, TrainConfig):
         config = load_config(config, overrides)
     model_source(config.model)  # a typing error is told before TRL is imported and a hub is asked
-    require("trl", package="tal-rlvr", extra="train")
     from tal_rlvr.training_setup import check_backend, checked_parts
     from tal_rlvr.training_stages import TrainingRun
 

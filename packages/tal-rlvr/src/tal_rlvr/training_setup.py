@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tal_rlvr._training  # noqa: F401  # isort: skip  # before torch: names the missing extra
+import tal_rlvr.trainer  # noqa: F401  # isort: skip  # before torch: names the missing extra
 import importlib.util
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tal_rlvr._training  # noqa: F401  # isort: skip  # before torch: names the missing extra
+import tal_rlvr.trainer  # noqa: F401  # isort: skip  # before torch: names the missing extra
 import gc
 from collections.abc import Sequence
 from pathlib import Path
