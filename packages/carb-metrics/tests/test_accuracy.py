@@ -121,12 +121,3 @@ def test_order_of_rows_and_names_of_groups_do_not_matter(make_table, sets, how, 
 def test_monotone_transforms_change_nothing(make_table, sets, how):
     moved = [[None if v is None else math.exp(v) * 3 - 5 for v in values] for values in sets]
     assert bon_accuracy(make_table(moved), ties=how) == bon_accuracy(make_table(sets), ties=how)
-
-
-def test_sets_of_one_source_item_are_not_independent(make_table):
-    sets = [WON] * 10 + [LOST] * 10
-    apart = bon_accuracy(make_table(sets, sources=[f"q{i}" for i in range(20)])).overall
-    together = bon_accuracy(make_table(sets, sources=[f"q{i // 5}" for i in range(20)])).overall
-    assert apart == bon_accuracy(make_table(sets)).overall
-    assert together.accuracy == apart.accuracy
-    assert together.high - together.low > 1.5 * (apart.high - apart.low)

@@ -31,12 +31,6 @@ def doubled(table):
     return ScoreTable(pl.concat([table.frame, table.frame[1:2]]))
 
 
-def lost(table):
-    """Two scorers, the second without the rejected response that beats it."""
-    other = table.frame.filter(pl.col("response_id") != "item-0-1").with_columns(scorer=pl.lit("other"))
-    return ScoreTable(pl.concat([table.frame, other]))
-
-
 def test_one_paired_interval_for_any_values():
     rng = np.random.default_rng(10)
     a, b = rng.normal(1, 1, 40), rng.normal(0.5, 1, 40)
@@ -61,6 +55,11 @@ def test_one_paired_interval_for_any_values():
         (lambda: rival(math.nan, 0.5, 0.5, 20), "No data has"),
         (lambda: wilson(None, 10), "successes must lie between 0 and n; got nan of 10"),
         (lambda: wilson(5, math.inf), "got 5 of inf"),
+        (lambda: wilson(5, 3), "got 5 of 3"),
+        (lambda: wilson(-1, 3), "got -1 of 3"),
+        (lambda: wilson(1, -2), "got 1 of -2"),
+        (lambda: wilson(1, 2, 0), "confidence must lie between 0 and 1"),
+        (lambda: wilson(1, 2, 95), "confidence must lie between 0 and 1"),
     ],
 )
 def test_a_missing_or_infinite_number_is_a_mistake(call, message):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
-from carb_data import CarbError, ScoreTable
+from carb_data import ScoreTable
 from carb_metrics import bon_accuracy, compare
 from carb_metrics.intervals import wilson
 from carb_metrics.paired import mean_interval
@@ -44,7 +45,8 @@ def test_a_scorer_that_lacks_a_culture_has_no_macro_average(make_table):
     assert found.of("part").overall.accuracy == 1.0
 
 
-@pytest.mark.parametrize(("won", "n"), [(5, 3), (-1, 3), (1, -2)])
-def test_a_share_of_more_than_all_is_refused(won, n):
-    with pytest.raises(CarbError, match="between 0 and n"):
-        wilson(won, n)
+def test_wilson_equals_statsmodels():
+    proportion = pytest.importorskip("statsmodels.stats.proportion", reason="reference implementation")
+    won, n = np.arange(0, 41), np.full(41, 40)
+    expected = proportion.proportion_confint(won, n, method="wilson")
+    assert np.allclose(wilson(won, n), expected, atol=1e-10, rtol=0)
