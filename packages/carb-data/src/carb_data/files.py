@@ -24,7 +24,6 @@ import polars as pl
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from carb_data.compact import compact
 from carb_data.errors import CarbError, DataError, Problem, require
 from carb_data.journal import write_whole
 from carb_data.models import BonSet, Kind
@@ -148,7 +147,7 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> B
             return None
         content = without_table_form(content)
     try:
-        item = compact(BonSet.model_validate(content))
+        item = BonSet.model_validate(content).compacted()
     except ValidationError as error:
         problems.extend(line_problems(path, line, error))
         return None

@@ -17,8 +17,8 @@ from typing import Generic, Self, TypeVar
 import polars as pl
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from carb_data.compact import compact
 from carb_data.errors import CarbError
+from carb_data.models import Frozen
 from carb_data.validation import first_defect
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 H = TypeVar("H", bound=BaseModel)
-R = TypeVar("R", bound=BaseModel)
+R = TypeVar("R", bound=Frozen)
 K = TypeVar("K", bound=Hashable)
 
 
@@ -144,7 +144,7 @@ class Store(Generic[H, R, K]):
         for record in records:
             key = self._key(record)
             if key not in self.values or self._better(record, self.values[key]):
-                self.values[key] = compact(record)
+                self.values[key] = record.compacted()
 
     def close(self) -> None:
         """Close the file and let others write."""

@@ -13,7 +13,6 @@ from itertools import groupby
 import polars as pl
 
 from carb_data import BonSet, Dataset, Response, ScoreTable
-from carb_data.compact import compact
 from carb_data.table import COLUMNS
 from carb_scorers.scorer import Candidate, ScoreRequest, ScoreResult, failed
 
@@ -70,7 +69,7 @@ def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded:
         language=item.language,
     )
     names = {key: response.id for key, response in presented if response.id in recorded}
-    return Blinded(item.id, compact(request), names)
+    return Blinded(item.id, request.compacted(), names)
 
 
 def checked(request: ScoreRequest, result: ScoreResult, *, comparative: bool) -> ScoreResult:

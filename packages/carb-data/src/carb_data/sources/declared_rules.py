@@ -200,7 +200,8 @@ def _draw(
         ranked = [item for item in others if item.plain != one.plain]
         if rule.near:
             ranked.sort(key=lambda item: fill(rule.near, item.record) != near)
-        three = _of_mixed_length(len(one.text), _distinct(ranked), _WRONG, random_)
+        distinct = list({item.plain: item for item in reversed(ranked)}.values())[::-1]
+        three = _of_mixed_length(len(one.text), distinct, _WRONG, random_)
         if len(three) < _WRONG:
             yield Skip(
                 source_id=one.number, reason=f"fewer than {_WRONG} items of the other class are left in its group"
@@ -227,10 +228,6 @@ def _of_mixed_length(own: int, ranked: Sequence[Item], count: int, random_: rand
     wanted = random_.randint(0, count)
     wanted = max(min(wanted, len(longer)), count - len(others))
     return [*longer[:wanted], *others[: count - wanted]][:count]
-
-
-def _distinct(items: Sequence[Item]) -> list[Item]:
-    return list({item.plain: item for item in reversed(items)}.values())[::-1]
 
 
 # families: items asked about in turn, with the same answers each time
