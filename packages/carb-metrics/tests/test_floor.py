@@ -15,6 +15,12 @@ from carb_metrics.outcome import outcomes_of_frame
 DOMAINS = ("values", "linguistics")
 
 
+def a_set(number: int, culture: str, responses: tuple[Response, ...]) -> BonSet:
+    provenance = {"source": "test", "license": "CC0-1.0", "method": "authored"}
+    item = {"id": f"i{number:03}", "culture": culture, "domain": "values", "language": "ko", "prompt": "?"}
+    return BonSet.model_validate({**item, "responses": responses, "provenance": provenance})
+
+
 def world(sets: int = 160, seed: int = 0) -> Dataset:
     """Sets in which the right answer is in the prompt's language more often than chance: a shortcut."""
     rng = np.random.default_rng(seed)
@@ -33,17 +39,7 @@ def world(sets: int = 160, seed: int = 0) -> Dataset:
             )
             for k in rng.permutation(4)
         )
-        found.append(
-            BonSet(
-                id=f"i{i:03}",
-                culture="korean" if i % 2 else "thai",
-                domain="values",
-                language="ko",
-                prompt="?",
-                responses=responses,
-                provenance={"source": "test", "license": "CC0-1.0", "method": "authored"},
-            )
-        )
+        found.append(a_set(i, "korean" if i % 2 else "thai", responses))
     return Dataset(found)
 
 
@@ -146,9 +142,7 @@ def mixture(kind: str, sets: int = 400, seed: int = 5) -> tuple[Dataset, ScoreTa
             for k in range(4)
         )
         scores |= {one.id: float(value[k]) + 1e-3 * rng.random() for k, one in enumerate(responses)}
-        provenance = {"source": "test", "license": "CC0-1.0", "method": "authored"}
-        item = {"id": f"i{i:03}", "culture": culture, "domain": "values", "language": "ko", "prompt": "?"}
-        found.append(BonSet.model_validate({**item, "responses": responses, "provenance": provenance}))
+        found.append(a_set(i, culture, responses))
     dataset = Dataset(found)
     return dataset, table(dataset, mixes=lambda _, r: scores[r.id])
 
