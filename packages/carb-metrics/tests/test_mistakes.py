@@ -12,6 +12,7 @@ from scipy import stats
 from carb_data import CarbError, ScoreTable
 from carb_metrics import (
     bon_accuracy,
+    breakdown,
     compare,
     correlate,
     mean_interval,
@@ -82,6 +83,7 @@ def test_a_missing_or_infinite_number_is_a_mistake(call, message):
             "other responses",
         ),
         (lambda t: compare(t, ScoreTable(t.frame.with_columns(culture=pl.lit("thai")))), "another culture"),
+        (lambda t: breakdown(ScoreTable(t.frame.with_columns(culture=pl.lit("klingon")))), "unknown culture 'klingon'"),
     ],
 )
 def test_a_mistake_is_named_in_the_words_of_the_caller(make_table, call, message):
