@@ -51,7 +51,7 @@ class PrefixCache:
         self._cache = None
         if () not in self._places:
             ids, self._mask = padded(list(self._places), device)
-            self._cache = forward(**_inputs(ids, self._mask, 0), use_cache=True, **options).past_key_values
+            self._cache = forward(**_inputs(ids, self._mask, 0), use_cache=True, **options)[_cache_name()]
 
     def outputs_behind(self, rows: Sequence[tuple[Tokens, Tokens]], *, last: bool = False, **options: Any) -> Any:
         """The model's output over the suffix of each row. With ``last`` the cache is used up and not copied first."""
@@ -65,7 +65,13 @@ class PrefixCache:
             cache.batch_select_indices(torch.tensor(which, device=self._device))
         before = self._mask[which]
         inputs = _inputs(ids, torch.cat([before, mask], dim=1), before.shape[1])
-        return self._forward(**inputs, past_key_values=cache, use_cache=True, **options)
+        return self._forward(**inputs, **{_cache_name(): cache}, use_cache=True, **options)
+
+
+def _cache_name() -> str:
+    """What transformers calls remembered keys and values: ``cache``, and ``past_key_values`` before 5.24."""
+    outputs = require("transformers.modeling_outputs", package="carb-scorers", extra="hf")
+    return "cache" if "cache" in outputs.CausalLMOutputWithPast.__dataclass_fields__ else "past_key_values"
 
 
 def common_prefix(rows: Sequence[Tokens]) -> int:
