@@ -175,11 +175,8 @@ def test_an_answer_has_no_start_token_of_its_own() -> None:
         single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 0)]
     )
     whole = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("Why?", "So.")]
-    assert conversation_ids(tokenizer, Prompt(({"role": "user", "content": "Why?"},)), "So.") == [
-        0,
-        *whole[0],
-        *whole[1],
-    ]
+    asked = Prompt(({"role": "user", "content": "Why?"},))
+    assert conversation_ids(tokenizer, asked, "So.") == [0, *whole[0], *whole[1]]
 
 
 def test_control_tokens_in_texts_are_broken_up(base: Path) -> None:

@@ -167,11 +167,10 @@ def test_what_was_scored_is_kept_when_a_mistake_or_ctrl_c_ends_it() -> None:
         assert sorted(r.request_id for r in found) == sorted(key for (key,) in scorer.calls)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [None, [], "x", [None] * 3, [{"request_id": "set-0", "scores": {"1": 1.0}}] * 3, 7],
-    ids=repr,
-)
+ROW = {"request_id": "set-0", "scores": {"1": 1.0}}
+
+
+@pytest.mark.parametrize("answer", [None, [], "x", [None] * 3, [ROW] * 3, 7], ids=repr)
 def test_nonsense_becomes_error_rows(answer: object) -> None:
     class Nonsense(Fake):
         async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:

@@ -93,20 +93,8 @@ def test_direct_verdicts():
     assert correctness_reward(["Verdict: A"], ["A"], direct=True) == [1.0]
 
 
-pieces = st.sampled_from(
-    [
-        "Criteria:",
-        "- a | b | weight 1 | meets A",
-        "Assessment: x",
-        "Verdict: A",
-        "Verdict: B",
-        "\n",
-        " ",
-        "|",
-        "İ",
-        "\ud800",
-    ]
-)
+LINES = ["Criteria:", "- a | b | weight 1 | meets A", "Assessment: x", "Verdict: A", "Verdict: B"]
+pieces = st.sampled_from([*LINES, "\n", " ", "|", "İ", "\ud800"])
 
 
 @given(st.one_of(st.text(), st.binary(), st.lists(st.one_of(pieces, st.text(max_size=3))).map("\n".join)))
