@@ -31,6 +31,8 @@ ROWS = DOCS / "found"
 PAGE = DOCS / "found.md"
 FAMILIES = 2
 """Short families of each language and group, those with the fewest characters; one of them with open book."""
+ENGLISH = 10
+"""Short English families about customs: the facts are in English, and are found by the question's words."""
 HARD = 40
 """Sets of the published sample that no attack solves, those with the fewest characters."""
 KNOWLEDGE = ("word", "law", "date")
@@ -55,6 +57,9 @@ def sets(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     Dataset(item for name in closed for item in families[name]).save(folder / "seed.jsonl")
     Dataset(item for name in book for item in families[name]).save(folder / "book.jsonl")
+    named = (one for one in families.values() if one[0].place == "named" and one[0].kind not in KNOWLEDGE)
+    english = [one for one in named if one[0].language == "en"][:ENGLISH]
+    Dataset(item for one in english for item in one).save(folder / "english.jsonl")
     probing_families(seed).save(folder / "ways.jsonl")
     if (folder / "sample.jsonl").is_file() and (folder / "hard.jsonl").is_file():
         cells: dict[tuple[str, str], BonSet] = {}
@@ -218,7 +223,9 @@ PLACES: tuple[Part, ...] = (
     ("seed", "likelihood", "implied", "customs, place implied"),
     ("seed", "likelihood", "knowledge", "country knowledge"),
     ("blend", "likelihood", "all", "BLEnD"),
-    ("book", "likelihood open", "all", "customs, open book"),
+    ("english", "likelihood", "all", "English customs"),
+    ("english", "likelihood open", "all", "English customs, open book"),
+    ("book", "likelihood open", "all", "ten languages, open book"),
 )
 WAYS: tuple[Part, ...] = tuple(("ways", way, "all", way) for way in ("listwise", "pairwise", "likelihood"))
 
