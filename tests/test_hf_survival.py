@@ -33,6 +33,11 @@ def classifier(base: Path, options: str = "", architecture: str = "llama", **cha
     return open_scorer(f"classifier:{folder}?{options}" if options else f"classifier:{folder}")
 
 
+def folder_for(base: Path, kind: str, **changes: Any) -> Path:
+    head = "SequenceClassification" if kind == "classifier" else "CausalLM"
+    return tiny_models.folder(base, "llama", head, pad="<pad>", **changes)
+
+
 class Memory:
     """Stands before the passes and runs out of memory above a number of padded tokens."""
 
@@ -112,13 +117,8 @@ LONG = " ".join(f"w{n}" for n in range(400))
 @pytest.mark.parametrize("kind", ["classifier", "implicit", "judge", "judge-pairwise"])
 def test_too_long_is_an_error_row(base: Path, kind: str) -> None:
     name, _, mode = kind.partition("-")
-    head = "SequenceClassification" if name == "classifier" else "CausalLM"
-    folder = tiny_models.folder(base, "llama", head, pad="<pad>", chat=True)
-    spec = (
-        f"{name}:{folder}?max_length=300"
-        + (f"&mode={mode}" if mode else "")
-        + ("&least_mass=0" if name == "judge" else "")
-    )
+    spec = f"{name}:{folder_for(base, name, chat=True)}?max_length=300" + (f"&mode={mode}" if mode else "")
+    spec += "&least_mass=0" if name == "judge" else ""
     good, bad = scored(open_scorer(spec), request(request_id="1"), request(prompt=LONG, request_id="2"))
     assert good.scores
     assert good.usage is not None
@@ -130,9 +130,7 @@ def test_too_long_is_an_error_row(base: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["classifier", "implicit"])
 def test_one_text_that_is_too_long_costs_its_neighbours_nothing(base: Path, kind: str) -> None:
     """A set's ordinary responses beside a perturbed one, or the others of a trainer's group."""
-    head = "SequenceClassification" if kind == "classifier" else "CausalLM"
-    folder = tiny_models.folder(base, "llama", head, pad="<pad>", chat=True)
-    scorer = open_scorer(f"{kind}:{folder}?max_length=300")
+    scorer = open_scorer(f"{kind}:{folder_for(base, kind, chat=True)}?max_length=300")
     (without,) = scored(scorer, request())
     (among,) = scored(scorer, request(*TEXTS, LONG))
     assert among.scores == pytest.approx(without.scores, abs=1e-5)
@@ -141,9 +139,7 @@ def test_one_text_that_is_too_long_costs_its_neighbours_nothing(base: Path, kind
 
 @pytest.mark.parametrize("kind", ["classifier", "implicit", "judge"])
 def test_texts_that_cannot_be_tokens_fail_alone(base: Path, kind: str) -> None:
-    head = "SequenceClassification" if kind == "classifier" else "CausalLM"
-    folder = tiny_models.folder(base, "llama", head, pad="<pad>")
-    scorer = open_scorer(f"{kind}:{folder}" + ("?least_mass=0" if kind == "judge" else ""))
+    scorer = open_scorer(f"{kind}:{folder_for(base, kind)}" + ("?least_mass=0" if kind == "judge" else ""))
     good, bad = scored(scorer, request(request_id="1"), request("half a pair \ud83d", "a", request_id="2"))
     assert good.scores
     found = bad.error_of("0")
@@ -200,17 +196,14 @@ class StopError(Exception):
 
 @pytest.mark.parametrize("batching", ["item", "budget"])
 @pytest.mark.parametrize("kind", ["classifier", "judge", "implicit"])
-def test_a_run_that_was_interrupted_has_the_very_same_table(
-    base: Path, tmp_path: Path, kind: str, batching: str
-) -> None:
+def test_an_interrupted_run_has_the_very_same_table(base: Path, tmp_path: Path, kind: str, batching: str) -> None:
     """To the last bit, also where items share passes: windows after a resume are those of a whole run."""
     import polars as pl
 
     from carb_scorers.run import run
     from carb_scorers.testing import example_dataset
 
-    head = "SequenceClassification" if kind == "classifier" else "CausalLM"
-    spec = f"{kind}:{tiny_models.folder(base, 'llama', head, pad='<pad>')}?batching={batching}&batch_tokens=300"
+    spec = f"{kind}:{folder_for(base, kind)}?batching={batching}&batch_tokens=300"
     spec += "&least_mass=0" if kind == "judge" else ""
     dataset = example_dataset(7)
 
