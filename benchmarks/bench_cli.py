@@ -2,9 +2,10 @@
 
 With ``--first-score``: CPU and wall time of a whole run that scores one set with SmolLM2 135M from the cache, and when
 its journal got the score; in turn with a script that does on transformers alone what such a run cannot do without: load
-the model and its tokenizer, and one forward pass over as many tokens as the judge read.
+the model and its tokenizer, and one forward pass over as many tokens as the judge read. With ``--kept``: CPU time and
+memory that a set of four costs in a run with a surface baseline, between 1,000 and 20,000 sets.
 
-Usage: python benchmarks/bench_cli.py [--first-score [PAIRS]]
+Usage: python benchmarks/bench_cli.py [--first-score [PAIRS] | --kept]; all three without an option.
 """
 
 import json
@@ -75,15 +76,51 @@ def first_score(pairs: int) -> None:
     )
 
 
+def kept(few: int = 1_000, many: int = 20_000) -> None:
+    """Print what a set costs: the difference between runs of many and of few, each in a process of its own."""
+    from carb_data import Dataset, load
+
+    seed = [item for item in load("carb-seed@2") if not item.perturbed]
+    found = []
+    for number in (few, many):
+        sets = []
+        for place in range(number):
+            item, turn = seed[place % len(seed)], place // len(seed)
+            responses = tuple(one.model_copy(update={"text": f"{one.text} {turn}"}) for one in item.responses)
+            new = {"id": f"{item.id}-{turn}", "family": None, "responses": responses, "prompt": f"{item.prompt} {turn}"}
+            sets.append(item.model_copy(update=new))
+        with tempfile.TemporaryDirectory() as out:
+            data = Path(out, "sets.parquet")
+            Dataset(sets).save(data)
+            what = ["--data", str(data), "--scorer", "baseline:length", "--out", f"{out}/run", "--quiet"]
+            code = f"import resource, sys; from carb_cli.main import main; main({['run', *what]!r}); print({PEAK})"
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            said = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            found.append((cpu, int(said.split()[-1])))
+    (first, least), (last, most) = found
+    each = many - few
+    print(f"a set of four: {1e3 * (last - first) / each:.2f} ms of CPU time, {(most - least) / each:.1f} kB of memory")
+
+
+PEAK = "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss"
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--first-score"]:
         first_score(int(sys.argv[2]) if len(sys.argv) > 2 else 5)
+        return
+    if sys.argv[1:2] == ["--kept"]:
+        kept()
         return
     python = None
     for name, arguments in COMMANDS.items():
         least = min(seconds(arguments)[0] for _ in range(STARTS))
         python = python or least
         print(f"{name:16} {least:.3f} s of CPU time, {least / python:.1f} x python")
+    kept()
+    first_score(5)
 
 
 if __name__ == "__main__":

@@ -89,3 +89,14 @@ def test_what_is_not_reported_is_bounded_by_what_is_left(serve: Callable[..., Se
     assert found.floor is not None
     assert math.exp(found.floor) == pytest.approx(0.001)
     assert found.mass == pytest.approx(0.999)
+
+
+def test_llama_cpp_answers_completions_in_the_form_of_chats(serve: Callable[..., Server]) -> None:
+    """Its native count of tokens, ``n_probs``, goes along in the body."""
+    steps = top(("A", -0.25), (" B", -1.6))["choices"][0]["logprobs"]
+    answer = {"choices": [{"text": " A", "index": 0, "logprobs": steps, "finish_reason": "length"}]}
+    server = serve([answer])
+    found = choices(model(server.url, api="completions", body='{"n_probs": 20}'), "A", "B")
+    assert isinstance(found, Choices)
+    assert found.logprobs == {"A": -0.25, "B": -1.6}
+    assert (server.bodies[0]["n_probs"], server.bodies[0]["logprobs"]) == (20, 20)
