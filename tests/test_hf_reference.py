@@ -57,7 +57,8 @@ def test_classifier(base: Path, architecture: str, chat: bool, options: str) -> 
         if chat:
             ids = tokenizer(rendered(tokenizer, "What do people eat?", text), add_special_tokens=False)["input_ids"]
         else:
-            ids = tokenizer("What do people eat?", text)["input_ids"]
+            end = "" if tokenizer.sep_token else "\n"
+            ids = tokenizer(f"What do people eat?{end}", text)["input_ids"]
         assert result.scores[str(key)] == pytest.approx(float(row(model, ids)[0]), abs=1e-5)
 
 

@@ -170,7 +170,7 @@ def test_an_answer_has_no_start_token_of_its_own() -> None:
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 0)]
     )
-    whole = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("Why?", "So.")]
+    whole = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("Why?\n", "So.")]
     asked = Prompt(({"role": "user", "content": "Why?"},))
     assert conversation_ids(tokenizer, asked, "So.") == [0, *whole[0], *whole[1]]
 

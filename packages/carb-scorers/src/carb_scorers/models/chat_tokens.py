@@ -68,12 +68,13 @@ def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
     """Token ids of a whole conversation for a reward model.
 
     With a chat template, the template's own rendering of user's and assistant's turn; without one, prompt and
-    answer as the pair of texts that the tokenizer joins (with a separator, for an encoder).
+    answer as the pair of texts that the tokenizer joins: with its separator, or in two lines where it has none.
     """
     if tokenizer.chat_template:
         messages = [*_guarded(tokenizer, prompt.messages), Turn(role="assistant", content=guarded(tokenizer, answer))]
         return _ids(tokenizer, str(tokenizer.apply_chat_template(messages, tokenize=False)), start=False)
-    texts = (guarded(tokenizer, text) for text in (plain_text(prompt), answer))
+    end = "" if tokenizer.sep_token else "\n"
+    texts = (guarded(tokenizer, text) for text in (plain_text(prompt) + end, answer))
     ids = list(tokenizer(*texts, verbose=False)["input_ids"])
     start = tokenizer.bos_token_id  # some tokenizers put it before either text; the answer is no text of its own
     return ids if start is None else [*ids[:1], *(token for token in ids[1:] if token != start)]
