@@ -86,9 +86,11 @@ def main() -> None:
     parser.add_argument("python", type=Path, help="Python of the environment that holds rewardbench")
     parser.add_argument("--sets", type=int, default=120, help="best-of-4 sets (default 120)")
     parser.add_argument("--turns", type=int, default=3, help="how often each program runs (default 3)")
+    parser.add_argument("--short", action="store_true", help="only sets of short answers (default: of every length)")
     given = parser.parse_args()
     python, count, turns = str(given.python.absolute()), given.sets, given.turns
     items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@2") if len(item.responses) == 4]
+    items = [item for item in items if item.form == "short"] if given.short else items
     sets = items[:: max(1, len(items) // count)][:count]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
