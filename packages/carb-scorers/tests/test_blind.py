@@ -2,12 +2,13 @@
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import BonSet, Dataset, Provenance, Response, Role
 from carb_scorers import ScoreError, ScoreResult, evaluate
-from carb_scorers.blind import blind, checked
+from carb_scorers.blind import blind, checked, unblind
 from carb_scorers.testing import example_dataset
 from fake_scorer import FakeScorer
 
@@ -133,3 +134,11 @@ def test_a_scorer_that_answers_for_other_items_or_candidates_gets_error_rows() -
         assert found.error is not None
         assert found.error.kind == "contract"
         assert not found.scores
+
+
+def test_outcomes_in_another_order_are_refused() -> None:
+    data = example_dataset(2)
+    blinded = [next(blind(item, seed=0, comparative=False)) for item in data]
+    outcomes = [(one, ScoreResult(request_id=one.request.request_id, scores={"1": 0.0})) for one in blinded]
+    with pytest.raises(ValueError, match="stand where those of"):
+        unblind(data, "any", reversed(outcomes))

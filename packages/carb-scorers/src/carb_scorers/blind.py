@@ -90,7 +90,9 @@ def unblind(dataset: Dataset, scorer: str, outcomes: Iterable[tuple[Blinded, Sco
 
     def rows() -> Iterator[tuple[object, ...]]:
         of_items = groupby(outcomes, key=lambda outcome: outcome[0].item_id)
-        for item, (_, own) in zip(dataset, of_items, strict=True):
+        for item, (named, own) in zip(dataset, of_items, strict=True):
+            if named != item.id:  # ids of responses repeat, so a wrong order would give wrong scores without a word
+                raise ValueError(f"outcomes of {named!r} stand where those of {item.id!r} are due")
             scores = {
                 response_id: result.scores[key]
                 for blinded, result in own
