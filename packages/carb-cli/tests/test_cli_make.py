@@ -62,6 +62,8 @@ def test_train_mistakes(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ended = carb("train", "--config", "nothing")
     assert ended.code == 2
     assert "demo-cpu" in ended.err
+    for name in [name for name in sys.modules if name.startswith("tal_rlvr.train")]:
+        monkeypatch.delitem(sys.modules, name)  # what another test has loaded
     monkeypatch.setitem(sys.modules, "trl", None)
     ended = carb(*(tmp_path if part == "m" else part for part in TRAIN), "--out", tmp_path / "out")
     assert ended.code == 2
