@@ -104,8 +104,10 @@ def over(topics: Sequence[str], values: Sequence[float]) -> float:
 
 
 def log_odds(logprob: float | None) -> float:
-    """Of the label against the other verdict. Over whole mirrors its mean is half of the place's effect: what the
-    answers and their order do to it cancels."""
+    """The log-odds of the label against the other verdict, in nats; a probability that is not known counts as a half.
+
+    Over whole mirrors the effects of the answers and of their order cancel, and the mean is half of the place effect.
+    """
     value = min(logprob if logprob is not None else math.log(0.5), -1e-6)
     return value - math.log(-math.expm1(value))
 

@@ -7,6 +7,8 @@ import dataclasses
 import gzip
 import json
 import re
+import shlex
+import shutil
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -361,6 +363,16 @@ def test_a_judge_is_shown_with_its_first_question_word_for_word() -> None:
     for kind in ("classifier", "implicit"):
         (turns,) = sent(ScorerSpec(name="m", kind=kind), [item]).values()
         assert [text for _, text in turns] == ["⟦Q⟧", "⟦0⟧"], "the question, then each answer"
+
+
+def test_a_command_on_a_page_can_be_pasted(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
+    typed = ["carb", "run", "--scorer", "mine=judge:m?mode=listwise&read=logprob", "a b'; $(echo)"]
+    shutil.copytree(finished_run, tmp_path / "r")
+    record = json.loads((tmp_path / "r" / "run.json").read_text())
+    (tmp_path / "r" / "run.json").write_text(json.dumps(record | {"command": typed}))
+    assert carb("report", tmp_path / "r", "--html", tmp_path / "r.html").code == 0
+    shown = re.findall(r"<p><code>(carb .*?)</code></p>", (tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert [shlex.split(unescape(line)) for line in shown] == [typed]
 
 
 _part = st.text(st.sampled_from("ab-"), min_size=1, max_size=2)

@@ -159,7 +159,8 @@ class Role(StrEnum):
     REJECTED = "rejected"
 
 
-_shared: dict[tuple[type[BaseModel], frozenset[str]], set[str]] = {}
+_given: dict[tuple[type[BaseModel], frozenset[str]], set[str]] = {}
+"""One set for all models that were given the same fields."""
 
 
 class Frozen(BaseModel):
@@ -175,7 +176,7 @@ class Frozen(BaseModel):
         short text that many models have, such as a language or a licence, is there once.
         """
         given, values = self.model_fields_set, self.__dict__
-        given = _shared.setdefault((type(self), frozenset(given)), given)
+        given = _given.setdefault((type(self), frozenset(given)), given)
         object.__setattr__(self, "__pydantic_fields_set__", given)
         object.__delattr__(self, "__dict__")
         for name, value in values.items():

@@ -51,10 +51,10 @@ class PolicyVerdicts:
         own = len(passes_of(rows, budget=self.budget, window=_window(self.trainer.model)))
         passes = int(accelerator.gather(torch.tensor([own], device=accelerator.device)).max())
         share = accelerator.num_processes == 1
-        with self._model() as model, _evaluating(model):
+        with self._gathered() as model, _evaluating(model):
             return verdict_logprobs(model, rows, self.tokens, budget=self.budget, share_prefix=share, passes=passes)
 
-    def _model(self) -> AbstractContextManager[Any]:
+    def _gathered(self) -> AbstractContextManager[Any]:
         trainer = self.trainer
         if trainer.accelerator.distributed_type != "DEEPSPEED":
             return nullcontext(trainer.model)

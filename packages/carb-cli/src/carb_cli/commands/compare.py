@@ -62,7 +62,9 @@ def compare(
     two = only(scores_of(folder_b), name_b).with_items(data_b)
     found = compare_tables(one, two, confidence=confidence, margin=margin, dataset=sets)
     errors = {"errors_a": _failed(one, two), "errors_b": _failed(two, one)}
-    keys = ("culture", "domain", *["kind"] * any(item.kind for item in sets))
+    keys = ["culture", "domain"]
+    if any(item.kind for item in sets):
+        keys.append("kind")
     by = {key: compare_tables(one, two, key, confidence=confidence).groups for key in keys}
     groups = {key: sorted(rows, key=lambda row: (-abs(row.difference), row.key)) for key, rows in by.items()}
     planned = _plan(found, confidence) if plan else {}

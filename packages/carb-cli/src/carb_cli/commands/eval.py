@@ -183,7 +183,7 @@ def _passed(found: Report, scorer: str, measure: str, least: float) -> tuple[boo
     passed = value is not None and value >= least
     shown = f"{display.number(value, 3)} [{display.number(low, 3)}, {display.number(high, 3)}]"
     how = "is not below" if passed else "is below"
-    luck = ", perhaps by luck: the interval reaches below" * (passed and (low is None or low < least))
+    luck = ", perhaps by luck: the interval reaches below" if passed and (low is None or low < least) else ""
     return passed, f"{measure} {shown} {how} {least:g}: --fail-below {'passed' if passed else 'failed'}{luck}."
 
 

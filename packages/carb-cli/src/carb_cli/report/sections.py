@@ -193,7 +193,8 @@ def _heat_map(report: Report, key: str, title: str) -> Table:
 
     def shown(place: tuple[str, str]) -> Shown:
         cell = found.get(place, Cell())
-        more = [f"n {cell.n:,}"] * bool(cell.n) + [f"{cell.errors or 0:,} errors"] * bool(cell.errors)
+        counts = {f"n {cell.n:,}": cell.n, f"{cell.errors or 0:,} errors": cell.errors}
+        more = [text for text, many in counts.items() if many]
         return share(cell, *more, heat=colour((cell.accuracy or 0.0) - chance, place in sure))
 
     rows = [(scorer_cell(report, one), *(shown((one, group)) for group in names)) for one in report.scorers]

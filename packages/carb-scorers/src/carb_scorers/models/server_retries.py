@@ -195,8 +195,9 @@ class Endpoint:
 
 def _usage(answer: Mapping[str, Any], attempts: int) -> Usage:
     usage = answer.get("usage")
-    counts = [usage.get(f"{name}_tokens") for name in ("prompt", "completion")] if isinstance(usage, dict) else []
-    read, written = (value if isinstance(value, int) and value >= 0 else 0 for value in counts or (0, 0))
+    counts = usage if isinstance(usage, dict) else {}
+    given = [counts.get("prompt_tokens"), counts.get("completion_tokens")]
+    read, written = (value if isinstance(value, int) and value >= 0 else 0 for value in given)
     named = [answer.get(name) for name in ("model", "system_fingerprint")]
     served = " ".join(json.dumps(name)[1:-1] for name in named if isinstance(name, str) and name)[:200]
     return Usage(
