@@ -14,6 +14,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -259,13 +260,17 @@ def build(session: nox.Session) -> None:
         session.run(python, "tests/check_release.py", package, *map(str, sorted(out.iterdir())))
 
 
-def highest_python(session: nox.Session) -> str:
-    """The highest Python above the lowest that starts here; a version manager's command may be there and not start."""
-    found = [name for name in ("python3.14", "python3.13", "python3.12") if shutil.which(name)]
-    started = [name for name in found if subprocess.run([name, "--version"], capture_output=True).returncode == 0]
+def interpreter(session: nox.Session, *names: str) -> str:
+    """The first of these Pythons that starts, on the path or among those that a version manager keeps beside this one.
+
+    A version manager's command may be on the path and not start.
+    """
+    beside = Path(sys.base_prefix).parent
+    found = [path for name in names for path in (shutil.which(name), *beside.glob(f"*/bin/{name}")) if path]
+    started = [path for path in found if subprocess.run([path, "--version"], capture_output=True).returncode == 0]
     if not started:
-        session.error("No Python above 3.11 starts here; install one (with pyenv: pyenv global 3.11 3.13).")
-    return started[0]
+        session.error(f"None of {', '.join(names)} starts here; install one.")
+    return str(started[0])
 
 
 @nox.session(python=False)
@@ -278,8 +283,9 @@ def rehearsal(session: nox.Session) -> None:
     found = wheels(session, PACKAGES[0])
     model = session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
     rehearse = [python, "tests/rehearse_release.py"]
-    session.run(*rehearse, "python3.11", str(found), "[all]", model.strip().splitlines()[-1])
-    session.run(*rehearse, highest_python(session), str(found))
+    lowest, highest = interpreter(session, "python3.11"), interpreter(session, "python3.14", "python3.13", "python3.12")
+    session.run(*rehearse, lowest, str(found), "[all]", model.strip().splitlines()[-1])
+    session.run(*rehearse, highest, str(found))
 
 
 def environment_of_its_own(session: nox.Session, name: str, *needs: str, without: Sequence[str] = ()) -> str:
