@@ -14,6 +14,7 @@ from carb_data import load
 from carb_scorers.judge import form_names
 from carb_scorers.known import find, known_models, resolved
 from carb_scorers.models.hf_reward import ADAPTERS
+from carb_scorers.models.source import model_source
 from carb_scorers.spec import parse_spec
 
 
@@ -93,6 +94,7 @@ def test_a_model_is_found_by_its_id_and_by_its_short_name(tmp_path: Path, monkey
     assert skywork is not None
     assert skywork is find("Skywork/Skywork-Reward-Gemma-2-27B-v0.2")
     assert find("nobody/nothing") is None
+    assert model_source("nobody/nothing") == "nobody/nothing"
     monkeypatch.chdir(tmp_path)
     assert resolved("armorm-llama3-8b-v0.1", "classifier") == "RLHFlow/ArmoRM-Llama3-8B-v0.1"
     assert resolved("armorm-llama3-8b-v0.1", "judge") == "armorm-llama3-8b-v0.1"

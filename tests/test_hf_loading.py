@@ -43,8 +43,6 @@ def test_a_head_that_was_never_trained_is_refused(base: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("classifier:./nowhere", "no model folder './nowhere'"),
-        ("classifier:one/two/three", "no model folder 'one/two/three'"),
         ("judge:{}?device=abacus", "Unknown device 'abacus'"),
         ("judge:{}?chat_template=nowhere.jinja", "cannot read that file"),
         ("judge:{}?dtype=int8", "dtype: .*got 'int8'"),

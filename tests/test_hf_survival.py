@@ -190,48 +190,6 @@ def test_control_tokens_in_texts_are_broken_up(base: Path) -> None:
     assert [row.count(token) for row in seen for token in ends] == [1, 1]  # the template's own
 
 
-class StopError(Exception):
-    """Ends a run from within."""
-
-
-@pytest.mark.parametrize("batching", ["item", "budget"])
-@pytest.mark.parametrize("kind", ["classifier", "judge", "implicit"])
-def test_an_interrupted_run_has_the_very_same_table(base: Path, tmp_path: Path, kind: str, batching: str) -> None:
-    """To the last bit, also where items share passes: windows after a resume are those of a whole run."""
-    import polars as pl
-
-    from carb_scorers.run import run
-    from carb_scorers.testing import example_dataset
-
-    spec = f"{kind}:{folder_for(base, kind)}?batching={batching}&batch_tokens=300"
-    spec += "&least_mass=0" if kind == "judge" else ""
-    dataset = example_dataset(7)
-
-    def go(out: Path, windows: int | None = None) -> None:
-        left = windows
-
-        def stop(_: Any) -> None:
-            nonlocal left
-            if left is not None:
-                left -= 1
-                if left < 0:
-                    raise StopError
-
-        async def score() -> None:
-            await run(dataset, [spec], out, window=3, on_progress=stop)
-
-        anyio.run(score)
-
-    go(tmp_path / "whole")
-    for windows in (1, 2):
-        with pytest.raises(StopError):
-            go(tmp_path / "parts", windows)
-    go(tmp_path / "parts")
-    whole, parts = (pl.read_parquet(tmp_path / name / "scores.parquet") for name in ("whole", "parts"))
-    assert whole["score"].null_count() == 0
-    assert whole.equals(parts)
-
-
 def test_short_answers_of_different_lengths_share_a_pass(base: Path) -> None:
     scorer: Any = open_scorer(f"implicit:{tiny_models.folder(base, 'gemma3', 'CausalLM')}?ref=none")
     passes, shapes = scorer._policy._passes, []

@@ -77,12 +77,3 @@ def test_outages_and_costs_are_recorded_and_the_key_is_not(
     texts = [shown, *(path.read_bytes().decode("utf-8", "replace") for path in out.rglob("*") if path.is_file())]
     assert len(texts) > 5
     assert not any(KEY in text for text in texts)
-
-
-def test_a_wrong_key_stops_the_run_and_says_which(serve: Serve, data: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    server = serve(lambda *_: error(401, f"Incorrect API key provided: {KEY}"))
-    assert main(arguments(server, data)) == 2
-    shown = "".join(capfd.readouterr())
-    assert "does not accept the key" in shown
-    assert KEY not in shown
-    assert "Traceback" not in shown

@@ -28,7 +28,6 @@ from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 from verl.workers.reward_manager import NaiveRewardManager
 
 import tiny_models
-from carb_data import CarbError
 from carb_scorers import as_trl_reward
 from carb_scorers.integrations.verl import NoRewardError
 
@@ -47,7 +46,7 @@ from carb_scorers.integrations import as_verl_reward
 class Judge:
     """Prefers longer responses: how many others of the prompt are shorter."""
 
-    spec = ScorerSpec(name="longest", kind="test", comparative={comparative})
+    spec = ScorerSpec(name="longest", kind="test", comparative=False)
 
     async def score(self, requests):
         return [
@@ -163,22 +162,10 @@ def test_the_example_of_the_readme_in_the_reward_loop(
     assert len(set(found)) > 3
 
 
-def test_a_scorer_that_compares_is_refused(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
-    config = configuration(
-        folder,
-        f"reward.custom_reward_function.path={reward_file(tmp_path, FILE.format(comparative=True, fails=FAILS))}",
-    )
-    data = rolled_out(tokenizer, tmp_path)
-    with pytest.raises(CarbError, match=r"compares responses with each other.*mode=pointwise"):
-        in_the_loop(config, data)
-    with pytest.raises(CarbError, match="compares responses with each other"):
-        NaiveRewardManager(tokenizer, 0, get_custom_reward_fn(config))(data)
-
-
 def test_a_failed_response_ends_the_training(folder: Path, tokenizer: Any, tmp_path: Path, cluster: None) -> None:
     config = configuration(
         folder,
-        f"reward.custom_reward_function.path={reward_file(tmp_path, FILE.format(comparative=False, fails=FAILS))}",
+        f"reward.custom_reward_function.path={reward_file(tmp_path, FILE.format(fails=FAILS))}",
         "reward.num_workers=1",
     )
     data = rolled_out(tokenizer, tmp_path, [*RESPONSES[:-1], FAILS])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import torch
@@ -34,43 +32,25 @@ def greedy(model: Any, ids: list[int], tokens: int, end: int) -> list[int]:
 class TinyServer:
     """``/chat/completions``, ``/completions`` that write greedily or echo, and ``/classify``."""
 
-    def __init__(self, models: dict[str, Any], tokenizer: Any, *, port: int = 0) -> None:
+    def __init__(self, models: dict[str, Any], tokenizer: Any) -> None:
         """Args:
         models: name to model.
         tokenizer: of all of them.
-        port: where to listen; 0 takes a free port.
         """
-        self._models, self._tokenizer = models, tokenizer
-        server = self
+        from openai_server import Server
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+        self._models, self._tokenizer, self._one = models, tokenizer, threading.Lock()
+        self._server = Server(self._answer)
+        self.url, self.close = self._server.url, self._server.close
 
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                path = self.path.removeprefix("/v1/").strip("/").replace("/", "_")
-                with server._one:
-                    known = server._knows(body["model"])
-                    answer = getattr(server, path)(body) if known else {"error": {"message": "no such model"}}
-                content = json.dumps(answer).encode()
-                self.send_response(200 if known else 404)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+    def _answer(self, number: int, body: dict[str, Any]) -> object:
+        from openai_server import reply
 
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._one = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._http.daemon_threads = True
-        self.port = int(self._http.server_address[1])
-        self.url = f"http://127.0.0.1:{self.port}/v1"
-        threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-
-    def close(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+        path = self._server.paths[number].removeprefix("/v1/").strip("/").replace("/", "_")
+        with self._one:
+            if not self._knows(body["model"]):
+                return reply({"error": {"message": "no such model"}}, 404)
+            return getattr(self, path)(body)
 
     def _knows(self, name: str) -> bool:
         """Whether a model is here; a mapping may load one when it is asked for."""

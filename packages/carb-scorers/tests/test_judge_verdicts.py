@@ -19,8 +19,6 @@ ABCD = ("A", "B", "C", "D")
         ("[[ d ]]", 3),
         ("**[[A]]**", 0),
         ("［［Ｂ］］", 1),
-        ("<think>Perhaps [[A]]? No.</think>\n[[B]]", 1),
-        ("Perhaps [[A]]? No.</think>[[B]]", 1),
         ("[[A.]]", 0),
         ("[[(B)]]", 1),
         ("[[answer (D).]]", 3),
@@ -41,7 +39,6 @@ def test_picks(text: str, pick: int) -> None:
         ("[[AB]]", "none of"),
         ("[[Option]]", "none of"),
         ("[[A or B]]", "none of"),
-        ("<think>[[B]]", "no verdict"),
         ("<think>[[B]]</think>", "no verdict"),
     ],
 )

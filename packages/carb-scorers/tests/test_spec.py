@@ -47,6 +47,8 @@ def test_a_name_of_the_users_own() -> None:
         ("bseline:length", "Did you mean 'baseline'"),
         ("baseline:lenght", "There are random, length"),
         ("baseline:random?sede=1", "did you mean 'seed'"),
+        ("classifier:a/b/c", "no model folder 'a/b/c'"),
+        ("judge:../there", "no model folder '../there'"),
         ("baseline:random?seed=x&sede=1", "got 'x'; 'sede' is unknown, did you mean 'seed'"),
     ],
 )
