@@ -97,9 +97,3 @@ def test_split_by_source_item(carb: Carb, data_file: Path, tmp_path: Path) -> No
     assert set(parts) == {"train", "test"}
     together = [item for part in parts.values() for item in load(part["path"])]
     assert Dataset(together).fingerprint == load(data_file).fingerprint
-
-
-def test_build_of_an_unknown_source(carb: Carb, tmp_path: Path) -> None:
-    ended = carb("data", "build", "blendd", "--source", tmp_path, "--out", tmp_path / "x.jsonl")
-    assert ended.code == 2
-    assert "Did you mean 'blend'?" in ended.err

@@ -93,7 +93,9 @@ def test_a_model_that_never_answers_gets_no_number(carb: Carb, limit: int) -> No
         spec = f"bad=classifier:m?backend=openai&api=score&retries=0&price_in=2&url={url}"
         plan = carb("eval", spec, "--limit", limit, "--dry-run", "--json").json["scorers"][0]
         ended = carb("eval", spec, "--limit", limit, "--no-open", "--quiet", "--out", "o")
-    assert ended.code == 1, ended
+        again = carb("run", "--data", "carb-seed", "--limit", limit, "--scorer", spec, "--out", "r")
+    assert ended.code == again.code == 1, ended
+    assert "bad: no scores, every set failed" in again.out
     assert plan["calls"] == 4 * limit
     assert re.search(rf"That takes {plan['calls']} calls of the model.* and cost about 0\.\d", ended.out)
     assert "bad failed on every set, so it gets no verdict." in ended.out

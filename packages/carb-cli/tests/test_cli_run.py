@@ -14,8 +14,6 @@ import pytest
 from carb_cli.display import money
 from carb_cli.selection import SetOptions, select, spread
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
-from carb_scorers import ScoreRequest, ScoreResult
-from carb_scorers.baseline import TextRule
 from cli_helpers import Carb, small_dataset, small_set
 
 
@@ -109,29 +107,6 @@ def test_a_small_limit_takes_complete_families_first(limit: int) -> None:
         own = [item for item in kept if item.family == family]
         assert len({item.chosen.text for item in own}) == len(own[0].responses)
     assert len({item.language for item in kept}) == len(families)
-
-
-def test_a_scorer_without_any_score_has_no_verdict(
-    carb: Carb, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
-    given = TextRule.score
-
-    async def fail(self: TextRule, requests: list[ScoreRequest]) -> list[ScoreResult]:
-        if self.spec.name == "mine":
-            raise RuntimeError("no memory")
-        return await given(self, requests)
-
-    monkeypatch.setattr(TextRule, "score", fail)
-    spec = "mine=baseline:length"
-    ended = carb("run", "--data", data_file, "--scorer", spec, "--out", tmp_path / "r")
-    assert ended.code == 1
-    assert "mine: no scores, every set failed" in ended.out
-    evaluated = carb("eval", spec, data_file, "--no-open", "--out", tmp_path / "e")
-    assert evaluated.code == 1
-    assert "mine failed on every set, so it gets no verdict" in evaluated.out
-    assert "mine is right" not in evaluated.out
-    assert "0.0" not in next(line for line in evaluated.out.splitlines() if line.split()[:2] == ["–", "mine"])
 
 
 def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:

@@ -58,18 +58,6 @@ def test_wrong_options(run, data_file: Path, more: tuple[object, ...], said: tup
 
 
 @pytest.mark.parametrize(
-    ("scorer", "said"),
-    [
-        ("clasifier:x", ("Unknown scorer kind 'clasifier'", "Did you mean 'classifier'?")),
-        ("length", ("'length' is not a scorer", "KIND:TARGET")),
-        ("baseline:random?sed=1", ("'sed' is unknown, did you mean 'seed'?",)),
-    ],
-)
-def test_wrong_scorers(run, data_file: Path, scorer: str, said: tuple[str, ...]) -> None:
-    clear(run(data_file, scorer), *said)
-
-
-@pytest.mark.parametrize(
     ("change", "said"),
     [
         (("}\n", '}\n{"id": "x", \n'), ("sets.jsonl:2", "1 problem", "Correct or remove these lines")),

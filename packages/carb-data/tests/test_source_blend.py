@@ -163,5 +163,3 @@ def test_the_real_files_give_families_whose_wrong_answers_nobody_gave(tmp_path):
         check_wrong_answers(one, one.chosen.id, files[one.chosen.id][one.id.split("/")[1]])
     families = Counter(one.family for one in sets)
     assert set(families.values()) == {4}
-    parts = sets.split({"train": 0.5, "test": 0.5})
-    assert not {s.source_item for s in parts["train"]} & {s.source_item for s in parts["test"]}

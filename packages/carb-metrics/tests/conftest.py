@@ -15,6 +15,8 @@ from hypothesis import settings
 from carb_data import ScoreTable
 from carb_data.table import COLUMNS, OPTIONAL
 
+sys.path.insert(0, str(Path(__file__).parent))  # sets_and_scores, a module of these tests
+
 # How long an example takes depends on the machine, so it decides nothing.
 settings.register_profile("carb-metrics", deadline=None)
 settings.load_profile("carb-metrics")

@@ -69,15 +69,6 @@ def test_compare_of_nothing_or_no_difference(make_table):
     assert compare(empty, empty).n == 0
 
 
-def test_compare_and_rank_refuse_nonsense(make_table):
-    table = make_table([WON, LOST])
-    two = ScoreTable.concat([table, make_table([WON], scorer="b")])
-    with pytest.raises(CarbError, match="one scorer each"):
-        compare(two, table)
-    with pytest.raises(CarbError, match="each key must"):
-        compare(table, table, by="colour")
-
-
 def test_clusters_widen_the_interval_and_weaken_the_test(make_table):
     sources = [f"q{i // 8}" for i in range(80)]
     good = [WON if (i // 8) % 5 else LOST for i in range(80)]

@@ -13,6 +13,7 @@ from carb_metrics import bon_accuracy, breakdown, compare, family_accuracy, main
 from carb_metrics.clusters import cluster_of
 from carb_metrics.families import read_matrices
 from carb_metrics.outcome import set_outcomes
+from sets_and_scores import scores_of
 
 PLACES = ("german-de", "german-at", "german-ch", "spanish-es", "french", "danish", "japanese", "korean")
 
@@ -48,27 +49,7 @@ def family(number: int, answers: int = 4, again: int = 1) -> list[BonSet]:
 
 
 def scored(dataset: Dataset, score, scorer: str = "s") -> ScoreTable:
-    rows = [
-        {
-            "scorer": scorer,
-            "item_id": item.id,
-            "response_id": response.id,
-            "role": response.role.value,
-            "culture": item.culture,
-            "domain": item.domain.value,
-            "language": response.language,
-            "perturbation": None,
-            "original": None,
-            "score": score(item, response),
-        }
-        for item in dataset
-        for response in item.responses
-    ]
-    import polars as pl
-
-    from carb_data.table import COLUMNS
-
-    return ScoreTable(pl.DataFrame(rows, schema=COLUMNS))
+    return scores_of(dataset, {scorer: score})
 
 
 READINGS = ("row", "column", "matching")

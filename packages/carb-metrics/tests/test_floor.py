@@ -11,6 +11,7 @@ from carb_data.table import COLUMNS
 from carb_metrics import surface_floor
 from carb_metrics.floor import ENOUGH
 from carb_metrics.outcome import outcomes_of_frame
+from sets_and_scores import scores_of
 
 DOMAINS = ("values", "linguistics")
 
@@ -43,30 +44,18 @@ def world(sets: int = 160, seed: int = 0) -> Dataset:
     return Dataset(found)
 
 
-def table(dataset: Dataset, **scorers) -> ScoreTable:
-    rows = [
-        (name, s.id, r.id, r.role.value, s.culture, s.domain, r.language, None, None, score(s, r))
-        for name, score in scorers.items()
-        for s in dataset
-        for r in s.responses
-    ]
-    frame = pl.DataFrame(rows, schema=list(COLUMNS), orient="row", schema_overrides=COLUMNS)
-    return ScoreTable(frame.with_columns(scorer=pl.col("scorer").str.replace("__", ":")))
-
-
 @pytest.fixture(scope="module")
 def found():
     dataset = world()
     rng = np.random.default_rng(1)
-    scores = table(
-        dataset,
-        baseline__language=lambda _, r: r.language == "ko",
-        reads_language=lambda _, r: (r.language == "ko") + 1e-6 * rng.random(),
-        understands=lambda _, r: 2 * (r.role.value == "chosen") + rng.normal(),
-        guesses=lambda *_: rng.random(),
-        failed=lambda *_: None,
-    )
-    return surface_floor(scores, dataset)
+    rules = {
+        "baseline:language": lambda _, r: r.language == "ko",
+        "reads_language": lambda _, r: (r.language == "ko") + 1e-6 * rng.random(),
+        "understands": lambda _, r: 2 * (r.role.value == "chosen") + rng.normal(),
+        "guesses": lambda *_: rng.random(),
+        "failed": lambda *_: None,
+    }
+    return surface_floor(scores_of(dataset, rules), dataset)
 
 
 def test_the_floor_shares_ties(found):
@@ -82,7 +71,7 @@ def test_a_scorer_that_reads_only_the_surface_is_not_above_it(found):
     assert found.test("understands").above is True
     assert found.test("understands").p_adjusted < 0.001
     assert found.test("baseline:language") is found.test("failed") is None
-    named = table(world(), short=lambda _, r: r.language == "ko")
+    named = scores_of(world(), {"short": lambda _, r: r.language == "ko"})
     renamed = surface_floor(named, world(), by=(), baselines={"short": "baseline:language"})
     assert renamed.overall.predictors["short"] == found.overall.predictors["baseline:language"]
     assert renamed.tests == ()
@@ -99,7 +88,7 @@ def test_the_floor_of_a_choice_is_that_of_its_sets_alone():
         item.model_copy(update={"culture": ("spanish-mx", "spanish-ar", "thai")[i % 3], "domain": DOMAINS[i % 2]})
         for i, item in enumerate(world())
     )
-    scores = table(dataset, baseline__language=lambda _, r: r.language == "ko")
+    scores = scores_of(dataset, {"baseline:language": lambda _, r: r.language == "ko"})
     whole = surface_floor(scores, dataset)
     credit = outcomes_of_frame(scores.frame.filter(pl.col("scorer") == "baseline:language"), "shared")
     kept = {item.id: item for item in dataset}
@@ -144,7 +133,7 @@ def mixture(kind: str, sets: int = 400, seed: int = 5) -> tuple[Dataset, ScoreTa
         scores |= {one.id: float(value[k]) + 1e-3 * rng.random() for k, one in enumerate(responses)}
         found.append(a_set(i, culture, responses))
     dataset = Dataset(found)
-    return dataset, table(dataset, mixes=lambda _, r: scores[r.id])
+    return dataset, scores_of(dataset, {"mixes": lambda _, r: scores[r.id]})
 
 
 @pytest.mark.parametrize("kind", ["a sign for each culture", "length and language", "the middle length"])
@@ -161,7 +150,11 @@ def knows(share: float, sets: int, seed: int) -> tuple[Dataset, ScoreTable]:
     """A scorer that knows the right answer of a share of the sets, and guesses in the others."""
     rng, dataset = np.random.default_rng(seed), world(sets, seed)
     known = {item.id for item in dataset if rng.random() < share}
-    return dataset, table(dataset, mixes=lambda s, r: (s.id in known and r.role.value == "chosen") + rng.random())
+
+    def rule(s, r):
+        return (s.id in known and r.role.value == "chosen") + rng.random()
+
+    return dataset, scores_of(dataset, {"mixes": rule})
 
 
 @pytest.mark.coverage

@@ -2,12 +2,11 @@
 
 from math import comb
 
-import polars as pl
 import pytest
 
-from carb_data import BonSet, CarbError, Dataset, Provenance, Response, ScoreTable
-from carb_data.table import COLUMNS
+from carb_data import BonSet, CarbError, Dataset, Provenance, Response
 from carb_metrics.missed import UNKNOWN, failures
+from sets_and_scores import scores_of
 
 PLACES = ("spanish-es", "spanish-mx", "thai", "japanese")
 
@@ -33,25 +32,11 @@ def item(number, culture="spanish-es", topic="food"):
 
 def table(dataset, scorers):
     """``scorers``: name to a function from a set to the ids of the responses at its top."""
-    rows = [
-        (
-            name,
-            s.id,
-            r.id,
-            str(r.role),
-            s.culture,
-            "values",
-            "en",
-            None,
-            None,
-            None if top is None else float(r.id in top),
-        )
-        for name, pick in scorers.items()
-        for s in dataset
-        for top in [pick(s)]
-        for r in s.responses
-    ]
-    return ScoreTable(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
+
+    def rule(pick):
+        return lambda s, r: None if (top := pick(s)) is None else float(r.id in top)
+
+    return scores_of(dataset, {name: rule(pick) for name, pick in scorers.items()})
 
 
 def number(s):

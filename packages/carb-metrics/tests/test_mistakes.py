@@ -32,6 +32,10 @@ def doubled(table):
     return ScoreTable(pl.concat([table.frame, table.frame[1:2]]))
 
 
+def named(table, scorer):
+    return ScoreTable(table.frame.with_columns(scorer=pl.lit(scorer)))
+
+
 def test_one_paired_interval_for_any_values():
     rng = np.random.default_rng(10)
     a, b = rng.normal(1, 1, 40), rng.normal(0.5, 1, 40)
@@ -75,6 +79,8 @@ def test_a_missing_or_infinite_number_is_a_mistake(call, message):
         (lambda t: sets_needed(0.1, 0.2, alpha=1), "alpha must lie between 0 and 1"),
         (lambda t: compare(t, t, margin=0.1, confidence=0.4), "confidence must be above 0.5"),
         (lambda t: compare(t, t, margin=2), "margin must lie between 0 and 1"),
+        (lambda t: compare(t, t, by="colour"), "each key must"),
+        (lambda t: compare(t, ScoreTable.concat([t, named(t, "b")])), "one scorer each"),
         (lambda t: correlate(SERIES, SERIES[::-1]), "x and y are of pandas and their indexes differ"),
         (lambda t: paired_difference(SERIES, SERIES[::-1]), "a and b are of pandas and their indexes differ"),
         (lambda t: bon_accuracy(doubled(t)), "has response 'item-0-1' of item 'item-0' twice"),

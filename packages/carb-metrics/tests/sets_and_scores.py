@@ -1,0 +1,21 @@
+"""Scores of sets by rules, for the tests of carb-metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import polars as pl
+
+from carb_data import BonSet, Dataset, Response, ScoreTable
+from carb_data.table import COLUMNS
+
+
+def scores_of(dataset: Dataset, rules: Mapping[str, Callable[[BonSet, Response], float | None]]) -> ScoreTable:
+    """The table of scorers by name; a rule gives the score of a response of a set."""
+    rows = [
+        (name, s.id, r.id, r.role.value, s.culture, str(s.domain), r.language, None, None, rule(s, r))
+        for name, rule in rules.items()
+        for s in dataset
+        for r in s.responses
+    ]
+    return ScoreTable(pl.DataFrame(rows, schema=COLUMNS, orient="row", strict=False))
