@@ -88,8 +88,8 @@ def test_no_acknowledged_answer_is_lost(tmp_path: Path, seed: int) -> None:
         written = [row[0] for row in db.execute("SELECT set_id FROM item WHERE writer IS NOT NULL")]
         assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
         behind = db.execute(
-            "SELECT count(*) FROM answer WHERE revision != (SELECT max(revision) FROM event "
-            "WHERE event.assignment = answer.assignment)"
+            "SELECT count(*) FROM assignment WHERE revision != (SELECT count(*) FROM event "
+            "WHERE event.assignment = assignment.id)"
         ).fetchone()[0]
     db.close()
     assert len(acknowledged) >= 15 * ROUNDS

@@ -76,7 +76,7 @@ def test_nothing_before_the_consent(server: Server, local: str) -> None:
     visitor.call("api/enter", {"token": visitor.token})
     assert visitor.call("api/next", {"count": 5})[0] == 403
     assert visitor.call("api/events", {"events": [{}]})[0] == 403
-    assert visitor.call("api/answered", {"item": "x"})[0] == 403
+    assert visitor.call("api/beat", {"id": "x"})[0] == 403
 
 
 @pytest.mark.parametrize(

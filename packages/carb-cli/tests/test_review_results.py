@@ -31,7 +31,6 @@ def _the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     mean cannot fail by chance."""
     drawn = random.Random(0)
     monkeypatch.setattr(secrets, "token_hex", lambda n=16: drawn.randbytes(n).hex())
-    monkeypatch.setattr(secrets, "randbits", drawn.getrandbits)
     monkeypatch.setattr(random, "SystemRandom", lambda: drawn)
 
 
@@ -47,10 +46,10 @@ def test_a_planted_panel_is_seen_through(tmp_path: Path) -> None:
     line = found.lines[WHOLE]
     assert line.low < (0.95 + 0.9 + 0.9 + 0.85 + 0.25) / 5 < line.high
     assert (line.answers, line.people, line.sets) == (300, 5, 60)
-    assert {"/commonsense", "/values", "/safety", "/linguistics", "thai/", "thai/values"} <= set(found.lines)
+    assert set(found.lines) == {WHOLE, "/commonsense", "/values", "/safety", "/linguistics", "thai/"}
     assert min(row.key for row in found.reviewers[:4]) > 0.8 > 0.4 > found.reviewers[4].key
     assert min(row.others for row in found.reviewers[:4]) > 0.6 > 0.4 > found.reviewers[4].others
-    assert {(row.picks, row.pairs, row.chance) for row in found.reviewers} == {(60, 240, 0.25)}
+    assert {row.picks for row in found.reviewers} == {60}
     assert all(5 <= row.seconds <= 60 for row in found.reviewers)
     assert found.agreement.krippendorff.low < found.agreement.gwet.estimate < found.agreement.percent.high
     assert sum(found.verdicts.values()) == 60
@@ -96,11 +95,11 @@ def test_the_line_travels_with_the_data(tmp_path: Path, carb: Carb) -> None:
     out = tmp_path / "verified.parquet"
     ended = carb("review", "apply", tmp_path / "a.reviews", "--data", tmp_path / "data.jsonl", "--out", out, "--json")
     assert ended.code == 0, ended.err
-    assert ended.json["findings"]["verdicts"]["keep"] == 4
+    assert ended.json["verdicts"]["keep"] == 4
     beside = line_beside(out)
     assert beside is not None
     assert beside.fingerprint == load(out).fingerprint == ended.json["fingerprint"]
-    assert beside.findings.lines[WHOLE].share == 1
+    assert beside.lines[WHOLE].share == 1
     assert line_beside(tmp_path / "data.jsonl") is None
     (tmp_path / "verified.review.json").write_text("{}")
     with pytest.raises(CarbError, match="not a valid result of"):
@@ -250,7 +249,6 @@ def test_a_tally_adds_up_in_any_order(answers: list[ReviewAnswer]) -> None:
     assert one.picks + answers.count(OBJECTED) == one.reviews
     for option in one.options:
         assert option.best + option.right + option.wrong + option.depends == one.picks
-    assert all(s is None or 0 <= s <= 1 for s in one.shares.values())
 
 
 @hypothesis.given(st.integers(3, 12), st.data())

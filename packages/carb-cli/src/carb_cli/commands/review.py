@@ -38,7 +38,6 @@ def serve(
     out: Path,
     culture: Cultures = (),
     invite: int = 3,
-    per_set: int | None = None,
     host: str = "127.0.0.1",
     port: int = 8765,
     public_url: str | None = None,
@@ -61,8 +60,6 @@ def serve(
         The review file, one SQLite file; it is made, or used again where it is of the same data.
     invite
         Number of people in the review.
-    per_set
-        People wanted for each set; by default everybody is asked every set.
     host
         Address of this machine to listen at; any other than the default needs --public-url.
     port
@@ -82,7 +79,7 @@ def serve(
         taken_port = taken.getsockname()[1]
         page = f"{public_url.rstrip('/')}/" if public_url else f"http://127.0.0.1:{taken_port}/"
         model = scorer.spec.name if scorer else ""
-        db = handing_out.create(out, sets, data, per_set=per_set, beat=None if beat is None else model, url=page)
+        db = handing_out.create(out, sets, data, beat=None if beat is None else model, url=page)
         links = {name: f"{page}#{token}" for name, token in handing_out.invite(db, invite)}
         db.close()
         if json:
@@ -255,38 +252,41 @@ def apply(
         return
     line = found.lines[findings.WHOLE]
     verified, retired = found.verdicts["keep"], found.verdicts["retire"]
-    display.say(f"{applied.kept} sets written to {out}, {verified} of them verified; retired: {retired}.")
+    display.say(f"{len(made)} sets written to {out}, {verified} of them verified; retired: {retired}.")
     said = f"Human line: {percent(line.share)}% ({interval(line.low, line.high)})."
     display.say(f"{said if line.enough else 'Too few people or answers for a human line.'} Details: {beside}")
 
 
 def _show(found: findings.Findings) -> None:
     """Print what a review says, as tables."""
-    cells = [(name, line) for name, line in found.lines.items() if "/" in name.strip("/")]
-    lines = [("all", found.lines[findings.WHOLE]), *cells]
     columns = ["sets of", "key picked %", "95% interval", "answers", "people", "sets"]
-    rows = [
-        (n, *((percent(v.share), interval(v.low, v.high)) if v.enough else ("–", "")), v.answers, v.people, v.sets)
-        for n, v in lines
+    lines = [
+        (
+            name.strip("/") or "all",
+            *((percent(line.share), interval(line.low, line.high)) if line.enough else ("–", "")),
+            *(line.answers, line.people, line.sets),
+        )
+        for name, line in found.lines.items()
     ]
-    display.table("Human line", columns, rows, right=columns[1:])
+    display.table("Human line", columns, lines, right=columns[1:])
     display.say(f"A line needs {HumanLine.FEWEST_PEOPLE} people and {HumanLine.FEWEST_ANSWERS} answers.")
     columns = ["picks agree", "value", "95% interval"]
     if (made := found.agreement) is not None:
         parts = {"percent": made.percent, "Krippendorff's α × 100": made.krippendorff, "Gwet's AC1 × 100": made.gwet}
         coefficients = [(name, percent(e.estimate), interval(e.low, e.high)) for name, e in parts.items()]
         display.table(f"Agreement on {made.items} sets", columns, coefficients, right=columns[1:])
-    counts = ["answered", "picks", "key %", "others %", "pairs", "chance %", "seconds", "first %"]
+    columns = ["reviewer", "region", "answered", "picks", "key %", "others %", "seconds", "first %"]
     people = [
         (
-            *(r.name, r.region, r.answered, r.picks, percent(r.key), percent(r.others), r.pairs, percent(r.chance)),
+            *(r.name, r.region, r.answered, r.picks, percent(r.key), percent(r.others)),
             "–" if r.seconds is None else f"{r.seconds:.0f}",
             percent(r.first),
         )
         for r in found.reviewers
     ]
-    title = "Reviewers: how often their pick is the key, and another person's"
-    display.table(title, ["reviewer", "region", *counts], people, right=counts)
+    display.table(
+        "Reviewers: how often their pick is the key, and another person's", columns, people, right=columns[2:]
+    )
     verdicts = ", ".join(f"{name}: {count}" for name, count in found.verdicts.items())
     display.say(f"Sets by the rules {found.rules}: {verdicts}. Reviews still needed: {found.needed}.")
     shown = [

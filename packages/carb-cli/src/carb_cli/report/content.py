@@ -12,7 +12,7 @@ import polars as pl
 from carb_cli.json_output import counts
 from carb_cli.report.headline import verdict
 from carb_cli.report.report_json import Cells, DatasetPart, JudgesPart, PeoplePart, Report, ScorerPart
-from carb_cli.review.findings import WHOLE, Applied, line_beside
+from carb_cli.review.findings import WHOLE, Findings, line_beside
 from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
 from carb_data import CarbError, Dataset, ScoreTable, cultures, is_main
@@ -216,7 +216,7 @@ def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
     found = next((one for folder in runs.folders if (one := line_beside(folder / "dataset.parquet")) is not None), None)
     if found is None:
         return PeoplePart()
-    lines = found.findings.lines
+    lines = found.lines
     return PeoplePart(
         line=lines[WHOLE],
         groups={name: line for name, line in lines.items() if name != WHOLE},
@@ -226,12 +226,12 @@ def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
     )
 
 
-def _against_people(found: Applied, scores: ScoreTable, confidence: float) -> tuple[JudgedRow, ...]:
+def _against_people(found: Findings, scores: ScoreTable, confidence: float) -> tuple[JudgedRow, ...]:
     """Who of the people picked which answer is not kept, so the picks of a set are numbered; that changes no measure
     used here."""
     picks = [
         (one.set_id, f"{one.set_id} {number}", response)
-        for one in found.findings.sets
+        for one in found.sets
         for number, response in enumerate(option.response for option in one.options for _ in range(option.best))
     ]
     known = set(scores.frame["item_id"].cast(pl.String).unique())

@@ -1,20 +1,19 @@
-"""Who gets in: private links, sessions, and what every request must pass. Tokens are stored as hashes only."""
+"""Who gets in: private links, and what every request must pass. Tokens are stored as hashes only."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 import sqlite3
+import time
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
-from carb_cli.review.review_file import now
 from carb_data import CarbError
 
-__all__ = ["HEADERS", "LARGEST", "RefusalError", "check", "enter", "make_link", "reviewer_of"]
+__all__ = ["HEADERS", "LARGEST", "LINK_DAYS", "RefusalError", "check", "make_link", "reviewer_of"]
 
 LINK_DAYS = 90
-SESSION_DAYS = 30
 _DAY = 86_400.0
 LARGEST = 512 * 1024
 """Bytes of a request's body."""
@@ -67,7 +66,7 @@ def hashed(token: str) -> bytes:
 
 
 def make_link(db: sqlite3.Connection, reviewer: str, days: float = LINK_DAYS) -> str:
-    """Make a new private link; older ones of the same person end, with the sessions that they opened.
+    """Make a new private link; the older one of the same person ends, on all devices.
 
     Args:
         db: the file, in a transaction.
@@ -77,37 +76,17 @@ def make_link(db: sqlite3.Connection, reviewer: str, days: float = LINK_DAYS) ->
     Returns:
         The token, which is stored nowhere.
     """
-    db.execute("DELETE FROM link WHERE reviewer = ?", (reviewer,))
     token = secrets.token_urlsafe(32)
-    db.execute(
-        "INSERT INTO link (hash, reviewer, created, expires) VALUES (?, ?, ?, ?)",
-        (hashed(token), reviewer, now(), now() + days * _DAY),
-    )
+    expires = time.time() + days * _DAY
+    db.execute("UPDATE reviewer SET link = ?, expires = ? WHERE id = ?", (hashed(token), expires, reviewer))
     return token
 
 
-def enter(db: sqlite3.Connection, token: str) -> str | None:
-    """Exchange the token of a link for that of a new session; null where the link is unknown or ended.
+def reviewer_of(db: sqlite3.Connection, token: str) -> str | None:
+    """Whose link a token is of; null where it is unknown or ended.
 
     Wrong links are not counted: they would lock out the people behind one address together, and 256 random bits
     cannot be guessed.
     """
-    link = db.execute("SELECT * FROM link WHERE hash = ? AND expires >= ?", (hashed(token), now())).fetchone()
-    if link is None:
-        return None
-    session = secrets.token_urlsafe(32)
-    db.execute("DELETE FROM session WHERE expires < ?", (now(),))
-    db.execute(
-        "INSERT INTO session VALUES (?, ?, ?, ?)", (hashed(session), link["hash"], now(), now() + SESSION_DAYS * _DAY)
-    )
-    return session
-
-
-def reviewer_of(db: sqlite3.Connection, session: str) -> str | None:
-    """Whose session it is; null where there is none."""
-    row = db.execute(
-        "SELECT link.reviewer FROM session JOIN link ON link.hash = session.link "
-        "WHERE session.hash = ? AND session.expires >= ? AND link.expires >= ?",
-        (hashed(session), now(), now()),
-    ).fetchone()
-    return None if row is None else row["reviewer"]
+    row = db.execute("SELECT id FROM reviewer WHERE link = ? AND expires >= ?", (hashed(token), time.time())).fetchone()
+    return None if row is None else row["id"]

@@ -10,7 +10,7 @@ from uuid import UUID
 from carb_cli import display
 from carb_cli.review import handing_out, recording
 from carb_cli.review.asking import Question, ReviewItem
-from carb_cli.review.findings import RULES_NAME, tally, voted
+from carb_cli.review.findings import tally, voted
 from carb_data import BonSet, CarbError, Dataset
 from carb_scorers import Scorer, best_of_n
 
@@ -72,7 +72,7 @@ def _read_by_others(item: ReviewItem, answers: list[recording.GivenAnswer], mode
     counted = tally(item, answers)
     agree = sum(one.answer.best == item.key for one in answers)
     notes = f"{agree} of {counted.reviews} other people agree" if counted.reviews else "nobody else has read it"
-    made = voted(_question(item).as_set(item.culture, item.language), counted, RULES_NAME)
+    made = voted(_question(item).as_set(item.culture, item.language), counted)
     parts = [made.provenance.notes, "written by a person of the place", notes, model]
     update = {
         "notes": "; ".join(part for part in parts if part),

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from carb_cli.review import handing_out, recording
 from carb_cli.review.asking import ReviewItem
@@ -18,10 +18,9 @@ from carb_data.validation import read_file
 from carb_metrics import agreement, human_line
 from carb_metrics.rows import Agreement, HumanLine
 
-__all__ = ["WHOLE", "Applied", "Findings", "SetTally", "apply", "companion", "find", "line_beside", "tally", "voted"]
+__all__ = ["WHOLE", "Findings", "SetTally", "apply", "companion", "find", "line_beside", "tally", "voted"]
 
 Verdict = Literal["keep", "fix", "retire", "open"]
-VERDICTS: tuple[Verdict, ...] = ("keep", "fix", "retire", "open")
 WHOLE = ""
 """Name of the human line over all sets."""
 
@@ -57,9 +56,6 @@ class SetTally(Frozen):
     """Reviewers who do not know; they count nowhere else."""
     options: tuple[OptionTally, ...]
     comments: tuple[str, ...] = ()
-    shares: dict[str, float | None]
-    """What the rules look at; null where nobody was counted. ``objected`` is a share of the reviews, the others are
-    shares of the picks. ``other_right``, ``depends`` and ``unnatural`` are those of the answer with the largest."""
     verdict: Verdict
     """``keep``: verified; ``open``: too few reviews."""
     reasons: tuple[str, ...]
@@ -95,6 +91,7 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
     def share(count: int, of: int = n) -> float | None:
         return count / of if of else None
 
+    # What ``depends``, is right too or is unnatural is that of the answer with the largest share.
     shares = {
         "objected": share(objections, n + objections),
         "key_picked": share(key.best),
@@ -111,7 +108,6 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
         unknown=sum(answer.status == "unknown" for answer in found),
         options=tuple(options),
         comments=tuple(answer.comment for answer in found if answer.comment),
-        shares=shares,
         verdict=verdict,
         reasons=reasons,
     )
@@ -122,7 +118,7 @@ class Rule(NamedTuple):
 
     verdict: Literal["fix", "retire"]
     share: str
-    """A share of ``SetTally.shares``; the rule does not apply where it is null."""
+    """A share of one set; the rule does not apply where nobody was counted."""
     border: float
     reason: str
     below: bool = False
@@ -168,16 +164,12 @@ class ReviewerRow(Frozen):
     """Sets on which an answer was picked."""
     key: float | None
     """Share of the picks that are the key."""
-    pairs: int
-    """Picks of other people on the same sets."""
     others: float | None
-    """Share of these pairs in which both picked the same."""
-    chance: float | None
-    """What random picks would reach in ``key`` and ``others``: the mean of 1/N over the picks."""
+    """Share of other people's picks on the same sets that are the same."""
     seconds: float | None
     """Median time on an item."""
     first: float | None
-    """Share of picks that were on top of the screen. Far above ``chance``, the reviewer may not read."""
+    """Share of picks that were on top of the screen. Far above 1/N, the reviewer may not read."""
 
 
 class Findings(Frozen):
@@ -186,9 +178,11 @@ class Findings(Frozen):
     data: str
     rules: str
     """Name and version of the rules."""
+    fingerprint: str = ""
+    """Fingerprint of the reviewed data set that was written; empty before."""
     lines: dict[str, HumanLine]
-    """The human line over all (``WHOLE``), and of each ``culture/``, ``/domain`` and ``culture/domain``. Retired sets
-    count: it is not raised by leaving out what people did not agree on."""
+    """The human line over all (``WHOLE``), and of each ``culture/`` and ``/domain``. Retired sets count: it is not
+    raised by leaving out what people did not agree on."""
     agreement: Agreement | None
     """Do reviewers pick the same answer? Over sets with two picks or more; null with fewer than two people."""
     reviewers: tuple[ReviewerRow, ...]
@@ -206,72 +200,63 @@ def find(db: sqlite3.Connection) -> Findings:
         given[one.item.id].append(one)
     counted = [tally(item, given[id_]) for id_, item in handing_out.items(db).items()]
     verdicts = Counter(one.verdict for one in counted)
-    people = db.execute("SELECT id, name, region FROM reviewer ORDER BY created, rowid")
+    picks = [one for one in answers if one.answer.best is not None]
+    people = db.execute("SELECT id, name, region FROM reviewer ORDER BY rowid")
     return Findings(
         data=handing_out.setting(db, "data"),
         rules=RULES_NAME,
-        lines=_lines(answers),
-        agreement=_agreement(answers),
-        reviewers=tuple(_reviewer(row["id"], row["name"], row["region"], answers) for row in people),
-        verdicts={name: verdicts[name] for name in VERDICTS},
+        lines=_lines(picks),
+        agreement=_agreement(picks),
+        reviewers=tuple(_reviewer(person, answers, picks) for person in people),
+        verdicts={name: verdicts[name] for name in get_args(Verdict)},
         needed=sum(max(0, MIN_REVIEWS - one.reviews) for one in counted),
         sets=tuple(counted),
     )
 
 
-def _lines(answers: Sequence[GivenAnswer]) -> dict[str, HumanLine]:
-    """The human lines over the picks among the answers; objections and "I don't know" are no picks."""
-    groups: dict[str, list[GivenAnswer]] = defaultdict(list)
-    for one in answers:
-        if one.answer.best is not None:
-            culture, domain = one.item.culture, one.item.domain
-            for name in (WHOLE, f"{culture}/", f"/{domain}", f"{culture}/{domain}"):
-                groups[name].append(one)
+def _lines(picks: Sequence[GivenAnswer]) -> dict[str, HumanLine]:
+    groups: dict[str, list[GivenAnswer]] = {WHOLE: []}
+    for one in picks:
+        for name in (WHOLE, f"{one.item.culture}/", f"/{one.item.domain}"):
+            groups.setdefault(name, []).append(one)
     return {
         name: human_line(
-            [int(one.answer.best == one.item.key) for one in groups[name]],
-            [one.item.source_item for one in groups[name]],
-            [one.reviewer for one in groups[name]],
+            [int(one.answer.best == one.item.key) for one in group],
+            [one.item.source_item for one in group],
+            [one.reviewer for one in group],
         )
-        for name in sorted({*groups, WHOLE})
+        for name, group in sorted(groups.items())
     }
 
 
-def _agreement(answers: Sequence[GivenAnswer]) -> Agreement | None:
+def _agreement(picks: Sequence[GivenAnswer]) -> Agreement | None:
     """Picks by the answer's place in the item's own order, which is random and so means the same on every set."""
-    cells = {(one.item.id, one.reviewer): one for one in answers if one.answer.best is not None}
-    people = sorted({name for _, name in cells})
-    rows: list[list[int | None]] = []
-    sources = {one.item.id: one.item.source_item for one in cells.values()}
-    for id_ in sources:
-        found = [cells.get((id_, name)) for name in people]
-        rows.append([None if one is None else one.item.tokens.index(str(one.answer.best)) for one in found])
+    people = sorted({one.reviewer for one in picks})
     if len(people) < 2:
         return None
-    size = max(len(one.item.tokens) for one in cells.values())
-    return agreement(rows, categories=list(range(size)), clusters=list(sources.values()))
+    rows: dict[str, list[int | None]] = {one.item.id: [None] * len(people) for one in picks}
+    for one in picks:
+        rows[one.item.id][people.index(one.reviewer)] = one.item.tokens.index(str(one.answer.best))
+    sources = {one.item.id: one.item.source_item for one in picks}
+    size = max(len(one.item.tokens) for one in picks)
+    return agreement(list(rows.values()), categories=list(range(size)), clusters=list(sources.values()))
 
 
-def _reviewer(id_: str, name: str, region: str, answers: Sequence[GivenAnswer]) -> ReviewerRow:
+def _reviewer(person: sqlite3.Row, answers: Sequence[GivenAnswer], picks: Sequence[GivenAnswer]) -> ReviewerRow:
+    id_ = person["id"]
     mine = [one for one in answers if one.reviewer == id_]
-    picks = {one.item.id: one for one in mine if one.answer.best is not None}
-    same = [
-        one.answer.best == picks[one.item.id].answer.best
-        for one in answers
-        if one.reviewer != id_ and one.item.id in picks and one.answer.best is not None
-    ]
+    own = {one.item.id: one for one in picks if one.reviewer == id_}
+    others = [one for one in picks if one.reviewer != id_ and one.item.id in own]
     times = [one.active_ms / 1000 for one in mine if one.active_ms]
     return ReviewerRow(
-        name=name,
-        region=region,
+        name=person["name"],
+        region=person["region"],
         answered=len(mine),
-        picks=len(picks),
-        key=_mean([one.answer.best == one.item.key for one in picks.values()]),
-        pairs=len(same),
-        others=_mean(same),
-        chance=_mean([1 / len(one.item.tokens) for one in picks.values()]),
+        picks=len(own),
+        key=_mean([one.answer.best == one.item.key for one in own.values()]),
+        others=_mean([one.answer.best == own[one.item.id].answer.best for one in others]),
         seconds=median(times) if times else None,
-        first=_mean([one.shown[0] == one.answer.best for one in picks.values()]),
+        first=_mean([one.shown[0] == one.answer.best for one in own.values()]),
     )
 
 
@@ -279,17 +264,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-class Applied(Frozen):
-    """The file beside a reviewed data set."""
-
-    fingerprint: str
-    """Fingerprint of the reviewed data set that was written."""
-    kept: int
-    """Sets written; retired ones are not."""
-    findings: Findings
-
-
-def apply(dataset: Dataset, findings: Findings) -> tuple[Dataset, Applied]:
+def apply(dataset: Dataset, findings: Findings) -> tuple[Dataset, Findings]:
     """Put votes on every reviewed response, mark verified sets, and leave retired ones out.
 
     Args:
@@ -304,14 +279,14 @@ def apply(dataset: Dataset, findings: Findings) -> tuple[Dataset, Applied]:
     if unknown:
         raise CarbError(f"The review is of other data: it has sets that --data has not, such as {unknown[0]}.")
     made = Dataset(
-        voted(item, counted[item.id], findings.rules) if item.id in counted else item
+        voted(item, counted[item.id]) if item.id in counted else item
         for item in dataset
         if item.id not in counted or counted[item.id].verdict != "retire"
     )
-    return made, Applied(fingerprint=made.fingerprint, kept=len(made), findings=findings)
+    return made, findings.model_copy(update={"fingerprint": made.fingerprint})
 
 
-def voted(item: BonSet, counted: SetTally, rules: str) -> BonSet:
+def voted(item: BonSet, counted: SetTally) -> BonSet:
     """A set with people's votes, and the mark that it is verified."""
     if not counted.picks:
         return item
@@ -323,7 +298,7 @@ def voted(item: BonSet, counted: SetTally, rules: str) -> BonSet:
 
     update: dict[str, object] = {"responses": tuple(map(with_votes, item.responses))}
     if counted.verdict == "keep":
-        mark = f"verified by {counted.reviews} native speakers (rules {rules})"
+        mark = f"verified by {counted.reviews} native speakers (rules {RULES_NAME})"
         notes = "; ".join(part for part in (item.provenance.notes, mark) if part)
         update["provenance"] = item.provenance.model_copy(update={"notes": notes})
     return item.model_copy(update=update)
@@ -334,7 +309,7 @@ def companion(path: Path) -> Path:
     return path.with_suffix(".review.json")
 
 
-def line_beside(path: Path) -> Applied | None:
+def line_beside(path: Path) -> Findings | None:
     """What people said of a data set, for reports that show the human line; null where it was not reviewed.
 
     Args:
@@ -346,4 +321,4 @@ def line_beside(path: Path) -> Applied | None:
     beside = companion(path)
     if not beside.is_file():
         return None
-    return read_file(Applied, beside, "result of `carb review apply`")
+    return read_file(Findings, beside, "result of `carb review apply`")

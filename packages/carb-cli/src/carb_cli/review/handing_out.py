@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import secrets
@@ -12,25 +11,19 @@ from pathlib import Path
 from carb_cli.review import auth
 from carb_cli.review.asking import Person, ReviewItem, items_of
 from carb_cli.review.page_parts import language_of
-from carb_cli.review.review_file import connect, now, transaction
+from carb_cli.review.review_file import connect, transaction
 from carb_data import CarbError, Dataset
 
-__all__ = ["admit", "create", "forget", "introduce", "invite", "item", "items", "named", "next_items", "setting"]
-
-LEASE_SECONDS = 3600.0
-"""How long an item that was handed out but not answered counts as taken."""
+__all__ = ["admit", "create", "forget", "introduce", "invite", "items", "named", "next_items", "setting"]
 
 
-def create(
-    path: Path, dataset: Dataset, name: str, *, per_set: int | None = None, beat: str | None = None, url: str = ""
-) -> sqlite3.Connection:
+def create(path: Path, dataset: Dataset, name: str, *, beat: str | None = None, url: str = "") -> sqlite3.Connection:
     """Make a review file, or open one of the same data set.
 
     Args:
         path: the review file to make or to open.
         dataset: the sets to review.
         name: the data set's name, as the page shows it.
-        per_set: reviewers wanted for each set; null for all.
         beat: name of the scorer that people try to fool with questions of their own; empty where they write without
             one, null where they write none.
         url: address of the page.
@@ -40,8 +33,6 @@ def create(
     """
     if not len(dataset):
         raise CarbError("There is no set to review; check --culture.")
-    if per_set is not None and per_set < 1:
-        raise CarbError(f"--per-set must be at least 1, got {per_set}.")
     places = set() if beat is None else {f"{one.culture} {one.language}" for one in dataset}
     if len(places) > 1:
         raise CarbError("People write questions about one place in one language; name it with --culture.")
@@ -50,8 +41,7 @@ def create(
         "data": name,
         "language": language_of(dataset[0].culture),
         "fingerprint": dataset.fingerprint,
-        "seed": str(secrets.randbits(60)),
-        "per_set": "" if per_set is None else str(per_set),
+        "id": secrets.token_hex(8),
     }
     with transaction(db):
         before = setting(db, "fingerprint")
@@ -79,12 +69,6 @@ def items(db: sqlite3.Connection, *, written: bool = False) -> dict[str, ReviewI
     return {row["id"]: ReviewItem.model_validate_json(row["content"]) for row in rows}
 
 
-def item(db: sqlite3.Connection, id_: str) -> ReviewItem | None:
-    """An item by id."""
-    row = db.execute("SELECT content FROM item WHERE id = ?", (id_,)).fetchone()
-    return None if row is None else ReviewItem.model_validate_json(row["content"])
-
-
 def invite(db: sqlite3.Connection, count: int) -> list[tuple[str, str]]:
     """Add reviewers called ``reviewer N`` until there are ``count``, and make a link for each new one.
 
@@ -95,8 +79,7 @@ def invite(db: sqlite3.Connection, count: int) -> list[tuple[str, str]]:
     with transaction(db):
         while (number := db.execute("SELECT count(*) + 1 FROM reviewer").fetchone()[0]) <= count:
             id_ = secrets.token_hex(8)
-            name = _add(db, id_, f"reviewer {number}")
-            made.append((name, auth.make_link(db, id_)))
+            made.append((_add(db, id_, f"reviewer {number}"), auth.make_link(db, id_)))
     return made
 
 
@@ -104,43 +87,41 @@ def admit(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
     """Make a reviewer who answered elsewhere known."""
     if db.execute("SELECT 1 FROM reviewer WHERE id = ?", (reviewer,)).fetchone() is None:
         _add(db, reviewer, person.name or "reviewer")
-    introduce(db, reviewer, person.model_copy(update={"name": ""}))
+    introduce(db, reviewer, person)
 
 
 def _add(db: sqlite3.Connection, id_: str, wanted: str) -> str:
-    """Add a person under the wanted name; one that is taken gets a number."""
+    name = _free(db, id_, wanted)
+    db.execute("INSERT INTO reviewer (id, name) VALUES (?, ?)", (id_, name))
+    return name
+
+
+def _free(db: sqlite3.Connection, reviewer: str, wanted: str) -> str:
+    """The wanted name; one that another reviewer has gets a number."""
     name, number = wanted, 1
-    while db.execute("SELECT 1 FROM reviewer WHERE name = ?", (name,)).fetchone():
+    while db.execute("SELECT 1 FROM reviewer WHERE name = ? AND id != ?", (name, reviewer)).fetchone():
         number += 1
         name = f"{wanted} {number}"
-    db.execute("INSERT INTO reviewer (id, name, created) VALUES (?, ?, ?)", (id_, name, now()))
     return name
 
 
 def introduce(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
-    """Store what a reviewer says of themselves.
-
-    Raises:
-        CarbError: somebody else has this name.
-    """
+    """Store what a reviewer says of themselves."""
     if person.name:
-        taken = db.execute("SELECT 1 FROM reviewer WHERE name = ? AND id != ?", (person.name, reviewer)).fetchone()
-        if taken:
-            raise CarbError("This name is taken by another reviewer; choose another.")
-        db.execute("UPDATE reviewer SET name = ? WHERE id = ?", (person.name, reviewer))
+        db.execute("UPDATE reviewer SET name = ? WHERE id = ?", (_free(db, reviewer, person.name), reviewer))
     db.execute(
-        "UPDATE reviewer SET region = ?, language = ?, consent = ?, consented = coalesce(consented, ?) WHERE id = ?",
-        (person.region, person.language, person.consent, now(), reviewer),
+        "UPDATE reviewer SET region = ?, language = ?, consent = ? WHERE id = ?",
+        (person.region, person.language, person.consent, reviewer),
     )
 
 
 def named(db: sqlite3.Connection, name: str) -> str:
-    """The id of a reviewer by name or id.
+    """The id of a reviewer by name.
 
     Raises:
         CarbError: there is none.
     """
-    row = db.execute("SELECT id FROM reviewer WHERE name = ? OR id = ?", (name, name)).fetchone()
+    row = db.execute("SELECT id FROM reviewer WHERE name = ?", (name,)).fetchone()
     if row is None:
         names = [r["name"] for r in db.execute("SELECT name FROM reviewer ORDER BY name LIMIT 20")]
         raise CarbError(f"There is no reviewer '{name}'. There are: {', '.join(names) or 'none'}.")
@@ -148,7 +129,7 @@ def named(db: sqlite3.Connection, name: str) -> str:
 
 
 def forget(db: sqlite3.Connection, name: str) -> int:
-    """Remove a person with all answers, questions, links and sessions; then empty the log and rewrite the file.
+    """Remove a person with all answers and questions and the link; then empty the log and rewrite the file.
 
     Not called within a transaction. Backups made before keep what they have.
 
@@ -157,10 +138,7 @@ def forget(db: sqlite3.Connection, name: str) -> int:
     """
     with transaction(db):
         id_ = named(db, name)
-        answers = db.execute(
-            "SELECT count(*) FROM answer JOIN assignment ON assignment.id = answer.assignment WHERE reviewer = ?",
-            (id_,),
-        ).fetchone()[0]
+        answers = db.execute("SELECT count(payload) FROM assignment WHERE reviewer = ?", (id_,)).fetchone()[0]
         db.execute("DELETE FROM reviewer WHERE id = ?", (id_,))
     db.execute("VACUUM")
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -169,10 +147,10 @@ def forget(db: sqlite3.Connection, name: str) -> int:
 
 def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[ReviewItem, tuple[str, ...]]]:
     """Hand out the next items: first those handed out before and not answered, then those that others wrote, then the
-    other new ones, each with its order.
+    other new ones, those with the fewest answers first, each with its order.
 
-    Each reviewer has a random order of their own. What is handed out never depends on what anybody answered, so a
-    plain mean over the answers is unbiased also where people stop early.
+    Items with equally many answers come in a random order. What is handed out never depends on what anybody answered,
+    so a plain mean over the answers is unbiased also where people stop early.
 
     Args:
         db: the file, in a transaction.
@@ -180,46 +158,22 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[
         count: largest number of items to return.
     """
     rows = db.execute(
-        "SELECT content, assignment.shown FROM assignment JOIN item ON item.id = assignment.item "
-        "LEFT JOIN answer ON answer.assignment = assignment.id "
-        "WHERE reviewer = ? AND answer.assignment IS NULL ORDER BY assignment.id LIMIT ?",
+        "SELECT content, shown FROM assignment JOIN item ON item.id = item "
+        "WHERE reviewer = ? AND payload IS NULL ORDER BY assignment.id LIMIT ?",
         (reviewer, count),
     )
     chosen = [(ReviewItem.model_validate_json(row["content"]), tuple(json.loads(row["shown"]))) for row in rows]
-    seed, per_set = setting(db, "seed"), setting(db, "per_set")
-    taken = _taken(db, reviewer) if per_set else {}
     unseen = db.execute(
-        "SELECT id, writer FROM item WHERE writer IS NOT ?1 "
-        "AND id NOT IN (SELECT item FROM assignment WHERE reviewer = ?1)",
-        (reviewer,),
+        "SELECT content FROM item WHERE writer IS NOT ?1 "
+        "AND id NOT IN (SELECT item FROM assignment WHERE reviewer = ?1) "
+        "ORDER BY writer IS NULL, (SELECT count(payload) FROM assignment WHERE item = item.id), random() LIMIT ?2",
+        (reviewer, count - len(chosen)),
     )
-    left = [
-        (row["writer"] is None, taken.get(row["id"], 0), _place(seed, reviewer, row["id"]), row["id"])
-        for row in unseen
-        if not per_set or taken.get(row["id"], 0) < int(per_set)
-    ]
-    for *_, id_ in sorted(left)[: count - len(chosen)]:
-        new = item(db, id_)
-        assert new is not None
-        chosen.append((new, tuple(random.SystemRandom().sample(new.tokens, len(new.tokens)))))
-    db.executemany(
-        "INSERT INTO assignment (item, reviewer, shown, lease) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (item, reviewer) DO UPDATE SET lease = excluded.lease",
-        [(one.id, reviewer, json.dumps(shown), now() + LEASE_SECONDS) for one, shown in chosen],
-    )
+    for row in unseen.fetchall():
+        new = ReviewItem.model_validate_json(row["content"])
+        shown = tuple(random.SystemRandom().sample(new.tokens, len(new.tokens)))
+        db.execute(
+            "INSERT INTO assignment (item, reviewer, shown) VALUES (?, ?, ?)", (new.id, reviewer, json.dumps(shown))
+        )
+        chosen.append((new, shown))
     return chosen
-
-
-def _place(seed: str, reviewer: str, item: str) -> bytes:
-    """Where an item stands in the order of a reviewer."""
-    return hashlib.blake2b(f"{seed}\0{reviewer}\0{item}".encode(), digest_size=8).digest()
-
-
-def _taken(db: sqlite3.Connection, reviewer: str) -> dict[str, int]:
-    """How many others answered an item, or were handed it out not long ago."""
-    rows = db.execute(
-        "SELECT assignment.item, count(*) AS n FROM assignment LEFT JOIN answer ON answer.assignment = assignment.id "
-        "WHERE reviewer != ? AND (answer.assignment IS NOT NULL OR assignment.lease > ?) GROUP BY assignment.item",
-        (reviewer, now()),
-    )
-    return {row["item"]: row["n"] for row in rows}

@@ -45,9 +45,7 @@ def _me(db: sqlite3.Connection, reviewer: str, _: Body) -> dict[str, Any]:
     """What a page needs to go on where its reviewer stopped, on this device or on another."""
     row = db.execute("SELECT name, region, language, consent FROM reviewer WHERE id = ?", (reviewer,)).fetchone()
     answers = db.execute(
-        "SELECT assignment.item, answer.revision FROM answer JOIN assignment ON assignment.id = answer.assignment "
-        "WHERE reviewer = ? ORDER BY assignment.id",
-        (reviewer,),
+        "SELECT item, revision FROM assignment WHERE reviewer = ? AND payload IS NOT NULL ORDER BY id", (reviewer,)
     )
     return dict(row) | {
         "reviewer": reviewer,
@@ -72,21 +70,6 @@ def _next(db: sqlite3.Connection, reviewer: str, sent: Body) -> list[dict[str, A
     if type(count) is not int or not 1 <= count <= AT_ONCE:
         raise RefusalError(422, f"count must be between 1 and {AT_ONCE}.")
     return [item.shown | {"shown": shown} for item, shown in handing_out.next_items(db, reviewer, count)]
-
-
-def _answered(db: sqlite3.Connection, reviewer: str, sent: Body) -> dict[str, Any]:
-    """An item with the reviewer's own answer, to change it."""
-    wanted = str(sent.get("item"))
-    row = db.execute(
-        "SELECT answer.payload, answer.revision, answer.shown FROM answer JOIN assignment "
-        "ON assignment.id = answer.assignment WHERE reviewer = ? AND item = ?",
-        (reviewer, wanted),
-    ).fetchone()
-    item = handing_out.item(db, wanted)
-    if row is None or item is None:
-        raise RefusalError(404, "There is no such answer.")
-    answer, shown = json.loads(row["payload"]), json.loads(row["shown"])
-    return item.shown | {"shown": shown, "answer": answer, "revision": row["revision"]}
 
 
 def _events(db: sqlite3.Connection, reviewer: str, sent: Body) -> list[dict[str, Any]]:
@@ -121,7 +104,6 @@ _BEFORE_CONSENT: dict[str, Job] = {"/api/me": _me, "/api/person": _person}
 _JOBS: dict[str, Job] = {
     **_BEFORE_CONSENT,
     "/api/next": _next,
-    "/api/answered": _answered,
     "/api/events": _events,
     "/api/beat": _own_question,
 }
@@ -149,7 +131,7 @@ class ReviewPage:
         self._prefix = public.path.rstrip("/")
         self._secure = public.scheme == "https"
         # Two reviews under one host name have cookies of their own.
-        self._cookie = f"carb_review_{store.submit(lambda db: handing_out.setting(db, 'seed')).result()}"
+        self._cookie = f"carb_review_{store.submit(lambda db: handing_out.setting(db, 'id')).result()}"
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle a request."""
@@ -190,10 +172,10 @@ class ReviewPage:
         if path not in _JOBS:
             raise RefusalError(404, "There is nothing here.")
         cookies = dict(pair.strip().partition("=")[::2] for pair in headers.get("cookie", "").split(";"))
-        session, expected = cookies.get(self._cookie, ""), headers.get("x-reviewer")
+        token, expected = cookies.get(self._cookie, ""), headers.get("x-reviewer")
 
         def run(db: sqlite3.Connection) -> Any:
-            reviewer = auth.reviewer_of(db, session)
+            reviewer = auth.reviewer_of(db, token)
             if reviewer is None or expected not in (None, reviewer):
                 raise RefusalError(401, "Open your private link again.")
             agreed = db.execute("SELECT consent FROM reviewer WHERE id = ?", (reviewer,)).fetchone()["consent"]
@@ -215,11 +197,10 @@ class ReviewPage:
         return {"verdict": made.rpartition(": ")[2] or "failed"}
 
     async def _enter(self, token: str) -> dict[str, str]:
-        """Exchange a link's token for a session."""
-        session = await self._store.run(lambda db: auth.enter(db, token))
-        if session is None:
+        """Put a link's token where no script can read it."""
+        if await self._store.run(lambda db: auth.reviewer_of(db, token)) is None:
             raise RefusalError(403, "This link is not valid, or no longer.")
-        cookie = f"{self._cookie}={session}; Path={self._prefix}/; Max-Age={auth.SESSION_DAYS * 86_400}"
+        cookie = f"{self._cookie}={token}; Path={self._prefix}/; Max-Age={auth.LINK_DAYS * 86_400}"
         return {"set-cookie": f"{cookie}; HttpOnly; SameSite=Strict{'; Secure' if self._secure else ''}"}
 
 

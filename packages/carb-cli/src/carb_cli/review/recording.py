@@ -13,7 +13,7 @@ from pydantic import StringConstraints
 
 from carb_cli.review import handing_out
 from carb_cli.review.asking import Event, Person, Question, ReviewAnswer, ReviewItem, Sent, items_of, mismatch
-from carb_cli.review.review_file import now, transaction
+from carb_cli.review.review_file import transaction
 from carb_data.models import Frozen
 from carb_data.validation import read_file
 
@@ -62,44 +62,34 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Re
     if isinstance(event, Question):
         return _record_question(db, reviewer, event)
     before = db.execute(
-        "SELECT assignment.reviewer, answer.revision FROM event JOIN assignment ON assignment.id = event.assignment "
-        "JOIN answer ON answer.assignment = assignment.id WHERE event.id = ?",
+        "SELECT reviewer, revision FROM event JOIN assignment ON assignment.id = assignment WHERE event.id = ?",
         (str(event.id),),
     ).fetchone()
     if before is not None:
         if before["reviewer"] != reviewer:
             return Recorded("refused", reason="this event belongs to another reviewer")
         return Recorded("known", before["revision"])
-    asked = handing_out.item(db, event.item)
-    if asked is None or db.execute("SELECT 1 FROM item WHERE id = ? AND writer = ?", (event.item, reviewer)).fetchone():
+    # Nobody is asked their own question.
+    asked = db.execute("SELECT content FROM item WHERE id = ? AND writer IS NOT ?", (event.item, reviewer)).fetchone()
+    if asked is None:
         return Recorded("refused", reason="this item is not, or no longer, part of the review")
-    reason = mismatch(event, asked)
+    reason = mismatch(event, ReviewItem.model_validate_json(asked["content"]))
     if reason is not None:
         return Recorded("refused", reason=reason)
     shown = json.dumps(event.shown)
     db.execute(
-        "INSERT OR IGNORE INTO assignment (item, reviewer, shown, lease) VALUES (?, ?, ?, 0)",
-        (event.item, reviewer, shown),
+        "INSERT OR IGNORE INTO assignment (item, reviewer, shown) VALUES (?, ?, ?)", (event.item, reviewer, shown)
     )
     row = db.execute(
-        "SELECT assignment.id, coalesce(answer.revision, 0) AS revision, answer.payload FROM assignment "
-        "LEFT JOIN answer ON answer.assignment = assignment.id WHERE item = ? AND reviewer = ?",
-        (event.item, reviewer),
+        "SELECT id, revision, payload FROM assignment WHERE item = ? AND reviewer = ?", (event.item, reviewer)
     ).fetchone()
     if event.base < row["revision"]:
         return Recorded("conflict", row["revision"], "a newer answer is there", json.loads(row["payload"]))
     revision = event.base + 1
-    payload = event.answer.model_dump_json()
+    db.execute("INSERT INTO event VALUES (?, ?)", (str(event.id), row["id"]))
     db.execute(
-        "INSERT INTO event (id, assignment, base, revision, payload, shown, active_ms, server_time) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (str(event.id), row["id"], event.base, revision, payload, shown, event.active_ms, now()),
-    )
-    db.execute(
-        "INSERT INTO answer VALUES (?, ?, ?, ?, ?) ON CONFLICT (assignment) DO UPDATE SET "
-        "revision = excluded.revision, payload = excluded.payload, shown = excluded.shown, "
-        "active_ms = active_ms + excluded.active_ms",
-        (row["id"], revision, payload, shown, event.active_ms),
+        "UPDATE assignment SET revision = ?, payload = ?, shown = ?, active_ms = active_ms + ? WHERE id = ?",
+        (revision, event.answer.model_dump_json(), shown, event.active_ms, row["id"]),
     )
     return Recorded("kept", revision)
 
@@ -127,10 +117,8 @@ def given(db: sqlite3.Connection, *, written: bool = False) -> Iterator[GivenAns
     """All current answers of people who consented, to the data set or to what reviewers wrote."""
     known = handing_out.items(db, written=written)
     rows = db.execute(
-        "SELECT assignment.item, assignment.reviewer, answer.payload, answer.shown, answer.active_ms "
-        "FROM answer JOIN assignment ON assignment.id = answer.assignment "
-        "JOIN item ON item.id = assignment.item WHERE (item.writer IS NOT NULL) = ? "
-        "ORDER BY assignment.reviewer, item.rowid",
+        "SELECT item, reviewer, payload, shown, active_ms FROM assignment JOIN item ON item.id = item "
+        "WHERE payload IS NOT NULL AND (writer IS NOT NULL) = ? ORDER BY reviewer, item.rowid",
         (written,),
     )
     for row in rows:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,44 +21,32 @@ __all__ = ["ReviewStore", "connect", "transaction"]
 T = TypeVar("T")
 APPLICATION = 0x43415252
 """``application_id`` of the file: CARR."""
-VERSION = 1
+VERSION = 2
 """``user_version`` of the file; another number where the schema changes."""
 BUSY_SECONDS = 30
 SCHEMA = """
 CREATE TABLE project (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE reviewer (
     id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, region TEXT NOT NULL DEFAULT '',
-    language TEXT NOT NULL DEFAULT '', consent INTEGER, consented REAL, created REAL NOT NULL
+    language TEXT NOT NULL DEFAULT '', consent INTEGER, link BLOB UNIQUE, expires REAL
 ) STRICT;
 CREATE TABLE item (
     id TEXT PRIMARY KEY, set_id TEXT NOT NULL UNIQUE, content TEXT NOT NULL,
     writer TEXT REFERENCES reviewer ON DELETE CASCADE, model TEXT NOT NULL DEFAULT ''
 ) STRICT;
-CREATE TABLE link (
-    hash BLOB PRIMARY KEY, reviewer TEXT NOT NULL REFERENCES reviewer ON DELETE CASCADE, created REAL NOT NULL,
-    expires REAL NOT NULL
-) STRICT;
-CREATE TABLE session (
-    hash BLOB PRIMARY KEY, link BLOB NOT NULL REFERENCES link ON DELETE CASCADE, created REAL NOT NULL,
-    expires REAL NOT NULL
-) STRICT;
 CREATE TABLE assignment (
     id INTEGER PRIMARY KEY, item TEXT NOT NULL REFERENCES item ON DELETE CASCADE, reviewer TEXT NOT NULL
-    REFERENCES reviewer ON DELETE CASCADE, shown TEXT NOT NULL, lease REAL NOT NULL, UNIQUE (item, reviewer)
+    REFERENCES reviewer ON DELETE CASCADE, shown TEXT NOT NULL, revision INTEGER NOT NULL DEFAULT 0, payload TEXT,
+    active_ms INTEGER NOT NULL DEFAULT 0, UNIQUE (item, reviewer)
 ) STRICT;
 CREATE TABLE event (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
-    assignment INTEGER NOT NULL REFERENCES assignment ON DELETE CASCADE, base INTEGER NOT NULL,
-    revision INTEGER NOT NULL, payload TEXT NOT NULL, shown TEXT NOT NULL, active_ms INTEGER NOT NULL,
-    server_time REAL NOT NULL, UNIQUE (assignment, revision)
-) STRICT;
-CREATE TABLE answer (
-    assignment INTEGER PRIMARY KEY REFERENCES assignment ON DELETE CASCADE, revision INTEGER NOT NULL,
-    payload TEXT NOT NULL, shown TEXT NOT NULL, active_ms INTEGER NOT NULL
+    id TEXT PRIMARY KEY, assignment INTEGER NOT NULL REFERENCES assignment ON DELETE CASCADE
 ) STRICT;
 CREATE INDEX assignment_of ON assignment (reviewer);
-CREATE INDEX session_of ON session (link);
+CREATE INDEX event_of ON event (assignment);
 """
+"""``payload`` is the current answer, null until there is one. ``event`` says only which were kept, so that each counts
+once. No time of day is kept: it would say who answered when."""
 
 
 def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
@@ -149,8 +136,3 @@ class ReviewStore:
         """Finish all jobs, then close the file."""
         self._thread.shutdown()
         self._db.close()
-
-
-def now() -> float:
-    """Seconds since 1970."""
-    return time.time()

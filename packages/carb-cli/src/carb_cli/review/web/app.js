@@ -48,29 +48,36 @@ function notices() {
         device.mark({ ...event, answer: event.other }, "sent");
         status();
       };
-      const row = make("div", { className: "row" }, button("conflict_mine", keep), button("conflict_other", drop));
-      main.before(make("div", { className: "notice", role: "alert" }, make("p", { textContent: say("conflict") }), row));
+      notice(say("conflict"), button("conflict_mine", keep), button("conflict_other", drop));
     }
     if (event.state === "refused") {
       const away = () => {
         device.remove(`event:${event.id}`);
         status();
       };
-      const text = say("refused", { reason: event.reason });
-      main.before(make("div", { className: "notice", role: "alert" }, make("p", { textContent: text }), button("understood", away)));
+      notice(say("refused", { reason: event.reason }), button("understood", away));
     }
   }
 }
 
-async function speak(language) {
-  words = pack ? pack.texts[language] : await ask(`texts/${language}.json`);
-  device?.write("texts", words);
-  state.language = language;
+function notice(text, ...buttons) {
+  const row = make("div", { className: "row" }, ...buttons);
+  main.before(make("div", { className: "notice", role: "alert" }, make("p", { textContent: text }), row));
+}
+
+// Without a connection the page keeps the words that it had.
+async function learn(language) {
+  words = pack ? pack.texts[language] : await ask(`texts/${language}.json`).catch(() => device?.read("texts") ?? {});
   document.documentElement.lang = language;
   document.documentElement.dir = RIGHT_TO_LEFT.includes(language) ? "rtl" : "ltr";
   document.title = say("title");
-  const names = Object.entries(NAMES).filter(([name]) => !pack || name in pack.texts);
-  const options = names.map(([value, name]) => make("option", { value, textContent: name, selected: value === language, lang: value }));
+}
+
+async function speak(language) {
+  await learn(language);
+  device.write("texts", words);
+  state.language = language;
+  const options = Object.entries(NAMES).map(([value, name]) => make("option", { value, textContent: name, selected: value === language, lang: value }));
   const chosen = async (event) => {
     await speak(event.target.value);
     if (state.consent) await introduce({});
@@ -138,8 +145,7 @@ async function next() {
       items = [...items.filter((item) => device.last(item.id) || !(item.id in state.revisions)), ...found.filter((item) => !seen.has(item.id))];
       remember();
     } catch (error) {
-      if (error instanceof Refused && error.status === 401) sender.problem = "session";
-      else sender.problem = "offline";
+      sender.failed(error);
     }
   }
   const [item] = open_items();
@@ -191,29 +197,12 @@ function write() {
   show(make("h1", { textContent: say("write") }), make("p", { textContent: say("write_guide") }), form);
 }
 
-function answered_items() {
-  const mine = device.answers().map((event) => event.item);
-  return [...new Set([...Object.keys(state.revisions).filter((id) => !mine.includes(id)), ...mine])];
-}
-
+// Back goes through what was answered on this device.
 function backButton() {
-  const list = answered_items();
-  const place = view && list.includes(view.item.id) ? list.indexOf(view.item.id) : list.length;
-  return place > 0 ? button("back", () => reopen(list[place - 1])) : null;
-}
-
-async function reopen(id) {
-  const mine = device.last(id);
-  const item = items.find((one) => one.id === id);
-  if (item && mine) return present(item, mine.answer);
-  try {
-    const found = await ask("api/answered", { item: id }, state.reviewer);
-    state.revisions[id] = found.revision;
-    present(found, found.answer);
-  } catch {
-    sender.problem = "offline";
-    status();
-  }
+  const answered = items.filter((item) => device.last(item.id));
+  const place = answered.indexOf(view?.item);
+  const before = place < 0 ? answered.at(-1) : answered[place - 1];
+  return before ? button("back", () => present(before, device.last(before.id).answer)) : null;
 }
 
 // The revision that an answer given now stands on.
@@ -314,7 +303,6 @@ function store(answer) {
   clock();
   device.keep({ id: event, item: item.id, shown: item.shown, base: revision, answer, active_ms: Math.min(Math.round(view.active), 86400000) });
   device.remove(`draft:${item.id}`);
-  if (!items.some((one) => one.id === item.id)) items.push(item);
   view = null;
   remember();
   sender?.send();
@@ -330,10 +318,8 @@ function clock() {
 async function startFile() {
   device = new Device(pack.fingerprint.slice(0, 16));
   const fresh = { reviewer: uuid(), name: "", region: "", language: pack.language, consent: null, total: pack.items.length, revisions: {} };
-  state = { ...(device.read("state") ?? fresh), total: pack.items.length };
-  const shuffle = () => shuffled(pack.items).map((item) => ({ ...item, shown: shuffled(item.shown) }));
-  items = device.read("items") ?? [];
-  if (!items.length) items = shuffle();
+  state = device.read("state") ?? fresh;
+  items = device.read("items") ?? shuffled(pack.items).map((item) => ({ ...item, shown: shuffled(item.shown) }));
   remember();
   await speak(state.language || pack.language);
 }
@@ -342,7 +328,7 @@ async function startServer() {
   const token = location.hash.slice(1);
   if (token) {
     await ask("api/enter", { token }).catch((error) => {
-      if (error instanceof Refused && error.status !== 429) throw error;
+      if (error instanceof Refused) throw error;
     });
     history.replaceState(null, "", location.pathname); // a screenshot or a shared address must not give the link away
   }
@@ -361,11 +347,7 @@ async function startServer() {
   const before = device.read("items") ?? [];
   items = before.filter((item) => device.last(item.id) || !(item.id in state.revisions));
   sender.compare({ ...state.revisions, ...state.written });
-  try {
-    await speak(state.language || state.suggested);
-  } catch {
-    words = device.read("texts") ?? {};
-  }
+  await speak(state.language || state.suggested);
   sender.send();
   navigator.serviceWorker?.register("worker.js").catch(() => {}); // a reload without a connection; needs https
   navigator.storage?.persist?.().catch(() => {});
@@ -377,10 +359,8 @@ async function start() {
     if (state.consent) await next();
     else consent();
   } catch (error) {
-    const fallback = NAMES[navigator.language.slice(0, 2)] ? navigator.language.slice(0, 2) : "en";
-    words = pack ? pack.texts[fallback] ?? {} : await ask(`texts/${fallback}.json`).catch(() => ({}));
-    document.documentElement.lang = fallback;
-    document.documentElement.dir = RIGHT_TO_LEFT.includes(fallback) ? "rtl" : "ltr";
+    const own = navigator.language.slice(0, 2);
+    await learn(own in NAMES ? own : "en");
     show(make("h1", { textContent: say(error instanceof Refused ? "link_bad" : "offline") }));
   }
   document.documentElement.dataset.ready = "yes";

@@ -66,21 +66,16 @@ class Device {
   }
 }
 
+// The end of a blob's address is a random UUID everywhere; crypto.randomUUID is missing on plain http.
 function uuid() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16)); // randomUUID is missing on plain http
-  bytes[6] = (bytes[6] & 0x0f) | 0x40;
-  bytes[8] = (bytes[8] & 0x3f) | 0x80;
-  const text = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  return text.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+  const address = URL.createObjectURL(new Blob());
+  URL.revokeObjectURL(address);
+  return address.slice(-36);
 }
 
 function shuffled(list) {
-  const made = [...list];
-  for (let place = made.length - 1; place > 0; place -= 1) {
-    const other = crypto.getRandomValues(new Uint32Array(1))[0] % (place + 1);
-    [made[place], made[other]] = [made[other], made[place]];
-  }
-  return made;
+  const drawn = list.map((one) => ({ one, place: Math.random() }));
+  return drawn.sort((a, b) => a.place - b.place).map(({ one }) => one);
 }
 
 // The fields of an answer, or of a question that was written here, that are sent and saved; the others are this device's own notes.
@@ -140,11 +135,15 @@ class Sender {
       }
       this.problem = "";
     } catch (error) {
-      this.problem = error instanceof Refused && [401, 403].includes(error.status) ? "session" : "offline";
+      this.failed(error);
       this.pause = Math.min(this.pause * 2, 30000);
       this.timer = setTimeout(() => this.send(), this.pause);
     }
     this.changed();
+  }
+
+  failed(error) {
+    this.problem = error instanceof Refused && [401, 403].includes(error.status) ? "session" : "offline";
   }
 
   settle(event, { state, revision, reason, answer }) {
