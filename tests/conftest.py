@@ -12,7 +12,7 @@ from carb_data import cultures
 sys.path.insert(0, str(Path(__file__).parent))  # small_models, vllm_small and other modules of these tests
 
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "packages" / "carb-scorers" / "tests"))  # openai_server
+sys.path += [str(ROOT / f"packages/{name}/tests") for name in ("carb-data", "carb-scorers")]  # modules of their tests
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the model hub; commands that tests start inherit it
 

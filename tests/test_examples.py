@@ -17,6 +17,7 @@ import pytest
 import tiny_models
 from carb_data import Dataset, load
 from carb_scorers import evaluate
+from small_sets import write_blend
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.layouts import read_pairs
 from tal_tiny import make_tiny
@@ -297,16 +298,12 @@ def test_verifiers_loads_and_scores_the_judge_s_task(judge_config: Path, monkeyp
 
 
 def test_the_study_writes_what_validity_reads(tmp_path: Path) -> None:
-    (tmp_path / "blend" / "annotations").mkdir(parents=True)
-    (tmp_path / "blend" / "questions").mkdir()
     annotation = {"answers": ["tea"], "en_answers": ["tea"], "count": 3}
     items = {
         f"q{n}": {"question": f"{n}?", "en_question": f"{n}?", "annotations": [annotation], "idks": {}}
         for n in range(6)
     }
-    (tmp_path / "blend" / "annotations" / "UK_data.json").write_text(json.dumps(items))
-    topics = "ID,Topic\n" + "".join(f"{key},Food\n" for key in items)
-    (tmp_path / "blend" / "questions" / "UK_questions.csv").write_text(topics)
+    write_blend(tmp_path / "blend", {"UK": items})
     answers = ["tea", "milk and tea", "beer", "water"]
     rows = [
         {"prompt_id": f"UK/{key}/en", "responses": answers[n % 4 :] + answers[: n % 4]} for n, key in enumerate(items)

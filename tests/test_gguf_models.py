@@ -136,11 +136,6 @@ def test_a_file_gives_the_numbers_of_a_folder_with_its_weights(
     scorer = open_scorer(f"implicit:{path}?ref={path}")
     assert scorer.spec.revision == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
     assert set(anyio.run(scorer.score, [tiny_models.request()])[0].scores.values()) == {0.0}
-    # What stands beside an item changes nothing.
-    asked = [tiny_models.request(), tiny_models.request("x", "y", request_id="2")]
-    scorer = open_scorer(f"implicit:{path}?ref=none")
-    alone = [anyio.run(scorer.score, [request])[0] for request in asked]
-    assert anyio.run(scorer.score, asked[::-1])[::-1] == alone
 
 
 def test_a_tokenizer_beside_the_file_is_used_and_counts(base: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from carb_data import BonSet, Culture, Dataset, Provenance, Response
+from carb_data import BonSet, Dataset, Provenance, Response
 
 BASELINES = ("baseline:random", "baseline:length", "baseline:label")
 
@@ -72,12 +72,6 @@ def small_family(number: int) -> list[BonSet]:
 
 def write_lines(path: Path, lines: Sequence[str]) -> Path:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
-
-
-def write_culture(path: Path, culture_id: str) -> Path:
-    culture = Culture(id=culture_id, name="X", language="sw", script="Latn", family="Niger-Congo", resource_class=2)
-    path.write_text(json.dumps([culture.model_dump(mode="json")]), encoding="utf-8")
     return path
 
 

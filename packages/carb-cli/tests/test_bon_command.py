@@ -54,7 +54,6 @@ def test_length_picks_the_longest(carb, task, tmp_path):
     [
         ({"--task": None}, "--task"),
         ({"--task": "bland:x"}, "write blend:PATH"),
-        ({"--policy": "file:absent.jsonl"}, "Cannot read the responses"),
         ({"--n": "0"}, "at least one sample"),
     ],
 )

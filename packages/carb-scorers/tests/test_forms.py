@@ -1,18 +1,20 @@
 """Forms as data: what the shipped ones ask, that a published layout's verdicts are found, and files of one's own."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_scorers import Candidate, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
+from carb_scorers import ScoreResult, ScorerSpec, Usage, open_scorer
 from carb_scorers.judge import JudgeOptions, JudgeScorer, form_names, form_of, form_text, read_form
 from carb_scorers.judge.form import Mode
 from carb_scorers.judge.judge import with_defaults
 from carb_scorers.judge.verdict import parse_pick, parse_rating
 from carb_scorers.models.protocol import Generation, Prompt
+from fake_scorer import request as about
 
 PUBLISHED = ["mr3", "mr3-binary", "prometheus", "rewardbench2", "rm-r1", "rm-r1-reasoning", "skywork-critic"]
 FORMS = [(name, mode) for name in form_names() for mode in read_form(name).modes]
@@ -37,10 +39,7 @@ If "score": "Assistant B" were right ... no.
 PROMETHEUS = "Feedback: Response A says little. Response B names the dish, so B wins. [RESULT] B"
 
 
-def request(culture: str = "thai") -> ScoreRequest:
-    texts = ("FIRST", "SECOND", "THIRD", "FOURTH")
-    found = tuple(Candidate(id=text.lower(), text=text) for text in texts)
-    return ScoreRequest(request_id="1", prompt="QUESTION", candidates=found, culture=culture, language="th")
+request = partial(about, "FIRST", "SECOND", "THIRD", "FOURTH", prompt="QUESTION")
 
 
 class Writer:
@@ -72,7 +71,7 @@ def judged(form: str, answer: dict[str, str], culture: str = "thai", **options: 
     read = JudgeOptions.model_validate(with_defaults({"form": form, **options}))
     writer = Writer(answer)
     spec = ScorerSpec(name="judge", kind="judge", model="writer", revision="1")
-    (result,) = anyio.run(JudgeScorer(spec, writer, form_of(read)).score, [request(culture)])
+    (result,) = anyio.run(JudgeScorer(spec, writer, form_of(read)).score, [request(culture=culture)])
     return result, writer
 
 
@@ -96,7 +95,7 @@ def test_a_form_shows_the_question_and_the_candidates(name: str, mode: str, cult
     bad = {"mr3-binary": "score: false", "mr3": "score: 2", "prometheus": "[RESULT] 2"}.get(name, "[[2]]")
     result, writer = judged(name, {**answers, "good": good, "bad": bad}, culture, mode=mode, read="generate")
     assert result.error is None, result.error
-    assert max(result.scores, key=lambda key: result.scores[key]) == "second"
+    assert max(result.scores, key=lambda key: result.scores[key]) == "c1"
     for prompt in writer.asked:
         roles = [turn["role"] for turn in prompt.messages]
         assert roles in (["user"], ["system", "user"])

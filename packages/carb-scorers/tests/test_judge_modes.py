@@ -74,11 +74,6 @@ class FakeModel:
             for p in prompts
         ]
 
-    async def continuation_logprobs(
-        self, prompts: object, answers: object, *, end_of_turn: bool = True
-    ) -> list[Failure]:
-        raise NotImplementedError
-
     async def aclose(self) -> None:
         self.closed = True
 

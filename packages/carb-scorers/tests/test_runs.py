@@ -75,15 +75,6 @@ def test_a_run_says_everything_needed_to_repeat_it(tmp_path: Path) -> None:
     assert Dataset.load(tmp_path / "dataset.parquet") == DATASET
 
 
-def test_the_same_call_again_asks_nothing(tmp_path: Path) -> None:
-    go(tmp_path, Counting())
-    before, again = table(tmp_path), Counting()
-    record = go(tmp_path, again)
-    assert again.asked == []
-    assert table(tmp_path).equals(before)
-    assert record.scorers[0].usage == Usage(input_tokens=3000, output_tokens=300, requests=30)
-
-
 @pytest.mark.parametrize("stop", [0, 1, 4, 17, 26])
 def test_a_mistake_in_the_middle_is_mended_and_the_run_goes_on(tmp_path: Path, stop: int) -> None:
     first, second = Counting(stop_after=stop), Counting()
@@ -166,25 +157,32 @@ def test_errors_are_kept_until_they_are_to_be_retried(tmp_path: Path) -> None:
 
 def test_cost_is_tokens_times_price(tmp_path: Path) -> None:
     scorer = go(tmp_path, Counting()).scorers[0]
+    assert scorer.usage == Usage(input_tokens=3000, output_tokens=300, requests=30)
     assert scorer.cost == pytest.approx((3000 * 2.0 + 300 * 10.0) / 1e6)
     assert cost(FakeScorer().spec, Usage(input_tokens=5)) is None
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "revision", "said"),
     [
-        ({"dataset": example_dataset(9)}, "another data set"),
-        ({"seed": 1}, "another seed"),
+        ({"dataset": example_dataset(9)}, None, "another data set"),
+        ({"seed": 1}, None, "another seed"),
+        ({}, "r", "another scorer"),
     ],
 )
-def test_a_changed_run_is_refused_unless_fresh(tmp_path: Path, change: dict[str, object], said: str) -> None:
+def test_a_changed_run_is_refused_unless_fresh(
+    tmp_path: Path, change: dict[str, object], revision: str | None, said: str
+) -> None:
     go(tmp_path, Counting())
-    before = table(tmp_path)
     scorer = Counting()
-    with pytest.raises(CarbError, match=said):
-        go(tmp_path, scorer, **change)
+    scorer.spec = scorer.spec.model_copy(update={"revision": revision})
+    for told_by in ("the record", "the journal"):
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+        with pytest.raises(CarbError, match=f"{tmp_path} holds results of {said}.*--fresh"):
+            go(tmp_path, scorer, **change)
+        assert {path: path.read_bytes() for path in before} == before, told_by
+        (tmp_path / "run.json").unlink(missing_ok=True)
     assert scorer.asked == []
-    assert table(tmp_path).equals(before)
     go(tmp_path, scorer, fresh=True, **change)
     assert scorer.asked
 
@@ -221,7 +219,7 @@ def test_a_folder_keeps_the_scorers_of_earlier_runs(tmp_path: Path) -> None:
 def test_a_changed_version_is_refused_unless_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go(tmp_path, "baseline:length")
     monkeypatch.setattr("carb_scorers.spec.version", lambda _: "99")
-    with pytest.raises(CarbError, match="another version"):
+    with pytest.raises(CarbError, match="another version of the scorer's package"):
         go(tmp_path, "baseline:length")
     go(tmp_path, "baseline:length", fresh=True)
 

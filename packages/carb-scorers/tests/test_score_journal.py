@@ -1,10 +1,7 @@
-"""The journal of results: what is kept, which of several results counts, and what is refused."""
+"""The journal of results: what is kept. What is refused: ``test_runs.py``."""
 
 from pathlib import Path
 
-import pytest
-
-from carb_data import CarbError
 from carb_scorers import ScoreError, ScoreResult, ScorerSpec, Usage
 from carb_scorers.run.score_journal import JournalHead, ScoreJournal, journal_path, read_journal
 
@@ -30,22 +27,3 @@ def test_results_come_back_as_they_were(tmp_path: Path) -> None:
     assert head == HEAD
     assert list(found) == ["i1", "e", "i2", "i3"]
     assert journal_path(tmp_path, "s").read_bytes().count(b"\n") == 3
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"fingerprint": "other"}, "another data set"),
-        ({"seed": 1}, "another seed"),
-        ({"spec": ScorerSpec(name="s", kind="test", revision="r")}, "another scorer"),
-        ({"version": "carb-scorers 2"}, "another version of the scorer's package"),
-    ],
-)
-def test_results_of_something_else_are_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
-    journals = tmp_path / "journal"
-    with ScoreJournal(journals, HEAD) as journal:
-        journal.append([result(1)])
-    before = journal_path(journals, "s").read_bytes()
-    with pytest.raises(CarbError, match=f"{tmp_path} holds results of {said} for 's'.*--fresh"):
-        ScoreJournal(journals, HEAD.model_copy(update=change))
-    assert journal_path(journals, "s").read_bytes() == before

@@ -71,12 +71,6 @@ def save_tiny(folder: Path, *, seed: int = 0) -> None:
 
 
 @pytest.fixture
-def save_model():
-    """The function that saves such a model from another seed."""
-    return save_tiny
-
-
-@pytest.fixture
 def tiny_tokenizer(tiny_folder):
     from transformers import AutoTokenizer
 
