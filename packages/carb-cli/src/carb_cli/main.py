@@ -86,18 +86,16 @@ def application(argv: Sequence[str] = ()) -> App:
     )
     if "--install-completion" in argv:  # importing what finds the shell would slow down every other command
         app.register_install_completion_command()
-    _register(app, COMMANDS, argv)
+    parents = [(app, COMMANDS)]
     for name, (commands, line) in GROUPS.items():
         group = App(name=name, help=line)
         app.command(group)
-        _register(group, commands, argv)
+        parents.append((group, commands))
+    for parent, commands in parents:
+        for name, (place, line) in commands.items():
+            asked = name in argv and {"--help", "-h"} & {*argv}
+            parent.command(place, name=name, help=_description(place) if asked else line)
     return app
-
-
-def _register(parent: App, commands: dict[str, tuple[str, str]], argv: Sequence[str]) -> None:
-    for name, (place, line) in commands.items():
-        asked = name in argv and {"--help", "-h"} & {*argv}
-        parent.command(place, name=name, help=_description(place) if asked else line)
 
 
 def _description(place: str) -> str:
@@ -190,7 +188,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a script is no reason to fail
     try:
-        return _run(sys.argv[1:] if argv is None else argv)
+        rest = _without_those_of_every_command(sys.argv[1:] if argv is None else argv)
+        if invoked.culture_files:
+            from carb_data import cultures
+
+            cultures.add(*invoked.culture_files)
+        result = application(rest)(rest)
+        return result if isinstance(result, int) else OK
     except CycloptsError as error:  # which says what is wrong, and of values without a name not what to do
         if isinstance(error, MissingArgumentError | UnusedCliTokensError):
             sys.stderr.write("Write the option's name before a value, such as --data FILE; --help lists the options.\n")
@@ -207,16 +211,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.write(f"error: {message}\n")
         return USAGE
-
-
-def _run(arguments: Sequence[str]) -> int:
-    rest = _without_those_of_every_command(arguments)
-    if invoked.culture_files:
-        from carb_data import cultures
-
-        cultures.add(*invoked.culture_files)
-    result = application(rest)(rest)
-    return result if isinstance(result, int) else OK
 
 
 def _mistake(error: Exception) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from carb_data import CarbError, Dataset, ScoreTable, load
+from carb_data import CarbError, Dataset, ScoreTable
 from carb_scorers.run import RunRecord
 
 
@@ -19,7 +19,7 @@ def scores_of(folder: Path) -> ScoreTable:
 
 def dataset_of(folder: Path) -> Dataset:
     """The sets that a run scored; any culture may occur in them."""
-    return load(folder / "dataset.parquet", registry=None)
+    return Dataset.load(folder / "dataset.parquet", registry=None)
 
 
 def only(table: ScoreTable, scorer: str) -> ScoreTable:

@@ -31,7 +31,7 @@ from carb_metrics import (
     rank,
     surface_floor,
 )
-from carb_metrics.rows import Cell, Failures, FamilyReport, Grouped, ItemAnalysis, JudgeBias, JudgedRow, Ranking
+from carb_metrics.rows import Cell, FamilyReport, Grouped, ItemAnalysis, JudgedRow, Ranking
 from carb_scorers.run import RunRecord, ScorerRecord, read_presentations
 
 
@@ -86,6 +86,10 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
     main = main_sets(scores)
     ranking = rank(main, confidence=confidence)
     baselines = {name: f"baseline:{s.spec.model}" for name, s in runs.scorers.items() if s.spec.kind == "baseline"}
+    try:
+        missed = failures(runs.dataset, runs.scores)
+    except CarbError:  # no scorer is better than chance
+        missed = None
     report = Report(
         confidence=confidence,
         dataset=_dataset(runs),
@@ -93,7 +97,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         families=_families(runs, confidence),
         pairs=ranking.pairs,
         floor=surface_floor(main, runs.dataset, confidence=confidence, baselines=baselines),
-        failures=_failures(runs),
+        failures=missed,
         items=_items(main) if len(runs.scorers) > 1 else None,
         judges=_judges(runs.folders, runs.dataset, main, confidence),
         people=_people(runs, main, confidence),
@@ -139,7 +143,7 @@ def _cells(group: Grouped) -> Cells:
 
 def _by_kind(runs: Runs, main: ScoreTable, confidence: float, *, grouped: bool) -> dict[str, Cells]:
     """Accuracy of each scorer by kind of fact, or by its group; empty where no set says its kind."""
-    said = {item.id: str(item.group if grouped else item.kind) for item in runs.dataset if item.kind is not None}
+    said = {item.id: str(item.kind.group if grouped else item.kind) for item in runs.dataset if item.kind is not None}
     if not said:
         return {}
     kind = pl.col("item_id").cast(pl.String).replace_strict(said, default=None, return_dtype=pl.String)
@@ -157,13 +161,6 @@ def _families(runs: Runs, confidence: float) -> FamilyReport | None:
     by_kind = family_accuracy(runs.scores, runs.dataset, "kind", confidence)
     more = () if by_kind is None else tuple(row for row in by_kind.rows if row.group is not None)
     return found.model_copy(update={"rows": found.rows + more})
-
-
-def _failures(runs: Runs) -> Failures | None:
-    try:
-        return failures(runs.dataset, runs.scores)
-    except CarbError:  # no scorer is better than chance
-        return None
 
 
 MOST_ITEMS = 40
@@ -184,26 +181,20 @@ def _judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confi
     """Bias and calibration on the main sets; without a journal, as in entries of a leaderboard, none of position."""
     parts = [read_presentations(folder) for folder in folders if (folder / "journal").is_dir()]
     shown = pl.concat(parts) if parts else None
-    of_root = _rolled_up(scores)
-
-    def bias(table: ScoreTable) -> JudgeBias:
-        sets = table.frame.select(pl.col("item_id").cast(pl.String))
+    # Each variety stands under the culture for which it counts, as in ``breakdown``.
+    roots = {name: cultures.root_id(name) for name in scores.frame["culture"].unique().cast(pl.String)}
+    frame = scores.frame.with_columns(pl.col("culture").cast(pl.String).replace(roots))
+    bias = {}
+    for key, part in [((None,), frame), *frame.partition_by("culture", as_dict=True).items()]:
+        sets = part.select(pl.col("item_id").cast(pl.String))
         own = None if shown is None else shown.join(sets, on="item_id", how="semi")
-        return judge_bias(table, own if own is not None and own.height else None, dataset, confidence)
-
-    cultures = of_root.frame.partition_by("culture", as_dict=True)
+        own = own if own is not None and own.height else None
+        bias[key[0]] = judge_bias(ScoreTable(part), own, dataset, confidence)
     return JudgesPart(
-        bias=bias(scores),
-        bias_by_culture={str(name): bias(ScoreTable(part)) for (name,), part in cultures.items()},
-        calibration=calibration(of_root, "culture", confidence=confidence),
+        bias=bias.pop(None),
+        bias_by_culture=bias,
+        calibration=calibration(ScoreTable(frame), "culture", confidence=confidence),
     )
-
-
-def _rolled_up(scores: ScoreTable) -> ScoreTable:
-    """Each variety under the culture for which it counts, as in ``breakdown``."""
-    ids = scores.frame["culture"].unique().cast(pl.String).to_list()
-    roots = {name: cultures.root(name).id for name in ids if name in cultures}
-    return ScoreTable(scores.frame.with_columns(pl.col("culture").cast(pl.String).replace(roots)))
 
 
 def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:

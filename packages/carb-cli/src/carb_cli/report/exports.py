@@ -11,6 +11,7 @@ from carb_metrics.show import latex_table, markdown_escape, markdown_table
 def exported(report: Report, *, latex: bool) -> str:
     """What was scored, then the leaderboard: a ``tabular`` for booktabs, or in Markdown."""
     table, data = leaderboard(report), report.dataset
+    heads = [head for head, _ in table.heads]
     rows = [[safe(cell.line) for cell in row] for row in table.rows]
     head = safe(
         f"{', '.join(data.names)}: {data.sets:,} sets, chance {percent(data.chance)}%. {table.note} "
@@ -18,5 +19,5 @@ def exported(report: Report, *, latex: bool) -> str:
         f"Fingerprint {data.fingerprint[:16]}."
     )
     if latex:
-        return f"% {head} Needs booktabs.\n{latex_table(table.heads, rows, left=2)}"
-    return f"{markdown_escape(head)}\n\n{markdown_table(table.heads, rows)}"
+        return f"% {head} Needs booktabs.\n{latex_table(heads, rows, left=2)}"
+    return f"{markdown_escape(head)}\n\n{markdown_table(heads, rows)}"

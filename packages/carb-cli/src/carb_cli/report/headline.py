@@ -37,7 +37,9 @@ def _of_families(report: Report) -> str:
         size += f" ({best.families - best.judged:,} of {best.families:,} families have a failure and count 0)"
     row = (
         f"the right answer is on top in {percent(best.row.estimate)}% [{interval(best.row.low, best.row.high)}] of the "
-        f"sets of {_families(best)}, by chance in {percent(best.chance)}%."
+        f"sets of {best.families:,} {'family' if best.families == 1 else 'families'}"
+        f"{f' ({best.incomplete:,} incomplete left out)' if best.incomplete else ''}, by chance in "
+        f"{percent(best.chance)}%."
     )
     if best.scorer in sure:
         how = "reads the place" if (found.estimate or 0.0) > 0 else "reads the place the wrong way round"
@@ -48,11 +50,6 @@ def _of_families(report: Report) -> str:
     shown = f"{nobody} is {'not ' * (len(rows) == 1)}shown to read the place"
     shown += f" after correction over {len(rows)} scorers" * (len(rows) > 1)
     return f"{shown}: {whose} {size}{_power(best)}, and {row}"
-
-
-def _families(row: FamilyRow) -> str:
-    left_out = f" ({row.incomplete:,} incomplete left out)" if row.incomplete else ""
-    return f"{row.families:,} {'family' if row.families == 1 else 'families'}{left_out}"
 
 
 def _power(row: FamilyRow) -> str:

@@ -26,7 +26,6 @@ from carb_cli.report.payload import payload
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import leaderboard, sections
 from carb_cli.report.shown import JudgeTexts
-from carb_cli.report.tables import accuracy
 from carb_metrics.rows import Estimate
 
 SCRIPTS = ("base.js", "address.js", "set.js", "sets.js")
@@ -66,7 +65,8 @@ def chart_of(report: Report) -> dict[str, Any]:
     and the place effect, each with its limits; and the ends of the axis of place effects, 0 to a half at least."""
     short, rows, families = labels(report.scorers), [], report.families
     for name, part in report.scorers.items():
-        share, effect = accuracy(part.overall), Estimate()
+        cell = part.overall
+        share, effect = Estimate(estimate=cell.accuracy, low=cell.low, high=cell.high), Estimate()
         if families is not None:
             share, effect = families.of(name).row, families.of(name).place_effect
         named = {"name": short[name], "whole": name, "model": name in report.models}

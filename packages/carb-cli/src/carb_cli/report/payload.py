@@ -10,9 +10,8 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import polars as pl
@@ -62,41 +61,25 @@ def payload(
     names, items, told = list(report.scorers), list(runs.dataset), written or {}
     outcomes = _outcomes(runs, names)
     order = _order(outcomes, [name in report.models for name in names], items)
-    kept = _first(order, lambda place: _length(items[place]), most)
-
-    def said(place: int) -> dict[int, str]:
-        texts = {n: told[name].texts.get(items[place].id, "") for n, name in enumerate(names) if name in told}
-        return {n: text[:LONGEST_RATIONALE] for n, text in texts.items() if text}
-
-    spoken = {*_first(kept, lambda place: sum(map(len, said(place).values())), most)}
     given = {scorer.spec.name: record.seed for record in runs.records for scorer in record.scorers}
     seeds = list(dict.fromkeys(given.values()))
     scores = _scores(runs, names)
-    sets = [
-        _entry(items[place], seeds)
-        | {
-            "outcomes": outcomes[items[place].id],
-            "scores": [[known.get((items[place].id, one.id)) for one in _answers(items[place])] for known in scores],
-            "written": said(place) if place in spoken else {},
-        }
-        for place in kept
-    ]
+    texts = {n: told[name].texts for n, name in enumerate(names) if name in told}
+    sets: list[dict[str, Any]] = []
+    left, unsaid = most, most
+    for item in order:
+        left -= sum(min(len(text), LONGEST_TEXT) for text in (item.prompt_text, *(one.text for one in item.responses)))
+        if left < 0:
+            break
+        wrote = {n: known[item.id][:LONGEST_RATIONALE] for n, known in texts.items() if known.get(item.id)}
+        unsaid -= sum(map(len, wrote.values()))
+        entry = _entry(item, seeds, outcomes[item.id], scores)
+        sets.append(entry | {"written": wrote if unsaid >= 0 else {}})
     data = {"scorers": _named(report, told, [seeds.index(given[name]) for name in names], items), "sets": sets}
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     packed = gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)
     failures = sum(letters != WON * len(names) for letters in outcomes.values())
-    return Payload(base64.b64encode(packed).decode("ascii"), len(items), failures, len(kept))
-
-
-def _first(places: Iterable[int], size: Callable[[int], int], most: int) -> list[int]:
-    """The first places whose texts hold at most so many characters together."""
-    wanted = list(places)
-    return [place for place, total in zip(wanted, accumulate(map(size, wanted)), strict=True) if total <= most]
-
-
-def _length(item: BonSet) -> int:
-    """The characters of a set that are kept."""
-    return sum(min(len(text), LONGEST_TEXT) for text in (item.prompt_text, *(one.text for one in item.responses)))
+    return Payload(base64.b64encode(packed).decode("ascii"), len(items), failures, len(sets))
 
 
 def _named(
@@ -134,19 +117,19 @@ def _outcomes(runs: Runs, names: Sequence[str]) -> dict[str, str]:
     return {item.id: "".join(known.get((name, item.id), FAILED) for name in names) for item in runs.dataset}
 
 
-def _order(outcomes: Mapping[str, str], is_model: Sequence[bool], items: Sequence[BonSet]) -> list[int]:
+def _order(outcomes: Mapping[str, str], is_model: Sequence[bool], items: Sequence[BonSet]) -> list[BonSet]:
     """All sets: first those that no model wins, then those that some scorer does not win, then those that all win.
 
     Within that, by a hash of their id, so that every culture and domain comes up.
     """
 
-    def place_of(place: int) -> tuple[bool, bool, bytes]:
-        letters = outcomes[items[place].id]
+    keyed = []
+    for place, item in enumerate(items):
+        letters = outcomes[item.id]
         won = any(letter == WON for letter, model in zip(letters, is_model, strict=True) if model)
-        hashed = hashlib.sha256(items[place].id.encode("utf-8", "replace")).digest()
-        return won, letters == WON * len(letters), hashed
-
-    return sorted(range(len(items)), key=place_of)
+        hashed = hashlib.sha256(item.id.encode("utf-8", "replace")).digest()
+        keyed.append((won, letters == WON * len(letters), hashed, place))
+    return [items[place] for *_, place in sorted(keyed)]
 
 
 def _scores(runs: Runs, names: Sequence[str]) -> list[dict[tuple[str, str], float]]:
@@ -164,15 +147,14 @@ def _scores(runs: Runs, names: Sequence[str]) -> list[dict[tuple[str, str], floa
     ]
 
 
-def _answers(item: BonSet) -> tuple[Response, ...]:
-    """The right answer, then the wrong ones."""
-    return (item.chosen, *item.rejected)
-
-
-def _entry(item: BonSet, seeds: Sequence[int]) -> dict[str, Any]:
-    """The texts of one set, and for each seed the order in which scorers got its answers."""
-    answers = _answers(item)
+def _entry(
+    item: BonSet, seeds: Sequence[int], outcomes: str, scores: Sequence[Mapping[tuple[str, str], float]]
+) -> dict[str, Any]:
+    """The texts of one set, the right answer first; the order in which scorers got them, for each seed; how each scorer
+    did, and what it gave."""
+    answers = (item.chosen, *item.rejected)
     ids = [answer.id for answer in answers]
+    shown = [next(blind(item, seed=seed, comparative=True)).recorded.values() for seed in seeds]
     turns = [("", item.prompt)] if isinstance(item.prompt, str) else [(turn.role, turn.content) for turn in item.prompt]
     source = item.provenance
     form, _, said = (source.notes or "").partition(": ")  # as families are made; other notes are no gloss
@@ -185,17 +167,17 @@ def _entry(item: BonSet, seeds: Sequence[int]) -> dict[str, Any]:
         "mirror": bool(item.family) and not is_main(item.culture, item.language),
         "topic": " · ".join(str(part) for part in (item.topic, item.kind) if part),
         "language": item.language,
-        "prompt": [[*_text(text), role] for role, text in turns],
-        "answers": [[*_text(a.text), a.language, a.culture or "", a.generator or "", _cited(a)] for a in answers],
+        "prompt": [[text[:LONGEST_TEXT], len(text), role] for role, text in turns],
+        "answers": [
+            [a.text[:LONGEST_TEXT], len(a.text), a.language, a.culture or "", a.generator or "", _cited(a)]
+            for a in answers
+        ],
         "source": f"{source.source}, {source.license}",
         "gloss": said[:LONGEST_TEXT] if form in ("short", "reply") else "",
-        "orders": [[ids.index(key) for key in _given(item, seed)] for seed in seeds],
+        "orders": [[ids.index(key) for key in given] for given in shown],
+        "outcomes": outcomes,
+        "scores": [[known.get((item.id, key)) for key in ids] for known in scores],
     }
-
-
-def _given(item: BonSet, seed: int) -> Iterable[str]:
-    """Ids of the answers in the order in which they went into a request."""
-    return next(blind(item, seed=seed, comparative=True)).recorded.values()
 
 
 def _cited(answer: Response) -> str:
@@ -205,8 +187,3 @@ def _cited(answer: Response) -> str:
         return ""
     read = None if cited.accessed is None else f"read {cited.accessed}"
     return " · ".join(part for part in (cited.fact, cited.title, cited.url, read, cited.note) if part)
-
-
-def _text(text: str) -> list[Any]:
-    """The text as far as it is kept, and its whole length."""
-    return [text[:LONGEST_TEXT], len(text)]

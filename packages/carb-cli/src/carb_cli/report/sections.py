@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 
 from carb_cli.display import p_value, percent, safe, signed
@@ -88,9 +89,8 @@ def families(report: Report) -> Section | None:
             )
             for key, row in found.items()
         }
-        cells = [(scorer_cell(report, a), *(shown.get((a, b), Shown("–")) for b in groups)) for a in report.scorers]
-        note = "Coloured: settled after correction over this table."
-        tables.append(Table("Place effect by domain and kind of fact", ("scorer", *groups), cells, note))
+        by_group = _grid(report, "Place effect by domain and kind of fact", shown, groups)
+        tables.append(replace(by_group, note="Coloured: settled after correction over this table."))
     finding = (
         "A family asks one question about N places with the same N answers; each place makes another answer right. "
         "Row: under this place, is the right answer on top? Column: does this answer score highest under its "
@@ -105,28 +105,22 @@ def pairs(report: Report) -> Section | None:
     """Every two scorers."""
     if not report.pairs:
         return None
-    found = {(row.a, row.b): row for row in report.pairs}
-    rows = []
-    for a in report.scorers:
-        cells = [scorer_cell(report, a)]
-        for b in report.scorers:
-            row, sign = (found[a, b], 1) if (a, b) in found else (found.get((b, a)), -1)
-            if row is None or row.difference is None:
-                cells.append(Shown(""))
-                continue
-            value = sign * row.difference
-            sure = row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence
-            small = (f"p {p_value(row.p)}",)
-            cells.append(Shown(signed(value), small, colour(value, sure), link(report, whose=b, rival=a)))
-        rows.append(tuple(cells))
-    certain = sum(row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence for row in report.pairs)
+    shown, certain = {(a, b): Shown("") for a in report.scorers for b in report.scorers}, 0
+    for row in report.pairs:
+        sure = row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence
+        certain += sure
+        for one, other, sign in ((row.a, row.b, 1), (row.b, row.a, -1)):
+            if row.difference is not None:
+                value, address = sign * row.difference, link(report, whose=other, rival=one)
+                shown[one, other] = Shown(signed(value), (f"p {p_value(row.p)}",), colour(value, sure), address)
     finding = (
         f"{certain:,} of {len(report.pairs):,} differences are settled after correction over all pairs (coloured). A "
         "number is the row's accuracy minus the column's, in points (t test of paired differences over source items); "
         "it leads to the sets that the row's wins alone."
     )
+    table = _grid(report, "Differences of accuracy", shown, list(report.scorers))
     short = labels(report.scorers)
-    table = Table("Differences of accuracy", ("scorer", *(safe(short[name]) for name in report.scorers)), rows)
+    table = replace(table, columns=("scorer", *(safe(short[name]) for name in report.scorers)))
     return Section("pairs", "Which differences are settled?", finding, (table,))
 
 
@@ -189,16 +183,26 @@ def _heat_map(report: Report, key: str, title: str) -> Table:
     chance = report.dataset.chance or 0.5
     found = {(name, group): cell for name, part in report.scorers.items() for group, cell in getattr(part, key).items()}
     sure = settled({place: _p(cell, chance, report.confidence) for place, cell in found.items()}, report.confidence)
-    names = sorted({group for _, group in found})
-
-    def shown(place: tuple[str, str]) -> Shown:
-        cell = found.get(place, Cell())
+    shown = {}
+    for place, cell in found.items():
         counts = {f"n {cell.n:,}": cell.n, f"{cell.errors or 0:,} errors": cell.errors}
         more = [text for text, many in counts.items() if many]
-        return share(cell, *more, heat=colour((cell.accuracy or 0.0) - chance, place in sure))
+        shown[place] = share(cell, *more, heat=colour((cell.accuracy or 0.0) - chance, place in sure))
+    return _grid(report, title, shown, column=key.removeprefix("by_"))
 
-    rows = [(scorer_cell(report, one), *(shown((one, group)) for group in names)) for one in report.scorers]
-    return Table(title, ("scorer", *(group_name(key.removeprefix("by_"), group) for group in names)), rows)
+
+def _grid(
+    report: Report,
+    title: str,
+    shown: Mapping[tuple[str, str], Shown],
+    groups: Sequence[str] | None = None,
+    column: str = "",
+) -> Table:
+    """A row for each scorer of which something is shown, and a column for each group: a value of ``column``."""
+    names = sorted({group for _, group in shown}) if groups is None else groups
+    scorers = [name for name in report.scorers if any((name, group) in shown for group in names)]
+    rows = [(scorer_cell(report, a), *(shown.get((a, b), Shown("–")) for b in names)) for a in scorers]
+    return Table(title, ("scorer", *(group_name(column, group) for group in names)), rows)
 
 
 def _p(cell: Cell, chance: float, confidence: float) -> float | None:
@@ -256,27 +260,31 @@ def judges(report: Report) -> Section | None:
             Shown(p_value(row.position_p)), share(row.swap_consistency), share(row.self_agreement),
         ))  # fmt: skip
     columns = ("scorer", "length r", "first picked %", "even picking %", "position p", "same after a swap %")
-    by_culture = [(culture, one) for culture, part in report.judges.bias_by_culture.items() for one in part.scorers]
-    length = {(one.scorer, culture): estimate(one.length) for culture, one in by_culture if one.length.estimate}
-    first_picked = {
-        (one.scorer, culture): share(Estimate(estimate=one.share, low=one.low, high=one.high))
-        for culture, part in report.judges.bias_by_culture.items()
-        for one in part.positions
-        if one.position == 0
-    }
+    length: dict[tuple[str, str], Shown] = {}
+    first_picked: dict[tuple[str, str], Shown] = {}
+    for culture, part in report.judges.bias_by_culture.items():
+        length |= {(one.scorer, culture): estimate(one.length) for one in part.scorers if one.length.estimate}
+        first_picked |= {
+            (one.scorer, culture): share(Estimate(estimate=one.share, low=one.low, high=one.high))
+            for one in part.positions
+            if one.position == 0
+        }
     calibrated = {
         (row.scorer, row.group): Shown(percent(row.calibration.ece), (f"n {row.n:,}",))
         for row in report.judges.calibration
         if row.group and row.calibration
     }
-    made = (
-        Table("Position and length", (*columns, "same when asked again %"), bias),
-        _by_culture(report, "Length r by root culture", length),
-        _by_culture(report, "First picked by root culture, %", first_picked),
-        _calibration(report),
-        _by_culture(report, "Calibration error by root culture, %", calibrated),
-    )
-    tables = tuple(table for table in made if table.rows)
+    *of_bias, of_calibration = [
+        _grid(report, title, {key: cell for key, cell in shown.items() if key[0] in report.models}, column="culture")
+        for title, shown in (
+            ("Length r by root culture", length),
+            ("First picked by root culture, %", first_picked),
+            ("Calibration error by root culture, %", calibrated),
+        )
+    ]
+    whole = Table("Position and length", (*columns, "same when asked again %"), bias)
+    made = (whole, *of_bias, _calibration(report), of_calibration)
+    tables = tuple(table for table in made if table.rows and len(table.columns) > 2)
     if not tables:
         return None
     finding = (
@@ -300,14 +308,6 @@ def _calibration(report: Report) -> Table:
         ))  # fmt: skip
     heads = ("scorer", "clearest 10%, accuracy %", "clearest 50%, accuracy %", "all, accuracy %", "calibration error %")
     return Table("Calibration", (*heads, "p", "sets"), rows)
-
-
-def _by_culture(report: Report, title: str, found: dict[tuple[str, str], Shown]) -> Table:
-    names = sorted({culture for _, culture in found})
-    scorers = [name for name in report.models if any((name, culture) in found for culture in names)]
-    rows = [(scorer_cell(report, a), *(found.get((a, b), Shown("–")) for b in names)) for a in scorers]
-    columns = ("scorer", *(group_name("culture", culture) for culture in names))
-    return Table(title, columns, rows if len(names) > 1 else [])
 
 
 SECTIONS: dict[str, Callable[[Report], Section | None]] = {

@@ -54,17 +54,19 @@ def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str,
         Turns of role and text, with ``⟦Q⟧`` in the place of the set's question, and ``⟦0⟧``, ``⟦1⟧`` … in those of its
         answers as they were given.
     """
+    if spec.kind in ("classifier", "implicit") and "facts" not in spec.parameters:
+        return {"": [("user", "⟦Q⟧"), ("assistant: each answer in turn, in the model's chat template if any", "⟦0⟧")]}
+    if spec.kind != "judge" or "facts" in spec.parameters:
+        return {}
     from carb_scorers.judge import JudgeOptions, form_of
 
     known = {key: value for key, value in spec.parameters.items() if key in JudgeOptions.model_fields}
-    if spec.kind in ("classifier", "implicit") and "facts" not in spec.parameters:
-        return {"": [("user", "⟦Q⟧"), ("assistant: each answer in turn, in the model's chat template if any", "⟦0⟧")]}
-    if spec.kind != "judge" or not known or "facts" in spec.parameters:
+    if not known:
         return {}
     found: dict[str, list[tuple[str, str]]] = {}
     try:
         asks = form_of(JudgeOptions.model_validate(known)).asks
-        for culture, language, size in {(item.culture, item.language, len(item.responses)) for item in items}:
+        for culture, language, size in dict.fromkeys((one.culture, one.language, len(one.responses)) for one in items):
             given = tuple(Candidate(id=str(n), text=f"⟦{n}⟧") for n in range(size if spec.comparative else 1))
             request = ScoreRequest(
                 request_id="shown", prompt="⟦Q⟧", candidates=given, culture=culture, language=language

@@ -47,19 +47,17 @@ class Table:
     rows: Sequence[Sequence[Shown]]
     note: str = ""
 
-    def left(self, place: int) -> bool:
-        """Whether a column is aligned to the left."""
-        return place == 0 or self.columns[place].startswith("<")
-
     @property
-    def heads(self) -> list[str]:
-        """The titles as they are shown."""
-        return [column.removeprefix("<") for column in self.columns]
+    def heads(self) -> list[tuple[str, bool]]:
+        """Each title as it is shown, and whether its column is aligned to the left."""
+        places = enumerate(self.columns)
+        return [(column.removeprefix("<"), place == 0 or column.startswith("<")) for place, column in places]
 
     def show(self) -> None:
         """Print it on the terminal."""
-        right = [head for place, head in enumerate(self.heads) if not self.left(place)]
-        display.table(self.title, self.heads, [[cell.line for cell in row] for row in self.rows], right)
+        right = [head for head, left in self.heads if not left]
+        titles = [head for head, _ in self.heads]
+        display.table(self.title, titles, [[cell.line for cell in row] for row in self.rows], right)
         if self.note:
             display.sentences(self.note)
 
@@ -99,14 +97,9 @@ def count(value: int | None, *small: str) -> Shown:
 
 def share(found: Estimate | Cell, *small: str, heat: str = "") -> Shown:
     """A share in percent, with its interval below; a dash where every set failed."""
-    found = accuracy(found) if isinstance(found, Cell) else found
+    value = found.accuracy if isinstance(found, Cell) else found.estimate
     limits = (interval(found.low, found.high),) if found.low is not None else ()
-    return Shown(percent(found.estimate), (*limits, *small), heat)
-
-
-def accuracy(found: Cell) -> Estimate:
-    """The accuracy of sets in the form of every other number."""
-    return Estimate(estimate=found.accuracy, low=found.low, high=found.high)
+    return Shown(percent(value), (*limits, *small), heat)
 
 
 def estimate(found: Estimate, *small: str, heat: str = "") -> Shown:
