@@ -57,14 +57,15 @@ class Page:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
         await self.call("enter", {"token": self.token})
         await self.call("person", {"consent": 1})
-        self.items = await self.call("next", {"count": ANSWERS * 2})
+
+    async def take(self) -> None:
+        self.items = await self.call("next", {})
 
     async def answer(self, pause: bool) -> None:
         self.waits = []
-        for _ in range(ANSWERS):
+        for item in self.items[:ANSWERS]:
             if pause:
                 await asyncio.sleep(random.uniform(0.5, 1.5))
-            item = self.items.pop()
             sent = event(item, random.randrange(4)) | {"id": str(uuid.uuid4())}
             start = time.perf_counter()
             (outcome,) = await self.call("events", {"events": [sent]})
@@ -86,6 +87,7 @@ async def measure(links: list[str]) -> tuple[dict[str, Any], list[str]]:
     await asyncio.gather(*(page.begin() for page in pages))
     found: dict[str, Any] = {"reviewers": len(pages), "entered_seconds": round(time.perf_counter() - start, 2)}
     for name, pause in (("paced", True), ("without_pause", False)):
+        await asyncio.gather(*(page.take() for page in pages))
         start = time.perf_counter()
         await asyncio.gather(*(page.answer(pause) for page in pages))
         found[name] = figures(pages, time.perf_counter() - start)
@@ -97,7 +99,7 @@ async def measure(links: list[str]) -> tuple[dict[str, Any], list[str]]:
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "a.reviews"
-        server = Server(out, "--reviewers", str(REVIEWERS))
+        server = Server(out, "--invite", str(REVIEWERS))
         found, acknowledged = asyncio.run(measure(server.links))
         server.kill()  # what was acknowledged is on the disk, however the server ends
         with sqlite3.connect(out) as db:

@@ -80,9 +80,9 @@ class Client:
         return self.call("api/me", {})[1]
 
     def items(self, count: int) -> list[dict[str, Any]]:
-        status, found = self.call("api/next", {"count": count})
+        status, found = self.call("api/next", {})
         assert status == 200, found
-        return found
+        return found[:count]
 
 
 def event(item: dict[str, Any], pick: int = 0, base: int = 0) -> dict[str, Any]:

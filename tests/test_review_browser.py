@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -245,22 +245,52 @@ def test_answers_survive_a_lost_connection_and_a_reload_without_one(device: Any,
     assert len(review.answers("offline")) == 3
 
 
-def test_hostile_texts_and_names_run_nothing(device: Any, tmp_path: Path) -> None:
+def of_texts(culture: str, language: str, prompt: str, texts: Sequence[str], source: str = "x") -> BonSet:
+    """A set of answers, of which the first is right."""
     responses = [
-        Response(id=f"r{n}", text=f"{text} {n}", role="rejected" if n else "chosen", language="ar")
-        for n, text in enumerate(HOSTILE)
+        Response(id=f"r{n}", text=text, role="rejected" if n else "chosen", language=language)
+        for n, text in enumerate(texts)
     ]
-    hostile = BonSet(
-        id="<b>x",
-        culture="arabic",
+    return BonSet(
+        id=f"<b>{culture}",
+        culture=culture,
         domain="values",
-        language="ar",
-        prompt=" ".join(HOSTILE),
+        language=language,
+        prompt=prompt,
         responses=responses,
-        provenance=Provenance(source=HOSTILE[0], license="x", method="authored"),
+        provenance=Provenance(source=source, license="x", method="authored"),
     )
-    Dataset([hostile]).save(tmp_path / "hostile.jsonl")
-    review = Review(tmp_path / "a.reviews", "--invite", "1", data=str(tmp_path / "hostile.jsonl"), cultures=())
+
+
+def served(folder: Path, *sets: BonSet) -> Review:
+    Dataset(sets).save(folder / "data.jsonl")
+    return Review(folder / "a.reviews", "--invite", "1", data=str(folder / "data.jsonl"), cultures=())
+
+
+def test_what_differs_between_near_identical_answers_is_marked(device: Any, tmp_path: Path) -> None:
+    """Thai and Chinese are written without spaces; answers that share little are not marked."""
+    review = served(
+        tmp_path,
+        of_texts("german", "en", "Q1", ["They eat it with a spoon at noon.", "They eat it with a fork at noon."]),
+        of_texts("thai", "th", "Q2", ["คนไทยส่วนใหญ่กินข้าวด้วยช้อนทุกวัน", "คนไทยส่วนใหญ่กินข้าวด้วยมือทุกวัน"]),
+        of_texts("chinese", "zh", "Q3", ["北方人过年的时候吃饺子和鱼", "北方人过年的时候吃汤圆和鱼"]),
+        of_texts("japanese", "en", "Q4", ["Nobody asks that.", "Quite other words stand here."]),
+    )
+    page = begin(device(next(review.links)), "marks")
+    seen = {}
+    for _ in range(4):
+        question = page.locator(".question").inner_text()
+        cards = page.locator("fieldset[data-token]").all()
+        seen[question] = {"".join(card.locator(".text mark").all_inner_texts()) for card in cards}
+        page.get_by_role("button", name="I don't know").click()
+        page.locator(".question", has_text=question).wait_for(state="detached")
+    review.server.stop()
+    assert seen == {"Q1": {"spoon", "fork"}, "Q2": {"ช้อน", "มือ"}, "Q3": {"饺子", "汤圆"}, "Q4": {""}}
+
+
+def test_hostile_texts_and_names_run_nothing(device: Any, tmp_path: Path) -> None:
+    texts = [f"{text} {n}" for n, text in enumerate(HOSTILE)]
+    review = served(tmp_path, of_texts("arabic", "ar", " ".join(HOSTILE), texts, HOSTILE[0]))
     page = begin(device(next(review.links)), HOSTILE[1])
     assert {c.strip() for c in page.locator("fieldset[data-token] .text").all_inner_texts()} != set()
     assert page.locator("fieldset[data-token] script, fieldset[data-token] img, fieldset[data-token] a").count() == 0

@@ -11,13 +11,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.display import interval, percent
+from carb_cli.display import interval, number, percent
 from carb_cli.json_output import print_json
 from carb_cli.json_output import write as write_file
 from carb_cli.options import DataName, Json, Several
 from carb_cli.review import auth, beat_the_model, findings, handing_out, recording
 from carb_cli.review import review_file as files
 from carb_cli.review.asking import items_of
+from carb_cli.review.page_parts import language_of, organisers_kit, single_file
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from carb_data.errors import require
@@ -128,8 +129,6 @@ def page(
     out
         The .html file to write.
     """
-    from carb_cli.review.page_parts import language_of, organisers_kit, single_file
-
     if out.suffix != ".html":
         raise CarbError(f"{out}: the page is written as .html.")
     sets = reviewable(data, culture)
@@ -174,40 +173,32 @@ def collect(
     if not answers and forget is None and renew is None and written is None:
         raise CarbError("Name at least one file, for example: carb review collect thai.reviews answers.json")
     said: dict[str, Any] = {}
+    lines = []
     with closing(files.connect(reviews)) as db:
         if forget is not None:
-            said["forgotten"] = handing_out.forget(db, forget)
+            said["forgotten"] = gone = handing_out.forget(db, forget)
+            lines.append(f"{forget} and {gone} answers are removed from {reviews}. Delete the copies yourself.")
         if renew is not None:
             with files.transaction(db):
-                said["link"] = f"{handing_out.setting(db, 'url')}#{auth.make_link(db, handing_out.named(db, renew))}"
+                token = auth.make_link(db, handing_out.named(db, renew))
+            said["link"] = link = f"{handing_out.setting(db, 'url')}#{token}"
+            lines.append(f"{renew}: {link}")
         found = recording.collect(db, answers)
         if written is not None:
             made = beat_the_model.written(db)
             made.save(written)
             agreed = sum(item.provenance.tier == "human-voted" for item in made)
             said |= {"questions": len(made), "agreed": agreed}
-    said |= found.model_dump(mode="json")
-    if json:
-        print_json(said)
-        return 1 if found.refused else 0
-    if forget is not None:
-        display.say(f"{forget} and {said['forgotten']} answers are removed from {reviews}. Delete the copies yourself.")
-    if renew is not None:
-        display.say(f"{renew}: {said['link']}")
-    if written is not None:
-        display.say(f"{said['questions']} questions written to {written}; other people agree on {said['agreed']}.")
-    _show_collected(found)
-    return 1 if found.refused else 0
-
-
-def _show_collected(found: recording.Collected) -> None:
+            lines.append(f"{len(made)} questions written to {written}; other people agree on {agreed}.")
     if found.reviewers:
-        display.say(
-            f"{found.reviewers} reviewers: {found.new} new answers, {found.known} known, {found.newer} with a newer "
-            "answer in the file."
-        )
-    for line in found.refused:
-        display.say(f"Refused: {line}")
+        counts = f"{found.new} new answers, {found.known} known, {found.newer} with a newer answer in the file"
+        lines.append(f"{found.reviewers} reviewers: {counts}.")
+    lines += [f"Refused: {line}" for line in found.refused]
+    if json:
+        print_json(said | found.model_dump(mode="json"))
+    else:
+        display.say("\n".join(lines))
+    return 1 if found.refused else 0
 
 
 def apply(
@@ -278,11 +269,10 @@ def _show(found: findings.Findings) -> None:
     columns = ["reviewer", "region", "answered", "picks", "key %", "others %", "seconds", "first %"]
     people = [
         (
-            *(r.name, r.region, r.answered, r.picks, percent(r.key), percent(r.others)),
-            "–" if r.seconds is None else f"{r.seconds:.0f}",
-            percent(r.first),
+            *(one.name, one.region, one.answered, one.picks, percent(one.key), percent(one.others)),
+            *(number(one.seconds, 0), percent(one.first)),
         )
-        for r in found.reviewers
+        for one in found.reviewers
     ]
     display.table(
         "Reviewers: how often their pick is the key, and another person's", columns, people, right=columns[2:]

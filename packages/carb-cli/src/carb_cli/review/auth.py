@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from carb_data import CarbError
 
-__all__ = ["HEADERS", "LARGEST", "LINK_DAYS", "RefusalError", "check", "make_link", "reviewer_of"]
+__all__ = ["HEADERS", "LARGEST", "LINK_SECONDS", "RefusalError", "check", "make_link", "reviewer_of"]
 
-LINK_DAYS = 90
-_DAY = 86_400.0
+LINK_SECONDS = 90 * 86_400
+"""How long a private link, and the cookie that keeps it, is good for."""
 LARGEST = 512 * 1024
 """Bytes of a request's body."""
 HEADERS = {
@@ -65,19 +65,18 @@ def hashed(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-def make_link(db: sqlite3.Connection, reviewer: str, days: float = LINK_DAYS) -> str:
+def make_link(db: sqlite3.Connection, reviewer: str) -> str:
     """Make a new private link; the older one of the same person ends, on all devices.
 
     Args:
         db: the file, in a transaction.
         reviewer: the reviewer's id.
-        days: days until the link ends.
 
     Returns:
         The token, which is stored nowhere.
     """
     token = secrets.token_urlsafe(32)
-    expires = time.time() + days * _DAY
+    expires = time.time() + LINK_SECONDS
     db.execute("UPDATE reviewer SET link = ?, expires = ? WHERE id = ?", (hashed(token), expires, reviewer))
     return token
 

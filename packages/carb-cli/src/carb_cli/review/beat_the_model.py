@@ -14,7 +14,7 @@ from carb_cli.review.findings import tally, voted
 from carb_data import BonSet, CarbError, Dataset
 from carb_scorers import Scorer, best_of_n
 
-__all__ = ["keep", "verdict", "written"]
+__all__ = ["verdict", "written"]
 
 
 def verdict(scorer: Scorer, item: ReviewItem) -> Literal["fooled", "not fooled", "undecided", "failed"]:
@@ -35,11 +35,6 @@ def verdict(scorer: Scorer, item: ReviewItem) -> Literal["fooled", "not fooled",
         reason = f"{type(error).__name__}: {error}"
     display.advice(f"The model gave no answer: {reason}")
     return "failed"
-
-
-def keep(db: sqlite3.Connection, item: ReviewItem, said: str) -> None:
-    """Keep what the model made of a question."""
-    db.execute("UPDATE item SET model = ? WHERE id = ?", (said, item.id))
 
 
 def _question(item: ReviewItem) -> Question:

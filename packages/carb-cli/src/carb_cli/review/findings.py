@@ -67,24 +67,22 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
     found = [given.answer for given in answers]
     picked = [answer for answer in found if answer.status == "answered"]
     objections = sum(answer.status == "objected" for answer in found)
-    options = []
+    counted = {}
     for token in item.tokens:
         opinions = [answer.opinions[token] for answer in picked]
         verdicts = Counter(str(opinion.verdict) for opinion in opinions)
-        options.append(
-            OptionTally(
-                response=item.responses[token],
-                best=verdicts["best"],
-                right=verdicts["right"],
-                wrong=verdicts["wrong"],
-                depends=verdicts["depends"],
-                unnatural=sum(not opinion.natural for opinion in opinions),
-                on=dict(sorted(Counter(on for opinion in opinions for on in opinion.on).items())),
-                which=tuple(opinion.which for opinion in opinions if opinion.which),
-                better=tuple(opinion.better for opinion in opinions if opinion.better),
-            )
+        counted[token] = OptionTally(
+            response=item.responses[token],
+            best=verdicts["best"],
+            right=verdicts["right"],
+            wrong=verdicts["wrong"],
+            depends=verdicts["depends"],
+            unnatural=sum(not opinion.natural for opinion in opinions),
+            on=dict(sorted(Counter(on for opinion in opinions for on in opinion.on).items())),
+            which=tuple(opinion.which for opinion in opinions if opinion.which),
+            better=tuple(opinion.better for opinion in opinions if opinion.better),
         )
-    key = next(option for option, token in zip(options, item.tokens, strict=True) if token == item.key)
+    key, options = counted[item.key], tuple(counted.values())
     others = [option for option in options if option is not key]
     n = len(picked)
 
@@ -106,7 +104,7 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
         reviews=n + objections,
         picks=n,
         unknown=sum(answer.status == "unknown" for answer in found),
-        options=tuple(options),
+        options=options,
         comments=tuple(answer.comment for answer in found if answer.comment),
         verdict=verdict,
         reasons=reasons,

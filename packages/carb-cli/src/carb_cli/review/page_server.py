@@ -29,7 +29,9 @@ from carb_scorers.serve import LOOPBACK, take_port
 __all__ = ["ReviewPage", "listen", "serve"]
 
 AT_ONCE = 50
-"""Most events of a request, and most items handed out with one."""
+"""Most events of a request."""
+HANDED_OUT = 20
+"""Items that a page gets at once, so that it can go on for a while without a connection."""
 _FILES = {
     "/": ("web/review.html", "text/html"),
     **{f"/{name}": (f"web/{name}", "text/javascript") for name in ("app.js", "device.js", "parts.js", "worker.js")},
@@ -64,12 +66,9 @@ def _person(db: sqlite3.Connection, reviewer: str, sent: Body) -> dict[str, Any]
     return _me(db, reviewer, sent)
 
 
-def _next(db: sqlite3.Connection, reviewer: str, sent: Body) -> list[dict[str, Any]]:
+def _next(db: sqlite3.Connection, reviewer: str, _: Body) -> list[dict[str, Any]]:
     """Hand out items."""
-    count = sent.get("count")
-    if type(count) is not int or not 1 <= count <= AT_ONCE:
-        raise RefusalError(422, f"count must be between 1 and {AT_ONCE}.")
-    return [item.shown | {"shown": shown} for item, shown in handing_out.next_items(db, reviewer, count)]
+    return [item.shown | {"shown": shown} for item, shown in handing_out.next_items(db, reviewer, HANDED_OUT)]
 
 
 def _events(db: sqlite3.Connection, reviewer: str, sent: Body) -> list[dict[str, Any]]:
@@ -100,9 +99,9 @@ def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[Re
 
 
 Job = Callable[[sqlite3.Connection, str, Body], Any]
-_BEFORE_CONSENT: dict[str, Job] = {"/api/me": _me, "/api/person": _person}
 _JOBS: dict[str, Job] = {
-    **_BEFORE_CONSENT,
+    "/api/me": _me,
+    "/api/person": _person,
     "/api/next": _next,
     "/api/events": _events,
     "/api/beat": _own_question,
@@ -179,7 +178,7 @@ class ReviewPage:
             if reviewer is None or expected not in (None, reviewer):
                 raise RefusalError(401, "Open your private link again.")
             agreed = db.execute("SELECT consent FROM reviewer WHERE id = ?", (reviewer,)).fetchone()["consent"]
-            if agreed is None and path not in _BEFORE_CONSENT:
+            if agreed is None and _JOBS[path] not in (_me, _person):
                 raise RefusalError(403, "Agree to the consent text first.")
             return _JOBS[path](db, reviewer, sent)
 
@@ -193,14 +192,15 @@ class ReviewPage:
                 found = await asyncio.to_thread(beat_the_model.verdict, self._scorer, item)
                 made = f"{self._scorer.spec.name}: {found}"
                 if found != "failed":
-                    await self._store.run(lambda db: beat_the_model.keep(db, item, made))
+                    kept = "UPDATE item SET model = ? WHERE id = ?", (made, item.id)
+                    await self._store.run(lambda db: db.execute(*kept))
         return {"verdict": made.rpartition(": ")[2] or "failed"}
 
     async def _enter(self, token: str) -> dict[str, str]:
         """Put a link's token where no script can read it."""
         if await self._store.run(lambda db: auth.reviewer_of(db, token)) is None:
             raise RefusalError(403, "This link is not valid, or no longer.")
-        cookie = f"{self._cookie}={token}; Path={self._prefix}/; Max-Age={auth.LINK_DAYS * 86_400}"
+        cookie = f"{self._cookie}={token}; Path={self._prefix}/; Max-Age={auth.LINK_SECONDS}"
         return {"set-cookie": f"{cookie}; HttpOnly; SameSite=Strict{'; Secure' if self._secure else ''}"}
 
 
@@ -252,7 +252,6 @@ def serve(path: Path, taken: socket.socket, public_url: str | None, scorer: Scor
             log_level="warning",
             server_header=False,
             timeout_keep_alive=30,
-            backlog=2048,
             lifespan="off",
             ws="none",
         )

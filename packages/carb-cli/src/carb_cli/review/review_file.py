@@ -19,10 +19,8 @@ from carb_data import CarbError
 __all__ = ["ReviewStore", "connect", "transaction"]
 
 T = TypeVar("T")
-APPLICATION = 0x43415252
-"""``application_id`` of the file: CARR."""
-VERSION = 2
-"""``user_version`` of the file; another number where the schema changes."""
+APPLICATION = 0x43415232
+"""``application_id`` of the file: CAR2; another one where the schema changes."""
 BUSY_SECONDS = 30
 SCHEMA = """
 CREATE TABLE project (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -91,12 +89,8 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             for statement in SCHEMA.split(";"):
                 db.execute(statement)
             db.execute(f"PRAGMA application_id={APPLICATION}")
-            db.execute(f"PRAGMA user_version={VERSION}")
         if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise CarbError(f"{path} is an SQLite file of another program or an older carb; name another --out.")
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version != VERSION:
-            raise CarbError(f"{path} was made by another carb (version {version} of its form); use that one for it.")
+            raise CarbError(f"{path} is of another program or another carb; use the one that made it.")
 
 
 @contextmanager

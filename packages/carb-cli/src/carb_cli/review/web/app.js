@@ -3,7 +3,6 @@
 
 const main = document.getElementById("main");
 const pack = document.getElementById("pack") ? JSON.parse(document.getElementById("pack").textContent) : null;
-const RIGHT_TO_LEFT = ["ar"];
 const NAMES = { ar: "العربية", de: "Deutsch", en: "English", es: "Español", ja: "日本語", ko: "한국어", ru: "Русский", th: "ไทย", vi: "Tiếng Việt", zh: "中文" };
 const ON = ["region", "generation", "religion", "other"];
 let words = {}, state = null, device = null, sender = null, items = [], view = null;
@@ -18,8 +17,7 @@ function show(...children) {
 }
 
 function status() {
-  const answered = new Set([...Object.keys(state?.revisions ?? {}), ...(device?.answers().map((event) => event.item) ?? [])]);
-  const n = Math.min(answered.size, state?.total ?? 0);
+  const n = device ? Math.min(answered().size, state.total) : 0;
   document.getElementById("progress").textContent = state?.consent ? say("progress", { n: number(n), total: number(state.total) }) : "";
   const waiting = new Set(sender?.waiting().map((event) => event.item)).size; // a changed answer counts once
   const parts = [];
@@ -69,7 +67,7 @@ function notice(text, ...buttons) {
 async function learn(language) {
   words = pack ? pack.texts[language] : await ask(`texts/${language}.json`).catch(() => device?.read("texts") ?? {});
   document.documentElement.lang = language;
-  document.documentElement.dir = RIGHT_TO_LEFT.includes(language) ? "rtl" : "ltr";
+  document.documentElement.dir = language === "ar" ? "rtl" : "ltr";
   document.title = say("title");
 }
 
@@ -95,17 +93,12 @@ async function speak(language) {
 function consent() {
   view = null;
   const texts = [1, 2, 3].map((n) => make("p", { textContent: say(`consent_${n}`) }));
-  const agree = make("input", { type: "checkbox", name: "agree" });
+  const agree = make("input", { type: "checkbox", name: "agree", required: true });
   const name = make("input", { type: "text", name: "name", maxLength: 80, value: state.name, autocomplete: "off", dir: "auto" });
   const region = make("input", { type: "text", name: "region", maxLength: 80, value: state.region, autocomplete: "off", dir: "auto" });
   const problem = make("p", { className: "problem", role: "alert" });
-  const form = make("form", { noValidate: true, on: { submit: async (event) => {
+  const form = make("form", { on: { submit: async (event) => {
     event.preventDefault();
-    if (!agree.checked) {
-      problem.textContent = say("missing_consent");
-      agree.focus();
-      return;
-    }
     try {
       await introduce({ name: name.value, region: region.value });
     } catch (error) {
@@ -132,8 +125,14 @@ function remember() {
   device.write("items", items);
 }
 
+// The ids of what was answered, here or on another device. A question that was written here is no answer.
+function answered() {
+  const here = device.events().filter((event) => !event.question);
+  return new Set([...Object.keys(state.revisions), ...here.map((event) => event.item)]);
+}
+
 function open_items() {
-  const done = new Set([...Object.keys(state.revisions), ...device.events().map((event) => event.item)]);
+  const done = answered();
   return items.filter((item) => !done.has(item.id));
 }
 
@@ -141,7 +140,7 @@ async function next() {
   if (!pack && open_items().length < 5) {
     try {
       const seen = new Set(items.map((item) => item.id));
-      const found = await ask("api/next", { count: 20 }, state.reviewer);
+      const found = await ask("api/next", {}, state.reviewer);
       items = [...items.filter((item) => device.last(item.id) || !(item.id in state.revisions)), ...found.filter((item) => !seen.has(item.id))];
       remember();
     } catch (error) {
@@ -199,9 +198,9 @@ function write() {
 
 // Back goes through what was answered on this device.
 function backButton() {
-  const answered = items.filter((item) => device.last(item.id));
-  const place = answered.indexOf(view?.item);
-  const before = place < 0 ? answered.at(-1) : answered[place - 1];
+  const list = items.filter((item) => device.last(item.id));
+  const place = list.indexOf(view?.item);
+  const before = place < 0 ? list.at(-1) : list[place - 1];
   return before ? button("back", () => present(before, device.last(before.id).answer)) : null;
 }
 
@@ -344,8 +343,7 @@ async function startServer() {
   }
   device = new Device(state.reviewer);
   sender = new Sender(device, state.reviewer, status);
-  const before = device.read("items") ?? [];
-  items = before.filter((item) => device.last(item.id) || !(item.id in state.revisions));
+  items = device.read("items") ?? [];
   sender.compare({ ...state.revisions, ...state.written });
   await speak(state.language || state.suggested);
   sender.send();

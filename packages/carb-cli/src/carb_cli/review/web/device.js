@@ -36,11 +36,8 @@ class Device {
 
   // All answers given on this device, oldest first.
   events() {
-    const names = new Set(this.memory.keys());
-    for (let place = 0; place < (this.disk?.length ?? 0); place += 1) {
-      const key = this.disk.key(place);
-      if (key.startsWith(this.prefix)) names.add(key.slice(this.prefix.length));
-    }
+    const stored = Object.keys(this.disk ?? {}).filter((key) => key.startsWith(this.prefix));
+    const names = new Set([...this.memory.keys(), ...stored.map((key) => key.slice(this.prefix.length))]);
     const found = [...names].filter((name) => name.startsWith("event:")).map((name) => this.read(name));
     return found.filter(Boolean).sort((a, b) => a.number - b.number);
   }
@@ -53,11 +50,6 @@ class Device {
 
   mark(event, state, more = {}) {
     this.write(`event:${event.id}`, { ...event, ...more, state });
-  }
-
-  // The answers alone; a question that was written here has its own id as its item.
-  answers() {
-    return this.events().filter((event) => !event.question);
   }
 
   // The last answer of this device to an item.
