@@ -6,9 +6,11 @@ import anyio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carb_data import load
 from carb_data.facts import Fact
+from carb_data.models import as_text
 from carb_scorers import open_scorer
-from carb_scorers.open_book import HEADING, FactSearch, OpenBookScorer
+from carb_scorers.open_book import HEADING, FactSearch, OpenBookScorer, search_of
 from carb_scorers.scorer import UNKNOWN
 from fake_scorer import FakeScorer
 from fake_scorer import request as about
@@ -57,6 +59,14 @@ def test_what_is_found_depends_on_neither_the_candidates_nor_the_order_of_the_fa
     plain, other = request(), request(texts=texts).model_copy(update={"request_id": "other"})
     assert library(facts).find(other) == library().find(plain)
     assert library(facts).digest == library().digest
+
+
+def test_a_question_of_the_bank_finds_the_fact_of_its_place_in_any_language():
+    search = search_of("carb-seed")
+    for item in {(item.language, item.place, item.topic): item for item in load("carb-seed")}.values():
+        found = search.find(request(as_text(item.prompt), item.culture))
+        assert found[0].id == item.chosen.source.fact
+        assert {fact.culture for fact in found} == {item.culture}
 
 
 def test_a_scorer_is_asked_with_facts_and_its_spec_says_so():

@@ -1,8 +1,9 @@
 """The open-book control: facts of a bank before the prompt, ``judge:MODEL?facts=BANK`` and so of every kind.
 
 It tells a model that cannot read a set from one that does not have the knowledge. Facts are found by the place and the
-words of the prompt alone. The candidates, the item's name and its sources are not looked at, so a scorer still cannot
-see which response is right; but a bank may hold the answer, so this is a control and no result of its own.
+prompt alone: a question of the bank's own families finds its fact in any language, and others are found by their words.
+The candidates, the item's name and its sources are not looked at, so a scorer still cannot see which response is right;
+but a bank may hold the answer, so this is a control and no result of its own.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from carb_data import Fact
+from carb_data import BonSet, Fact
 from carb_data.dataset import seed_folders
 from carb_data.facts import load_facts
+from carb_data.family import load_families
 from carb_data.models import as_text
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult
 
@@ -30,10 +32,11 @@ _K1, _B = 1.2, 0.75
 
 
 class FactSearch:
-    """Facts, and the search for those that belong to a prompt."""
+    """Facts and the sets that were made from them, and the search for those that belong to a prompt."""
 
-    def __init__(self, facts: Sequence[Fact]) -> None:
+    def __init__(self, facts: Sequence[Fact], sets: Sequence[BonSet] = ()) -> None:
         self._facts = sorted(facts, key=lambda fact: fact.id)
+        self._of = {as_text(item.prompt): _fact_of(item) for item in sets}
         self._words = [Counter(_stems(fact.statement)) for fact in self._facts]
         spread = Counter(word for words in self._words for word in words)
         size = len(self._facts)
@@ -41,18 +44,21 @@ class FactSearch:
         self._mean = sum(words.total() for words in self._words) / size
 
     def find(self, request: ScoreRequest) -> list[Fact]:
-        """The facts of the request's place that share most words with its prompt, best first.
+        """The facts of the request's place: the one of its question, then those that share most words with its prompt.
 
         Ranked by BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond",
-        equation 3.15). Facts that share no word are left out. So are facts of another place that apply here, too
+        equation 3.15). Other facts that share no word are left out. So are facts of another place that apply here, too
         (``Fact.also``): their statements name the other place. A request without a place gets no fact.
         """
-        asked = set(_stems(as_text(request.prompt)))
+        prompt = as_text(request.prompt)
+        asked, own = set(_stems(prompt)), self._of.get(prompt)
         found = []
         for number, fact in enumerate(self._facts):
-            if fact.culture == request.culture and (value := self._value(asked, self._words[number])) > 0:
-                found.append((-value, number))
-        return [self._facts[number] for _, number in sorted(found)[:SHOWN]]
+            if fact.culture == request.culture:
+                value = self._value(asked, self._words[number])
+                if value > 0 or fact.id == own:
+                    found.append((fact.id != own, -value, number))
+        return [self._facts[number] for _, _, number in sorted(found)[:SHOWN]]
 
     def shown(self, request: ScoreRequest) -> ScoreRequest:
         """The request with the facts before the last turn of its prompt; as it is where none was found."""
@@ -68,8 +74,9 @@ class FactSearch:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the ids, statements and places of all facts."""
+        """SHA-256 of the ids, statements and places of all facts, and of the questions about them."""
         lines = [f"{fact.id}\0{fact.statement}\0{fact.culture}\0{','.join(fact.also)}" for fact in self._facts]
+        lines += [f"{prompt}\0{fact}" for prompt, fact in sorted(self._of.items())]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def _value(self, asked: set[str], words: Counter[str]) -> float:
@@ -99,9 +106,16 @@ def search_of(bank: str) -> FactSearch:
     """The search in a bank: ``carb-seed@2``, a folder with ``facts/*.jsonl``, or a ``.jsonl`` file of facts.
 
     Raises:
-        CarbError: there are no facts, or a line of them is wrong.
+        CarbError: there are no facts, or a line of them or of the folder's ``families/*.jsonl`` is wrong.
     """
-    return FactSearch(load_facts(seed_folders().get(bank) or Path(bank).expanduser()))
+    folder = seed_folders().get(bank) or Path(bank).expanduser()
+    return FactSearch(load_facts(folder), load_families(folder))
+
+
+def _fact_of(item: BonSet) -> str | None:
+    """The fact of the place that a bank's set is about: the place stands in its id."""
+    place = item.id.rpartition("/")[2]
+    return next((one.source.fact for one in item.responses if one.id == place and one.source is not None), None)
 
 
 def _stems(text: str) -> list[str]:
