@@ -1,14 +1,17 @@
-"""``carb serve`` as a process of its own, asked as OpenRLHF's remote reward client asks."""
+"""``carb serve`` as a process of its own, asked as OpenRLHF's remote reward client and verl's reward loop ask."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import runpy
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,14 +44,25 @@ def address() -> Iterator[str]:
 
 
 def test_a_trainer_gets_its_rewards(address: str) -> None:
-    for _ in range(200):
-        if call(f"{address}/health")[0] == 200:
-            break
+    while call(f"{address}/health")[0] != 200:
+        pass
     sent = {"query": ["Was?vier", "Was?achtachtn"], "prompts": ["Was?", "Was?"], "labels": [None, None]}
     assert call(f"{address}/get_reward", sent)[0] == 401
     status, answer = call(f"{address}/get_reward", sent, "t")
     assert status == 200
     assert answer["rewards"][0] < answer["rewards"][1]
+
+
+def test_verl_gets_its_rewards(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked with what the managers of verl 0.9.1's reward loop pass (``reward_loop/reward_manager/naive.py``)."""
+    example = Path(__file__).parent.parent / "examples" / "verl" / "remote_reward.py"
+    monkeypatch.setenv("CARB_TOKEN", "t")
+    while call(f"{address}/health")[0] != 200:
+        pass
+    told = {"prompt": [{"role": "user", "content": "Was?"}], "culture": "german", "language": "de"}
+    told |= {"num_turns": 2, "rollout_reward_scores": {}}
+    asked = {"data_source": "carb", "solution_str": "vier", "ground_truth": "", "extra_info": told, "url": address}
+    assert asyncio.run(runpy.run_path(str(example))["compute_score"](**asked)) == 4.0
 
 
 def test_beyond_loopback_it_needs_a_token() -> None:

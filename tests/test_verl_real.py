@@ -6,12 +6,14 @@ Runs where verl is installed: ``nox -s verl``.
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 pytest.importorskip("verl", reason="needs verl, in an environment of its own; run nox -s verl")
 
+import httpx
 import numpy as np
 import polars as pl
 import ray
@@ -30,6 +32,7 @@ from verl.workers.reward_manager import NaiveRewardManager
 import tiny_models
 from carb_scorers import as_trl_reward
 from carb_scorers.integrations.verl import NoRewardError
+from carb_scorers.serve import RewardServer, bind, serve
 
 pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("ignore")]
 
@@ -160,6 +163,20 @@ def test_the_example_of_the_readme_in_the_reward_loop(
     found = in_the_loop(configuration(folder, *changes), data)
     assert found == pytest.approx(own_scores(specs[kind]), abs=1e-5)
     assert len(set(found)) > 3
+
+
+def test_the_example_for_a_reward_over_http_in_the_reward_loop(
+    folder: Path, tokenizer: Any, specs: dict[str, str], tmp_path: Path
+) -> None:
+    taken = bind("127.0.0.1", 0, token=None)
+    Thread(target=serve, args=(RewardServer(specs["classifier"]), taken), daemon=True).start()
+    path = Path(__file__).parent.parent / "examples" / "verl" / "remote_reward.py"
+    url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    own = own_scores(specs["classifier"])
+    while httpx.get(f"{url}/health").status_code != 200:
+        pass
+    told = [f"reward.custom_reward_function.path={path}", f"+reward.custom_reward_function.reward_kwargs.url={url}"]
+    assert in_the_loop(configuration(folder, *told), rolled_out(tokenizer, tmp_path)) == pytest.approx(own, abs=1e-5)
 
 
 def test_a_failed_response_ends_the_training(folder: Path, tokenizer: Any, tmp_path: Path, cluster: None) -> None:

@@ -82,6 +82,15 @@ async def test_a_failure_is_an_error_and_never_a_number() -> None:
         assert (await client.post("/get_reward", json=sent("good"))).status_code == 200
 
 
+async def test_one_response_alone_is_not_compared() -> None:
+    """OpenRLHF sends each response by itself, and a judge that compares gave each of them the same reward."""
+    async with served(FakeScorer()) as (client, _):
+        assert (await client.post("/get_reward", json=sent("good"))).status_code == 422
+        typed = await client.post("/score", json={"prompt": "Was?", "responses": ["good"]})
+        assert (typed.status_code, "mode=pointwise" in typed.json()["error"]) == (422, True)
+        assert (await client.post("/get_reward", json=sent("same", "same"))).json() == {"rewards": [4.0, 4.0]}
+
+
 async def test_what_hangs_is_cut_and_the_server_goes_on() -> None:
     async with served(timeout=0.2) as (client, _):
         assert (await client.post("/score", json={"prompt": "Was?", "responses": ["hang"]})).status_code == 504

@@ -10,6 +10,7 @@ import hmac
 import json
 import re
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -136,6 +137,12 @@ class RewardServer:
         """The scores of a call's responses, after those that came before."""
         if self._arrived is None:
             raise _RefusalError(503, "The scorer is not open yet; ask /health.")
+        if self._opened.get().spec.comparative and 1 in Counter(text.prompt for text in texts).values():
+            raise _RefusalError(
+                422,
+                "This scorer compares responses with each other, and got one alone. Send all responses to a prompt "
+                "together, or serve a scorer that rates each alone (for a judge mode=pointwise).",
+            )
         if len(self._waiting) >= WAITING:
             raise _RefusalError(503, f"{WAITING} calls wait already. Try again later.")
         call = _Call(texts)
