@@ -105,13 +105,24 @@ def test_a_table_without_culture_domain_and_language_loads(tmp_path, name):
     (item,) = load(path, culture="thai", domain="values", language="English")
     assert (item.culture, item.domain, item.language) == ("thai", "values", "en")
     assert unsaid([item]) == []
-    with pytest.raises(DataError, match="Did you mean 'thai'"):
-        load(path, culture="Thailand")
+    assert load(path, culture="Thailand")[0].culture == "thai"
     with pytest.raises(DataError, match="domain: must be one of commonsense, values, safety, linguistics, unspecified"):
         load(path, domain="food")
     Dataset([item]).save(tmp_path / "sets.jsonl")
     with pytest.raises(CarbError, match="holds sets, which say their own culture"):
         load(tmp_path / "sets.jsonl", culture="thai")
+
+
+def test_a_country_is_read_as_its_culture_and_what_can_mean_several_is_refused(tmp_path):
+    named = {
+        "Thailand": "thai", "South Korea": "korean-kr", "GERMANY": "german-de", "China": "chinese-cn", "UK": "english-gb",
+        "Turkey": "turkish", "AR": "spanish-ar", "Korean": "korean", "ja": "japanese",
+    }  # fmt: skip
+    rows = [f"q{n},a,b,{name}" for n, name in enumerate(named)]
+    path = write(tmp_path / "a.csv", "\n".join(["prompt,chosen,rejected,Country", *rows]))
+    assert [item.culture for item in load(path)] == [*named.values()]
+    with pytest.raises(DataError, match="a.csv:2: culture: unknown culture 'ar'. Did you mean 'arabic' or 'spanish-ar'"):
+        load(write(path, "prompt,chosen,rejected,Country\nq,a,b,ar"))
 
 
 _SHEET = "id,culture,domain,language,topic,prompt,chosen,rejected_1,rejected_2,rejected_3,source\n"

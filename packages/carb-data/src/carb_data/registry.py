@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -94,13 +94,25 @@ class Registry:
             raise self.unknown(culture_id) from None
 
     def unknown(self, culture_id: str) -> UnknownCultureError:
-        """The error for an id that is not registered; it names the culture of that or a similar name, if any."""
-        known = self._all.values()
-        names = {name.casefold(): culture.id for culture in known for name in (culture.name, culture.id)}
-        asked = str(culture_id).strip().casefold()
-        near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75)
-        meant = names.get(asked) or self.of_country(asked) or (names[near[0]] if near else None)
+        """The error for an id that is not registered; it names what can be meant, or else the most similar name."""
+        names = {name.casefold(): culture.id for culture in self._all.values() for name in (culture.name, culture.id)}
+        near = difflib.get_close_matches(str(culture_id).strip().casefold(), names, n=1, cutoff=0.75)
+        meant = self.meant(str(culture_id)) or [names[name] for name in near]
         return UnknownCultureError(culture_id, [culture.id for culture in self], meant)
+
+    def meant(self, text: str) -> list[str]:
+        """The ids of the cultures that a text names by a name, a country, or the tag of a language.
+
+        Several where it is not clear: ``ar`` is the tag of Arabic, and in capitals the code of Argentina.
+        """
+        known, asked = self._all.values(), text.strip()
+        named = [culture.id for culture in known if asked.casefold() in (culture.id, culture.name.casefold())]
+        country = find_country(asked)
+        found = [culture for culture in known if country is not None and country.alpha2 in culture.regions]
+        if not any(culture.language == asked for culture in found):
+            found += [culture for culture in known if culture.language == asked and culture.parent is None]
+        broader = {culture.parent for culture in found}
+        return named or sorted(culture.id for culture in found if culture.id not in broader)
 
     def add(self, *new: Culture | str | Path) -> None:
         """Add cultures, or all cultures of a file. An id that is there already is replaced.
@@ -198,8 +210,9 @@ def find_country(text: str) -> Country | None:
 class UnknownCultureError(CarbError, KeyError):
     """No culture of that id is registered."""
 
-    def __init__(self, culture_id: str, known: Iterable[str], meant: str | None = None) -> None:
-        near = f" Did you mean '{meant}'?" if meant else ""
+    def __init__(self, culture_id: str, known: Iterable[str], meant: Sequence[str] = ()) -> None:
+        either = "' or '".join(meant)
+        near = f" Did you mean '{either}'?" if meant else ""
         self.message = (
             f"unknown culture '{culture_id}'.{near} Known: {', '.join(sorted(known))}, and those of single countries "
             f"(such as german-at). To add one, describe it in a culture file and name that file in {CULTURES_VARIABLE} "

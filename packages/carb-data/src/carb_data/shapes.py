@@ -80,7 +80,10 @@ def read_rows(
         try:
             content = shape.content(row, number, defaults or {})
             if registry is not None and content["culture"] not in registry:
-                raise _RowError(("culture", str(registry.unknown(content["culture"]))))
+                meant = registry.meant(content["culture"])
+                if len(meant) != 1:
+                    raise _RowError(("culture", str(registry.unknown(content["culture"]))))
+                content["culture"] = meant[0]
             item = BonSet.model_validate(content)
             if item.id in seen:
                 raise _RowError(("id", f"'{item.id}' is the id of an earlier row, {seen[item.id]}"))
