@@ -83,10 +83,12 @@ def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path, monkeypatch):
         before = (tmp_path / "j").read_bytes()
         monkeypatch.setattr(os, "fsync", full)
         for write in (lambda: store.append([Row(key="two")]), lambda: write_whole(tmp_path / "f", "new")):
-            with pytest.raises(DiskError, match=r"No space left on device\. What was written before is kept"):
+            with pytest.raises(DiskError, match=r"No space left on device\. What was .*; free some space and"):
                 write()
         assert list(store.values) == ["one"]
     monkeypatch.undo()
+    with pytest.raises(DiskError, match=r"Is a directory\. .*; choose another place and run"):
+        write_whole(tmp_path, "new")
     assert (tmp_path / "j").read_bytes() == before
     assert (tmp_path / "f").read_text() == "old"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f", "j"]

@@ -5,6 +5,7 @@ A command's module is imported only when the command runs, so that ``carb --help
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import re
@@ -184,9 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a script is no reason to fail
+    _escape_what_cannot_be_shown()
     try:
         rest = _without_those_of_every_command(sys.argv[1:] if argv is None else argv)
         if invoked.culture_files:
@@ -194,6 +193,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             cultures.add(*invoked.culture_files)
         result = application(rest)(rest)
+        sys.stdout.flush()  # or a full disk behind it would show only when Python ends
         return result if isinstance(result, int) else OK
     except CycloptsError as error:  # which says what is wrong, and of values without a name not what to do
         if isinstance(error, MissingArgumentError | UnusedCliTokensError):
@@ -203,14 +203,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("\nInterrupted.\n")
         return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_the_rest()
         return OK
     except Exception as error:
         message = _mistake(error)
         if message is None:
             raise
         sys.stderr.write(f"error: {message}\n")
+        if getattr(error, "errno", None) == errno.ENOSPC:
+            _drop_the_rest()
         return USAGE
+
+
+def _escape_what_cannot_be_shown() -> None:
+    """A terminal that cannot show a script is no reason to fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_the_rest() -> None:
+    """Let Python not try again, when it ends, to print what cannot be printed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _mistake(error: Exception) -> str | None:
@@ -222,6 +236,6 @@ def _mistake(error: Exception) -> str | None:
         return safe(str(error))
     if isinstance(error, UnicodeEncodeError):  # bytes of a path that the locale cannot read
         return f"{error} Set PYTHONUTF8=1 or LC_ALL=C.UTF-8 if this is about a path, and run the same command again."
-    if isinstance(error, OSError) and error.filename is not None:
-        return safe(f"{error.filename}: {error.strerror}.")
+    if isinstance(error, OSError) and (error.filename is not None or error.errno == errno.ENOSPC):
+        return safe(f"{error.filename or 'The output'}: {error.strerror}.")
     return None

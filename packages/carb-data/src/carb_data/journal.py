@@ -7,6 +7,7 @@ Runs, pools of samples and construction keep what was paid for in it. A line is 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -40,9 +41,10 @@ class DiskError(CarbError):
 
     def __init__(self, path: Path, error: OSError | str) -> None:
         reason = error if isinstance(error, str) else error.strerror or str(error)
+        full = isinstance(error, str) or error.errno in (errno.ENOSPC, errno.EDQUOT)
+        what = "free some space" if full else "choose another place"
         super().__init__(
-            f"Cannot write {path}: {reason}. What was written before is kept; free some space and run the same "
-            f"command again."
+            f"Cannot write {path}: {reason}. What was written before is kept; {what} and run the same command again."
         )
 
 
