@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,6 +51,7 @@ def test_unknown_command_and_missing_option(carb: Carb) -> None:
         (("--limit", 0), ("--limit must be at least 1, got 0",)),
         (("--cultures", "japanes"), ("japanes", "Did you mean 'japanese'?")),
         (("--cultures", "german"), ("No sets are left",)),
+        (("--culture", "ar"), ("error: unknown culture 'ar'. Did you mean 'arabic' or 'spanish-ar'?",)),
         (("--culture-file", "nowhere.json"), ("nowhere.json",)),
     ],
 )
@@ -95,6 +97,14 @@ def test_a_damaged_score_table(carb: Carb, run, data_file: Path, tmp_path: Path)
     assert run(data_file).code == 0
     (tmp_path / "out" / "scores.parquet").write_bytes(b"not parquet")
     clear(carb("report", tmp_path / "out"), "scores.parquet")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", [("data", "list"), ("models", "--json"), ("--help",)])
+def test_a_full_disk_behind_the_output_is_a_sentence(command: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([sys.executable, "-m", "carb_cli", *command], stdout=full, stderr=subprocess.PIPE)
+    assert (ended.returncode, ended.stderr.decode()) == (2, "error: The output: No space left on device.\n")
 
 
 def test_errors_cannot_steer_the_terminal(run) -> None:

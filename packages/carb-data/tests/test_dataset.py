@@ -71,7 +71,7 @@ def test_a_filter_rolls_up():
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
-        ({"cultures": ["spanich"]}, "no culture 'spanich'. Did you mean 'spanish'"),
+        ({"cultures": ["spanich"]}, "unknown culture 'spanich'. Did you mean 'spanish'"),
         ({"domains": ["value"]}, "no domain 'value'. Did you mean 'values'"),
         ({"languages": ["spa"]}, "no language 'spa'"),
     ],

@@ -115,13 +115,13 @@ def test_a_table_without_culture_domain_and_language_loads(tmp_path, name):
 
 def test_a_country_is_read_as_its_culture_and_what_can_mean_several_is_refused(tmp_path):
     named = {
-        "Thailand": "thai", "South Korea": "korean-kr", "GERMANY": "german-de", "China": "chinese-cn", "UK": "english-gb",
-        "Turkey": "turkish", "AR": "spanish-ar", "Korean": "korean", "ja": "japanese",
+        "Thailand": "thai", "South Korea": "korean-kr", "GERMANY": "german-de", "China": "chinese-cn",
+        "UK": "english-gb", "Turkey": "turkish", "AR": "spanish-ar", "Korean": "korean", "ja": "japanese",
     }  # fmt: skip
     rows = [f"q{n},a,b,{name}" for n, name in enumerate(named)]
     path = write(tmp_path / "a.csv", "\n".join(["prompt,chosen,rejected,Country", *rows]))
     assert [item.culture for item in load(path)] == [*named.values()]
-    with pytest.raises(DataError, match="a.csv:2: culture: unknown culture 'ar'. Did you mean 'arabic' or 'spanish-ar'"):
+    with pytest.raises(DataError, match=r"a\.csv:2: culture: .* Did you mean 'arabic' or 'spanish-ar'"):
         load(write(path, "prompt,chosen,rejected,Country\nq,a,b,ar"))
 
 

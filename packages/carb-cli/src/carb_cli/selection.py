@@ -79,8 +79,11 @@ def _loaded(name: str, filling: Mapping[str, str]) -> Dataset:
     """A data set whose gaps are filled; what it leaves unsaid is said on stderr.
 
     Raises:
-        CarbError: there is no gap that the values could fill.
+        CarbError: there is no gap that the values could fill, or no such culture.
     """
+    asked = filling.get("culture")
+    if asked is not None and asked not in registry and len(registry.meant(asked)) != 1:
+        raise registry.unknown(asked)
     dataset = load(name, registry=registry, **filling)
     if filling and dataset == load(name):
         options = " and ".join(f"--{field}" for field in filling)

@@ -17,7 +17,8 @@ from carb_data.family import load_families
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Domain
 from carb_data.overlap import sharing
-from carb_data.registry import Registry, cultures
+from carb_data.registry import Registry
+from carb_data.registry import cultures as registered
 from carb_data.shapes import SHAPE_SUFFIXES, is_table, read_rows
 from carb_data.validation import closest
 
@@ -40,7 +41,7 @@ class Dataset:
             raise CarbError(f"Set ids must be unique in a data set; repeated: {', '.join(repeated[:10])}.")
 
     @classmethod
-    def load(cls, path: str | Path, *, registry: Registry | None = cultures, **given: str) -> Self:
+    def load(cls, path: str | Path, *, registry: Registry | None = registered, **given: str) -> Self:
         """Load a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, a folder of such files, or a table (``shapes``).
 
         Args:
@@ -99,8 +100,11 @@ class Dataset:
         Raises:
             CarbError: a name is that of no culture, domain or language, neither known nor in these sets.
         """
+        here = {item.culture for item in self._sets}
+        for name in cultures or ():
+            if name not in here:
+                _ = registered[name]  # or it says which one may be meant
         for what, asked, known in (
-            ("culture", cultures, _known_cultures(self._sets)),
             ("domain", domains, set(Domain)),
             ("language", languages, _known_languages(self._sets)),
         ):
@@ -201,19 +205,14 @@ def _drawn(name: str, fractions: Mapping[str, float]) -> str:
     return part
 
 
-def _known_cultures(sets: Iterable[BonSet]) -> set[str]:
-    listed = {culture.id for culture in cultures}
-    return listed | {v.id for name in listed for v in cultures.varieties(name)} | {item.culture for item in sets}
-
-
 def _known_languages(sets: Iterable[BonSet]) -> set[str]:
-    found = {culture.language for culture in cultures} | {item.language for item in sets}
+    found = {culture.language for culture in registered} | {item.language for item in sets}
     return found | {language.partition("-")[0] for language in found}
 
 
 def _with_parents(culture: str) -> set[str]:
-    found, name = {culture}, culture if culture in cultures else None
-    while name is not None and (name := cultures[name].parent) is not None:
+    found, name = {culture}, culture if culture in registered else None
+    while name is not None and (name := registered[name].parent) is not None:
         found.add(name)
     return found
 
@@ -229,7 +228,7 @@ def content_hash(item: BonSet) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def load(name_or_path: str | Path, *, registry: Registry | None = cultures, **given: str) -> Dataset:
+def load(name_or_path: str | Path, *, registry: Registry | None = registered, **given: str) -> Dataset:
     """Load a data set by name.
 
     Args:

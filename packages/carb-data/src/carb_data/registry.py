@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -16,7 +15,7 @@ from pydantic import TypeAdapter
 from carb_data.errors import CarbError
 from carb_data.language import same_language
 from carb_data.models import Culture
-from carb_data.validation import read_file
+from carb_data.validation import closest, read_file
 
 __all__ = ["find_country"]
 
@@ -95,10 +94,9 @@ class Registry:
 
     def unknown(self, culture_id: str) -> UnknownCultureError:
         """The error for an id that is not registered; it names what can be meant, or else the most similar name."""
-        names = {name.casefold(): culture.id for culture in self._all.values() for name in (culture.name, culture.id)}
-        near = difflib.get_close_matches(str(culture_id).strip().casefold(), names, n=1, cutoff=0.75)
-        meant = self.meant(str(culture_id)) or [names[name] for name in near]
-        return UnknownCultureError(culture_id, [culture.id for culture in self], meant)
+        either = "' or '".join(self.meant(culture_id))
+        near = f" Did you mean '{either}'?" if either else closest(culture_id.casefold(), self._all)
+        return UnknownCultureError(culture_id, [culture.id for culture in self], near)
 
     def meant(self, text: str) -> list[str]:
         """The ids of the cultures that a text names by a name, a country, or the tag of a language.
@@ -153,15 +151,10 @@ class Registry:
 
         Most specific is the one with the fewest regions: ``spanish-mx`` before ``spanish`` for Mexico. A culture that a
         user adds with the region of a country therefore gets that country's items from every source.
-
-        Args:
-            text: the country, as ``find_country`` reads it.
         """
         country = find_country(text)
-        if country is None:
-            return None
         known = [culture for listed in self for culture in (listed, *self.varieties(listed.id))]
-        found = [culture for culture in known if country.alpha2 in culture.regions]
+        found = [culture for culture in known if country is not None and country.alpha2 in culture.regions]
         return min(((len(culture.regions), culture.id) for culture in found), default=(0, None))[1]
 
     def _check_parents(self) -> None:
@@ -210,9 +203,7 @@ def find_country(text: str) -> Country | None:
 class UnknownCultureError(CarbError, KeyError):
     """No culture of that id is registered."""
 
-    def __init__(self, culture_id: str, known: Iterable[str], meant: Sequence[str] = ()) -> None:
-        either = "' or '".join(meant)
-        near = f" Did you mean '{either}'?" if meant else ""
+    def __init__(self, culture_id: str, known: Iterable[str], near: str) -> None:
         self.message = (
             f"unknown culture '{culture_id}'.{near} Known: {', '.join(sorted(known))}, and those of single countries "
             f"(such as german-at). To add one, describe it in a culture file and name that file in {CULTURES_VARIABLE} "

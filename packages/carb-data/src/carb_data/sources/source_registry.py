@@ -117,7 +117,6 @@ def build(
     out: str | Path,
     *,
     seed: int = 0,
-    skips: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> BuildReport:
@@ -130,7 +129,6 @@ def build(
         path: the file or folder that holds the source's data; None for where ``find_files`` finds it.
         out: a ``.jsonl`` or ``.parquet`` file.
         seed: the seed of every random choice; the same seed gives the same file.
-        skips: a ``.jsonl`` file for every skipped item with its reason.
         progress: the function that is called after each source item with the numbers built and skipped so far.
         options: the source's own options.
 
@@ -159,8 +157,6 @@ def build(
         why = "; ".join(f"{reason}: {n}" for reason, n in reasons) or "it holds no items"
         raise CarbError(f"Nothing could be built from {place} as '{source.name}' ({why}). No file was written.")
     write_whole(out, Dataset(made.values()).save)
-    if skips is not None:
-        write_whole(Path(skips), "".join(skip.model_dump_json(exclude_none=True) + "\n" for skip in skipped))
     counts: dict[str, Counter[str]] = {}
     for item in made.values():
         counts.setdefault(item.culture, Counter())[item.domain.value] += 1
