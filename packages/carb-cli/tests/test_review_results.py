@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from carb_cli.review import handing_out
+from carb_cli.review import handing_out, page_server
 from carb_cli.review.asking import Opinion, ReviewAnswer, ReviewItem, items_of
 from carb_cli.review.findings import WHOLE, SetTally, apply, find, line_beside, tally
 from carb_cli.review.handing_out import items
@@ -184,6 +184,21 @@ def test_few_answers_are_no_line(tmp_path: Path, carb: Carb, monkeypatch: pytest
     said = "1 person of 1 culture gave 12 answers on 12 sets: too few for a human line."
     assert f"{said} A line needs 3 people and 30 answers." in seen
     assert "pick the key" not in seen
+
+
+def test_links_of_this_machine_come_with_what_to_do_for_a_phone(
+    tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_server, "serve", lambda *_: None)
+    serve = ("review", "serve", "--data", "carb-seed", "--culture", "thai", "--port", "0", "--out", tmp_path / "a")
+    first = " ".join(carb(*serve, "--invite", "2").out.split())
+    assert re.findall(r"(reviewer \d): http://127\.0\.0\.1:\d+/#", first) == ["reviewer 1", "reviewer 2"]
+    assert "on no phone" in first
+    assert "--public-url" in first
+    assert "`carb review page`" in first
+    again = carb(*serve, "--invite", "2", "--public-url", "https://example.org/thai").out
+    assert "The links printed before stay valid" in again
+    assert "on no phone" not in again
 
 
 def test_people_are_asked_about_the_place_where_they_live_in_their_own_language(tmp_path: Path) -> None:
