@@ -134,6 +134,12 @@ def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:
     assert carb(*command, "--json").json["perturbed"] == 0
 
 
+def test_copies_are_said(carb: Carb, tmp_path: Path) -> None:
+    Dataset([*small_dataset(6), small_set(1, id="copy")]).save(tmp_path / "d.jsonl")
+    ended = carb("run", "--data", tmp_path / "d.jsonl", "--scorer", "baseline:label", "--out", tmp_path / "r")
+    assert "1 of 7 sets have the prompt and the right answer" in " ".join(ended.err.split())
+
+
 def test_the_strict_share_stands_beside_the_shared_one(carb: Carb, data_file: Path, tmp_path: Path) -> None:
     ended = carb("run", "--data", data_file, "--scorer", "baseline:label", "--out", tmp_path / "r")
     assert "25.0% right [" in ended.out

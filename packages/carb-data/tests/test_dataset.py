@@ -57,6 +57,22 @@ def test_a_split_keeps_a_family_together():
     assert not families[0] & families[1]
 
 
+def test_sets_with_the_same_prompt_and_right_answer_have_one_origin():
+    first, second, third = (renamed(item, n, str(n)) for n, item in enumerate(SEED[:3]))
+    again = {"id": "copy", "provenance": second.provenance, "prompt": f"{first.prompt.upper()}!"}
+    copy = first.model_copy(update=again)
+    asked = third.model_copy(update={"id": "asked", "prompt": first.prompt})
+    blank = [one.model_copy(update={"id": f"?{one.id}", "prompt": "?"}) for one in (third, asked)]
+    origins = Dataset([first, copy, third, asked, *blank]).origins
+    assert origins == {"0": "s:0", "copy": "s:0", "2": "s:2", "asked": "s:2", "?2": "s:2", "?asked": "s:2"}
+
+
+@pytest.mark.parametrize("name", ["carb-seed", "carb-seed@2"])
+def test_no_sets_of_the_seed_are_copies(name):
+    sets = load(name)
+    assert sets.origins == {item.id: item.source_item for item in sets}
+
+
 def mexican() -> Dataset:
     first, second, *_ = SEED.filter(cultures=["spanish"])
     other = second.model_copy(update={"culture": "spanish-mx", "language": "es-MX"})

@@ -150,6 +150,26 @@ def test_families_of_a_source_item_are_one_unit():
         assert getattr(together, name).model_dump() == pytest.approx(getattr(alone, name).model_dump())
 
 
+def test_a_family_that_is_copied_under_other_names_says_no_more_than_once():
+    sets = [item for i in range(3) for item in family(i)]
+    copied = [*sets]
+    for n in range(9):
+        for item in sets:
+            forged = item.provenance.model_copy(update={"source_id": f"forged {n} {item.family}"})
+            prompt = f" {item.prompt.upper()}!"
+            changes = {"id": f"{item.id}/{n}", "family": f"{item.family}/{n}", "provenance": forged, "prompt": prompt}
+            copied.append(item.model_copy(update=changes))
+    drawn = np.random.default_rng(0).normal(size=(3, 4, 4)) + 0.5 * np.eye(4)
+
+    def score(item, response):
+        return float(drawn[tuple(map(int, response.id.removeprefix("f").split("-")))])
+
+    alone, many = (family_accuracy(scored(data, score), data).of("s") for data in (Dataset(sets), Dataset(copied)))
+    assert (many.families, many.clusters) == (30, 3)
+    for name in (*READINGS, "place_effect"):
+        assert getattr(many, name).model_dump() == pytest.approx(getattr(alone, name).model_dump())
+
+
 def test_families_are_the_units_of_the_interval():
     rng = np.random.default_rng(0)
     dataset = Dataset(item for i in range(12) for item in family(i))

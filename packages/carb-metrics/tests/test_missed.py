@@ -13,7 +13,7 @@ PLACES = ("spanish-es", "spanish-mx", "thai", "japanese")
 
 def item(number, culture="spanish-es", topic="food"):
     others = [place for place in PLACES if place != culture]
-    responses = [Response(id="c", text=f"right {number}", role="chosen", language="en", culture=culture)]
+    responses = [Response(id="c", text=f"right {number} in {culture}", role="chosen", language="en", culture=culture)]
     responses += [
         Response(id=f"r{i}", text=f"of {place}", role="rejected", language="en", culture=place)
         for i, place in enumerate(others)

@@ -72,6 +72,12 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
             "No sets are left to score; loosen --limit, --cultures or --domains. A family of mirrored sets counts "
             "for a culture whose language it is in."
         )
+    copies = sum(dataset.origins[item.id] != item.source_item for item in dataset)
+    if copies:
+        display.advice(
+            f"{copies} of {len(dataset)} sets have the prompt and the right answer of a set from another source item. "
+            "Intervals count such copies once; carb data check names them."
+        )
     return dataset if options.perturbed else dataset.without_perturbed()
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Literal
 
 from carb_data.dataset import Dataset
 from carb_data.errors import require
-from carb_data.joined import Joined
+from carb_data.joined import joined_by
 from carb_data.models import BonSet, Frozen, Role
 from carb_data.registry import cultures, is_main
 from carb_data.surface import surface_features
@@ -272,22 +272,18 @@ def groups(items: Sequence[BonSet], *, topics: bool = False) -> list[str]:
         topics: whether to join sets of one language and topic as well, if that has at most ``LARGEST_TOPIC`` source
             items and half of the language's: the rest must be something to train on.
     """
-    families, spoken = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
-    alike = defaultdict[tuple[str, str], set[str]](set)
+    spoken, alike = defaultdict[str, set[str]](set), defaultdict[tuple[str, str | None], set[str]](set)
     for item in items:
-        if item.family is not None:
-            families[item.family].add(item.source_item)
         spoken[item.language].add(item.source_item)
         if topics and item.topic is not None:
             alike[item.language, item.topic].add(item.source_item)
-    together = list(families.values())
-    for (language, _), sources in alike.items():
-        if len(sources) <= min(LARGEST_TOPIC, len(spoken[language]) / 2):
-            together.append(sources)
-    joined = Joined()
-    for first, *others in together:
-        for other in others:
-            joined.join(first, other)
+    small = {tie for tie, own in alike.items() if len(own) <= min(LARGEST_TOPIC, len(spoken[tie[0]]) / 2)}
+
+    def ties(item: BonSet) -> list[Hashable]:
+        topic = (item.language, item.topic)
+        return [item.family, topic if topic in small else None]
+
+    joined = joined_by(ties, items)
     return [joined.name(item.source_item) for item in items]
 
 

@@ -20,12 +20,16 @@ NEAR = 0.85
 """Share of a prompt's n-grams that makes two prompts near-duplicates."""
 
 
+Severity = Literal["error", "warning"]
+Check = Literal["duplicate", "near-duplicate", "language", "perturbation", "family"]
+
+
 class Finding(Frozen):
     """One thing about one set that is wrong, or that deserves a look."""
 
-    severity: Literal["error", "warning"]
+    severity: Severity
     """``error``: the set contradicts itself or another one; ``warning``: likely a mistake, for a person to decide."""
-    check: Literal["duplicate", "near-duplicate", "language", "perturbation", "family"]
+    check: Check
     item_id: str
     field: str
     """``prompt``, ``family`` or the id of a response."""
@@ -105,15 +109,15 @@ def _duplicates(items: Sequence[BonSet]) -> Iterator[Finding]:
             closest[late] = max(closest.get(late, (0.0, False, 0)), (match.containment, match.exact, early))
     for late, (share, exact, early) in sorted(closest.items()):
         same = exact and items[early].culture == items[late].culture
-        yield Finding(
-            severity="error" if same else "warning",
-            check="duplicate" if exact else "near-duplicate",
-            item_id=items[late].id,
-            field="prompt",
-            message=f"the same prompt as '{items[early].id}', which has another source item"
-            if exact
-            else f"shares {share:.0%} of the n-grams of '{items[early].id}'",
-        )
+        message = f"shares {share:.0%} of the n-grams of '{items[early].id}'"
+        if exact:
+            message = f"the same prompt as '{items[early].id}', which has another source item"
+        check: Check = "duplicate" if exact else "near-duplicate"
+        yield _finding("error" if same else "warning", check, items[late].id, "prompt", message)
+
+
+def _finding(severity: Severity, check: Check, item_id: str, field: str, message: str) -> Finding:
+    return Finding(severity=severity, check=check, item_id=item_id, field=field, message=message)
 
 
 _NUMBER = re.compile(r"\d(?:[^\w\s]?[\u00a0\u202f ]?\d)+")
@@ -125,15 +129,10 @@ def _repeated_responses(item: BonSet) -> Iterator[Finding]:
         # 1.234,5 and 1,234.5 are two answers: marks within numbers count.
         text = " ".join([normalise(response.text) or response.text, *_NUMBER.findall(response.text)])
         if text in seen:
-            against = Role.CHOSEN in (seen[text].role, response.role)
-            yield Finding(
-                severity="error",
-                check="duplicate",
-                item_id=item.id,
-                field=response.id,
-                message=f"the same text as '{seen[text].id}'"
-                + (", but the one is right and the other wrong" * against),
-            )
+            message = f"the same text as '{seen[text].id}'"
+            if Role.CHOSEN in (seen[text].role, response.role):
+                message += ", but the one is right and the other wrong"
+            yield _finding("error", "duplicate", item.id, response.id, message)
         seen.setdefault(text, response)
 
 
@@ -151,13 +150,8 @@ def _wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
     spoken = dict(zip(pairs, in_languages(pairs), strict=True))
     for (item_id, field), (text, language) in texts.items():
         if not spoken[text, language] and shows_another_language(text, language):
-            yield Finding(
-                severity="warning",
-                check="language",
-                item_id=item_id,
-                field=field,
-                message=f"declared as '{language}', but does not look like it",
-            )
+            message = f"declared as '{language}', but does not look like it"
+            yield _finding("warning", "language", item_id, field, message)
 
 
 def _bad_perturbations(items: Sequence[BonSet]) -> Iterator[Finding]:
@@ -166,35 +160,29 @@ def _bad_perturbations(items: Sequence[BonSet]) -> Iterator[Finding]:
         originals = {response.id: response for response in item.responses}
         for response in item.perturbed:
             assert response.original is not None
-            for severity, message in _perturbation_faults(item, originals[response.original], response):
-                yield Finding(
-                    severity="error" if severity else "warning",
-                    check="perturbation",
-                    item_id=item.id,
-                    field=response.id,
-                    message=f"{response.perturbation}: {message}",
-                )
+            for severity, fault in _perturbation_faults(item, originals[response.original], response):
+                yield _finding(severity, "perturbation", item.id, response.id, f"{response.perturbation}: {fault}")
 
 
-def _perturbation_faults(item: BonSet, original: Response, changed: Response) -> Iterator[tuple[bool, str]]:
-    """What is wrong, each with whether it is an error or a warning."""
+def _perturbation_faults(item: BonSet, original: Response, changed: Response) -> Iterator[tuple[Severity, str]]:
+    """What is wrong, and how badly."""
     if normalise(original.text) == normalise(changed.text):
-        yield True, "the same text as its original"
+        yield "error", "the same text as its original"
         return
     named = names_culture(original.text, item.culture)
     names = names_culture(changed.text, item.culture)
     if changed.perturbation is Perturbation.RC:
         if not named:
-            yield False, "its original does not name the culture"
+            yield "warning", "its original does not name the culture"
         if names:
-            yield True, "still names the culture"
+            yield "error", "still names the culture"
     elif named and not names and is_known(item.culture, changed.language):
-        yield False, "no longer names the culture"
+        yield "warning", "no longer names the culture"
     same = same_language(changed.language, original.language)
     if changed.perturbation is Perturbation.CL and same:
-        yield True, "in the language of its original"
+        yield "error", "in the language of its original"
     if changed.perturbation is not Perturbation.CL and not same:
-        yield True, f"in another language ('{changed.language}') than its original"
+        yield "error", f"in another language ('{changed.language}') than its original"
 
 
 def incomplete_families(items: Iterable[BonSet]) -> Iterator[Finding]:
@@ -212,10 +200,5 @@ def incomplete_families(items: Iterable[BonSet]) -> Iterator[Finding]:
             what = "has sets that show different answers"
         else:
             continue
-        yield Finding(
-            severity="warning",
-            check="family",
-            item_id=sets[0].id,
-            field="family",
-            message=f"'{name}' {what}; accuracy over families leaves it out",
-        )
+        message = f"'{name}' {what}; accuracy over families leaves it out"
+        yield _finding("warning", "family", sets[0].id, "family", message)

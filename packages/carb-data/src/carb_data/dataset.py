@@ -14,9 +14,9 @@ from typing import Self, overload
 from carb_data import files
 from carb_data.errors import CarbError, require
 from carb_data.family import load_families
-from carb_data.joined import Joined
+from carb_data.joined import Joined, joined_by
 from carb_data.models import BonSet, Domain
-from carb_data.overlap import sharing
+from carb_data.overlap import normalise, sharing
 from carb_data.registry import Registry
 from carb_data.registry import cultures as registered
 from carb_data.shapes import SHAPE_SUFFIXES, is_table, read_rows
@@ -78,6 +78,12 @@ class Dataset:
         """sha256 (hex) of the canonical content; the order of sets, files, keys and responses does not matter."""
         digests = sorted(hashlib.sha256(files.canonical(item)).digest() for item in self._sets)
         return hashlib.sha256(b"".join(digests)).hexdigest()
+
+    @cached_property
+    def origins(self) -> dict[str, str]:
+        """Set id to source item, which is one for sets with the same prompt and right answer: copies count once."""
+        joined = joined_by(_asked, self._sets)
+        return {item.id: joined.name(item.source_item) for item in self._sets}
 
     def filter(
         self,
@@ -158,10 +164,7 @@ class Dataset:
 
     def _units(self, *, apart: bool) -> Joined:
         """Source items that one family holds are one, and where asked those of sets that share a text."""
-        units, first = Joined(), dict[str, str]()
-        for item in self._sets:
-            if item.family is not None:
-                units.join(first.setdefault(item.family, item.source_item), item.source_item)
+        units = joined_by(lambda item: [item.family], self._sets)
         if apart:
             for one, other in sharing(self._sets):
                 units.join(one.source_item, other.source_item)
@@ -193,6 +196,11 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({len(self)} sets, {self.fingerprint[:12]})"
+
+
+def _asked(item: BonSet) -> Iterator[tuple[str, str]]:
+    if prompt := normalise(item.prompt_text):  # punctuation alone is no evidence
+        yield prompt, normalise(item.chosen.text) or item.chosen.text
 
 
 def _drawn(name: str, fractions: Mapping[str, float]) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["Joined"]
+from collections.abc import Callable, Hashable, Iterable
+
+from carb_data.models import BonSet
+
+__all__ = ["Joined", "joined_by"]
 
 
 class Joined:
@@ -25,3 +29,13 @@ class Joined:
         while one != root:  # shorten the way for the next time
             self._parent[one], one = root, self._parent[one]
         return root
+
+
+def joined_by(ties: Callable[[BonSet], Iterable[Hashable]], items: Iterable[BonSet]) -> Joined:
+    """The source items of sets that share a tie; null ties nothing."""
+    joined, first = Joined(), dict[Hashable, str]()
+    for item in items:
+        for tie in ties(item):
+            if tie is not None:
+                joined.join(first.setdefault(tie, item.source_item), item.source_item)
+    return joined
