@@ -18,6 +18,7 @@ from carb_data.dataset import SEED, seed_folders
 from carb_data.errors import Problem
 from carb_data.facts import Fact, Line, Survey
 from carb_data.family import Bank, Family, missing_facts, read_bank
+from carb_data.models import Kind
 from carb_data.registry import Registry, cultures, is_main
 from carb_data.surface import names_culture
 
@@ -107,6 +108,8 @@ def _evidence_problems(fact: Fact) -> Iterator[tuple[str, str]]:
         return
     hosts = [_host(page.url) for page in (fact.source, fact.second_source) if page is not None]
     yield from (("source.url", f"{host} proves nothing") for host in hosts if _refused(host))
+    if fact.kind is Kind.LAW and fact.evidence not in ("official", "national", "bronze"):
+        yield "evidence", "a law needs an official page, or one in the place's language"
     if fact.evidence == "independent" and len(set(hosts)) < 2 and not _repositories(fact):
         yield "second_source", "two independent pages are on two sites"
 

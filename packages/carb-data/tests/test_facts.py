@@ -127,6 +127,7 @@ def test_a_bad_line_is_reported_with_its_place(tmp_path, change, field):
         (fact("AT", checked=["found"]), "nobody but its author has read it"),
         (fact("AT", evidence="press", checked=[]), "nobody found it"),
         (fact("AT", evidence="independent", checked=["found"]), "two independent pages are on two sites"),
+        (fact("AT", kind="law", evidence="press"), "a law needs an official page"),
         (fact("AT", evidence="press", source=FAN_PAGE), "akaqa.com proves nothing"),
         (fact("AT", evidence="press", source=BARE_ADDRESS), "192.0.2.7 proves nothing"),
         (fact("AT", kind="value", survey=SURVEY), "54% against 45.0 is no clear majority"),
