@@ -83,6 +83,9 @@ def test_every_entry_says_how_it_is_asked_and_where_its_figures_come_from() -> N
             assert model.note is not None, f"{model.id}: say why there is no adapter"
         assert (model.parameters is None) == (parsed.options.get("backend") == "openai")
         assert model.licence is not None or model.licence_source is None
+        assert (model.licence_source or f"https://huggingface.co/{model.id}/").startswith(
+            f"https://huggingface.co/{model.id}/"
+        )
         assert model.scores.keys() <= REGISTRY.benchmarks.keys()
         assert model.memory == (model.parameters and 2 * model.parameters)
     assert len({model.name for model in REGISTRY.models}) == len(REGISTRY.models)

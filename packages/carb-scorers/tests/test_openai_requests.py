@@ -18,11 +18,11 @@ from openai_server import Server, ask, chat, model, reply
 
 
 def test_a_request_is_what_the_api_wants(serve: Callable[..., Server]) -> None:
-    server = serve([chat()])
+    server = serve([chat() | {"model": "m-0613", "system_fingerprint": "fp_1"}])
     (found,) = ask(model(server.url), max_tokens=7, stop=("\n",))
     assert isinstance(found, Generation)
     assert (found.text, found.finished) == ("[[A]]", True)
-    assert found.usage == Usage(input_tokens=12, output_tokens=3, requests=1)
+    assert found.usage == Usage(input_tokens=12, output_tokens=3, requests=1, served=("m-0613 fp_1",))
     assert server.paths == ["/v1/chat/completions"]
     messages = [{"role": "user", "content": "Question 0?"}]
     wanted = {"model": "m", "messages": messages, "max_tokens": 7, "temperature": 0.0, "stop": ["\n"]}
