@@ -159,7 +159,7 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def docs(session: nox.Session) -> None:
-    """Every block of the pages is run, and the site is built strictly into .nox/site."""
+    """Every block of the pages is run, TRL against a real judge too; the site is built strictly into .nox/site."""
     python = executable(dev(session), "python")
     session.run(python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *SITE)
     marked(session, "docs", *SPREAD)

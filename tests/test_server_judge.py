@@ -41,6 +41,12 @@ def arguments(server: Server, data: Path, *more: str, options: str = "") -> list
     return ["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out"), "--quiet", *more]
 
 
+@pytest.mark.parametrize(("failing", "code"), [(2, 0), (3, 1)])
+def test_more_than_a_tenth_of_failed_sets_is_an_exit_code(serve: Serve, data: Path, failing: int, code: int) -> None:
+    server = serve(lambda number, _: error(400, "no") if number < failing else chat("[[A]]"))
+    assert main(arguments(server, data)) == code
+
+
 def test_outages_and_costs_are_recorded_and_the_key_is_not(
     serve: Serve, data: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -195,6 +195,7 @@ def test_the_verdict_tells_models_from_baselines_and_names_failures(report: Repo
         one.model_copy(update={"spec": one.spec.model_copy(update={"kind": "judge", "name": one.spec.name[9:]})})
         for one in record.scorers
     )
+    judges = (*judges[:-1], judges[-1].model_copy(update={"label_mass": 0.17}))
     frame = runs.scores.frame.with_columns(pl.col("scorer").cast(pl.String).str.strip_prefix("baseline:"))
     records = (record.model_copy(update={"scorers": judges}),)
     models = dataclasses.replace(runs, records=records, scores=ScoreTable(frame))
@@ -202,6 +203,7 @@ def test_the_verdict_tells_models_from_baselines_and_names_failures(report: Repo
     assert "with so few sets it cannot be shown that a scorer is above it" in said
     assert "clearly above it" not in said
     assert "Baselines" not in said
+    assert "puts only 17.0% of its probability on the allowed answers" in said
     first = pl.col("item_id").cast(pl.String).is_in([item.id for item in list(runs.dataset)[:8]])
     lost = (pl.col("scorer").cast(pl.String) == "random") & first
     assert "failed on 8 of 80 sets (10.0%)" in content(rescored(models, pl.when(~lost).then("score"))).verdict
