@@ -117,7 +117,9 @@ def p_value(value: float | None) -> str:
     """A p value, as in a table; a small one in scientific notation."""
     if value is None:
         return "–"
-    return "< 1e-16" if value < 1e-16 else f"{value:.2e}" if value < 0.001 else f"{value:.3f}"
+    if value < 1e-16:
+        return "< 1e-16"
+    return f"{value:.2e}" if value < 0.001 else f"{value:.3f}"
 
 
 def p_clause(value: float | None) -> str:

@@ -108,11 +108,12 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
         twice = spec.kind == "implicit" and spec.options.get("ref", "none") != "none"
         pairs = [(item.prompt_text, one.text) for item in dataset for one in (*item.responses, *item.perturbed)]
         asked = [_tokens(prompt) + _tokens(answer) for prompt, answer in pairs] * (2 if twice else 1)
+        longest = 0
     else:
         form = form_of(judge)
         asked = [tokens for item in dataset for tokens in _judged(form, item, comparative=judge.mode != "pointwise")]
+        longest = judge.max_tokens if judge.read == "generate" else 1
     calls, input_tokens = len(asked), sum(asked)
-    longest = 0 if judge is None else judge.max_tokens if judge.read == "generate" else 1
     output_tokens = calls * longest
     cost = None
     if spec.options.get("backend") == "openai" and (prices.price_in, prices.price_out) != (None, None):

@@ -20,7 +20,7 @@ __all__ = ["Attack", "AuditReport", "audit"]
 Rows = Sequence[Sequence[float]]
 """For each set a number for each answer: an attack takes the largest."""
 Level = Literal["all", "main", "domain", "culture"]
-_LEVELS: tuple[Level, ...] = ("main", "domain", "culture")
+_GROUPED: tuple[Level, ...] = ("domain", "culture")
 _SPLIT: Mapping[str, Mapping[str, Any]] = {
     "bag of words": {"analyzer": "word", "token_pattern": r"[぀-ヿ㐀-鿿฀-๿]{1,2}|\w+"},
     "character n-grams": {"analyzer": "char", "ngram_range": (1, 4)},
@@ -117,10 +117,11 @@ def audit(
     attacks = len(given) + len(trained)
     values: dict[str, Rows] = {**{name: [rows[n] for n in kept] for name, rows in given.items()}, **trained}
     together = groups(items)
-    whole = given if len(mains) != len(items) else values
+    mirrored = len(mains) < len(items)
+    whole = given if mirrored else values
     found = [row for name, rows in whole.items() for row in _rows(name, "all", items, rows, together, attacks)]
     together = [together[n] for n in kept]
-    for level in _LEVELS[len(mains) == len(items) :]:
+    for level in ("main", *_GROUPED) if mirrored else _GROUPED:
         found += [row for name, rows in values.items() for row in _rows(name, level, mains, rows, together, attacks)]
     working = list(dict.fromkeys(row.attack for row in found if row.works and row.level in ("all", "main")))
     return AuditReport(

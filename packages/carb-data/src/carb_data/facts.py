@@ -111,7 +111,7 @@ def load_facts(path: Path) -> list[Fact]:
         DataError: with every bad line.
     """
     problems: list[Problem] = []
-    files = sorted((path / "facts").glob("*.jsonl")) if path.is_dir() else [path] if path.is_file() else []
+    files = [path] if path.is_file() else sorted((path / "facts").glob("*.jsonl"))
     found = [line.content for line in read_lines(files, Fact, problems)]
     if problems:
         raise DataError(problems, "Correct these lines and run the command again.")

@@ -287,9 +287,12 @@ def _language(text: str) -> str:
 
 def _place(key: str, options: Sequence[str], first: int | None) -> int | None:
     """Which option a key names by a letter, or by a number that counts from ``first``."""
-    letter = re.fullmatch(r"\(?([A-Ha-h])[.)]?", key)
-    number = first is not None and re.fullmatch(r"\d{1,3}", key)
-    place = ord(letter.group(1).lower()) - ord("a") if letter else int(key) - (first or 0) if number else -1
+    if letter := re.fullmatch(r"\(?([A-Ha-h])[.)]?", key):
+        place = ord(letter[1].lower()) - ord("a")
+    elif first is not None and re.fullmatch(r"\d{1,3}", key):
+        place = int(key) - first
+    else:
+        return None
     return place if 0 <= place < len(options) and options[place] else None
 
 

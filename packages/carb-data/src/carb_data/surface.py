@@ -153,10 +153,8 @@ def _oddness(texts: Sequence[str], negated: Sequence[bool]) -> Values:
         )
         for text, negates in zip(texts, negated, strict=True)
     ]
-    return tuple(
-        float(sum(sum(other[trait] == value for other in forms) == 1 for trait, value in enumerate(form)))
-        for form in forms
-    )
+    having = [Counter(values) for values in zip(*forms, strict=True)]
+    return tuple(float(sum(has[value] == 1 for has, value in zip(having, form, strict=True))) for form in forms)
 
 
 @lru_cache(maxsize=_KEPT)

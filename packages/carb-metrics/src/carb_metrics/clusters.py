@@ -295,7 +295,8 @@ def means(values: Floats, cluster: Ints, confidence: float, bounds: tuple[float,
         error = np.sqrt(spread / (whole if bounds is not None else n - 1) * effect)
         freedom = np.where(np.isinf(found.freedom), whole - 1, found.freedom)
         half = stdtrit(np.maximum(freedom, 1.0), 0.5 + confidence / 2) * error
-        p = np.where(error > 0, 2 * stdtr(np.maximum(freedom, 1.0), -np.abs(centre) / error), (centre == 0) * 1.0)
+        certain = np.where(centre == 0, 1.0, 0.0)
+        p = np.where(error > 0, 2 * stdtr(np.maximum(freedom, 1.0), -np.abs(centre) / error), certain)
         lower, upper = np.minimum(centre - half, mean), np.maximum(centre + half, mean)
     enough = n > (bounds is None)
     if bounds is not None:

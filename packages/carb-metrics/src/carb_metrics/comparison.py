@@ -17,9 +17,6 @@ from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import RESPONSES, counted_sets, set_outcomes
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows, sets_needed
 
-TESTS = {False: "t test of paired differences over sets", True: "t test of paired differences over source items"}
-"""The test of a pair, by whether sets are clustered. There is no other."""
-
 
 class ComparedGroup(Result):
     """The paired difference of two scorers in one group."""
@@ -231,20 +228,20 @@ class _Pairs:
         if self.both["error"].all() or self.both["error_b"].all():
             return {}  # a scorer that failed on every set has no verdict
         whole = paired_rows(self.d[None], self.cluster, self.confidence)[0]
-        only_a, only_b = int((self.d > 0).sum()), int((self.d < 0).sum())
         settled = whole.p is not None and whole.p < 1 - self.confidence
+        units = "source items" if len(np.unique(self.cluster)) < len(self.d) else "sets"
         return {
             **{f"accuracy_{side}": float(credit.mean()) for side, credit in (("a", self.a), ("b", self.b))},
             **{f"strict_{side}": float((credit == 1).mean()) for side, credit in (("a", self.a), ("b", self.b))},
             "ties_a": int((self.both["tied"] > 0).sum()),
             "ties_b": int((self.both["tied_b"] > 0).sum()),
-            "only_a": only_a,
-            "only_b": only_b,
+            "only_a": int((self.d > 0).sum()),
+            "only_b": int((self.d < 0).sum()),
             "difference": whole.estimate,
             "low": whole.low,
             "high": whole.high,
             "p": whole.p,
-            "test": TESTS[len(np.unique(self.cluster)) < len(self.d)],
+            "test": f"t test of paired differences over {units}",
             "better": ("a" if (whole.estimate or 0.0) > 0 else "b") if settled else None,
             "design_effect": whole.design_effect,
             **_planning(whole, float((self.d**2).mean()), self.confidence),
@@ -282,6 +279,8 @@ def _planning(whole: Paired, discordance: float, confidence: float) -> dict[str,
         return {"detectable": None, "more_sets": None}
     alpha, effect = 1 - confidence, whole.design_effect
     needed = sets_needed(whole.estimate, max(discordance, abs(whole.estimate)), alpha=alpha, design_effect=effect)
-    more = 0 if whole.p < alpha else None if needed is None else max(0, needed - whole.n)
+    more = None if needed is None else max(0, needed - whole.n)
+    if whole.p < alpha:
+        more = 0
     found = minimum_detectable_difference(whole.n, discordance, alpha=alpha, design_effect=effect)
     return {"detectable": found, "more_sets": more}

@@ -54,7 +54,9 @@ def flipped(
     low, high = bounds
     if alpha * len(signs) > 1:
         place = ceil(alpha * len(signs) - 1e-9) - 1
-        half = float(np.sort(statistic)[::-1][place]) * float(error[0]) * (1 + 1e-9 * (p >= alpha))
+        half = float(np.sort(statistic)[::-1][place]) * float(error[0])
+        if p >= alpha:  # rounding must not leave null outside
+            half *= 1 + 1e-9
         low, high = max(low, mean - half), min(high, mean + half)
     return Estimate(estimate=mean, low=low, high=high, p=p)
 

@@ -249,7 +249,9 @@ def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, s
 
 def _floor(group: dict[str, str], credit: dict[str, Floats], cluster: Ints, confidence: float) -> FloorRow:
     accuracies = {name: float(values.mean()) for name, values in credit.items()}
-    best = max(accuracies, key=lambda name: (accuracies[name] - 1e-9 * (name != CHANCE), name == CHANCE))
+    best = max(accuracies, key=accuracies.__getitem__)
+    if accuracies[CHANCE] >= accuracies[best] - 1e-9:
+        best = CHANCE
     values = credit[best]
     share, low, high = share_interval(values, cluster, confidence)
     if best == CHANCE:

@@ -108,26 +108,18 @@ def calibrate_k(differences: Floats) -> float | None:
 def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer``, ``cluster``, ``difference`` (absolute), for every two languages of one content."""
     crossed = perturbed_pairs(frame.filter((pl.col("perturbation") == Perturbation.CL.value).fill_null(value=True)))
-    content = ["scorer", "item_id", "original"]
-    keys = [*content, "cluster"]
+    keys = ["scorer", "item_id", "original", "cluster"]
     versions = pl.concat(
         [
             crossed.select(*keys, pl.col("language_before").alias("language"), pl.col("before").alias("score")),
             crossed.select(*keys, "language", pl.col("after").alias("score")),
         ]
     )
-    versions = (
-        versions.drop_nulls("score")
-        .unique(maintain_order=True)
-        .group_by([*keys, "language"])
-        .agg(pl.col("score").mean())
-    )
+    versions = versions.drop_nulls("score").unique(maintain_order=True)
+    versions = versions.group_by([*keys, "language"]).agg(pl.col("score").mean())
     both = versions.join(versions, on=keys, suffix="_b").filter(pl.col("language") < pl.col("language_b"))
-    return both.select(
-        "scorer",
-        "cluster",
-        (pl.col("score") - pl.col("score_b")).abs().alias("difference"),
-    ).sort(pl.all())
+    difference = (pl.col("score") - pl.col("score_b")).abs().alias("difference")
+    return both.select("scorer", "cluster", difference).sort(pl.all())
 
 
 def _different_responses(frame: pl.DataFrame, scorer: str) -> Floats:

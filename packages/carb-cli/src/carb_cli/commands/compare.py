@@ -168,9 +168,11 @@ def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
         if found.detectable is not None:
             display.say(f"With {found.n:,} sets only a difference of {percent(found.detectable)} points or more shows.")
     if (margin := found.margin) is not None:
-        said = "a and b are equivalent" if margin.equivalent else "a is no worse than b" if margin.not_worse else None
+        said = "it is not shown that a is no worse than b"
+        if margin.not_worse:
+            said = "a and b are equivalent" if margin.equivalent else "a is no worse than b"
         display.say(
-            f"Margin of {percent(margin.margin)} points: {said or 'it is not shown that a is no worse than b'} "
+            f"Margin of {percent(margin.margin)} points: {said} "
             f"(a − b within [{signed(margin.low)}, {signed(margin.high)}]; p of worse "
             f"{display.p_value(margin.p_not_worse)}, p of better {display.p_value(margin.p_not_better)})."
         )

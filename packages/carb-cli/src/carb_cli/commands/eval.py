@@ -101,7 +101,10 @@ def eval_(
     if dry_run:
         if asked is not None and asked.chat is not None:
             plan = plan.model_copy(update={"scorers": (*probe_plan(asked.chat).scorers, *plan.scorers)})
-        print_json(plan.model_dump()) if json else plan.show()
+        if json:
+            print_json(plan.model_dump())
+        else:
+            plan.show()
         return OK
     if not json:
         _say_what_will_be_done(asked, scorers, plan, sets)

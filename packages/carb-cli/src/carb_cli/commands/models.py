@@ -51,7 +51,10 @@ def models(
     if model is None:
         near = closest(name.lower(), [*(known.name for known in known_models().models), *form_names()])
         raise CarbError(f"'{name}' is no known model or form.{near} `carb models` lists all.")
-    print_json(_facts(model)) if json else _show(model)
+    if json:
+        print_json(_facts(model))
+    else:
+        _show(model)
 
 
 def _tables(benchmark: str | None) -> Iterator[str]:

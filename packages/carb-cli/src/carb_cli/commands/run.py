@@ -78,11 +78,15 @@ def run(
         from carb_cli.planning import plan_run  # which imports the judges
 
         plan = plan_run(data, dataset, scorer or [str(model.scorer) for model in models])
-        print_json(plan.model_dump()) if json else plan.show()
+        if json:
+            print_json(plan.model_dump())
+        else:
+            plan.show()
         return OK
     if models:
         given = ["--seed", str(seed), *sets.arguments()]
-        given += ["--fresh"] * fresh + ["--retry-errors"] * retry_errors
+        given += ["--fresh"] if fresh else []
+        given += ["--retry-errors"] if retry_errors else []
         given += [] if window is None else ["--window", str(window)]
         given += [part for file in invoked.culture_files for part in ("--culture-file", file)]
 

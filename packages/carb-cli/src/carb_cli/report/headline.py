@@ -35,20 +35,23 @@ def _of_families(report: Report) -> str:
     size = f"{number(found.estimate)} [{number(found.low)}, {number(found.high)}]"
     if best.judged < best.families:
         size += f" ({best.families - best.judged:,} of {best.families:,} families have a failure and count 0)"
+    families = f"{best.families:,} {'family' if best.families == 1 else 'families'}"
+    if best.incomplete:
+        families += f" ({best.incomplete:,} incomplete left out)"
     row = (
         f"the right answer is on top in {percent(best.row.estimate)}% [{interval(best.row.low, best.row.high)}] of the "
-        f"sets of {best.families:,} {'family' if best.families == 1 else 'families'}"
-        f"{f' ({best.incomplete:,} incomplete left out)' if best.incomplete else ''}, by chance in "
-        f"{percent(best.chance)}%."
+        f"sets of {families}, by chance in {percent(best.chance)}%."
     )
     if best.scorer in sure:
         how = "reads the place" if (found.estimate or 0.0) > 0 else "reads the place the wrong way round"
         return f"{name} {how}: its place effect is {size}, and {row}"
-    models = any(part.spec.kind != "baseline" for part in report.scorers.values())
-    nobody = name if len(rows) == 1 else f"No {'model' if models else 'scorer'}"
-    whose = "its place effect is" if len(rows) == 1 else f"the largest place effect, of {name}, is"
-    shown = f"{nobody} is {'not ' * (len(rows) == 1)}shown to read the place"
-    shown += f" after correction over {len(rows)} scorers" * (len(rows) > 1)
+    if len(rows) == 1:
+        shown, whose = f"{name} is not shown to read the place", "its place effect is"
+    else:
+        models = any(part.spec.kind != "baseline" for part in report.scorers.values())
+        shown = f"No {'model' if models else 'scorer'} is shown to read the place"
+        shown += f" after correction over {len(rows)} scorers"
+        whose = f"the largest place effect, of {name}, is"
     return f"{shown}: {whose} {size}{_power(best)}, and {row}"
 
 
@@ -83,11 +86,15 @@ def _of_sets(report: Report) -> str:
 
 def above_floor(tests: Sequence[FloorTest]) -> str:
     """How many scorers are clearly above the surface, where that can be shown; empty without a test."""
+    if not tests:
+        return ""
     shown = [test.above for test in tests if test.above is not None]
-    if tests and not shown:
+    if not shown:
         return "with so few sets it cannot be shown that a scorer is above it"
-    more = f" (for {len(tests) - len(shown)} more it cannot be shown)" * (len(shown) < len(tests))
-    return f"{sum(shown)} of {len(shown)} clearly above it{more}" if tests else ""
+    said = f"{sum(shown)} of {len(shown)} clearly above it"
+    if len(shown) < len(tests):
+        said += f" (for {len(tests) - len(shown)} more it cannot be shown)"
+    return said
 
 
 def _of_people(report: Report) -> str:

@@ -66,11 +66,15 @@ def families(report: Report) -> Section | None:
     for name in report.scorers:
         row = report.families.of(name)
         left = max(left, row.incomplete)
+        small = []
+        if row.incomplete:
+            small.append(f"{row.incomplete:,} left out")
+        if row.judged < row.families:
+            small.append(f"{row.families - row.judged:,} with a failure")
         rows.append((
             scorer_cell(report, name), estimate(row.place_effect), Shown(p_value(row.place_effect.p)),
             share(row.row), Shown(p_value(row.row.p)), share(row.column), share(row.matching),
-            count(row.families, *[f"{row.incomplete:,} left out"] * bool(row.incomplete),
-                  *[f"{row.families - row.judged:,} with a failure"] * (row.judged < row.families)), count(row.errors),
+            count(row.families, *small), count(row.errors),
         ))  # fmt: skip
     note = ""
     if left:

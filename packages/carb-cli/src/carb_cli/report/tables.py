@@ -87,7 +87,9 @@ def settled(found: Mapping[Any, float | None], confidence: float) -> set[Any]:
 
 def colour(value: float | None, sure: bool) -> str:
     """The class of a difference's colour, which ``web/style.css`` paints; none where it is not settled."""
-    return "" if not sure or not value else "up" if value > 0 else "down"
+    if not sure or not value:
+        return ""
+    return "up" if value > 0 else "down"
 
 
 def count(value: int | None, *small: str) -> Shown:
