@@ -20,9 +20,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the model hub; comm
 @pytest.fixture(scope="module", autouse=True)
 def own_cultures() -> Iterator[None]:
     """Cultures that a file's tests add, as pages and tutorials do, are gone for the files behind it."""
-    known, listed = dict(cultures._all), list(cultures._listed)
+    known, listed = dict(cultures._all), list(cultures.listed)
     yield
-    cultures._known, cultures._listed = known, listed
+    cultures._known, cultures.listed = known, listed
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from carb_data import BonSet, Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
 from carb_metrics import surface_floor
 from carb_metrics.floor import ENOUGH
-from carb_metrics.outcome import outcomes_of_frame
+from carb_metrics.outcome import set_outcomes
 from sets_and_scores import scores_of
 
 DOMAINS = ("values", "linguistics")
@@ -90,7 +90,7 @@ def test_the_floor_of_a_choice_is_that_of_its_sets_alone():
     )
     scores = scores_of(dataset, {"baseline:language": lambda _, r: r.language == "ko"})
     whole = surface_floor(scores, dataset)
-    credit = outcomes_of_frame(scores.frame.filter(pl.col("scorer") == "baseline:language"), "shared")
+    credit = set_outcomes(ScoreTable(scores.frame.filter(pl.col("scorer") == "baseline:language")))
     kept = {item.id: item for item in dataset}
     for row in whole.rows:
         chosen = [

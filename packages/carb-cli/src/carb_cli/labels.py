@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from carb_cli.display import safe
 
@@ -25,7 +25,14 @@ def labels(names: Iterable[str]) -> dict[str, str]:
     wanted = list(dict.fromkeys(names))
     found: dict[str, str] = {}
     for name in wanted:
-        text = safe(_shortest(name, wanted))
+        for parts in range(1, name.count("/") + 1):
+            text = _cut(name, parts)
+            generic = parts == 1 and _GENERIC.fullmatch(text.partition(":")[2].partition("?")[0])
+            if not generic and not any(_cut(other, parts) == text for other in wanted if other != name):
+                break
+        else:
+            text = name
+        text = safe(text)
         if len(text) > LONGEST:
             text = f"{text[: LONGEST - 1]}…"
         label, number = text, 2
@@ -33,18 +40,6 @@ def labels(names: Iterable[str]) -> dict[str, str]:
             label, number = f"{text} #{number}", number + 1
         found[name] = label
     return found
-
-
-def _shortest(name: str, names: Collection[str]) -> str:
-    """The shortest form of a name that no other name has, too."""
-    longest = name.count("/") + 1
-    for parts in range(1, longest):
-        text = _cut(name, parts)
-        if parts == 1 and _GENERIC.fullmatch(text.partition(":")[2].partition("?")[0]):
-            continue
-        if not any(_cut(other, parts) == text for other in names if other != name):
-            return text
-    return name
 
 
 def _cut(name: str, parts: int) -> str:

@@ -13,7 +13,7 @@ from carb_data.errors import require
 from carb_data.joined import joined_by
 from carb_data.models import BonSet, Frozen, Role
 from carb_data.registry import cultures, is_main
-from carb_data.surface import surface_features
+from carb_data.surface import form_features, surface_features
 
 __all__ = ["Attack", "AuditReport", "audit"]
 
@@ -133,7 +133,9 @@ def audit(
 
 def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Rows]:
     """Two attacks for each surface feature."""
-    features = [surface_features(item) for item in items]
+    known = tuple(culture.id for culture in cultures)
+    texts = [tuple(response.text for response in item.responses) for item in items]
+    features = [surface_features(item) | form_features(own, known) for item, own in zip(items, texts, strict=True)]
     names = features[0] if features else ()
     found: dict[str, Rows] = {f"most {name}": [row[name] for row in features] for name in names}
     return found | {f"least {name}": [[-value for value in row[name]] for row in features] for name in names}

@@ -14,7 +14,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -145,7 +145,13 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> B
             reason = f"this carb-data reads {VERSION} and older, not {version!r}; install a newer carb-data"
             problems.append(Problem(str(path), line, "schema", reason))
             return None
-        content = without_table_form(content)
+        # Tables write null for absent fields, structures as JSON texts, and a conversation as ``messages``.
+        content = {name: value for name, value in content.items() if value is not None and name != "schema"}
+        for name in _NESTED.intersection(content):
+            whole = _from_text(content[name])
+            content[name] = [_from_text(part) for part in whole] if isinstance(whole, list) else whole
+        if "messages" in content and "prompt" not in content:
+            content["prompt"] = content.pop("messages")
     try:
         item = BonSet.model_validate(content).compacted()
     except ValidationError as error:
@@ -156,17 +162,6 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> B
         problems.append(Problem(str(path), line, "responses", f"the right answer is also a wrong one, '{same[0]}'"))
         return None
     return item
-
-
-def without_table_form(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a set as JSON has them: tables write null for absent fields, and a conversation as ``messages``."""
-    found = {name: value for name, value in content.items() if value is not None and name != "schema"}
-    for name in _NESTED.intersection(found):
-        whole = _from_text(found[name])
-        found[name] = [_from_text(part) for part in whole] if isinstance(whole, list) else whole
-    if "messages" in found and "prompt" not in found:
-        found["prompt"] = found.pop("messages")
-    return found
 
 
 def _from_text(value: object) -> object:

@@ -60,7 +60,8 @@ class Registry:
                 a mistake in one is an error of the command that needs cultures, and not of ``import carb_data``.
         """
         shown = list(listed)
-        self._listed = [culture.id for culture in shown]
+        self.listed = [culture.id for culture in shown]
+        """Ids of the cultures over which iteration goes."""
         self._known = {culture.id: culture for culture in (*shown, *varieties)}
         self._unread = tuple(files)
         self._check_parents()
@@ -78,7 +79,7 @@ class Registry:
 
     def __iter__(self) -> Iterator[Culture]:
         known = self._all
-        return iter([known[name] for name in self._listed])
+        return iter([known[name] for name in self.listed])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -119,13 +120,13 @@ class Registry:
             CarbError: a file cannot be read or a parent is missing; the registry is then as it was.
         """
         added = [c for entry in new for c in ((entry,) if isinstance(entry, Culture) else read_cultures(entry))]
-        before = dict(self._all), list(self._listed)
+        before = dict(self._all), list(self.listed)
         self._known |= {culture.id: culture for culture in added}
-        self._listed += [culture.id for culture in added if culture.id not in self._listed]
+        self.listed += [culture.id for culture in added if culture.id not in self.listed]
         try:
             self._check_parents()
         except CarbError:
-            self._known, self._listed = before
+            self._known, self.listed = before
             raise
 
     def varieties(self, culture_id: str) -> tuple[Culture, ...]:
@@ -236,4 +237,4 @@ def is_main(culture: str, language: str) -> bool:
     if culture not in cultures:
         return False
     root = cultures.root(culture)
-    return root in list(cultures) and same_language(root.language, language)
+    return root.id in cultures.listed and same_language(root.language, language)

@@ -21,7 +21,7 @@ from carb_data.language import same_language
 from carb_data.models import BonSet
 from carb_data.registry import cultures
 
-__all__ = ["is_known", "label_pattern", "names_culture", "overlap", "surface_features"]
+__all__ = ["form_features", "is_known", "label_pattern", "names_culture", "overlap", "surface_features"]
 
 Values = tuple[float, ...]
 """A number for each answer of a set, in the order of the file."""
@@ -47,12 +47,12 @@ def surface_features(item: BonSet) -> dict[str, Values]:
     """
     texts = tuple(response.text for response in item.responses)
     same = tuple(float(same_language(response.language, item.language)) for response in item.responses)
+    known = item.culture in cultures
     return {
-        **_of_answers(texts, tuple(culture.id for culture in cultures)),
+        **_of_answers(texts),
         "overlap": overlap(item.prompt_text, texts),
         "language of the question": same,
-        "names the culture": tuple(float(_names(text, item.culture)) for text in texts),
-        "position": tuple(map(float, range(len(texts)))),
+        "names the culture": tuple(float(known and names_culture(text, item.culture)) for text in texts),
     }
 
 
@@ -64,28 +64,40 @@ def overlap(prompt: str, texts: tuple[str, ...]) -> Values:
 
 
 @lru_cache(maxsize=_KEPT)
-def _of_answers(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, Values]:
+def _of_answers(texts: tuple[str, ...]) -> dict[str, Values]:
+    return {
+        "length": tuple(math.log(max(len(text), 1)) for text in texts),
+        "words": tuple(float(len(text.split())) for text in texts),
+        "digits": tuple(sum(map(str.isdigit, text)) / max(len(text), 1) for text in texts),
+        "punctuation": tuple(float(sum(unicodedata.category(c)[0] == "P" for c in text)) for text in texts),
+        "capitals": tuple(sum(map(str.isupper, text)) / max(len(text), 1) for text in texts),
+        "final mark": tuple(float(text[-1:] in ".!?。！？؟") for text in texts),
+        "likeness (3-grams)": _to_others(_table([_grams(text) for text in texts], _cosine)),
+    }
+
+
+@lru_cache(maxsize=_KEPT)
+def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, Values]:
+    """Further features, which ``carb data check`` attacks with: what tells the odd one out of a set's answers.
+
+    Args:
+        texts: the answers of a set.
+        known: ids of the cultures whose names are counted.
+    """
     lengths = [len(text) for text in texts]
     middle = statistics.median(lengths)
     negated = [_NO.search(text) is not None for text in texts]
-    words, grams = [_words(text) for text in texts], [_grams(text) for text in texts]
-    by_words, by_grams = _table(words, _jaccard), _table(grams, _cosine)
+    by_words = _table([_words(text) for text in texts], _jaccard)
     return {
-        "length": tuple(math.log(max(length, 1)) for length in lengths),
         "distance from the middle length": tuple(abs(length - middle) for length in lengths),
-        "words": tuple(float(len(text.split())) for text in texts),
-        "digits": tuple(sum(map(str.isdigit, text)) / max(len(text), 1) for text in texts),
-        "capitals": tuple(sum(map(str.isupper, text)) / max(len(text), 1) for text in texts),
-        "punctuation": tuple(float(sum(unicodedata.category(c)[0] == "P" for c in text)) for text in texts),
         "likeness (words)": _to_others(by_words),
-        "likeness (3-grams)": _to_others(by_grams),
         "likeness of the others (words)": _among_others(by_words),
-        "likeness of the others (3-grams)": _among_others(by_grams),
+        "likeness of the others (3-grams)": _among_others(_table([_grams(text) for text in texts], _cosine)),
         "odd form": _oddness(texts, negated),
-        "final mark": tuple(float(text[-1:] in ".!?。！？؟") for text in texts),
         "negation": tuple(map(float, negated)),
         "negation alone": tuple(float(negated.count(flag) == 1) for flag in negated),
-        "names of cultures": tuple(float(sum(_names(text, culture) for culture in known)) for text in texts),
+        "names of cultures": tuple(float(sum(names_culture(text, culture) for culture in known)) for text in texts),
+        "position": tuple(map(float, range(len(texts)))),
     }
 
 
@@ -157,11 +169,6 @@ def _oddness(texts: Sequence[str], negated: Sequence[bool]) -> Values:
     return tuple(float(sum(has[value] == 1 for has, value in zip(having, form, strict=True))) for form in forms)
 
 
-@lru_cache(maxsize=_KEPT)
-def _names(text: str, culture: str) -> bool:
-    return culture in cultures and names_culture(text, culture)
-
-
 # does a text name a culture?
 
 LANGUAGES = frozenset({"ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"})
@@ -187,23 +194,20 @@ def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
     adjective after it, so that ``\\b`` does not do: Qatar is in ``بقطر`` and ``القطرية``, but not in ``قطرة`` (a drop).
     What several alternatives begin with is tested once, since each place of a text would test it for each of them.
     """
-    arabic = [found for pattern in patterns if (found := _ARABIC_NAME.fullmatch(pattern))]
+    arabic = []
+    for pattern in patterns:
+        if found := _ARABIC_NAME.fullmatch(pattern):  # an article or prepositions before it, endings after it
+            article, stem = found.groups()
+            before = "(?:[بك]?ال|لل)" if article else "(?:[بكل]?(?:ال)?|لل)"
+            ending = f"(?:{_MARKS}(?:ة|ون|ين|ات|ا))?"
+            arabic.append(before + stem + (ending if stem.endswith("ي") else f"(?:ي{ending})?"))
     words = [pattern for pattern in patterns if pattern.startswith(_WORD)]
     parts = [pattern for pattern in patterns if not _ARABIC_NAME.fullmatch(pattern) and pattern not in words]
     if words:
         parts.append(rf"{_WORD}(?:{'|'.join(pattern.removeprefix(_WORD) for pattern in words)})")
     if arabic:
-        names = "|".join(map(_arabic, arabic))
-        parts.append(f"(?<![{_ARABIC}])(?=[{_ARABIC}])[وف]?(?:{names}){_MARKS}(?![{_ARABIC}])")
+        parts.append(f"(?<![{_ARABIC}])(?=[{_ARABIC}])[وف]?(?:{'|'.join(arabic)}){_MARKS}(?![{_ARABIC}])")
     return re.compile("|".join(parts))
-
-
-def _arabic(name: re.Match[str]) -> str:
-    """An Arabic name with its prepositions and article before it and its endings after it."""
-    article, stem = name.groups()
-    before = "(?:[بك]?ال|لل)" if article else "(?:[بكل]?(?:ال)?|لل)"
-    ending = f"(?:{_MARKS}(?:ة|ون|ين|ات|ا))?"
-    return before + stem + (ending if stem.endswith("ي") else f"(?:ي{ending})?")
 
 
 def is_known(culture_id: str, language: str) -> bool:
@@ -229,6 +233,7 @@ def label_pattern(culture_id: str) -> re.Pattern[str]:
         culture = cultures[culture.parent]
 
 
+@lru_cache(maxsize=_KEPT)
 def names_culture(text: str, culture_id: str) -> bool:
     """Whether ``text`` names the culture explicitly."""
     return label_pattern(culture_id).search(text) is not None

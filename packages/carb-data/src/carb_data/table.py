@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -85,12 +86,8 @@ class ScoreTable:
             raise CarbError(f"Not a score table: roles must be 'chosen' or 'rejected', found {sorted(roles)}.")
         _refuse_repeated(frame)
         _refuse_lost(frame)
-        self._frame = frame
-
-    @property
-    def frame(self) -> pl.DataFrame:
+        self.frame: Final = frame
         """The checked frame: columns of ``COLUMNS`` in order, then those of ``OPTIONAL`` that are there."""
-        return self._frame
 
     @classmethod
     def load(cls, path: str | Path) -> ScoreTable:
@@ -102,7 +99,7 @@ class ScoreTable:
 
     def save(self, path: str | Path) -> None:
         """Write the table as Parquet, whole or not at all."""
-        write_whole(Path(path), lambda partial: self._frame.write_parquet(partial))
+        write_whole(Path(path), lambda partial: self.frame.write_parquet(partial))
 
     @classmethod
     def concat(cls, tables: list[ScoreTable]) -> ScoreTable:
@@ -147,18 +144,18 @@ class ScoreTable:
             schema={"item_id": pl.String, **OPTIONAL},
             orient="row",
         )
-        frame = self._frame.drop(*OPTIONAL, strict=False).with_columns(pl.col("item_id").cast(pl.String))
+        frame = self.frame.drop(*OPTIONAL, strict=False).with_columns(pl.col("item_id").cast(pl.String))
         _refuse_lost(frame, expected)
         return ScoreTable(frame.join(items, on="item_id", how="left", maintain_order="left"))
 
     def __len__(self) -> int:
-        return self._frame.height
+        return self.frame.height
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ScoreTable) and self._frame.equals(other._frame)
+        return isinstance(other, ScoreTable) and self.frame.equals(other.frame)
 
     def __repr__(self) -> str:
-        return f"ScoreTable({self._frame.height} rows, scorers {sorted(self._frame['scorer'].unique().to_list())})"
+        return f"ScoreTable({self.frame.height} rows, scorers {sorted(self.frame['scorer'].unique().to_list())})"
 
 
 def _refuse_repeated(frame: pl.DataFrame) -> None:

@@ -32,7 +32,7 @@ def bon_accuracy(
     Single cells carry Wilson's interval, on an effective sample size where credits are fractions or where several
     sets stem from one source item or one family (``ScoreTable.with_items``); see ``clusters.design``. So do averages
     over groups, at the effective sample size of a variance that small groups cannot pretend away
-    (``Tally.variances``).
+    (``Tally.macro``).
 
     Args:
         scores: the table. With several scorers in it, ``by`` must hold ``scorer``.
@@ -139,23 +139,11 @@ def breakdown(
     sets = set_outcomes(scores)
     sets = describe(with_clusters(sets), registry)
     several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
-
-    def grouped(*keys: str) -> Grouped:
-        keys = (*several, *keys)
-        found = grouped_accuracy(sets, keys, confidence)
-        return found.model_copy(update={"counted": counted})
-
-    by_domain = grouped("domain")
-    return Breakdown(
-        counted=counted,
-        overall=by_domain.overall,
-        by_culture=grouped("culture"),
-        by_domain=by_domain,
-        by_culture_domain=grouped("culture", "domain"),
-        by_resource_class=grouped("resource_class"),
-        by_family=grouped("family"),
-        by_script=grouped("script"),
-    )
+    found = {}
+    for keys in (("culture",), ("domain",), ("culture", "domain"), ("resource_class",), ("family",), ("script",)):
+        part = grouped_accuracy(sets, (*several, *keys), confidence)
+        found["_".join(("by", *keys))] = part.model_copy(update={"counted": counted})
+    return Breakdown(counted=counted, overall=found["by_domain"].overall, **found)
 
 
 def describe(sets: pl.DataFrame, registry: Registry) -> pl.DataFrame:

@@ -10,10 +10,9 @@ import polars as pl
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Estimate, OfSets, Result
-from carb_metrics.clusters import Ints
+from carb_metrics.clusters import Ints, means
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import counted_sets, margins
-from carb_metrics.paired import mean_interval
 from carb_metrics.surface import FOLDS, assign_folds
 
 SIMULATIONS = 1000
@@ -111,7 +110,9 @@ def _coverage(lead: Floats, credit: Floats, cluster: Ints, confidence: float) ->
     found = []
     for tenth in range(1, 11):
         kept = order[: max(1, math.ceil(len(order) * tenth / 10))]
-        accuracy = mean_interval(credit[kept], cluster[kept], confidence)
+        units = np.unique(cluster[kept], return_inverse=True)[1]
+        mean = means(credit[kept][None], units, confidence, (0.0, 1.0))
+        accuracy = Estimate(estimate=float(mean.estimate[0]), low=float(mean.low[0]), high=float(mean.high[0]))
         found.append(Coverage(coverage=len(kept) / len(order), accuracy=accuracy))
     return tuple(found)
 
@@ -161,14 +162,9 @@ def reliability(said: Floats, right: Floats, cluster: Ints, seed: int = 0) -> Ca
     rng = np.random.default_rng(seed)
     if int(cluster.max()) + 1 < len(cluster):
         signs = 2.0 * rng.integers(0, 2, (SIMULATIONS, int(cluster.max()) + 1)) - 1
-        against = _binned(signs[:, cluster] * (right - said), bin_of)
+        residual = signs[:, cluster] * (right - said)
     else:
-        against = _binned((rng.random((SIMULATIONS, len(said))) < said) - said, bin_of)
+        residual = (rng.random((SIMULATIONS, len(said))) < said) - said
+    inside = (bin_of[:, None] == used).astype(np.float64)
+    against = np.abs(residual @ inside).sum(1) / len(said)  # (simulations,) the error of each
     return Calibration(n=len(said), ece=ece, p=float((1 + (against >= ece - 1e-12).sum()) / (1 + SIMULATIONS)))
-
-
-def _binned(residual: Floats, bin_of: Ints) -> Floats:
-    """(simulations,) calibration errors from (simulations, cases) distances between being right and confidence."""
-    inside = bin_of[:, None] == np.unique(bin_of)
-    found: Floats = np.abs(residual @ inside.astype(np.float64)).sum(1) / len(bin_of)
-    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import polars as pl
@@ -139,11 +138,3 @@ class Grouped(Totals, OfSets):
             raise CarbError(f"A group here is named by {self.by}; got {key}.")
         found = self.groups.filter(*(pl.col(name).eq_missing(value) for name, value in zip(self.by, key, strict=True)))
         return Cell(**found.select(*Cell.model_fields).row(0, named=True)) if found.height else Cell()
-
-
-K = TypeVar("K", bound=Result)
-
-
-def row_of(kind: type[K], values: Iterable[object]) -> K:
-    """A row from its values, in the order of its fields."""
-    return kind.model_validate(dict(zip(kind.model_fields, values, strict=True)))

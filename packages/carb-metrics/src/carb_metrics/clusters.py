@@ -133,32 +133,23 @@ class Design:
     clusters: Ints
     """Clusters of a mean."""
 
-    def shrink(self, confidence: float) -> Floats:
-        """Factor ``(z/t)²`` by which few degrees of freedom reduce an effective sample size."""
-        from scipy.special import stdtrit
-
-        t = stdtrit(np.minimum(self.freedom, 1e9), 0.5 + confidence / 2)
-        factor: Floats = np.where(np.isinf(self.freedom), 1.0, (normal_quantile(confidence) / t) ** 2)
-        return factor
-
-    def of(self, mean: int) -> Design:
-        """That of one of the means."""
-        one = slice(mean, mean + 1)
-        return Design(self.effect[one], self.freedom[one], self.clusters[one])
-
     def effective_n(self, accuracy: Floats, independent: Floats, confidence: float) -> Floats:
         """(means,) effective sample size of each accuracy.
 
-        Where all credits of a mean are alike there is nothing to estimate a variance from: then each cluster counts as
-        one observation.
+        Few degrees of freedom reduce it by the factor ``(z/t)²``. Where all credits of a mean are alike there is
+        nothing to estimate a variance from: then each cluster counts as one observation.
 
         Args:
             accuracy: (means,) the mean accuracies, 0 to 1
             independent: (means,) the effective sample size if sets were independent.
             confidence: the confidence level of the interval that is made next, between 0 and 1.
         """
+        from scipy.special import stdtrit
+
         mixed = (accuracy > 1e-12) & (accuracy < 1 - 1e-12)
-        result: Floats = independent / self.effect * np.where(mixed, self.shrink(confidence), 1.0)
+        t = stdtrit(np.minimum(self.freedom, 1e9), 0.5 + confidence / 2)
+        few = mixed & ~np.isinf(self.freedom)
+        result: Floats = independent / self.effect * np.where(few, (normal_quantile(confidence) / t) ** 2, 1.0)
         return result
 
 

@@ -144,7 +144,8 @@ def family_accuracy(
 
 
 def _cells(scores: ScoreTable, dataset: Dataset) -> pl.DataFrame:
-    """A row per scorer, set and answer, with ``answer``, ``right`` (that of the set), ``share`` and ``failed``."""
+    """A row per scorer, set and answer, with ``answer`` (a number that answers of the same text share
+    within a family), ``right`` (that of the set), ``share`` and ``failed``."""
     frame_of(scores)
     frame = scores.with_items(dataset).frame.filter(pl.col("perturbation").is_null() & pl.col("family").is_not_null())
     frame = frame.select(
@@ -152,13 +153,7 @@ def _cells(scores: ScoreTable, dataset: Dataset) -> pl.DataFrame:
         pl.col(GROUPS).cast(pl.String).fill_null("none"),
         "source_item",
         rounded(pl.col("score")),
-    ).join(_answers(dataset), on=["item_id", "response_id"], how="inner", maintain_order="left")
-    return with_shares(frame).with_columns(pl.col("share").fill_null(0.0))
-
-
-def _answers(dataset: Dataset) -> pl.DataFrame:
-    """``item_id``, ``response_id``, ``answer`` (a number that answers of the same text share within a family) and
-    ``right``, the answer that is right in the set."""
+    )
     rows: list[tuple[str, str, int, int]] = []
     numbers: dict[tuple[str, str], int] = {}
     for item in dataset:
@@ -167,7 +162,9 @@ def _answers(dataset: Dataset) -> pl.DataFrame:
             right = numbers[item.family, item.chosen.text]
             rows += [(item.id, one.id, answer, right) for one, answer in zip(item.responses, own, strict=True)]
     names = {"item_id": pl.String, "response_id": pl.String, "answer": pl.Int64, "right": pl.Int64}
-    return pl.DataFrame(rows, schema=names, orient="row")
+    answers = pl.DataFrame(rows, schema=names, orient="row")
+    frame = frame.join(answers, on=["item_id", "response_id"], how="inner", maintain_order="left")
+    return with_shares(frame).with_columns(pl.col("share").fill_null(0.0))
 
 
 @dataclass(frozen=True)
@@ -204,7 +201,10 @@ def _read(frame: pl.DataFrame) -> _Read | None:
     whole = _readings(frame, family)
     judged = ~np.isnan(whole[:, 0])
     values = np.column_stack([family["row"].to_numpy(), np.nan_to_num(whole)])
-    cluster = _clusters(sets, family["family"].to_list())
+    origins = sets.select("item_id", "source_item", pl.col("family").alias("mirrors"))
+    of_set = dict(zip(sets["family"].to_list(), cluster_of(origins).tolist(), strict=True))
+    connected = np.unique([of_set[name] for name in family["family"]], return_inverse=True)[1]
+    cluster = connected.astype(np.int64)
     return _Read(family, values, judged, cluster, every.height - family.height, int(sets["failed"].sum()))
 
 
@@ -256,13 +256,6 @@ def compare_families(a: ScoreTable, b: ScoreTable, dataset: Dataset, confidence:
         difference=found,
         better=("a" if d.mean() > 0 else "b") if settled else None,
     )
-
-
-def _clusters(sets: pl.DataFrame, families: list[str]) -> Ints:
-    """(families,) families that a source item connects are one cluster."""
-    origins = sets.select("item_id", "source_item", pl.col("family").alias("mirrors"))
-    of_set = dict(zip(sets["family"].to_list(), cluster_of(origins).tolist(), strict=True))
-    return np.unique([of_set[name] for name in families], return_inverse=True)[1].astype(np.int64)
 
 
 def _readings(frame: pl.DataFrame, family: pl.DataFrame) -> Floats:

@@ -14,9 +14,9 @@ from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, OfSets, Result
 from carb_metrics.clusters import Ints, cluster_of, share_interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import counted_sets, credit_matrix, outcomes_of_frame, rounded
+from carb_metrics.outcome import counted_sets, credit_matrix, rounded, set_outcomes
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows
-from carb_metrics.surface import FOLDS, NAMES, assign_folds, boosted, credit_of, oriented, surface_features, within_sets
+from carb_metrics.surface import FOLDS, assign_folds, boosted, credit_of, oriented, surface_features, within_sets
 
 CHANCE = "chance"
 """The floor where no surface predictor is better than a random pick."""
@@ -136,7 +136,7 @@ def surface_floor(
     data = _Data(frame, dataset, by)
     known = {name: name for name in names} | dict(baselines or {})
     surface = [name for name in names if known[name].startswith("baseline:")]
-    outcomes = outcomes_of_frame(frame)
+    outcomes = set_outcomes(ScoreTable(frame))
     judged = set(outcomes.filter(~pl.col("error"))["scorer"].unique())
     tested = [name for name in names if name not in surface and name in judged]
     credit = data.predictors([name for name in surface if known[name] != RANDOM])
@@ -170,7 +170,7 @@ class _Data:
         self.frame = frame
         one = frame.unique(["item_id", "response_id"], maintain_order=True).sort("item_id", "response_id")
         self.one = one
-        sets = outcomes_of_frame(one.with_columns(scorer=pl.lit(""))).sort("item_id")
+        sets = set_outcomes(ScoreTable(one.with_columns(scorer=pl.lit("")))).sort("item_id")
         if by:
             sets = describe(sets, cultures).sort("item_id")
         unknown = [column for column in by if column not in sets.columns]
@@ -183,7 +183,7 @@ class _Data:
         known = one.select("item_id", "response_id").join(
             surface_features(dataset), on=["item_id", "response_id"], how="left", maintain_order="left"
         )
-        self.columns = {name: known[name].to_numpy() for name in NAMES}
+        self.columns = {column.name: column.to_numpy() for column in known.drop("item_id", "response_id")}
         self.surface = within_sets(np.column_stack(list(self.columns.values())), self.number)
         self.together, self.fold = self._folds()
 

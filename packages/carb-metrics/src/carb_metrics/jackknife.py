@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from carb_metrics.intervals import Floats, check_confidence
 
 Statistic = Callable[[Floats], Floats]
 """(..., sums) to (...): a number made of sums over units; NaN where it is not defined."""
-
-
-def sum_by(index: npt.NDArray[Any], values: npt.ArrayLike | None = None, size: int = 0) -> Floats:
-    """(size,) sums of ``values``, or counts of rows, by the number of their unit; ``size`` may be left out."""
-    sums: Floats = np.bincount(index, values, size).astype(np.float64)
-    return sums
 
 
 def ratio(sums: Floats) -> Floats:

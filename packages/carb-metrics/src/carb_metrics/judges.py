@@ -11,7 +11,7 @@ from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Estimate, Result, ScorerRow, Scorers
 from carb_metrics.clusters import Ints, means, number, share_interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.jackknife import jackknife_interval, sum_by
+from carb_metrics.jackknife import jackknife_interval
 from carb_metrics.outcome import as_text, counted_sets, polars_frame, rounded
 from carb_metrics.paired import adjust
 
@@ -194,7 +194,19 @@ def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
 
 
 def _length(frame: pl.DataFrame, dataset: Dataset, confidence: float) -> Estimate:
-    joined = _with_lengths(frame.filter(pl.col("score").is_not_null()), dataset).sort("item_id", "response_id")
+    """The length bias of one scorer.
+
+    Raises:
+        CarbError: the data set lacks a response.
+    """
+    rows = [(item.id, one.id, float(len(one.text))) for item in dataset for one in item.responses]
+    lengths = pl.DataFrame(rows, schema=["item_id", "response_id", "length"], orient="row")
+    scored = frame.filter(pl.col("score").is_not_null())
+    joined = scored.join(lengths, on=["item_id", "response_id"], how="left").sort("item_id", "response_id")
+    lost = joined.filter(pl.col("length").is_null())
+    if lost.height:
+        row = lost.row(0, named=True)
+        raise CarbError(f"The data set has no response '{row['response_id']}' of item '{row['item_id']}'.")
     own = (pl.col("role") == "chosen").cast(pl.Float64).alias("own")
     joined = joined.with_columns(own)
     centred = joined.select(
@@ -207,7 +219,8 @@ def _length(frame: pl.DataFrame, dataset: Dataset, confidence: float) -> Estimat
 
 def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) -> Estimate:
     """Partial correlation of s and v given c, all centred; low, high and p by the jackknife on artanh r."""
-    units = np.column_stack([sum_by(cluster, product) for product in (s * s, v * v, c * c, s * v, s * c, v * c)])
+    sums = [np.bincount(cluster, product) for product in (s * s, v * v, c * c, s * v, s * c, v * c)]
+    units = np.column_stack(sums).astype(np.float64)
 
     def z(sums: Floats) -> Floats:
         ss, vv, cc, sv, sc, vc = np.moveaxis(sums, -1, 0)
@@ -231,19 +244,3 @@ def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) 
     error = (high - low) / 2 / float(stdtrit(freedom, 0.5 + confidence / 2))
     p = 2 * float(stdtr(freedom, -abs(whole) / error)) if error > 0 else None
     return Estimate(estimate=math.tanh(whole), low=math.tanh(low), high=math.tanh(high), p=p)
-
-
-def _with_lengths(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
-    """The rows with ``length``, the characters of the response.
-
-    Raises:
-        CarbError: the data set lacks a response.
-    """
-    rows = [(item.id, one.id, float(len(one.text))) for item in dataset for one in item.responses]
-    lengths = pl.DataFrame(rows, schema=["item_id", "response_id", "length"], orient="row")
-    joined = frame.join(lengths, on=["item_id", "response_id"], how="left", maintain_order="left")
-    lost = joined.filter(pl.col("length").is_null())
-    if lost.height:
-        row = lost.row(0, named=True)
-        raise CarbError(f"The data set has no response '{row['response_id']}' of item '{row['item_id']}'.")
-    return joined

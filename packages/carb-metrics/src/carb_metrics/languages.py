@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
-from carb_metrics.cells import ScorerRow, Scorers, row_of
+from carb_metrics.cells import ScorerRow, Scorers
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, ratio
 from carb_metrics.outcome import as_text, counted_sets
@@ -67,14 +67,33 @@ def cross_lingual_consistency(
     differences = _content_pairs(frame)
     pooled = within_item(frame).group_by("scorer").agg(pl.col("squares").sum(), pl.col("freedom").sum())
     spreads = {name: math.sqrt(s / f) for name, s, f in pooled.rows() if s > 0}
+    known = frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
+    chosen = known.filter(pl.col("role") == "chosen").select("scorer", "item_id", pl.col("score").alias("own"))
+    apart = known.filter(pl.col("role") == "rejected").join(chosen, on=["scorer", "item_id"], maintain_order="left")
+    apart = apart.select("scorer", apart=pl.col("own") - pl.col("score"))
     rows = []
     for name in frame["scorer"].unique().sort():
         mine, spread = differences.filter(pl.col("scorer") == name), spreads.get(name)
-        steep = k if k is not None else calibrate_k(_different_responses(frame, name) / (spread or 1.0))
+        steep = k
+        if steep is None:
+            different = apart.filter(pl.col("scorer") == name)["apart"].to_numpy()
+            steep = calibrate_k(different / (spread or 1.0))
         usable = mine if steep is not None and spread is not None else mine.clear()
         value = pl.col("difference") * (-(steep or 0.0) / (spread or 1.0))
         usable = usable.with_columns(value.exp().alias("value"))
-        rows.append(row_of(ConsistencyRow, (name, *_mean(usable, confidence), usable.height, steep, spread)))
+        sums = usable.group_by("cluster").agg(pl.col("value").sum(), pl.len().cast(pl.Float64)).sort("cluster")
+        mean, low, high = jackknife_interval(sums.select("value", "len").to_numpy(), ratio, confidence)
+        rows.append(
+            ConsistencyRow(
+                scorer=name,
+                consistency=mean,
+                low=None if low is None else max(0.0, low),
+                high=None if high is None else min(1.0, high),
+                n=usable.height,
+                k=steep,
+                spread=spread,
+            )
+        )
     return Consistency(scorers=tuple(rows), counted=counted)
 
 
@@ -120,18 +139,3 @@ def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     both = versions.join(versions, on=keys, suffix="_b").filter(pl.col("language") < pl.col("language_b"))
     difference = (pl.col("score") - pl.col("score_b")).abs().alias("difference")
     return both.select("scorer", "cluster", difference).sort(pl.all())
-
-
-def _different_responses(frame: pl.DataFrame, scorer: str) -> Floats:
-    """Differences between ``chosen`` and each ``rejected`` of its set, of one scorer."""
-    rows = frame.filter((pl.col("scorer") == scorer) & pl.col("perturbation").is_null() & pl.col("score").is_not_null())
-    chosen = rows.filter(pl.col("role") == "chosen").select("item_id", pl.col("score").alias("own"))
-    others = rows.filter(pl.col("role") == "rejected").join(chosen, on="item_id")
-    return (others["own"] - others["score"]).to_numpy()
-
-
-def _mean(part: pl.DataFrame, confidence: float) -> tuple[float | None, float | None, float | None]:
-    sums = part.group_by("cluster").agg(pl.col("value").sum(), pl.len().cast(pl.Float64)).sort("cluster")
-    units = sums.select("value", "len").to_numpy()
-    mean, low, high = jackknife_interval(units, ratio, confidence)
-    return mean, None if low is None else max(0.0, low), None if high is None else min(1.0, high)

@@ -95,7 +95,13 @@ def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> 
         CarbError: no scorer is good, or a set of the table lacks a response.
     """
     scores, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
-    good = _good(dataset, scores)
+    chance = sum(1 / len(item.responses) for item in dataset) / max(len(dataset), 1)
+    cells = bon_accuracy(scores, by=("scorer",), mirrors=True).groups.filter(pl.col("low") > chance)
+    good = tuple(cells.sort("accuracy", "scorer", descending=[True, False])["scorer"])
+    if not good:
+        raise CarbError(
+            f"No scorer here is better than chance ({100 * chance:.0f}%), so what all good ones miss says nothing."
+        )
     picks = _picks(dataset, scores, good)
     sets = _judged_by_all(picks, good)
     missed = sets.filter("missed")["item_id"].to_list()
@@ -111,16 +117,6 @@ def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> 
         clusters=_clusters(sets, {item.id: item.prompt_text for item in dataset}),
         confusion=_confusion(picks),
     )
-
-
-def _good(dataset: Dataset, scores: ScoreTable) -> tuple[str, ...]:
-    chance = sum(1 / len(item.responses) for item in dataset) / max(len(dataset), 1)
-    cells = bon_accuracy(scores, by=("scorer",), mirrors=True).groups.filter(pl.col("low") > chance)
-    if not cells.height:
-        raise CarbError(
-            f"No scorer here is better than chance ({100 * chance:.0f}%), so what all good ones miss says nothing."
-        )
-    return tuple(cells.sort("accuracy", "scorer", descending=[True, False])["scorer"])
 
 
 def _picks(dataset: Dataset, scores: ScoreTable, good: Sequence[str]) -> pl.DataFrame:

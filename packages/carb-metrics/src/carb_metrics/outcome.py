@@ -121,20 +121,17 @@ def set_outcomes(scores: ScoreTable, ties: Ties = "shared") -> pl.DataFrame:
     Raises:
         CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``, or ``ties`` is unknown.
     """
-    return outcomes_of_frame(frame_of(scores), ties)
-
-
-def outcomes_of_frame(frame: pl.DataFrame, ties: Ties = "shared") -> pl.DataFrame:
-    """``set_outcomes`` of a frame with at least scorer, item_id, response_id, role, perturbation and score."""
     if ties not in ("strict", "shared"):
         raise CarbError(f"ties must be 'shared' or 'strict'; got '{ties}'.")
-    rows = frame.filter(pl.col("perturbation").is_null())
+    rows = frame_of(scores).filter(pl.col("perturbation").is_null())
     if "family" in rows.columns:
         rows = rows.rename({"family": "mirrors"})
-    rows, starts = _adjacent(rows)
+    starts, heads = _first_rows(rows)
+    if heads.select("scorer", "item_id").is_duplicated().any():  # unlike scorers' own, its sets lie apart
+        rows = rows.sort("scorer", "item_id")
+        starts, heads = _first_rows(rows)
     chosen = (rows["role"].cast(pl.String) == "chosen").to_numpy()
     _check_roles(rows, starts, chosen)
-    heads = _heads(rows, starts, [key for key in SET_KEYS if key in rows.columns])
     code = rows["response_id"].cast(pl.String).hash().to_numpy()
     responses = np.add.reduceat(code, starts) if len(starts) else code[:0]
     right, top = tops(rounded(rows["score"]).to_numpy(), chosen, starts)  # null becomes NaN
@@ -165,25 +162,12 @@ def tops(level: Floats, chosen: npt.NDArray[np.bool_], starts: Ints) -> tuple[In
     return right, top
 
 
-def _adjacent(rows: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
-    """The rows with those of one set next to each other, as scorers write them, and where each set starts."""
-    starts = _starts(rows)
-    if _heads(rows, starts, ["scorer", "item_id"]).is_duplicated().any():
-        rows = rows.sort("scorer", "item_id")
-        starts = _starts(rows)
-    return rows, starts
-
-
-def _heads(rows: pl.DataFrame, starts: Ints, columns: list[str]) -> pl.DataFrame:
-    """These columns of the first row of each set; a mask is several times faster than taking rows by number."""
-    first = np.zeros(rows.height, dtype=bool)
-    first[starts] = True
-    return rows.select(columns).filter(pl.Series(first, dtype=pl.Boolean))
-
-
-def _starts(rows: pl.DataFrame) -> Ints:
+def _first_rows(rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
+    """The place of the first row of each set, and what it has of ``SET_KEYS``."""
     new = [pl.col(key).ne_missing(pl.col(key).shift()) for key in ("scorer", "item_id")]
-    return rows.select(pl.any_horizontal(new).arg_true()).to_series().to_numpy().astype(np.int64)
+    first = rows.select(pl.any_horizontal(new)).to_series()
+    heads = rows.select(key for key in SET_KEYS if key in rows.columns).filter(first)
+    return first.arg_true().to_numpy().astype(np.int64), heads
 
 
 def _check_roles(rows: pl.DataFrame, starts: Ints, chosen: npt.NDArray[np.bool_]) -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
-from carb_metrics.cells import Estimate, Result, ScorerRow, Scorers, row_of
+from carb_metrics.cells import Estimate, Result, ScorerRow, Scorers
 from carb_metrics.clusters import share_interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.jackknife import jackknife_interval, ratio, sum_by
+from carb_metrics.jackknife import jackknife_interval, ratio
 from carb_metrics.outcome import as_text, counted_sets, rounded
 
 CAUSAL = Perturbation.CC.value
@@ -103,7 +103,8 @@ def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95, *, mi
         mine = pairs.filter(pl.col("scorer") == name)
         spread = spreads.filter(pl.col("scorer") == name)
         found, deviation, (ratio, low, high) = _of_scorer(mine, spread, confidence)
-        kinds += [row_of(KindRow, (name, *row)) for row in found]
+        rows = [dict(zip(KindRow.model_fields, (name, *values), strict=True)) for values in found]
+        kinds += [KindRow.model_validate(row) for row in rows]
         scorers.append(SpreadRow(scorer=name, spread=deviation, ratio=Estimate(estimate=ratio, low=low, high=high)))
     return Sensitivity(kinds=tuple(kinds), scorers=tuple(scorers), counted=counted)
 
@@ -118,8 +119,8 @@ def _of_scorer(
     place = pl.DataFrame({"cluster": clusters}).with_row_index("unit")
     units = len(clusters)
     where = spread.join(place, on="cluster", maintain_order="left")["unit"].to_numpy()
-    squares = sum_by(where, spread["squares"].to_numpy(), units)
-    freedom = sum_by(where, spread["freedom"].to_numpy(), units)
+    squares = np.bincount(where, spread["squares"].to_numpy(), units)
+    freedom = np.bincount(where, spread["freedom"].to_numpy(), units)
     deviation = float(np.sqrt(squares.sum() / freedom.sum())) if freedom.sum() and squares.sum() else None
 
     rows: list[tuple[object, ...]] = []
@@ -129,12 +130,13 @@ def _of_scorer(
         known = every.filter(pl.col("before").is_not_null() & pl.col("after").is_not_null())
         unit, before = known["unit"].to_numpy(), known["before"].to_numpy()
         change = known["after"].to_numpy() - before
-        total, count = sum_by(unit, np.abs(change), units), sum_by(unit, size=units)
+        total = np.bincount(unit, np.abs(change), units).astype(np.float64)
+        count = np.bincount(unit, minlength=units).astype(np.float64)
         sums[kind] = total, count
         away = np.abs(before) >= AWAY * (deviation or 0.0)
         away &= before != 0
-        share = np.column_stack([sum_by(unit[away], np.abs(change[away] / before[away]), units),
-                                 sum_by(unit[away], size=units)])  # fmt: skip
+        sizes, relative = np.bincount(unit[away], minlength=units), np.abs(change[away] / before[away])
+        share = np.column_stack([np.bincount(unit[away], relative, units), sizes]).astype(np.float64)
         in_spread = np.column_stack([total, count, squares, freedom])
         rows.append(
             (
@@ -187,16 +189,15 @@ def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
     wide = numbered.join(own, on=["scorer", "item_id"]).with_columns(
         pl.when(pl.col("response_id") == pl.col("original")).then("after").otherwise("score").alias("then")
     )
-
-    def pick(column: str) -> pl.Expr:
+    picks = {}
+    for name, column in (("before", "score"), ("after", "then")):
         level = rounded(pl.col(column))
         top = pl.col("response_id").filter(level == level.max())
-        return pl.when(top.len() == 1).then(top.first()).otherwise(pl.lit(""))
-
+        picks[name] = pl.when(top.len() == 1).then(top.first()).otherwise(pl.lit(""))
     error = (pl.col("score").is_null() | pl.col("then").is_null()).any()
     found = (
         wide.group_by("pair")
-        .agg(before=pick("score"), after=pick("then"), error=error)
+        .agg(**picks, error=error)
         .sort("pair")
         .select(flip=pl.when(~pl.col("error")).then(pl.col("before") != pl.col("after")))
     )

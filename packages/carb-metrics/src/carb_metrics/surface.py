@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 import polars as pl
 
@@ -11,32 +13,16 @@ from carb_metrics.clusters import Bools, Ints
 from carb_metrics.intervals import Floats
 from carb_metrics.outcome import tops
 
-NAMES = (
-    "length",
-    "words",
-    "digits",
-    "punctuation",
-    "capitals",
-    "final mark",
-    "likeness (3-grams)",
-    "overlap",
-    "language of the question",
-    "names the culture",
-)
-"""The features of ``carb_data.surface`` that the floor combines."""
-
 
 def surface_features(dataset: Dataset) -> pl.DataFrame:
     """``item_id``, ``response_id`` and the features of every response but the perturbed ones."""
-    rows = []
+    columns: defaultdict[str, list[float]] = defaultdict(list)
     for item in dataset:
-        found = features_of_set(item)
-        rows += [
-            (item.id, response.id, *(found[name][place] for name in NAMES))
-            for place, response in enumerate(item.responses)
-        ]
-    schema = {"item_id": pl.String, "response_id": pl.String, **dict.fromkeys(NAMES, pl.Float64)}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+        for name, values in features_of_set(item).items():
+            columns[name] += values
+    answers = [(item.id, response.id) for item in dataset for response in item.responses]
+    known = pl.DataFrame(answers, schema={"item_id": pl.String, "response_id": pl.String}, orient="row")
+    return known.with_columns(pl.Series(name, values, pl.Float64) for name, values in columns.items())
 
 
 FOLDS = 5

@@ -10,7 +10,6 @@ import polars as pl
 from carb_metrics.cells import Cell, Totals
 from carb_metrics.clusters import Design, Ints, cluster_of, design, number
 from carb_metrics.intervals import Floats, normal_quantile, wilson
-from carb_metrics.jackknife import sum_by
 
 COUNTS = ("n", "ties", "errors")
 
@@ -29,12 +28,12 @@ class Tally:
         self.credit, self.cluster = sets["credit"].to_numpy(), cluster_of(sets)
         self.values: Floats = sets["credit"].unique().sort().to_numpy()
         kind = self.group * len(self.values) + np.searchsorted(self.values, self.credit)
-        cells = sum_by(kind, size=groups * len(self.values))
-        self.counts: Ints = cells.astype(np.int64).reshape(groups, len(self.values))
+        cells = np.bincount(kind, minlength=groups * len(self.values))
+        self.counts: Ints = cells.reshape(groups, len(self.values))
         self.n: Ints = self.counts.sum(1)
         tied, error = sets["tied"].to_numpy() > 0, sets["error"].to_numpy()
-        self.ties: Ints = sum_by(self.group[tied], size=groups).astype(np.int64)
-        self.errors: Ints = sum_by(self.group[error], size=groups).astype(np.int64)
+        self.ties: Ints = np.bincount(self.group[tied], minlength=groups)
+        self.errors: Ints = np.bincount(self.group[error], minlength=groups)
         self.accuracy: Floats = self.counts @ self.values / self.n
         self.strict: Floats = self.counts @ (self.values == 1) / self.n
         effects = self.design(np.arange(groups), groups)
@@ -102,56 +101,46 @@ class Tally:
             of = np.array([place[name] for name in self.scorer], dtype=np.int64)
         by_set, by_group = self.design(of, len(names)), self.design(of, len(names), macro=True)
         groups = self.rows.select(pl.lit(0), *(key for key in self.keys if key != "scorer")).n_unique()
+        rows_of = [np.flatnonzero(of == i) for i in range(len(names))]
+        counts = [self.counts[rows].sum(0) for rows in rows_of]
+        accuracy = np.array([float(own @ self.values / own.sum()) for own in counts])
+        independent = [float(self.effective(own, own.sum(), p)) for own, p in zip(counts, accuracy, strict=True)]
+        effective = by_set.effective_n(accuracy, np.array(independent), self.confidence)
         found = {}
         for i, name in enumerate(names):
-            rows = np.flatnonzero(of == i)
-            # An order that the content alone decides, so that names of groups change no digit.
-            rows = rows[np.lexsort(self.counts[rows].T)]
-            overall = self.overall(rows, by_set.of(i))
-            macro = overall if len(rows) == 1 else self.macro(rows, by_group.of(i))
-            found[name] = Totals(overall=overall, macro=macro if len(rows) == groups else Cell())
+            strict = float(counts[i] @ (self.values == 1) / counts[i].sum())
+            overall = macro = self.cell(rows_of[i], float(accuracy[i]), strict, float(effective[i]))
+            if len(rows_of[i]) > 1:
+                macro = self.macro(rows_of[i], float(by_group.effect[i]), float(by_group.freedom[i]))
+            found[name] = Totals(overall=overall, macro=macro if len(rows_of[i]) == groups else Cell())
         return found
 
-    def overall(self, rows: Ints, effects: Design) -> Cell:
-        """Every set weighs the same."""
-        n, counts = self.n[rows].sum(), self.counts[rows].sum(0)
-        accuracy = float(counts @ self.values / n)
-        independent = np.atleast_1d(self.effective(counts, n, accuracy))
-        effective = effects.effective_n(np.array([accuracy]), independent, self.confidence)
-        return self.cell(rows, accuracy, float(counts @ (self.values == 1) / n), float(effective[0]))
-
-    def variances(self, rows: Ints) -> Floats:
-        """(rows,) variance of each group's accuracy, drawn towards that of all these groups.
-
-        A small group in which all is won or lost shows no variance of its own. ``PRIOR`` sets as all groups together
-        have them, to which one set won and one lost are added, keep it from looking certain. These are the posterior
-        mean's moments under a beta prior of that weight (Agresti and Coull 1998, The American Statistician 52:119-126,
-        with the common accuracy in the place of 1/2).
-        """
-        counts = self.counts[rows]
-        n, total, square = self.n[rows], counts @ self.values, counts @ self.values**2
-        mean_of_all = (total.sum() + 1) / (n.sum() + 2)
-        square_of_all = (square.sum() + 1) / (n.sum() + 2)
-        mean = (total + PRIOR * mean_of_all) / (n + PRIOR)
-        result: Floats = ((square + PRIOR * square_of_all) / (n + PRIOR) - mean**2) / n
-        return result
-
-    def macro(self, rows: Ints, effects: Design) -> Cell:
+    def macro(self, rows: Ints, effect: float, freedom: float) -> Cell:
         """The mean over the groups, with Wilson's interval at an effective sample size.
 
-        Its variance is that of a mean of the groups' (``variances``), times the design effect of clusters; degrees of
-        freedom are Satterthwaite's (1946, Biometrics Bulletin 2:110-114).
+        Its variance is that of a mean of the groups', times the design effect of clusters; degrees of freedom are
+        Satterthwaite's (1946, Biometrics Bulletin 2:110-114), and not more than clusters leave. The variance of each
+        group is drawn towards that of all these groups, because a small group in which all is won or lost shows none of
+        its own. ``PRIOR`` sets as all groups together have them, to which one set won and one lost are added, keep it
+        from looking certain. These are the posterior mean's moments under a beta prior of that weight (Agresti and
+        Coull 1998, The American Statistician 52:119-126, with the common accuracy in the place of 1/2).
         """
         from scipy.special import stdtrit
 
+        rows = rows[
+            np.lexsort(self.counts[rows].T)
+        ]  # an order that names of groups do not decide: they change no digit
         accuracy, n = float(self.accuracy[rows].mean()), float(self.n[rows].sum())
-        parts = self.variances(rows) / len(rows) ** 2
+        sets, won, square = self.n[rows], self.counts[rows] @ self.values, self.counts[rows] @ self.values**2
+        mean = (won + PRIOR * (won.sum() + 1) / (n + 2)) / (sets + PRIOR)
+        of_squares = (square + PRIOR * (square.sum() + 1) / (n + 2)) / (sets + PRIOR)
+        parts = (of_squares - mean**2) / sets / len(rows) ** 2
         variance = parts.sum()
-        freedom = min(variance**2 / (parts**2 / (self.n[rows] + PRIOR)).sum(), effects.freedom[0])
-        variance *= effects.effect[0]
+        freedom = min(variance**2 / (parts**2 / (sets + PRIOR)).sum(), freedom)
+        variance *= effect
         centre = (accuracy * n + 1) / (n + 2)
         t = float(stdtrit(max(freedom, 1.0), 0.5 + self.confidence / 2))
         effective = centre * (1 - centre) / variance * (normal_quantile(self.confidence) / t) ** 2
         # Near 0 and 1 the variance is mostly unseen, and these sets are worth no more than if all groups were alike.
-        most = len(rows) ** 2 / ((1 / self.n[rows]).sum() * effects.effect[0])
+        most = len(rows) ** 2 / ((1 / sets).sum() * effect)
         return self.cell(rows, accuracy, float(self.strict[rows].mean()), min(effective, most))
