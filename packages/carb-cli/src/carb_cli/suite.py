@@ -36,10 +36,10 @@ class SuiteModel(Frozen):
     """A table ``[[model]]`` of a suite."""
 
     name: Annotated[str, StringConstraints(pattern=r"^\w[\w.@-]*$", max_length=64)]
-    """The scorer's name in tables, and that of its folder."""
+    """The scorer's name in tables; its folder has it, too."""
     spec: str
     revision: str | None = None
-    """Commit, tag or branch on the hub; by default that of the spec."""
+    """Commit, tag or branch on the hub; by default the spec's."""
     memory_gb: Annotated[float, Field(gt=0)] | None = None
     """What the model needs, over all its GPUs, in units of 10^9 bytes; by default nothing is checked."""
     gpus: Annotated[int, Field(ge=0)] | None = None

@@ -171,7 +171,7 @@ def _rows(
 
 
 def share_won(item: BonSet, row: Sequence[float]) -> float:
-    """1 where the largest number is that of the right answer, 1/k where it shares it with others, else 0."""
+    """1 where the right answer has the largest number, 1/k where k answers have it, else 0."""
     best = [r.role is Role.CHOSEN for r, value in zip(item.responses, row, strict=True) if value == max(row)]
     return sum(best) / len(best)
 

@@ -104,7 +104,7 @@ class Dataset:
                 ``zh-Hant``.
 
         Raises:
-            CarbError: a name is that of no culture, domain or language, neither known nor in these sets.
+            CarbError: no culture, domain or language has a given name, neither a known one nor one of these sets.
         """
         here = {item.culture for item in self._sets}
         for name in cultures or ():
@@ -143,7 +143,7 @@ class Dataset:
             fractions: the share of each part by its name, for example ``{"train": 0.8, "dev": 0.1, "test": 0.1}``; they
                 sum to 1.
             seed: the seed of the split.
-            apart: whether to keep sets together, too, of which ``check_contamination`` says that one holds a text of
+            apart: whether to keep sets together, too, where ``check_contamination`` says that one holds a text of
                 the other: the parts then pass it. What shares more than a fiftieth of all sets goes to the largest
                 part. Sets that are added later can then move others.
 
@@ -163,7 +163,7 @@ class Dataset:
         return {name: Dataset(sets) for name, sets in parts.items()}
 
     def _units(self, *, apart: bool) -> Joined:
-        """Source items that one family holds are one, and where asked those of sets that share a text."""
+        """Source items of one family are one unit; where asked, those of sets that share a text, too."""
         units = joined_by(lambda item: [item.family], self._sets)
         if apart:
             for one, other in sharing(self._sets):

@@ -51,7 +51,7 @@ LanguageTag = Annotated[
 ]
 """BCP 47 language tag: ``es``, ``zh-Hans``; the English name of a language is read as its tag."""
 UNSPECIFIED = "unspecified"
-"""Culture and domain of a set of which nobody said them."""
+"""Culture and domain of a set for which nobody gave them."""
 
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
@@ -68,7 +68,7 @@ class Domain(StrEnum):
 
 
 class NoDomain(StrEnum):
-    """The domain of a set of which nobody said it."""
+    """The domain of a set for which nobody gave one."""
 
     UNSPECIFIED = "unspecified"
 
@@ -172,7 +172,7 @@ class Frozen(BaseModel):
         """The same model and its parts, in place, in a third of the memory.
 
         pydantic gives each model a set of the fields that were given and a dictionary of its own. Models with the same
-        fields share the set here; values are set again one by one, by which Python shares the dictionary's keys; and a
+        fields share the set here; values are set again one by one, so that Python shares the dictionary's keys; and a
         short text that many models have, such as a language or a licence, is there once.
         """
         given, values = self.model_fields_set, self.__dict__

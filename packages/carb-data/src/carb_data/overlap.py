@@ -125,7 +125,7 @@ def check_contamination(
 
 
 def sharing(items: Sequence[BonSet]) -> Iterator[tuple[BonSet, BonSet]]:
-    """Pairs of sets of which one holds a text of the other, or nearly, as ``check_contamination`` would find."""
+    """Pairs of sets where one holds a text of the other, or nearly, as ``check_contamination`` would find."""
     wanted, owners = _Wanted(items), {item.id: item for item in items}
     for item in items:
         for place, *_ in wanted.hits(item):

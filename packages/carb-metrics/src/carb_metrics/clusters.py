@@ -169,9 +169,9 @@ def design(
 
     Args:
         cluster: (sets,) the cluster of each set.
-        residual: (sets,) credit minus the mean from which it deviates.
+        residual: (sets,) credit minus its mean.
         weight: (sets,) the weight of each set; 1 if left out.
-        mean: (sets,) the mean to which a set belongs; a single one if left out.
+        mean: (sets,) the mean that a set counts for; a single one if left out.
         means: The number of means that are estimated.
     """
     of = np.zeros(len(cluster), dtype=np.int64) if mean is None else mean

@@ -20,10 +20,10 @@ from carb_metrics.outcome import frame_of, rounded, with_shares
 READINGS = ("row", "column", "matching", "place_effect")
 
 GROUPS = ("domain", "language", "topic", "kind")
-"""Columns by which families can be grouped."""
+"""Columns that can divide families into groups."""
 
 MATCHED = 7
-"""Answers up to which all matchings are compared, so that equally good ones share."""
+"""Up to this many answers all matchings are compared, so that equally good ones share."""
 
 NOISE = 1e-9
 """Spread, as a share of the largest score, below which a family shows nothing but rounding."""
@@ -32,8 +32,8 @@ NOISE = 1e-9
 class FamilyRow(Result):
     """What one scorer does with families of mirrored sets. Ties are shared.
 
-    A family is a matrix: a score for each of N places and N answers. ``p`` of a reading is that of the hypothesis that
-    it is what a scorer earns that does not read the place; the interval leaves that value out exactly where p is below
+    A family is a matrix: a score for each of N places and N answers. ``p`` of a reading tests whether it is what a
+    scorer earns without reading the place; the interval leaves that value out exactly where p is below
     1 − confidence.
     """
 

@@ -28,14 +28,14 @@ COPIED = "its own surface"
 RANDOM = "baseline:random"
 
 ENOUGH = 100
-"""Source items from which a mixture of cues can be learnt that works in their group alone."""
+"""This many source items are enough to learn a mixture of cues that works in their group alone."""
 
 
 class FloorRow(Result):
     """The best surface predictor of some sets. Ties are shared, and it is at least chance."""
 
     group: dict[str, str]
-    """The column by which the sets were chosen, and its value; empty for all sets."""
+    """The column that the sets were chosen by, and its value; empty for all sets."""
     predictor: str
     """A baseline of the table, a feature, ``all surface features``, or ``chance``."""
     floor: Cell

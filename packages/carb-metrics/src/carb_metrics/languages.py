@@ -46,7 +46,7 @@ def cross_lingual_consistency(
     """Mean of exp(−k·abs(Δ)) over pairs of languages, Δ the difference of scores of the same content.
 
     Source: Zhang et al., arXiv 2509.21798. A content is a response with its CL perturbations: the
-    original and its versions in other languages, every two of which make a pair. The interval is the jackknife's,
+    original and its versions in other languages; every two make a pair. The interval is the jackknife's,
     with source items, or else items, as units, and k taken as given.
 
     Args:

@@ -1,4 +1,4 @@
-"""Failure analysis: what all good scorers miss, and whose answer they take for whose."""
+"""Failure analysis: what all good scorers miss, and which culture's answer they take instead."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Confusion(Result):
 
 
 class Failures(OfSets):
-    """What all good scorers miss, and whose answer they take for whose."""
+    """What all good scorers miss, and which culture's answer they take instead."""
 
     good: tuple[str, ...]
     """The scorers that count as good, the best first."""
@@ -82,7 +82,7 @@ class Failures(OfSets):
 
 
 def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> Failures:
-    """Find what all good scorers miss, and whose answer they take for whose.
+    """Find what all good scorers miss, and which culture's answer they take instead.
 
     Good are the scorers whose accuracy, as the report shows it, is above chance with its whole 95% interval.
 

@@ -23,7 +23,7 @@ SET_KEYS = ("scorer", "culture", "domain", "language", "topic", "source_item", "
 ``family`` of the table, renamed because a culture's language has a family too."""
 
 DIGITS = 9
-"""Significant digits to which scores are rounded before they are compared: what differs less is floating noise."""
+"""Scores are rounded to this many significant digits before they are compared: less is floating noise."""
 
 RESPONSES = "_responses"
 """Column of ``set_outcomes`` that tells which responses a set has: equal for the same ones, in any order."""

@@ -243,7 +243,7 @@ async def score_samples(
         samples: one policy's samples for ``task``.
         task: the task whose prompts they answer.
         scorer: any scorer; left open.
-        folder: the folder of the journal that keeps the results and from which a run resumes; null keeps nothing.
+        folder: the folder of the journal, which keeps the results so that a run can resume; null keeps nothing.
         seed: seed of the order in which candidates are presented.
         on_progress: the function that is called whenever results have come.
 
@@ -283,7 +283,7 @@ def pick_weights(scores: Sequence[float], n: int) -> list[float]:
 
     Args:
         scores: (N,) the scores; higher is better; equal scores share their win.
-        n: number of samples from which the best is picked, from 1 to the pool's size.
+        n: number of samples that the pick chooses from, 1 to the pool's size.
 
     Returns:
         (N,) shares that sum to 1.
@@ -312,9 +312,9 @@ def expected_pick(scores: Sequence[float], qualities: Sequence[float], n: int) -
     """Mean quality of the pick over all subsets of n of the pool.
 
     Args:
-        scores: (N,) the scores by which the pick is made.
+        scores: (N,) the scores that decide the pick.
         qualities: (N,) what each sample is worth.
-        n: number of samples from which the best is picked, from 1 to the pool's size.
+        n: number of samples that the pick chooses from, 1 to the pool's size.
     """
     return sum(w * q for w, q in zip(pick_weights(scores, n), qualities, strict=True))
 
@@ -324,7 +324,7 @@ class CurvePoint(Frozen):
 
     n: int
     picked: float
-    """Quality of the pick; at n = 1 that of a random sample."""
+    """Quality of the pick; at n = 1 the quality of a random sample."""
     best: float
     """Quality of the best available."""
     regret: float

@@ -70,7 +70,7 @@ async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list
 def windows(
     things: Sequence[_T], size: int | None = None, *, largest: int = WINDOW, clock: Callable[[], float] = monotonic
 ) -> Iterator[Sequence[_T]]:
-    """Cut work into parts, each of which is done before the next is cut.
+    """Cut work into parts; each part is done before the next is cut.
 
     Without a size a part has as many things as take about five seconds, by how long the part before took, so that a
     kill costs at most ten seconds of work wherever one thing takes no longer.

@@ -95,7 +95,7 @@ class Usage(Frozen):
 
 
 TRANSPORT = frozenset({"connection", "http", "timeout"})
-"""Kinds of errors by which a server gave no answer, whatever it was asked."""
+"""Kinds of errors that mean that a server gave no answer, whatever it was asked."""
 
 
 class ScoreError(Frozen):

@@ -139,7 +139,7 @@ def request_about(
 
 
 def is_list(values: object, count: int | None = None) -> bool:
-    """Whether it is a list (an array and the like count), not one text, and of that many values where that is asked."""
+    """Whether it is a list or the like (not a text), with ``count`` values where a count is given."""
     return isinstance(values, Sized) and not isinstance(values, str) and count in (None, len(values))
 
 

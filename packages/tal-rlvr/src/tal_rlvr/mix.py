@@ -172,7 +172,7 @@ class TrainingMix(Frozen):
         return [pair for group in groups.values() for pair in rng.sample(group, min(self.per_item, len(group)))]
 
     def _place(self, pair: Pair) -> float:
-        """A number from 0 to 1 for each source item, by which it falls to a part."""
+        """A number from 0 to 1 for each source item, which decides the item's part."""
         digest = hashlib.sha256(f"{self.seed}\0{pair.source_item}".encode()).digest()
         return int.from_bytes(digest[:8], "big") / 2**64
 

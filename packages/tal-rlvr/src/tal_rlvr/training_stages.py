@@ -57,7 +57,7 @@ class TrainingRun:
         verdict_tokens(self.tokenizer)  # refuses an unfit tokenizer before any work is done
 
     def begin(self) -> None:
-        """Keep the settings, by which a run that goes on is known."""
+        """Keep the settings: a run that goes on must have the same."""
         if self.is_main:
             write_json(self.config.out / "config.json", self.config)
 

@@ -34,7 +34,7 @@ def models(
     ----------
     name
         A model's short name or hub id, to show what is known of it, or a judge's form, to print its file; with --suite
-        a benchmark, such as carb, for the models of which it published figures.
+        a benchmark, such as carb: the suite is of the models that it published figures for.
     suite
         Print a suite for carb run --suite: the classifiers with less than 10 billion parameters.
     """

@@ -73,7 +73,7 @@ def check(
     results
         The folder of results; `results` by default.
     data
-        Data sets, other than carb-seed, to which entries may belong: paths, or hf://owner/name.
+        Data sets that entries may be about, besides carb-seed: paths, or hf://owner/name.
     """
     folders = entries.found_in(results)
     known = entries.candidates([load(name) for name in data])
@@ -110,7 +110,7 @@ def site(
     out
         The folder to write; `site` by default.
     data
-        Data sets, other than carb-seed, to which entries may belong: paths, or hf://owner/name.
+        Data sets that entries may be about, besides carb-seed: paths, or hf://owner/name.
     """
     from carb_cli.report.site import write_site
 

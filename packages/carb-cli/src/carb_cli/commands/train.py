@@ -40,11 +40,11 @@ def train(
     config
         A TOML file, or a preset; without it, the presets are listed.
     model
-        Folder or hub id of the model to train; it replaces that of the configuration.
+        Folder or hub id of the model to train; it replaces the configuration's.
     data
         Data sets to train on; they replace those of the configuration. May be repeated.
     out
-        Output folder; it replaces that of the configuration.
+        Output folder; it replaces the configuration's.
     resume
         Go on from the last checkpoint in the output folder.
     print_config

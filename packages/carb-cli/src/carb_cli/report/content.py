@@ -198,7 +198,7 @@ def _judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confi
 
 
 def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
-    """The human line of a reviewed data set, people's agreement with each other, and that of each scorer with them.
+    """The human line of a reviewed data set, how far people agree, and how far each scorer agrees with them.
 
     ``carb review apply`` writes it beside the data set, and ``carb run`` keeps it in the run's folder. A part of a data
     set (``--limit``) has the line of the whole: a line of the part would be higher than people earn, since retired

@@ -202,7 +202,7 @@ def _grid(
     groups: Sequence[str] | None = None,
     column: str = "",
 ) -> Table:
-    """A row for each scorer of which something is shown, and a column for each group: a value of ``column``."""
+    """A row for each scorer that has something to show, and a column for each group: a value of ``column``."""
     names = sorted({group for _, group in shown}) if groups is None else groups
     scorers = [name for name in report.scorers if any((name, group) in shown for group in names)]
     rows = [(scorer_cell(report, a), *(shown.get((a, b), Shown("–")) for b in names)) for a in scorers]

@@ -13,7 +13,7 @@ from carb_cli.display import number
 from carb_cli.results.entry import ResultEntry
 
 PARTS = {"--limit", "--cultures", "--domains"}
-"""Options with which a run scored a part of its data set."""
+"""Options that make a run score only a part of its data set."""
 
 
 def hub_files(entry: ResultEntry) -> dict[Path, str]:

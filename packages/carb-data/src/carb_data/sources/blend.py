@@ -42,7 +42,7 @@ OPTIONS = BlendOptions
 
 
 def build(declaration: Declaration, path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Skip]:
-    """Yield the sets of every family, or a skip for a question of which none can be made.
+    """Yield the sets of every family, or a skip for a question that gives no family.
 
     The seed chooses among the groups of places that a question allows.
     """

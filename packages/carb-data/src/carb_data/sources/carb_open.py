@@ -43,7 +43,7 @@ _PRIOR = 0.5
 _SLACK = 1.0
 """How many sets an attack may be above chance in a draw."""
 _WORKS = statistics.NormalDist().inv_cdf(0.995)
-"""Standard errors above chance from which an attack works on a source: its 99% interval lies above chance."""
+"""An attack works on a source that it wins by more standard errors than this: its 99% interval is above chance."""
 
 
 class OpenOptions(Frozen):

@@ -156,7 +156,7 @@ class Contrast(_Rule):
     near: Template = ""
     """Wrong items of which this equals the right one's are taken first."""
     reverse: Template = ""
-    """The opposite question, to which one wrong item among right ones is the answer. It is asked where more items of
+    """The opposite question; its answer is one wrong item among right ones. It is asked where more items of
     the right class are left."""
     block: int = 0
     """Large groups are cut into blocks of about this many items, so that a split has parts to divide; 0 for none."""

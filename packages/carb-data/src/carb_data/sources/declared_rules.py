@@ -332,5 +332,5 @@ def _question(part: Part, item: Item) -> str:
 
 
 def _template(part: Part, item: Item) -> str:
-    """What a split keeps together: the template from which the item comes, or the item alone."""
+    """What a split keeps together: the item's template, or the item alone."""
     return fill(part.split, item.record) if part.split else item.number

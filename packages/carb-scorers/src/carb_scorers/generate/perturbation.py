@@ -76,7 +76,7 @@ def perturb(
         kinds: The kinds of perturbations to make: any of ``CC``, ``RC``, ``CL``, ``RP``.
         model: Spec of the model that writes, such as ``openai:MODEL?url=…``.
         languages: The BCP 47 tags of the languages into which CL translates.
-        seed: The seed from which the model's seeds are derived.
+        seed: The model's seeds are derived from it.
         store: The file of the model's answers: a second run pays only for what is missing. Null keeps no file.
         progress: The function that is called with the numbers of versions done, to do, and given up.
 

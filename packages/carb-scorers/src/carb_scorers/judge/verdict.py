@@ -14,7 +14,7 @@ from carb_scorers.judge.form import IN_BRACKETS, Wording
 _WORD = re.compile(r"(?:option|answer|response|candidate|choice|assistant)\s+(?=\S)", flags=re.IGNORECASE)
 _AROUND = re.compile(r"^[\s(\"'*`]+|[\s).:;\"'*`]+$")
 _LATIN = str.maketrans("АВСЕНКМОРТХاأإآبجد", "ABCEHKMOPTXAAAABCD")
-"""Cyrillic letters that look like the Latin ones shown, and the Arabic letters by which answers are numbered."""
+"""Cyrillic letters that look like the Latin ones shown, and the Arabic letters that number answers."""
 _THOUGHTS = (("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]"))
 _CHANNEL, _FINAL = "<|channel|>", "<|channel|>final<|message|>"
 

@@ -40,7 +40,7 @@ A = TypeVar("A")
 
 
 Read = Callable[[Any, Sequence[Row]], Sequence[T]]
-"""From outputs ``(rows, places, D)``, of which the last ``keep`` places count, to an outcome for each row."""
+"""From outputs ``(rows, places, D)`` to an outcome for each row; only the last ``keep`` places count."""
 
 
 class Passes:

@@ -177,7 +177,7 @@ class ServerLanguageModel(ServerModel):
 def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Usage) -> Choices:
     """Log-probabilities of strings that are whole tokens: a token ``10`` is not among those of ``1``.
 
-    One that is not reported is at most as probable as the last that is, and as all that is left.
+    A word that is not reported is at most as probable as the last reported one, and as all that is left.
     """
     found = {}
     for word in wanted:
@@ -192,7 +192,7 @@ def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Us
 
 
 def _steps_of(reported: Mapping[str, Any]) -> list[Step]:
-    """Log-probabilities in the form of chats, which llama.cpp gives for completions too, or in that of completions."""
+    """Log-probabilities in a chat's form, which llama.cpp gives for completions too, or in a completion's form."""
     if "content" in reported:
         steps = []
         for step in reported["content"]:

@@ -1,4 +1,4 @@
-"""Prompts as rows of tokens, of which one that cannot be made is an error of its own, and models that read rows."""
+"""Prompts as rows of tokens, and models that read rows. A row that cannot be made is an error of its own."""
 
 from __future__ import annotations
 
