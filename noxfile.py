@@ -1,8 +1,8 @@
 """Development sessions.
 
 ``tests``, ``lint``, ``types``, ``isolation``, ``docs`` and ``size`` pass with every change; ``demo``, ``real``,
-``coverage``, ``browser``, ``kit``, ``lowest``, ``build``, ``rehearsal`` and ``bench`` with a release; and there is one session
-for each library that needs an environment of its own.
+``coverage``, ``browser``, ``kit``, ``lowest``, ``build``, ``rehearsal`` and ``bench`` with a release; and there is one
+session for each library that needs an environment of its own.
 
 Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and remade when
 ``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout, with pinned versions.
