@@ -107,6 +107,11 @@ def number(value: float | None, digits: int = 2) -> str:
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """``1 set``, ``2 sets``; ``many`` is the plural where it is not ``one`` with an s."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
 def money(value: float | None) -> str:
     """A cost with at least two decimals and two significant digits; a dash where there is none."""
     digits = 2 if not value else max(2, 1 - math.floor(math.log10(value)))

@@ -47,7 +47,7 @@ def score(data: Sequence[str], dataset: Dataset, scorers: Sequence[str], out: Pa
     with progress() as report, _going_on_later(out):
 
         def on_progress(state: Progress) -> None:
-            errors = f"{state.errors} error{'' if state.errors == 1 else 's'}"
+            errors = display.counted(state.errors, "error")
             report(labels([state.scorer])[state.scorer], state.done, state.total, errors)
 
         async def work() -> RunRecord:
@@ -99,8 +99,8 @@ def exit_code(record: RunRecord) -> int:
 def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
     """Print how many sets failed, and the accuracy of each scorer."""
     errors = sum(scorer.errors for scorer in record.scorers)
-    number = len(record.scorers)
-    display.say(f"{number} scorer{'' if number == 1 else 's'}, {record.dataset.sets} sets, {errors} errors: {out}")
+    what = (display.counted(len(record.scorers), "scorer"), display.counted(record.dataset.sets, "set"))
+    display.say(f"{', '.join(what)}, {display.counted(errors, 'error')}: {out}")
     if errors:
         display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
     found = bon_accuracy(ScoreTable.load(out / "scores.parquet").with_items(dataset), by=("scorer",))

@@ -118,4 +118,4 @@ def site(
         raise CarbError("Name at least one folder, for example: carb results site results --out site")
     known = entries.candidates([load(name) for name in data])
     pages = write_site(sources, out, known, confidence=0.95)
-    display.say(f"Written: {(out / 'index.html').resolve()} and {pages} report{'' if pages == 1 else 's'}")
+    display.say(f"Written: {(out / 'index.html').resolve()} and {display.counted(pages, 'report')}")

@@ -116,7 +116,7 @@ def _show(found: Correlation, confidence: float, against: str | None) -> None:
         rows.append((f"Pearson's r without {label}", Estimate(estimate=r)))
     columns = ["correlation", "estimate", f"{100 * confidence:.0f}%", "p"]
     shown = [(name, *_cells(estimate)) for name, estimate in rows]
-    display.table(f"{found.n} reward model{'' if found.n == 1 else 's'}", columns, shown, right=columns[1:])
+    display.table(display.counted(found.n, "reward model"), columns, shown, right=columns[1:])
     if found.pearson.estimate is None:
         display.say("No correlation can be computed: that needs several reward models with different numbers.")
     if found.bases < found.n:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carb_cli.display import interval, number, percent, safe
+from carb_cli.display import counted, interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
 from carb_cli.report.tables import settled
@@ -35,7 +35,7 @@ def _of_families(report: Report) -> str:
     size = f"{number(found.estimate)} [{number(found.low)}, {number(found.high)}]"
     if best.judged < best.families:
         size += f" ({best.families - best.judged:,} of {best.families:,} families have a failure and count 0)"
-    families = f"{best.families:,} {'family' if best.families == 1 else 'families'}"
+    families = counted(best.families, "family", "families")
     if best.incomplete:
         families += f" ({best.incomplete:,} incomplete left out)"
     row = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carb_cli.display import number, p_value, percent
+from carb_cli.display import counted, number, p_value, percent
 from carb_cli.report.report_json import Report
 from carb_cli.report.tables import Section, Shown, Table, count, estimate, group_name, link, scorer_cell, share
 from carb_metrics.rows import Estimate
@@ -19,8 +19,8 @@ def people(report: Report) -> Section:
     line = found.line
     if line is None or not line.answers:
         return Section("people", title, "Nobody has checked the key of these sets in a review yet.", ())
-    who = f"{line.people:,} {'person' if line.people == 1 else 'people'} of {found.cultures:,} "
-    who += f"{'culture' if found.cultures == 1 else 'cultures'} gave {line.answers:,} answers on {line.sets:,} sets"
+    who = f"{counted(line.people, 'person', 'people')} of {counted(found.cultures, 'culture')} gave "
+    who += f"{line.answers:,} answers on {line.sets:,} sets"
     of_all = ", on the whole reviewed data set" if found.whole else ""
     said = f"{who}{of_all}; they pick the key in {percent(line.share)}%"
     needs = f"A line needs {line.FEWEST_PEOPLE} people and {line.FEWEST_ANSWERS} answers."
@@ -81,12 +81,15 @@ def failures(report: Report) -> Section | None:
     if found is None:
         return Section("failures", title, "No scorer is clearly better than chance, so this says nothing.", ())
     good = len(found.good)
-    finding = (
-        f"{good} {'scorer is' if good == 1 else 'scorers are'} clearly better than chance. "
-        f"{'It misses' if good == 1 else 'All of them miss'} {found.missed:,} of {found.sets:,} main sets"
-        + (f"; were their misses independent, it would be {number(found.expected, 1)}." if good > 1 else ".")
-        + (f" In {percent(found.same_answer)}% of these all take the same wrong answer." if good > 1 else "")
-    )
+    missed = f"{found.missed:,} of {found.sets:,} main sets"
+    if good == 1:
+        finding = f"1 scorer is clearly better than chance. It misses {missed}."
+    else:
+        finding = (
+            f"{good} scorers are clearly better than chance. All of them miss {missed}; were their misses independent, "
+            f"it would be {number(found.expected, 1)}. In {percent(found.same_answer)}% of these all take the same "
+            "wrong answer."
+        )
     where = [
         (Shown(group_name("culture", c.culture)), Shown(c.topic or ""), count(c.missed), count(c.sets),
          Shown(number(c.expected, 1)), Shown(p_value(c.p_adjusted)),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
-from carb_cli.display import p_value, percent, safe, signed
+from carb_cli.display import counted, p_value, percent, safe, signed
 from carb_cli.labels import labels
 from carb_cli.report.headline import above_floor
 from carb_cli.report.key_sections import failures, items, people
@@ -79,7 +79,7 @@ def families(report: Report) -> Section | None:
     note = ""
     if left:
         note = (
-            f"Left out: {left:,} {'family' if left == 1 else 'families'} without the set of one of the answers, or "
+            f"Left out: {counted(left, 'family', 'families')} without the set of one of the answers, or "
             "with sets that show different answers: chance is not known there. `carb data check` names them."
         )
     tables = [Table("All families", columns, rows, note)]
