@@ -170,10 +170,13 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style and formatting."""
-    session.install("--quiet", "--constraint", str(CONSTRAINTS), "ruff")
+    """Style and formatting, and the form of files that others read."""
+    session.install("--quiet", "--constraint", str(CONSTRAINTS), "ruff", "check-jsonschema")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    workflows = sorted(map(str, Path(".github", "workflows").glob("*.yml")))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.citation-file-format", "CITATION.cff")
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
 
 
 @nox.session(python=False)

@@ -1,6 +1,6 @@
 """Think-as-Locals: cultural judges trained by reinforcement learning from verifiable rewards.
 
-Importing this package imports no torch; training needs ``pip install 'tal-rlvr[train]'``.
+Importing this package imports no torch; training needs the extra ``train``.
 """
 
 import importlib

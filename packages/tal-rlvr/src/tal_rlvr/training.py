@@ -65,7 +65,7 @@ def train(
 
     Raises:
         CarbError: the configuration, the data or the model are not usable, or training data holds evaluation items.
-        MissingExtraError: ``pip install 'tal-rlvr[train]'`` is needed.
+        MissingExtraError: the extra ``train`` is not installed.
     """
     if not isinstance(config, TrainConfig):
         config = load_config(config, overrides)
