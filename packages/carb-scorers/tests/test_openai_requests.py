@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_scorers.models import server_exchange
+from carb_scorers.models import server_retries
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn, Writing
 from carb_scorers.scorer import Usage
 
@@ -128,7 +128,7 @@ def test_a_bad_answer_is_one_failure(serve: Callable[..., Server], name: str) ->
 
 
 def test_an_answer_without_end_is_cut_off(serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_exchange, "_LARGEST_ANSWER", 2**20)
+    monkeypatch.setattr(server_retries, "_LARGEST_ANSWER", 2**20)
     (found,) = ask(model(serve([reply(b" " * 2**21)]).url))
     assert isinstance(found, Failure)
     assert "larger than 1 MiB" in found.error.message

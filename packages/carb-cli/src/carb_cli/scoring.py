@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,8 @@ def score(data: Sequence[str], dataset: Dataset, scorers: Sequence[str], out: Pa
             errors = display.counted(state.errors, "error")
             report(labels([state.scorer])[state.scorer], state.done, state.total, errors)
 
-        async def work() -> RunRecord:
-            return await run(
-                dataset, scorers, out, names=data, command=command_line(), on_progress=on_progress, **options
-            )
-
-        record = anyio.run(work)
+        work = partial(run, names=data, command=command_line(), on_progress=on_progress, **options)
+        record = anyio.run(work, dataset, scorers, out)
     _keep_the_review(data, out, record)
     return record
 

@@ -193,7 +193,7 @@ def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ..
 def _set(family: Family, position: int, naming: Naming, facts: Mapping[str, Fact]) -> BonSet:
     """The set of the place at a position."""
     place, answer = family.places[position], family.answers[position]
-    shown = sorted(family.answers, key=lambda one: _digest(family.id, one.fact))
+    shown = sorted(family.answers, key=lambda one: hashlib.sha256(f"{family.id}\0{one.fact}".encode()).digest())
     name = family.id if naming == "named" else family.id + _IMPLIED
     return BonSet(
         id=f"{name}/{_code(answer)}",
@@ -202,7 +202,18 @@ def _set(family: Family, position: int, naming: Naming, facts: Mapping[str, Fact
         topic=family.topic,
         language=family.language,
         prompt=_asked(family.question, place.name) if place.implied is None or naming == "named" else place.implied,
-        responses=tuple(_response(one, answer, family, facts[one.fact]) for one in shown),
+        responses=tuple(
+            Response(
+                id=_code(one),
+                text=one.text,
+                role=Role.CHOSEN if one is answer else Role.REJECTED,
+                language=family.language,
+                culture=facts[one.fact].culture,
+                generator=AUTHOR,
+                source=_source(facts[one.fact]),
+            )
+            for one in shown
+        ),
         perturbed=_perturbed(family, facts),
         provenance=Provenance(
             source="carb-seed",
@@ -229,22 +240,6 @@ def _asked(question: str | tuple[Message, ...], name: str) -> str | tuple[Messag
 
 def _code(one: FamilyAnswer) -> str:
     return one.fact.partition(".")[2].lower()
-
-
-def _digest(*parts: str) -> bytes:
-    return hashlib.sha256("\0".join(parts).encode()).digest()
-
-
-def _response(one: FamilyAnswer, right: FamilyAnswer, family: Family, fact: Fact) -> Response:
-    return Response(
-        id=_code(one),
-        text=one.text,
-        role=Role.CHOSEN if one is right else Role.REJECTED,
-        language=family.language,
-        culture=fact.culture,
-        generator=AUTHOR,
-        source=_source(fact),
-    )
 
 
 def _source(fact: Fact) -> Citation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 
 from carb_data import CarbError
@@ -39,14 +40,10 @@ class _RandomOptions(Frozen):
     seed: int = 0
 
 
-def random_rule(seed: int) -> Rule:
+def random_rule(request: ScoreRequest, text: str, *, seed: int) -> float:
     """Uniform in [0, 1), a hash of seed, prompt and text: the same text always gets the same score."""
-
-    def rule(request: ScoreRequest, text: str) -> float:
-        content = f"{seed}\0{as_text(request.prompt)}\0{text}".encode("utf-8", "surrogatepass")
-        return int.from_bytes(hashlib.sha256(content).digest()[:7], "big") / 2**56
-
-    return rule
+    content = f"{seed}\0{as_text(request.prompt)}\0{text}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(content).digest()[:7], "big") / 2**56
 
 
 def length_rule(request: ScoreRequest, text: str) -> float:  # noqa: ARG001 - one signature for all rules
@@ -70,7 +67,8 @@ def open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     """Open ``baseline:random?seed=0``, ``baseline:length``, ``baseline:language`` or ``baseline:label``."""
     read = read_options(_RandomOptions if target == "random" else Frozen, f"Scorer '{name}'", options)
     seed = read.seed if isinstance(read, _RandomOptions) else 0
-    rules = {"random": random_rule(seed), "length": length_rule, "language": language_rule, "label": label_rule}
+    rules: dict[str, Rule] = {"random": partial(random_rule, seed=seed)}
+    rules |= {"length": length_rule, "language": language_rule, "label": label_rule}
     if target not in rules:
         raise CarbError(f"Unknown baseline '{target}'.{closest(target, rules)} There are {', '.join(rules)}.")
     spec = ScorerSpec(

@@ -55,12 +55,13 @@ def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
 
 
 def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded: set[str], seed: int) -> Blinded:
-    def place(response: Response) -> tuple[bytes, bytes]:
+    places = {}
+    for response in shown:
         content = f"{seed}\0{item.family or item.id}\0{response.text}".encode("utf-8", "surrogatepass")
         among_equals = content + f"\0{response.id}".encode("utf-8", "surrogatepass")
-        return hashlib.sha256(content).digest(), hashlib.sha256(among_equals).digest()
-
-    presented = [(str(position), response) for position, response in enumerate(sorted(shown, key=place), 1)]
+        places[response.id] = hashlib.sha256(content).digest(), hashlib.sha256(among_equals).digest()
+    in_order = sorted(shown, key=lambda response: places[response.id])
+    presented = [(str(position), response) for position, response in enumerate(in_order, 1)]
     request = ScoreRequest(
         request_id=request_id,
         prompt=item.prompt,

@@ -108,12 +108,18 @@ def open_scorer(spec: str) -> Scorer:
     parsed = parse_spec(spec)
     options = dict(parsed.options)
     bank = options.pop("facts", None)
-    if bank is None:
-        return _opened(parsed, options)
-    from carb_scorers.open_book import OpenBookScorer, search_of
+    if bank is not None:
+        from carb_scorers.open_book import OpenBookScorer, search_of
 
-    search = search_of(bank)  # a bank that is not there is found before a model is loaded
-    return OpenBookScorer(_opened(parsed, options), bank, search)
+        search = search_of(bank)  # a bank that is not there is found before a model is loaded
+    opener = _opener(parsed.kind)
+    try:
+        scorer = opener(parsed.name, parsed.target, options)
+    except CarbError:
+        raise
+    except Exception as error:  # in a third party's code, which must not end a whole run
+        raise CarbError(f"'{parsed}' cannot be opened: {type(error).__name__}: {error}") from error
+    return scorer if bank is None else OpenBookScorer(scorer, bank, search)
 
 
 def check_given(scorer: object) -> None:
@@ -167,17 +173,6 @@ def provider(kind: str) -> str:
         return f"carb-scorers {version('carb-scorers')}"
     point = _registered(kind)
     return point.value if point.dist is None else f"{point.dist.name} {point.dist.version}"
-
-
-def _opened(spec: ParsedSpec, options: Mapping[str, str]) -> Scorer:
-    """Open a scorer. An error in a third party's code becomes a ``CarbError``, so that it does not end a whole run."""
-    opener = _opener(spec.kind)
-    try:
-        return opener(spec.name, spec.target, options)
-    except CarbError:
-        raise
-    except Exception as error:
-        raise CarbError(f"'{spec}' cannot be opened: {type(error).__name__}: {error}") from error
 
 
 def _opener(kind: str) -> Opener:

@@ -120,7 +120,13 @@ def _result(request: ScoreRequest, answered: Sequence[tuple[Ask, Read | Failure]
             presentations.append(Presentation(order=ask.order, scores=dict(zip(ask.order, answer.values, strict=True))))
             texts += [f"{ask.note}{answer.text}"] if answer.text else []
             masses += [] if answer.mass is None else [answer.mass]
-    scores = mean_scores(presentations, [key for key in ids if key not in errors])
+    # Each candidate's mean over the presentations that show it; over pairs, the share of them that it won. Every two
+    # are compared equally often, so the shares rank them as the strengths of Bradley and Terry would (Ford 1957,
+    # "Solution of a Ranking Problem from Binary Comparisons", American Mathematical Monthly 64). An exact sum:
+    # candidates that won the same shares, in whatever order, have the same score.
+    values = {key: [shown.scores[key] for shown in presentations if key in shown.scores] for key in ids}
+    means = {key: math.fsum(own) / len(own) if own else 0.0 for key, own in values.items()}
+    scores = {key: mean for key, mean in means.items() if key not in errors}
     alone = all(len(shown.order) == 1 for shown in presentations)
     return ScoreResult(
         request_id=request.request_id,
@@ -131,17 +137,6 @@ def _result(request: ScoreRequest, answered: Sequence[tuple[Ask, Read | Failure]
         presentations=() if alone and len(presentations) == len(scores) else tuple(presentations),
         label_mass=min(masses, default=None),
     )
-
-
-def mean_scores(presentations: Sequence[Presentation], ids: Sequence[str]) -> dict[str, float]:
-    """Each candidate's mean over the presentations that show it; over pairs, the share of them that it won.
-
-    Every two candidates of an item are compared equally often, so the shares rank them as the strengths of Bradley and
-    Terry would (Ford 1957, "Solution of a Ranking Problem from Binary Comparisons", American Mathematical Monthly 64).
-    """
-    values = {key: [shown.scores[key] for shown in presentations if key in shown.scores] for key in ids}
-    # An exact sum: candidates that won the same shares, in whatever order, have the same score.
-    return {key: math.fsum(own) / len(own) if own else 0.0 for key, own in values.items()}
 
 
 def form_of(options: JudgeOptions) -> Form:

@@ -10,7 +10,7 @@ from carb_scorers.judge.form import Mode, Wording
 from carb_scorers.judge.order_and_prompt import Ask
 from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
 from carb_scorers.models.chat_tokens import groups_of
-from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel, Writing
+from carb_scorers.models.protocol import Choices, Failure, LanguageModel, Writing
 from carb_scorers.scorer import ScoreError, Usage
 
 
@@ -68,12 +68,23 @@ def _from_choices(
 async def read_verdicts(
     model: LanguageModel, asks: Sequence[Ask], *, mode: Mode, wording: Wording, writing: Writing
 ) -> list[Read | Failure]:
-    """Answers from what the model writes."""
-    found = await model.generate([ask.prompt for ask in asks], writing)
-    return [
-        written if isinstance(written, Failure) else _from_text(ask, written, mode, wording)
-        for ask, written in zip(asks, found, strict=True)
-    ]
+    """Answers from what the model writes. A text that was cut off counts only if the verdict is its last thing."""
+    out: list[Read | Failure] = []
+    for ask, written in zip(asks, await model.generate([ask.prompt for ask in asks], writing), strict=True):
+        if isinstance(written, Failure):
+            out.append(written)
+            continue
+        try:
+            if mode == "pointwise":
+                values: tuple[float, ...] = (parse_rating(written.text, wording, finished=written.finished),)
+            else:
+                pick = parse_pick(written.text, ask.labels, wording, finished=written.finished)
+                values = tuple(float(place == pick) for place in range(len(ask.labels)))
+            out.append(Read(values, written.usage, written.text))
+        except VerdictError as error:
+            cut = "" if written.finished else "; the text was cut off, raise max_tokens"
+            out.append(Failure(ScoreError(kind="parse", message=f"{error}{cut}"), written.usage))
+    return out
 
 
 def among_labels(choices: Choices, labels: Sequence[str], least_mass: float = 0.0) -> dict[str, float] | Failure:
@@ -109,17 +120,3 @@ def among_labels(choices: Choices, labels: Sequence[str], least_mass: float = 0.
 
 def _no_logprobs(message: str, choices: Choices) -> Failure:
     return Failure(ScoreError(kind="logprobs", message=message), choices.usage)
-
-
-def _from_text(ask: Ask, written: Generation, mode: Mode, wording: Wording) -> Read | Failure:
-    """The answer that a text holds. A text that was cut off counts only if the verdict is the last thing in it."""
-    try:
-        if mode == "pointwise":
-            values: tuple[float, ...] = (parse_rating(written.text, wording, finished=written.finished),)
-        else:
-            pick = parse_pick(written.text, ask.labels, wording, finished=written.finished)
-            values = tuple(float(place == pick) for place in range(len(ask.labels)))
-    except VerdictError as error:
-        cut = "" if written.finished else "; the text was cut off, raise max_tokens"
-        return Failure(ScoreError(kind="parse", message=f"{error}{cut}"), written.usage)
-    return Read(values, written.usage, written.text)

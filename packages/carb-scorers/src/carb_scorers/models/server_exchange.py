@@ -10,8 +10,6 @@ from urllib.parse import quote
 
 from carb_data import CarbError
 
-_LARGEST_ANSWER = 32 * 2**20
-"""Bytes. More than any judge writes; a server must not fill the memory."""
 _SHOWN = 300
 """Characters of a server's message that are kept."""
 _CAN_BE_A_SECRET = 8
@@ -114,16 +112,6 @@ def _refused(url: str, status: int, answer: Any, message: str, headers: Any, *, 
         raise RequestError("http", f"{status}: {message}", again=True, after=after, overloaded=overloaded)
     too_long = larger or code == "context_length_exceeded" or "context length" in message or status == 413
     raise RequestError("too-long" if too_long else "http", f"{status}: {message}")
-
-
-async def read_body(response: Any) -> bytes:
-    """The body, which must not be larger than any answer."""
-    out = bytearray()
-    async for part in response.aiter_bytes():
-        out += part
-        if len(out) > _LARGEST_ANSWER:
-            raise RequestError("http", f"the answer is larger than {_LARGEST_ANSWER // 2**20} MiB")
-    return bytes(out)
 
 
 def _message_of(answer: Any) -> str:

@@ -16,11 +16,13 @@ from anyio import CapacityLimiter
 from carb_data import CarbError
 from carb_data.errors import require
 from carb_scorers.models.protocol import Failure
-from carb_scorers.models.server_exchange import RequestError, Secret, read_answer, read_body, shown
+from carb_scorers.models.server_exchange import RequestError, Secret, read_answer, shown
 from carb_scorers.models.server_options import ServerOptions, is_this_machine, key_of
 from carb_scorers.scorer import ScoreError, Usage
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+_LARGEST_ANSWER = 32 * 2**20
+"""Bytes. More than any judge writes; a server must not fill the memory."""
 _MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 
 T = TypeVar("T")
@@ -29,13 +31,10 @@ T = TypeVar("T")
 class Clock:
     """Time; tests put one in its place that need not be waited for."""
 
-    def now(self) -> float:
-        """Seconds on a clock that never goes back."""
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        """Let others run for that long."""
-        await anyio.sleep(seconds)
+    now = staticmethod(time.monotonic)
+    """Seconds on a clock that never goes back."""
+    sleep = staticmethod(anyio.sleep)
+    """Let others run for some seconds."""
 
 
 @dataclass(slots=True)
@@ -92,7 +91,8 @@ class Endpoint:
                     async with opened.running:
                         while (pause := self._paused_until - self._clock.now()) > 0:
                             await self._clock.sleep(pause)
-                        answer = await self._send(opened.client, path, body)
+                        response, content = await self._send(opened.client, path, body)
+                    answer = read_answer(self.url, self._key, response, content, proven=self._succeeded is not None)
                 except RequestError as error:
                     backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, 10))
                     wait = max(error.after, backoff * self._jitter.uniform(0.5, 1.0))
@@ -111,14 +111,18 @@ class Endpoint:
             message = f"the server's answer does not have the form of {path} ({reason})"
             return Failure(ScoreError(kind="http", message=message), usage)
 
-    async def _send(self, client: Any, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request once; see ``read_answer``."""
+    async def _send(self, client: Any, path: str, body: Mapping[str, Any]) -> tuple[Any, bytes]:
+        """Send a request once; the response and its body, which must not be larger than any answer."""
         httpx, timeout = self._httpx, self._options.timeout
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        found = bytearray()
         try:
             with anyio.fail_after(timeout):
                 async with client.stream("POST", f"{self.url}{path}", content=content) as response:
-                    found = await read_body(response)
+                    async for part in response.aiter_bytes():
+                        found += part
+                        if len(found) > _LARGEST_ANSWER:
+                            raise RequestError("http", f"the answer is larger than {_LARGEST_ANSWER // 2**20} MiB")
         except httpx.ConnectTimeout:
             raise RequestError("connection", "no connection in time", again=True, overloaded=True) from None
         except (TimeoutError, httpx.TimeoutException):
@@ -129,7 +133,7 @@ class Endpoint:
             raise RequestError("connection", message, again=True, overloaded=gone) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise RequestError("http", shown(self._key, str(error))) from None
-        return read_answer(self.url, self._key, response, found, proven=self._succeeded is not None)
+        return response, bytes(found)
 
     def _tries_again(self, error: RequestError, attempt: int, began: float, wait: float) -> bool:
         """The retry policy: whether a request that failed is tried again.
@@ -168,7 +172,16 @@ class Endpoint:
     async def _connected(self) -> AsyncIterator[_Open]:
         loop = anyio.lowlevel.current_token()
         if self._open is None or self._open.loop != loop:
-            self._open = _Open(self._client(), CapacityLimiter(self._options.concurrency), loop)
+            most = self._options.concurrency
+            headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "carb-scorers"}
+            client = self._httpx.AsyncClient(
+                headers={**headers, **self._key.header()},
+                timeout=self._httpx.Timeout(self._options.timeout, pool=None),
+                limits=self._httpx.Limits(max_connections=most, max_keepalive_connections=most),
+                follow_redirects=False,  # the key would go along
+                trust_env=not is_this_machine(self.url),  # no proxy stands between a machine and itself
+            )
+            self._open = _Open(client, CapacityLimiter(most), loop)
         opened = self._open
         opened.users += 1
         try:
@@ -180,17 +193,6 @@ class Endpoint:
                     self._open = None
                 with anyio.CancelScope(shield=True):
                     await opened.client.aclose()
-
-    def _client(self) -> Any:
-        httpx, most = self._httpx, self._options.concurrency
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "carb-scorers"}
-        return httpx.AsyncClient(
-            headers={**headers, **self._key.header()},
-            timeout=httpx.Timeout(self._options.timeout, pool=None),
-            limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
-            follow_redirects=False,  # the key would go along
-            trust_env=not is_this_machine(self.url),  # no proxy stands between a machine and itself
-        )
 
 
 def _usage(answer: Mapping[str, Any], attempts: int) -> Usage:
@@ -214,6 +216,8 @@ async def gather(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     Raises:
         CarbError: the first that a call raises, as it is; the others are cancelled.
     """
+    if len(calls) == 1:  # as in a run, where a server gets one request a call
+        return [await calls[0]()]
     values: dict[int, Any] = {}
 
     async def run(place: int, call: Callable[[], Any]) -> None:

@@ -103,7 +103,8 @@ async def run(
                 raise  # the next scorer would fail alike
             except CarbError as error:
                 mistakes.append((label, error))
-        _report(mistakes, len(labels), out)
+        if mistakes:
+            raise _all_of(mistakes, len(labels), out)
         record = RunRecord(
             created=datetime.now(UTC),
             command=tuple(command),
@@ -225,6 +226,14 @@ def _outcome(
     dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], results: Sequence[ScoreResult], spent: Usage
 ) -> _Outcome:
     masses = [result.label_mass for result in results if result.label_mass is not None]
+    errors = []
+    for b, result in zip(blinded, results, strict=True):
+        # One row for a request without any score, else one for each response without.
+        whole = [] if result.error is None else [(None, result.error)]
+        errors += [
+            ErrorRow(scorer=spec.name, item_id=b.item_id, response_id=key, kind=error.kind, message=error.message)
+            for key, error in (*whole, *((b.recorded[key], error) for key, error in result.errors.items()))
+        ]
     return _Outcome(
         unblind(dataset, spec.name, zip(blinded, results, strict=True)),
         ScorerRecord(
@@ -236,27 +245,17 @@ def _outcome(
             usage=spent,
             cost=cost(spec, spent),
         ),
-        tuple(row for b, result in zip(blinded, results, strict=True) for row in _error_rows(spec.name, b, result)),
+        tuple(errors),
     )
 
 
-def _error_rows(scorer: str, blinded: Blinded, result: ScoreResult) -> list[ErrorRow]:
-    """One row for a request without any score, else one for each response without."""
-    whole = [] if result.error is None else [(None, result.error)]
-    return [
-        ErrorRow(scorer=scorer, item_id=blinded.item_id, response_id=key, kind=error.kind, message=error.message)
-        for key, error in (*whole, *((blinded.recorded[key], error) for key, error in result.errors.items()))
-    ]
-
-
-def _report(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) -> None:
-    if not mistakes:
-        return
+def _all_of(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) -> CarbError:
+    """One error that says all mistakes."""
     if total == 1:
-        raise mistakes[0][1]
+        return mistakes[0][1]
     lines = [f"{name}: {error}" for name, error in mistakes]
     done = f" What the other {total - len(mistakes)} scored is kept in {out}." if total > len(mistakes) else ""
-    raise CarbError(
+    return CarbError(
         "\n".join([f"{len(mistakes)} of {total} scorers could not go on.{done} Correct this and run it again:", *lines])
     )
 
@@ -266,7 +265,7 @@ def _write(folder: Path, dataset: Dataset, outcomes: Sequence[_Outcome], record:
     table = ScoreTable.concat([outcome.table for outcome in outcomes])
     errors = "".join(f"{row.model_dump_json()}\n" for outcome in outcomes for row in outcome.errors)
     (folder / "run.json").unlink(missing_ok=True)
-    write_whole(folder / "dataset.parquet", dataset.save)
-    write_whole(folder / "scores.parquet", table.save)
+    dataset.save(folder / "dataset.parquet")
+    table.save(folder / "scores.parquet")
     write_whole(folder / "errors.jsonl", errors)
     write_whole(folder / "run.json", record.model_dump_json(indent=2) + "\n")
