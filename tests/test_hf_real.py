@@ -37,17 +37,6 @@ def scored(scorer: Scorer, asked: Sequence[ScoreRequest]) -> list[ScoreResult]:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("kind", ["judge", "implicit"])
-def test_by_default_nothing_beside_an_item_changes_a_bit_of_its_scores(gemma: Path, kind: str, dtype: str) -> None:
-    asked = short()
-    scorer = open_scorer(f"{kind}:{gemma}?dtype={dtype}")
-    together = scored(scorer, asked)
-    alone = [scored(scorer, [request])[0] for request in asked]
-    assert together == alone == scored(scorer, asked[::-1])[::-1]
-
-
-@pytest.mark.real
 @pytest.mark.parametrize(("spec", "bound"), [("judge:{}?", 0.2), ("implicit:{}?reduce=mean&", 0.05)])
 def test_shared_passes_in_bfloat16(gemma: Path, spec: str, bound: float) -> None:
     """The stated bounds: 0.2 for the log-probability of a letter, 0.05 for a mean log-probability per token."""

@@ -13,7 +13,7 @@ from carb_metrics import bon_accuracy, breakdown, compare, family_accuracy, main
 from carb_metrics.clusters import cluster_of
 from carb_metrics.families import read_matrices
 from carb_metrics.outcome import set_outcomes
-from sets_and_scores import scores_of
+from sets_and_scores import a_set, scores_of
 
 PLACES = ("german-de", "german-at", "german-ch", "spanish-es", "french", "danish", "japanese", "korean")
 
@@ -33,18 +33,9 @@ def family(number: int, answers: int = 4, again: int = 1) -> list[BonSet]:
             )
             for k in range(answers)
         )
-        sets.append(
-            BonSet(
-                id=f"f{number}-{place}",
-                culture=PLACES[place % len(PLACES)],
-                domain="commonsense",
-                language="de",
-                prompt=f"What is usual in place {place}?",
-                responses=responses,
-                family=f"f{number}",
-                provenance={"source": "test", "license": "CC0-1.0", "method": "authored"},
-            )
-        )
+        about = {"domain": "commonsense", "language": "de", "prompt": f"What is usual in place {place}?"}
+        culture = PLACES[place % len(PLACES)]
+        sets.append(a_set(f"f{number}-{place}", culture, responses, family=f"f{number}", **about))
     return sets
 
 

@@ -6,20 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from carb_data import BonSet, Dataset, Response, ScoreTable
+from carb_data import Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
 from carb_metrics import surface_floor
 from carb_metrics.floor import ENOUGH
 from carb_metrics.outcome import set_outcomes
-from sets_and_scores import scores_of
+from sets_and_scores import a_set, scores_of
 
 DOMAINS = ("values", "linguistics")
-
-
-def a_set(number: int, culture: str, responses: tuple[Response, ...]) -> BonSet:
-    provenance = {"source": "test", "license": "CC0-1.0", "method": "authored"}
-    item = {"id": f"i{number:03}", "culture": culture, "domain": "values", "language": "ko", "prompt": "?"}
-    return BonSet.model_validate({**item, "responses": responses, "provenance": provenance})
 
 
 def world(sets: int = 160, seed: int = 0) -> Dataset:
@@ -40,7 +34,7 @@ def world(sets: int = 160, seed: int = 0) -> Dataset:
             )
             for k in rng.permutation(4)
         )
-        found.append(a_set(i, "korean" if i % 2 else "thai", responses))
+        found.append(a_set(f"i{i:03}", "korean" if i % 2 else "thai", responses, language="ko"))
     return Dataset(found)
 
 
@@ -131,7 +125,7 @@ def mixture(kind: str, sets: int = 400, seed: int = 5) -> tuple[Dataset, ScoreTa
             for k in range(4)
         )
         scores |= {one.id: float(value[k]) + 1e-3 * rng.random() for k, one in enumerate(responses)}
-        found.append(a_set(i, culture, responses))
+        found.append(a_set(f"i{i:03}", culture, responses, language="ko"))
     dataset = Dataset(found)
     return dataset, scores_of(dataset, {"mixes": lambda _, r: scores[r.id]})
 

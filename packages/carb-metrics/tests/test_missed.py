@@ -4,9 +4,9 @@ from math import comb
 
 import pytest
 
-from carb_data import BonSet, CarbError, Dataset, Provenance, Response
+from carb_data import CarbError, Dataset, Provenance, Response
 from carb_metrics.missed import UNKNOWN, failures
-from sets_and_scores import scores_of
+from sets_and_scores import a_set, scores_of
 
 PLACES = ("spanish-es", "spanish-mx", "thai", "japanese")
 
@@ -18,16 +18,7 @@ def item(number, culture="spanish-es", topic="food"):
         Response(id=f"r{i}", text=f"of {place}", role="rejected", language="en", culture=place)
         for i, place in enumerate(others)
     ]
-    return BonSet(
-        id=f"{culture}-{topic}-{number}",
-        culture=culture,
-        domain="values",
-        topic=topic,
-        language="en",
-        prompt=f"Question {number}?",
-        responses=tuple(responses),
-        provenance=Provenance(source="test", license="CC0-1.0", method="authored"),
-    )
+    return a_set(f"{culture}-{topic}-{number}", culture, responses, topic=topic, prompt=f"Question {number}?")
 
 
 def table(dataset, scorers):
