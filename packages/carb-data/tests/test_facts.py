@@ -185,6 +185,8 @@ def test_the_content_of_the_third_version_keeps_its_rules():
     assert all(r.source.fact and r.source.url for item in sets for r in (*item.responses, *item.perturbed))
     named = [item for item in sets if item.place == "named"]
     assert len(named) == sum(len(line.content.places) for line in bank.families)
+    firsts = [path.read_text("utf-8").partition("\n")[0] for path in seed_folders()["carb-seed@3"].rglob("*.jsonl")]
+    assert all("carb-seed canary 5f0c6c1e-7c1d-4a8e-9d3b-3a7c2f61e0b4" in first for first in firsts)
 
 
 def test_a_family_in_whole_replies_or_traditional_script_is_of_the_source_item_of_its_short_one():

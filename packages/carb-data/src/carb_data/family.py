@@ -96,6 +96,8 @@ class Family(Frozen):
     """Each belongs to the answer at its position. One place: a set without mirrors."""
     answers: Annotated[tuple[FamilyAnswer, ...], Field(min_length=4, max_length=4)]
     perturbed: PerturbedAnswer | None = None
+    note: str | None = None
+    """What a reader of the file should know: the first line of each file of the seed has its canary here."""
 
     @model_validator(mode="after")
     def _has_one_answer_a_place(self) -> Self:
