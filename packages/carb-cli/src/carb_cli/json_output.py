@@ -1,4 +1,4 @@
-"""What commands print with ``--json``, and the files that they write."""
+"""What commands print with ``--json``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
-
-from carb_data.journal import write_whole
 
 
 def counts(values: Iterable[str]) -> dict[str, int]:
@@ -23,16 +20,6 @@ def print_json(content: Any) -> None:
     """Print a value as JSON on stdout, nothing else; characters that stdout cannot show are escaped."""
     plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
     sys.stdout.write(json.dumps(content, ensure_ascii=plain, indent=2, allow_nan=False) + "\n")
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    """Write a file, and the folders above it.
-
-    Raises:
-        CarbError: it cannot be written.
-    """
-    write_whole(path, content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
-    return path
 
 
 def csp_hash(content: str) -> str:

@@ -17,13 +17,13 @@ import anyio
 
 from carb_cli import display
 from carb_cli.display import percent
-from carb_cli.json_output import write
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
 from carb_cli.progress import progress
 from carb_cli.report.headline import of_mass
 from carb_cli.selection import chance
 from carb_data import Dataset, ScoreTable, load
+from carb_data.journal import write_whole
 from carb_metrics import bon_accuracy
 from carb_scorers import Progress
 from carb_scorers.run import RunRecord, run
@@ -127,4 +127,4 @@ def _keep_the_review(data: Sequence[str], out: Path, record: RunRecord) -> None:
     kept.unlink(missing_ok=True)
     review = line_beside(path) if len(data) == 1 else None  # of several data sets it would be one's line
     if review is not None and review.fingerprint in (record.dataset.fingerprint, load(path).fingerprint):
-        write(kept, companion(path).read_bytes())
+        write_whole(kept, companion(path).read_bytes())

@@ -64,14 +64,6 @@ def grouped_accuracy(sets: pl.DataFrame, by: str | Sequence[str] = (), confidenc
     keys = (by,) if isinstance(by, str) else tuple(by)
     check_confidence(confidence)
     names = sorted(sets["scorer"].unique().cast(pl.String).to_list())
-    _check_keys(sets, keys, names)
-    tally = Tally(sets, keys, confidence)
-    scorers = tally.totals(names)
-    whole = scorers[names[0]] if len(names) == 1 else Totals()  # there is none for several scorers together
-    return Grouped(by=keys, groups=tally.frame(), scorers=scorers, **dict(whole))
-
-
-def _check_keys(sets: pl.DataFrame, keys: tuple[str, ...], names: list[str]) -> None:
     known = [c for c in sets.columns if c not in ("credit", "tied", "error", CLUSTER, RESPONSES)]
     unknown = [key for key in keys if key not in known]
     if unknown or len(set(keys)) < len(keys):
@@ -83,6 +75,10 @@ def _check_keys(sets: pl.DataFrame, keys: tuple[str, ...], names: list[str]) -> 
             f"The table holds {len(names)} scorers ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''}); "
             "put 'scorer' into 'by', or filter the table to one."
         )
+    tally = Tally(sets, keys, confidence)
+    scorers = tally.totals(names)
+    whole = scorers[names[0]] if len(names) == 1 else Totals()  # there is none for several scorers together
+    return Grouped(by=keys, groups=tally.frame(), scorers=scorers, **dict(whole))
 
 
 class Breakdown(OfSets):

@@ -16,7 +16,7 @@ from carb_data import BonSet, Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
 from carb_scorers.scorer import Candidate, ScoreRequest, ScoreResult, failed
 
-__all__ = ["blind"]
+__all__ = ["blind", "in_order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,18 @@ def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
         yield _request(item, f"{item.id}~{name[:12]}", shown, {variant.id}, seed)
 
 
-def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded: set[str], seed: int) -> Blinded:
+def in_order(item: BonSet, shown: Sequence[Response], seed: int) -> list[Response]:
+    """Responses of a set in the order in which a scorer is given them; see ``blind``."""
     places = {}
     for response in shown:
         content = f"{seed}\0{item.family or item.id}\0{response.text}".encode("utf-8", "surrogatepass")
         among_equals = content + f"\0{response.id}".encode("utf-8", "surrogatepass")
         places[response.id] = hashlib.sha256(content).digest(), hashlib.sha256(among_equals).digest()
-    in_order = sorted(shown, key=lambda response: places[response.id])
-    presented = [(str(position), response) for position, response in enumerate(in_order, 1)]
+    return sorted(shown, key=lambda response: places[response.id])
+
+
+def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded: set[str], seed: int) -> Blinded:
+    presented = [(str(position), response) for position, response in enumerate(in_order(item, shown, seed), 1)]
     request = ScoreRequest(
         request_id=request_id,
         prompt=item.prompt,

@@ -11,10 +11,11 @@ import anyio
 
 from carb_cli import display
 from carb_cli.display import percent
-from carb_cli.json_output import print_json, write
+from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.options import Json, Several
 from carb_cli.progress import progress
+from carb_data.journal import write_whole
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
 from carb_scorers.bon_picks import Grades, Samples, Scores, bon_curve, grade, sample, score_samples
@@ -81,7 +82,7 @@ def bon(
         grades = grade(samples, asked)
         scores = dict(anyio.run(scored, spec) for spec in dict.fromkeys(scorer))
     result = _result(policy, samples, asked, scores, grades) | {"out": str(out), "n": n}
-    write(out / "bon.json", json_module.dumps(result, ensure_ascii=False, indent=1) + "\n")
+    write_whole(out / "bon.json", json_module.dumps(result, ensure_ascii=False, indent=1) + "\n")
     if json:
         print_json(result)
     else:

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.commands.report import show
 from carb_cli.commands.validity import finite
-from carb_cli.json_output import print_json, write
+from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Flag, Json
@@ -30,6 +30,7 @@ from carb_cli.report.shown import written
 from carb_cli.scoring import exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_data import CarbError
+from carb_data.journal import write_whole
 from carb_data.validation import closest
 from carb_metrics.rows import Estimate
 from carb_scorers.spec import parse_spec
@@ -111,7 +112,8 @@ def eval_(
     record = score([data], dataset, scorers, folder, fresh=fresh)
     read = read_runs([folder])
     found = content(read)
-    page = write(folder / "report.html", render(found, read, written(read.folders)))
+    page = folder / "report.html"
+    write_whole(page, render(found, read, written(read.folders)))
     name = None if asked is None else parse_spec(asked.spec).name
     passed, said = (True, "") if gate is None else _passed(found, name or found.models[0], *gate)
     code = exit_code(record) if passed else FAILED

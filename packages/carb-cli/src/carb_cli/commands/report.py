@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.json_output import write
 from carb_cli.options import Confidence, RunFolder, TextFile
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections
 from carb_data import CarbError
+from carb_data.journal import write_whole
 
 
 def report(
@@ -50,14 +49,19 @@ def report(
         raise CarbError("Name at least one run folder, for example: carb report runs/first")
     if only is not None and only not in SECTIONS:
         raise CarbError(f"There is no section '{only}'. There are {', '.join(SECTIONS)}.")
-    read = read_runs(finished(runs))
+    finished = [folder for folder in runs if (folder / "run.json").is_file()] or list(runs)
+    for folder in runs:
+        if folder not in finished:
+            display.note(f"Left out, because it holds no finished run: {folder}.")
+    read = read_runs(finished)
     found = content(read, confidence=confidence)
     files, printed = save(found, json=json, md=md, latex=latex)
     if html is not None:
         from carb_cli.report.page import render
         from carb_cli.report.shown import written
 
-        files.append(write(html, render(found, read, written(read.folders), only=only)))
+        write_whole(html, render(found, read, written(read.folders), only=only))
+        files.append(html)
     if printed:
         return
     if only is None:
@@ -66,15 +70,6 @@ def report(
         section.show()
     for path in files:
         display.say(f"Written: {path.resolve()}")
-
-
-def finished(folders: Sequence[Path]) -> list[Path]:
-    """Those of several folders that hold a finished run; the others are named. All of them where none does."""
-    found = [folder for folder in folders if (folder / "run.json").is_file()]
-    for folder in folders if found else ():
-        if folder not in found:
-            display.note(f"Left out, because it holds no finished run: {folder}.")
-    return found or list(folders)
 
 
 def save(found: Report, *, json: Path | None = None, md: Path | None, latex: Path | None) -> tuple[list[Path], bool]:
@@ -92,7 +87,7 @@ def save(found: Report, *, json: Path | None = None, md: Path | None, latex: Pat
         if str(path) == "-":
             display.console.file.write(text)
         else:
-            write(path, text)
+            write_whole(path, text)
     files = [path for path, _ in texts if str(path) != "-"]
     return files, len(files) < len(texts)
 

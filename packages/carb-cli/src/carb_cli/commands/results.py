@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 from carb_cli import display
-from carb_cli.json_output import print_json, write
+from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Json, Several
 from carb_cli.results import entry as entries
 from carb_cli.results.hub_files import hub_files
 from carb_data import CarbError, load
+from carb_data.journal import write_whole
 
 
 def add(
@@ -41,7 +42,7 @@ def add(
     made = [one for run in runs for one in entries.entries_of(run)]
     folders = tuple(str(entries.save(one, packed, out)) for one, packed in made)
     for path, text in (file for one, _ in made for file in hub_files(one).items()):
-        write(out / path, text)
+        write_whole(out / path, text)
     if json:
         print_json({"folders": folders})
         return

@@ -13,7 +13,6 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.display import interval, number, percent
 from carb_cli.json_output import print_json
-from carb_cli.json_output import write as write_file
 from carb_cli.options import DataName, Json, Several
 from carb_cli.review import auth, beat_the_model, findings, handing_out, recording
 from carb_cli.review import review_file as files
@@ -22,6 +21,7 @@ from carb_cli.review.page_parts import language_of, organisers_kit, single_file
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from carb_data.errors import require
+from carb_data.journal import write_whole as write_file
 from carb_metrics.rows import HumanLine
 from carb_scorers import open_scorer
 

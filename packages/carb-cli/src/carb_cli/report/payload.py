@@ -23,7 +23,7 @@ from carb_cli.report.shown import JudgeTexts, sent
 from carb_data import BonSet, Response, is_main
 from carb_data import cultures as registry
 from carb_metrics.outcome import set_outcomes
-from carb_scorers.blind import blind
+from carb_scorers.blind import in_order
 
 MOST_CHARACTERS = 6_000_000
 """Characters of sets in a page, and of what judges wrote of them; about 2 MB each once they are packed."""
@@ -154,7 +154,7 @@ def _entry(
     did, and what it gave."""
     answers = (item.chosen, *item.rejected)
     ids = [answer.id for answer in answers]
-    shown = [next(blind(item, seed=seed, comparative=True)).recorded.values() for seed in seeds]
+    given = [[response.id for response in in_order(item, item.responses, seed)] for seed in seeds]
     turns = [("", item.prompt)] if isinstance(item.prompt, str) else [(turn.role, turn.content) for turn in item.prompt]
     source = item.provenance
     form, _, said = (source.notes or "").partition(": ")  # as families are made; other notes are no gloss
@@ -174,7 +174,7 @@ def _entry(
         ],
         "source": f"{source.source}, {source.license}",
         "gloss": said[:LONGEST_TEXT] if form in ("short", "reply") else "",
-        "orders": [[ids.index(key) for key in given] for given in shown],
+        "orders": [[ids.index(key) for key in order] for order in given],
         "outcomes": outcomes,
         "scores": [[known.get((item.id, key)) for key in ids] for known in scores],
     }

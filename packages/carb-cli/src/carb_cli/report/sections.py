@@ -173,26 +173,22 @@ def floor(report: Report) -> Section | None:
 
 def groups(report: Report) -> Section | None:
     """Accuracy by culture, domain, and kind of fact."""
-    titles = {"by_culture": "Cultures", "by_domain": "Domains", "by_kind": "Kinds of fact"}
-    made = [_heat_map(report, key, title) for key, title in titles.items()]
-    tables = tuple(table for table in made if len(table.rows) and len(table.columns) > 1)
+    chance, tables = report.dataset.chance or 0.5, []
+    for column, title in (("culture", "Cultures"), ("domain", "Domains"), ("kind", "Kinds of fact")):
+        cells = {name: getattr(part, f"by_{column}") for name, part in report.scorers.items()}
+        found = {(name, group): cell for name, own in cells.items() for group, cell in own.items()}
+        sure = settled({place: _p(cell, chance, report.confidence) for place, cell in found.items()}, report.confidence)
+        shown = {}
+        for place, cell in found.items():
+            counts = {f"n {cell.n:,}": cell.n, f"{cell.errors or 0:,} errors": cell.errors}
+            more = [text for text, many in counts.items() if many]
+            shown[place] = share(cell, *more, heat=colour((cell.accuracy or 0.0) - chance, place in sure))
+        tables += [_grid(report, title, shown, column=column)] if shown else []
     finding = (
         f"Accuracy in percent with its interval and the number of sets; chance is {percent(report.dataset.chance)}%. A "
         "cell has a colour where it differs from chance after correction over its table: blue above, orange below."
     )
-    return Section("groups", "Where is it right?", finding, tables)
-
-
-def _heat_map(report: Report, key: str, title: str) -> Table:
-    chance = report.dataset.chance or 0.5
-    found = {(name, group): cell for name, part in report.scorers.items() for group, cell in getattr(part, key).items()}
-    sure = settled({place: _p(cell, chance, report.confidence) for place, cell in found.items()}, report.confidence)
-    shown = {}
-    for place, cell in found.items():
-        counts = {f"n {cell.n:,}": cell.n, f"{cell.errors or 0:,} errors": cell.errors}
-        more = [text for text, many in counts.items() if many]
-        shown[place] = share(cell, *more, heat=colour((cell.accuracy or 0.0) - chance, place in sure))
-    return _grid(report, title, shown, column=key.removeprefix("by_"))
+    return Section("groups", "Where is it right?", finding, tuple(tables))
 
 
 def _grid(

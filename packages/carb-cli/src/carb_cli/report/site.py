@@ -9,13 +9,13 @@ from pathlib import Path
 
 import polars as pl
 
-from carb_cli.json_output import write
 from carb_cli.report.content import Runs, content, merged, read_runs
 from carb_cli.report.page import chart_of, page, render
 from carb_cli.report.sections import leaderboard
 from carb_cli.report.shown import written
 from carb_cli.results import entry as entries
 from carb_data import CarbError, ScoreTable, content_hash
+from carb_data.journal import write_whole
 
 
 def write_site(sources: Sequence[Path], site: Path, known: Sequence[entries.Hashed], *, confidence: float) -> int:
@@ -38,10 +38,12 @@ def write_site(sources: Sequence[Path], site: Path, known: Sequence[entries.Hash
     for key, runs in found.items():
         report = content(runs, confidence=confidence)
         stem = f"{entries.slug(_data_name(report.dataset.names))}-{key[:8]}"
-        write(site / f"{stem}.html", render(report, runs, written(runs.folders)))
-        write(site / f"{stem}.json", json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n")
+        write_whole(site / f"{stem}.html", render(report, runs, written(runs.folders)))
+        write_whole(
+            site / f"{stem}.json", json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n"
+        )
         boards.append((stem, report, leaderboard(report), chart_of(report)))
-    write(site / "index.html", page("index.html.jinja", (), boards=boards, gone=gone))
+    write_whole(site / "index.html", page("index.html.jinja", (), boards=boards, gone=gone))
     return len(boards)
 
 

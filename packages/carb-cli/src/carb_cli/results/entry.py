@@ -13,9 +13,9 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import Field
 
-from carb_cli.json_output import write
 from carb_cli.runs import dataset_of, only, scores_of
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash, load
+from carb_data.journal import write_whole
 from carb_data.models import Frozen
 from carb_data.validation import read_file
 from carb_metrics import bon_accuracy, family_accuracy
@@ -122,8 +122,8 @@ def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
 def save(entry: ResultEntry, packed: bytes, results: Path) -> Path:
     """Write an entry into its folder below ``results``; returns the folder."""
     folder = results / entry.folder
-    write(folder / ROWS, packed)
-    write(folder / ENTRY, entry.model_dump_json(indent=1) + "\n")
+    write_whole(folder / ROWS, packed)
+    write_whole(folder / ENTRY, entry.model_dump_json(indent=1) + "\n")
     return folder
 
 
