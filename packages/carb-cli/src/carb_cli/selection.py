@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +61,11 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
     Raises:
         CarbError: nothing is left, a culture or domain is unknown, or two data sets share a set's id.
     """
-    dataset = Dataset(item for name in data for item in _loaded(name, options.filling()))
+    gc.disable()  # it would go through all sets again and again, and they hold no circles
+    try:
+        dataset = Dataset(item for name in data for item in _loaded(name, options.filling()))
+    finally:
+        gc.enable()
     if not len(dataset):
         raise CarbError(f"{' and '.join(data)} {'holds' if len(data) == 1 else 'hold'} no sets.")
     if options.cultures or options.domains:

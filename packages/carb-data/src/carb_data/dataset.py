@@ -131,7 +131,9 @@ class Dataset:
 
     def without_perturbed(self) -> Dataset:
         """The same sets without their perturbed texts."""
-        return Dataset(item.model_copy(update={"perturbed": ()}) for item in self._sets)
+        if not any(item.perturbed for item in self._sets):
+            return self
+        return Dataset(item.model_copy(update={"perturbed": ()}).compacted() for item in self._sets)
 
     def split(self, fractions: Mapping[str, float], *, seed: int = 0, apart: bool = False) -> dict[str, Dataset]:
         """Divide by *source item*, so that no prompt, translation or mirror of one crosses a border.

@@ -79,7 +79,7 @@ VERSION = "carb-set/3"
 """What ``schema`` says in the rows that are written now. Rows without it are of version 1. Later versions only
 added fields and kinds, so that all are read as they stand."""
 _NESTED = frozenset({"messages", "responses", "perturbed", "provenance"})
-_PARQUET_SLICE = 4096  # sets that are read or written at once, which bounds the memory of both
+_PARQUET_SLICE = 1024  # sets that are read or written at once, which bounds the memory of both
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 """Endings of files that hold sets, in either case of letters."""
 

@@ -173,7 +173,7 @@ class Frozen(BaseModel):
 
         pydantic gives each model a set of the fields that were given and a dictionary of its own. Models with the same
         fields share the set here; values are set again one by one, so that Python shares the dictionary's keys; and a
-        short text that many models have, such as a language or a licence, is there once.
+        text that many models have, such as a licence, or an answer in mirrored sets, is there once.
         """
         given, values = self.model_fields_set, self.__dict__
         given = _given.setdefault((type(self), frozenset(given)), given)
@@ -183,8 +183,7 @@ class Frozen(BaseModel):
             for part in value if isinstance(value, tuple) else (value,):
                 if isinstance(part, Frozen):
                     part.compacted()
-            short = type(value) is str and len(value) <= 64
-            object.__setattr__(self, name, sys.intern(value) if short else value)
+            object.__setattr__(self, name, sys.intern(value) if type(value) is str else value)
         return self
 
 
