@@ -45,12 +45,12 @@ def test_columns_of_no_shape_are_named(tmp_path):
 def test_every_bad_row_is_named_with_its_number(tmp_path):
     text = "prompt,chosen,rejected,culture,domain,language\n" + "\n".join(
         ["p,a,b,thai,values,en", ",a,b,thai,values,en", "p,a,a,thai,values,en", "", "p,,b,thai,values,en",
-         "p,a,b,,values,en", "p,a,b,thai,law,en", "p,a,,thai,values,en"]
+         "p,a,b,,values,en", "p,a,b,thai,law,en", "p,a,,thai,values,en", "p,a,b,thai,values,Gibberish"]
     )  # fmt: skip
     with pytest.raises(DataError) as caught:
         load(write(tmp_path / "a.csv", text))
     assert [(p.line, p.field) for p in caught.value.problems] == [
-        (3, "prompt"), (4, "rejected"), (6, "chosen"), (7, "culture"), (8, "domain"), (9, "rejected")
+        (3, "prompt"), (4, "rejected"), (6, "chosen"), (7, "culture"), (8, "domain"), (9, "rejected"), (10, "language"),
     ]  # fmt: skip
 
 

@@ -90,7 +90,9 @@ def read_rows(
             seen[item.id] = number
             sets.append(item)
         except ValidationError as error:
-            problems.extend(line_problems(path, number, error))
+            found = list(line_problems(path, number, error))
+            # its answers have their language from the row
+            problems.extend([problem for problem in found if not problem.field.startswith("responses")] or found)
         except _RowError as error:
             problems.extend(Problem(str(path), number, field, reason) for field, reason in error.defects)
     if problems:
