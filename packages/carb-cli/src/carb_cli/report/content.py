@@ -31,7 +31,7 @@ from carb_metrics import (
     rank,
     surface_floor,
 )
-from carb_metrics.rows import Cell, FamilyReport, Grouped, ItemAnalysis, JudgedRow, Ranking
+from carb_metrics.rows import Cell, Estimate, FamilyReport, Grouped, ItemAnalysis, JudgedRow, Ranking
 from carb_scorers.run import RunRecord, ScorerRecord, read_presentations
 
 
@@ -110,7 +110,8 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
     """What was found about each scorer, the best first."""
     main = main_sets(scores)
     parts = breakdown(scores, confidence=confidence)
-    sensitivity = perturbation_sensitivity(scores, confidence)
+    perturbed = scores.frame["perturbation"].null_count() < len(scores)
+    sensitivity = perturbation_sensitivity(scores, confidence) if perturbed else None
     consistency = cross_lingual_consistency(scores, confidence=confidence)
     kinds, groups = (_by_kind(runs, main, confidence, grouped=grouped) for grouped in (False, True))
     found = {}
@@ -128,8 +129,8 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
             **cells,
             by_kind=kinds.get(name, {}),
             by_kind_group=groups.get(name, {}),
-            perturbation={row.perturbation: row for row in sensitivity.kinds if row.scorer == name},
-            causal_to_surface=sensitivity.of(name).ratio,
+            perturbation={r.perturbation: r for r in sensitivity.kinds if r.scorer == name} if sensitivity else {},
+            causal_to_surface=sensitivity.of(name).ratio if sensitivity else Estimate(),
             consistency=consistency.of(name),
         )
     return dict(sorted(found.items(), key=lambda pair: (-(pair[1].overall.accuracy or 0), pair[0])))

@@ -195,13 +195,14 @@ def read_presentations(folder: Path) -> pl.DataFrame:
         CarbError: the folder holds no finished run, or its journal is damaged.
     """
     record = RunRecord.read(folder)
-    dataset = Dataset.load(folder / "dataset.parquet")
     known = {scorer.spec.name for scorer in record.scorers}
-    rows = []
+    dataset, rows = Dataset(), []
     for path in sorted((folder / "journal").glob("*.jsonl")):
         head, results = read_journal(path)
         if head.spec.name not in known or not any(result.presentations for result in results.values()):
             continue
+        if not len(dataset):  # most runs show nothing side by side
+            dataset = Dataset.load(folder / "dataset.parquet", registry=None)
         for item in dataset:
             blinded = next(blind(item, seed=head.seed, comparative=head.spec.comparative))
             result = results.get(blinded.request.request_id)
