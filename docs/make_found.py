@@ -32,7 +32,7 @@ PAGE = DOCS / "found.md"
 FAMILIES = 2
 """Short families of each language and group, those with the fewest characters; one of them with open book."""
 ENGLISH = 10
-"""Short English families about customs: the facts are in English, and are found by the question's words."""
+"""Short English families about customs: the facts are in English."""
 HARD = 40
 """Sets of the published sample that no attack solves, those with the fewest characters."""
 KNOWLEDGE = ("word", "law", "date")
