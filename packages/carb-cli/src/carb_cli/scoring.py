@@ -20,11 +20,9 @@ from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
 from carb_cli.progress import progress
-from carb_cli.report.headline import of_mass
 from carb_cli.selection import chance
 from carb_data import Dataset, ScoreTable, load
 from carb_data.journal import write_whole
-from carb_metrics import bon_accuracy
 from carb_scorers import Progress
 from carb_scorers.run import RunRecord, run
 
@@ -95,6 +93,10 @@ def exit_code(record: RunRecord) -> int:
 
 def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
     """Print how many sets failed, and the accuracy of each scorer."""
+    # Importing these takes half a second, which a first score waits for.
+    from carb_cli.report.headline import of_mass
+    from carb_metrics import bon_accuracy
+
     errors = sum(scorer.errors for scorer in record.scorers)
     what = (display.counted(len(record.scorers), "scorer"), display.counted(record.dataset.sets, "set"))
     display.say(f"{', '.join(what)}, {display.counted(errors, 'error')}: {out}")

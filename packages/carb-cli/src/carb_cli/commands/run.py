@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 from carb_cli import display
-from carb_cli.commands.report import save, show
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK, invoked
 from carb_cli.options import Flag, Json, Several, TextFile
-from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
@@ -100,6 +98,10 @@ def run(
     else:
         say_what_was_found(record, out, dataset)
         if md is not None or latex is not None:
+            # Importing these takes half a second, which a first score waits for.
+            from carb_cli.commands.report import save
+            from carb_cli.report.content import content, read_runs
+
             save(content(read_runs([out])), md=md, latex=latex)
         display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
     return exit_code(record)
@@ -107,6 +109,9 @@ def run(
 
 def _show(found: Mapping[str, Outcome], out: Path, *, md: Path | None, latex: Path | None, json: bool) -> int:
     """Print one table of a suite, and what was not scored."""
+    from carb_cli.commands.report import save, show  # as above
+    from carb_cli.report.content import content, read_runs
+
     folders = [out / name for name, outcome in found.items() if outcome.shown]
     report = content(read_runs(folders)) if folders else None
     files, printed = ([], False) if report is None else save(report, md=md, latex=latex)
