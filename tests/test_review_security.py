@@ -12,7 +12,7 @@ import pytest
 
 from review_server import Client, Server, event, question
 
-PROXY = "https://review.example.org/thai"
+PROXY = "https://Review.example.org/thai"
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_nothing_before_the_consent(server: Server, local: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[", b"[]", b"null", b"[" * 50_000, b"{}", b'{"events": []}', b'{"events": "x"}']
+    "body", [b"", b"[", b"[]", b"null", b"[" * 50_000, b'{"events": []}', b'{"events": 1}', b'{"consent": %d}' % 10**30]
 )
 def test_other_bodies_are_refused(server: Server, local: str, body: bytes) -> None:
     visitor = client(local, server.links[3])
@@ -143,7 +143,8 @@ def test_a_model_is_asked_about_one_s_own_question_only_and_a_failure_is_no_verd
     late = Client(made.links[0])
     late.enter()
     asked = question(5)
-    late.call("api/events", {"events": [asked]})
+    assert [one["state"] for one in late.call("api/events", {"events": [1, asked]})[1]] == ["refused", "kept"]
+    assert late.call("api/beat", {"id": "\ud800"})[0] == 404
     assert late.call("api/beat", {"id": asked["id"]})[1] == {"verdict": "failed"}
     made.process.terminate()
     assert "The model gave no answer" in made.process.communicate()[1]

@@ -137,7 +137,8 @@ def test_files_are_collected_once_and_corrections_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", "[" * 100_000, '{"form": "carb.review.answers/1"}', "\x00", '{"form": 1e999}']
+    "text",
+    ["", "[]", "{}", "[" * 100_000, '{"form": "carb.review.answers/1"}', "\x00", '{"form": 1e999}', '{"events": [1]}'],
 )
 def test_other_files_are_told_from_answers(tmp_path: Path, text: str, carb: Carb) -> None:
     handing_out.create(tmp_path / "a", sets(2), "test").close()
@@ -145,6 +146,7 @@ def test_other_files_are_told_from_answers(tmp_path: Path, text: str, carb: Carb
     ended = carb("review", "collect", tmp_path / "a", tmp_path / "x.json")
     assert ended.code == 2
     assert "x.json" in ended.err
+    assert "not merged" in carb("review", "collect", tmp_path / "a", tmp_path / "a").err
 
 
 def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:

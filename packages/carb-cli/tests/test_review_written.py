@@ -30,6 +30,7 @@ def a_question(number: int = 0, **changes: object) -> Question:
 @pytest.fixture
 def db(tmp_path: Path) -> sqlite3.Connection:
     made = handing_out.create(tmp_path / "a.reviews", sets(2), "test", beat="")
+    handing_out.create(tmp_path / "a.reviews", sets(2), "test").close()  # a page for a disk, too: nothing changes
     handing_out.invite(made, 3)
     with transaction(made):
         for row in made.execute("SELECT id FROM reviewer").fetchall():

@@ -18,11 +18,9 @@ from carb_data.models import Frozen
 
 __all__ = ["Event", "Person", "Question", "ReviewAnswer", "ReviewItem", "Sent", "items_of", "mismatch"]
 
-LONGEST = 2000
-"""Characters of a free text."""
 Verdict = Literal["best", "right", "wrong", "depends"]
 Depends = Literal["region", "generation", "religion", "other"]
-Words = Annotated[str, StringConstraints(max_length=LONGEST, strip_whitespace=True)]
+Words = Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)]
 Short = Annotated[str, StringConstraints(max_length=80, strip_whitespace=True)]
 Answer = Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True)]
 Token = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,16}$")]
@@ -194,7 +192,7 @@ class Question(Frozen):
 
 Sent = Annotated[
     Annotated[Event, Tag("answer")] | Annotated[Question, Tag("question")],
-    Discriminator(lambda sent: "question" if "question" in sent else "answer"),
+    Discriminator(lambda sent: "question" if isinstance(sent, dict) and "question" in sent else "answer"),
 ]
 """What a page sends: an answer, or a question that its reviewer wrote."""
 
@@ -207,7 +205,7 @@ class Person(Frozen):
     region: Short = ""
     language: Annotated[str, StringConstraints(pattern=r"^[a-z]{0,3}$")] = ""
     """Language in which the page is shown."""
-    consent: Annotated[int, Field(ge=1)]
+    consent: Annotated[int, Field(ge=1, le=99)]
     """Version of the consent text that was agreed to."""
 
 

@@ -23,10 +23,10 @@ def create(path: Path, dataset: Dataset, name: str, *, beat: str | None = None, 
     Args:
         path: the review file to make or to open.
         dataset: the sets to review.
-        name: the data set's name, as the page shows it.
+        name: the data set's name, for `carb review apply`.
         beat: name of the scorer that people try to fool with questions of their own; empty where they write without
             one, null where they write none.
-        url: address of the page.
+        url: address of the page; empty where none is served, and then a review that was served keeps its own.
 
     Raises:
         CarbError: the data set is empty or, with ``beat``, of several places; or the file is of another data set.
@@ -49,7 +49,8 @@ def create(path: Path, dataset: Dataset, name: str, *, beat: str | None = None, 
             raise CarbError(f"{path} is a review of other data ({setting(db, 'data')}); name another --out.")
         db.executemany("INSERT OR IGNORE INTO project VALUES (?, ?)", made.items())
         now_so = {"place": "".join(places), "model": beat or "", "url": url}
-        db.executemany("INSERT OR REPLACE INTO project VALUES (?, ?)", now_so.items())
+        if url or beat is not None:
+            db.executemany("INSERT OR REPLACE INTO project VALUES (?, ?)", now_so.items())
         db.executemany(
             "INSERT OR IGNORE INTO item (id, set_id, content) VALUES (?, ?, ?)",
             [(i.id, i.set_id, i.model_dump_json()) for i in items_of(dataset)],
@@ -147,10 +148,11 @@ def forget(db: sqlite3.Connection, name: str) -> int:
 
 def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[ReviewItem, tuple[str, ...]]]:
     """Hand out the next items: first those handed out before and not answered, then those that others wrote, then the
-    other new ones, those with the fewest answers first, each with its order.
+    other new ones, each with its order.
 
-    Items with equally many answers come in a random order. What is handed out never depends on what anybody answered,
-    so a plain mean over the answers is unbiased also where people stop early.
+    Those with the fewest answers come first, of these those that the fewest people have before them, else in a random
+    order. What is handed out never depends on what anybody answered, so a plain mean over the answers is unbiased also
+    where people stop early.
 
     Args:
         db: the file, in a transaction.
@@ -166,7 +168,8 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[
     unseen = db.execute(
         "SELECT content FROM item WHERE writer IS NOT ?1 "
         "AND id NOT IN (SELECT item FROM assignment WHERE reviewer = ?1) "
-        "ORDER BY writer IS NULL, (SELECT count(payload) FROM assignment WHERE item = item.id), random() LIMIT ?2",
+        "ORDER BY writer IS NULL, (SELECT count(payload) FROM assignment WHERE item = item.id), "
+        "(SELECT count(*) FROM assignment WHERE item = item.id), random() LIMIT ?2",
         (reviewer, count - len(chosen)),
     )
     for row in unseen.fetchall():

@@ -91,7 +91,7 @@ def _outcome(db: sqlite3.Connection, reviewer: str, sent: Any) -> dict[str, Any]
 
 def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[ReviewItem, str]:
     """A question that the reviewer wrote, and what the model made of it."""
-    asked = (reviewer, str(sent.get("id")))
+    asked = (reviewer, ascii(sent.get("id")).strip("'"))
     row = db.execute("SELECT content, model FROM item WHERE writer = ? AND set_id = ?", asked).fetchone()
     if row is None:
         raise RefusalError(404, "There is no such question.")
@@ -126,7 +126,7 @@ class ReviewPage:
         self._one_at_a_time = asyncio.Lock()
         public = urlsplit(public_url or "")
         own = {f"http://127.0.0.1:{port}", f"http://localhost:{port}"}
-        self._origins = own | {f"{public.scheme}://{public.netloc}"} if public_url else own
+        self._origins = own | {f"{public.scheme}://{public.netloc.lower()}"} if public_url else own
         self._prefix = public.path.rstrip("/")
         self._secure = public.scheme == "https"
         # Two reviews under one host name have cookies of their own.

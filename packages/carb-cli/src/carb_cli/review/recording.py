@@ -14,6 +14,7 @@ from pydantic import StringConstraints
 from carb_cli.review import handing_out
 from carb_cli.review.asking import Event, Person, Question, ReviewAnswer, ReviewItem, Sent, items_of, mismatch
 from carb_cli.review.review_file import transaction
+from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import read_file
 
@@ -73,8 +74,7 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Re
     asked = db.execute("SELECT content FROM item WHERE id = ? AND writer IS NOT ?", (event.item, reviewer)).fetchone()
     if asked is None:
         return Recorded("refused", reason="this item is not, or no longer, part of the review")
-    reason = mismatch(event, ReviewItem.model_validate_json(asked["content"]))
-    if reason is not None:
+    if (reason := mismatch(event, ReviewItem.model_validate_json(asked["content"]))) is not None:
         return Recorded("refused", reason=reason)
     shown = json.dumps(event.shown)
     db.execute(
@@ -165,6 +165,8 @@ def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> Collected:
     people = set()
     with transaction(db):
         for path in paths:
+            if path.suffix != ".json":
+                raise CarbError(f"{path}: answers are the .json files that the page saved; reviews are not merged.")
             saved = read_file(SavedAnswers, path, "file of answers that the review page saved")
             handing_out.admit(db, saved.reviewer, saved.person)
             outcomes += [(f"{path.name}: {e.id}", record(db, saved.reviewer, e)) for e in saved.events]

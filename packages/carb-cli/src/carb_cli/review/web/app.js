@@ -21,11 +21,11 @@ function status() {
   document.getElementById("progress").textContent = state?.consent ? say("progress", { n: number(n), total: number(state.total) }) : "";
   const waiting = new Set(sender?.waiting().map((event) => event.item)).size; // a changed answer counts once
   const parts = [];
-  if (sender?.problem === "session") parts.push(say("session_over"));
+  if (sender?.problem === "session_over") parts.push(say("session_over"));
   if (sender?.problem === "offline" && waiting) parts.push(say("offline"));
   if (waiting) parts.push(say("waiting", { n: number(waiting) }));
   else if (sender && (n || device.events().length)) parts.push(say("all_sent"));
-  if (device && !device.disk) parts.push(say("no_storage"));
+  if (device?.memory.size) parts.push(say("no_storage"));
   const text = parts.join(" ");
   const line = document.getElementById("sending");
   if (line.textContent !== text) line.textContent = text;
@@ -63,9 +63,9 @@ function notice(text, ...buttons) {
   main.before(make("div", { className: "notice", role: "alert" }, make("p", { textContent: text }), row));
 }
 
-// Without a connection the page keeps the words that it had.
+// Without a connection the words are those that the worker has kept.
 async function learn(language) {
-  words = pack ? pack.texts[language] : await ask(`texts/${language}.json`).catch(() => device?.read("texts") ?? {});
+  words = pack ? pack.texts[language] : await ask(`texts/${language}.json`).catch(() => words);
   document.documentElement.lang = language;
   document.documentElement.dir = language === "ar" ? "rtl" : "ltr";
   document.title = say("title");
@@ -73,12 +73,11 @@ async function learn(language) {
 
 async function speak(language) {
   await learn(language);
-  device.write("texts", words);
   state.language = language;
   const options = Object.entries(NAMES).map(([value, name]) => make("option", { value, textContent: name, selected: value === language, lang: value }));
   const chosen = async (event) => {
     await speak(event.target.value);
-    if (state.consent) await introduce({});
+    if (state.consent) await introduce({}).catch(next);
     else consent();
   };
   const chooser = make("select", { name: "language", "aria-label": say("language"), on: { change: chosen } }, ...options);
@@ -93,7 +92,7 @@ async function speak(language) {
 function consent() {
   view = null;
   const texts = [1, 2, 3].map((n) => make("p", { textContent: say(`consent_${n}`) }));
-  const agree = make("input", { type: "checkbox", name: "agree", required: true });
+  const agree = make("input", { type: "checkbox", name: "agree", required: true, on: { invalid: () => agree.setCustomValidity(say("missing_agree")), change: () => agree.setCustomValidity("") } });
   const name = make("input", { type: "text", name: "name", maxLength: 80, value: state.name, autocomplete: "off", dir: "auto" });
   const region = make("input", { type: "text", name: "region", maxLength: 80, value: state.region, autocomplete: "off", dir: "auto" });
   const problem = make("p", { className: "problem", role: "alert" });
@@ -154,8 +153,8 @@ async function next() {
 
 function finished() {
   view = null;
-  const missing = sender?.problem === "offline";
-  const children = [make("h1", { textContent: say(missing ? "offline" : "done_title") })];
+  const missing = sender?.problem;
+  const children = [make("h1", { textContent: say(missing || "done_title") })];
   if (!missing) children.push(make("p", { textContent: say(pack ? "send_file" : "done_text") }));
   const row = make("div", { className: "row" }, pack ? button("save_file", saveFile, "first") : null, missing ? button("again", next, "first") : null, backButton(), writeButton());
   show(...children, row);
@@ -289,7 +288,9 @@ function save(form) {
   const answer = collect(form, view.item);
   const missing = lacking(answer, view.item, form);
   if (missing) {
-    document.getElementById("problem").textContent = say(missing[0]);
+    const problem = document.getElementById("problem");
+    problem.textContent = say(missing[0]);
+    missing[1].closest(".choices, fieldset").after(problem); // a phone shows only what is near the focus
     missing[1].focus();
     return;
   }
@@ -325,14 +326,9 @@ async function startFile() {
 
 async function startServer() {
   const token = location.hash.slice(1);
-  if (token) {
-    await ask("api/enter", { token }).catch((error) => {
-      if (error instanceof Refused) throw error;
-    });
-    history.replaceState(null, "", location.pathname); // a screenshot or a shared address must not give the link away
-  }
-  const shared = new Device("shared");
+  const shared = new Device(location.pathname); // two reviews on one host have people of their own
   try {
+    if (token) await ask("api/enter", { token });
     state = await ask("api/me", {});
     shared.write("reviewer", state.reviewer);
   } catch (error) {
@@ -341,6 +337,7 @@ async function startServer() {
     state = reviewer && new Device(reviewer).read("state");
     if (!state) throw error;
   }
+  history.replaceState(null, "", location.pathname); // a screenshot or a shared address must not give the link away
   device = new Device(state.reviewer);
   sender = new Sender(device, state.reviewer, status);
   items = device.read("items") ?? [];

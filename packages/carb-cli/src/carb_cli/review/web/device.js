@@ -5,27 +5,26 @@
 class Device {
   constructor(scope) {
     this.prefix = `carb:${scope}:`;
+    this.memory = new Map(); // what the disk did not take; it lives as long as the page
     try {
-      localStorage.setItem("carb:probe", "1");
       this.disk = localStorage;
     } catch {
-      this.disk = null; // private windows and some mail programs; answers then live as long as the page
+      this.disk = null; // private windows and some mail programs
     }
-    this.memory = new Map();
   }
 
   read(name) {
-    const text = this.disk?.getItem(this.prefix + name) ?? this.memory.get(name);
+    const text = this.memory.get(name) ?? this.disk?.getItem(this.prefix + name);
     return text ? JSON.parse(text) : null;
   }
 
   write(name, value) {
     const text = JSON.stringify(value);
-    this.memory.set(name, text);
     try {
-      this.disk?.setItem(this.prefix + name, text);
+      this.disk.setItem(this.prefix + name, text);
+      this.memory.delete(name);
     } catch {
-      this.disk = null; // full
+      this.memory.set(name, text); // there is no disk, or it is full
     }
   }
 
@@ -88,6 +87,7 @@ async function ask(path, body, reviewer) {
   const options = body === undefined ? {} : { method: "POST", headers, body: JSON.stringify(body) };
   const response = await fetch(path, options); // throws without a connection
   const found = await response.json().catch(() => ({}));
+  if (response.status >= 500) throw new Error(response.statusText); // a proxy without a server is no refusal
   if (!response.ok) throw new Refused(response.status, found.reason ?? String(response.status));
   return found;
 }
@@ -106,7 +106,7 @@ class Sender {
 
   batch() {
     const seen = new Set(); // one for each item: a later one stands on an earlier one's outcome
-    return this.waiting().filter((event) => !seen.has(event.item) && seen.add(event.item)).slice(0, 20);
+    return this.waiting().filter((event) => !seen.has(event.item) && seen.add(event.item)).slice(0, 5); // below the largest body
   }
 
   // Done when nothing waits any more that could be sent.
@@ -135,7 +135,7 @@ class Sender {
   }
 
   failed(error) {
-    this.problem = error instanceof Refused && [401, 403].includes(error.status) ? "session" : "offline";
+    this.problem = error instanceof Refused && [401, 403].includes(error.status) ? "session_over" : "offline";
   }
 
   settle(event, { state, revision, reason, answer }) {

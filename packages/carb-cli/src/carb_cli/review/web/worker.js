@@ -1,7 +1,8 @@
 "use strict";
 // Keeps the page itself for a reload without a connection. Answers and items are not its business.
 const NAME = "carb-review-1";
-const PARTS = ["./", "app.js", "device.js", "parts.js", "review.css"];
+const TEXTS = ["ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"].map((language) => `texts/${language}.json`);
+const PARTS = ["./", "app.js", "device.js", "parts.js", "review.css", ...TEXTS];
 
 addEventListener("install", (event) => event.waitUntil(caches.open(NAME).then((cache) => cache.addAll(PARTS))));
 addEventListener("activate", (event) => event.waitUntil(clients.claim()));
