@@ -1,4 +1,4 @@
-"""The review page in a real browser: phone, keyboard, Arabic, no connection, two windows, hostile texts."""
+"""The review page in a real browser: phone, keyboard, Arabic, no connection, hostile texts."""
 
 from __future__ import annotations
 
