@@ -69,7 +69,8 @@ def test_votes_marks_and_reasons(tmp_path: Path) -> None:
     dataset = sets(4)
     db = panel(tmp_path / "a", dataset, [told] * 3)
     found = find(db)
-    made, _ = apply(dataset, found)
+    made, beside = apply(dataset, found)
+    assert beside.reviewers == (), "people agreed to numbers and to comments without their pseudonym"
     assert [item.id for item in made] == ["set-1", "set-2", "set-3"]
     votes = {r.id: (r.votes.asked, r.votes.right) for r in made["set-2"].responses}
     assert votes == {"r0": (3, 3), "r1": (3, 0), "r2": (3, 0), "r3": (3, 0)}
@@ -200,6 +201,11 @@ def test_links_of_this_machine_come_with_what_to_do_for_a_phone(
     assert "`carb review page`" in first
     again = carb(*serve, "--invite", "2", "--public-url", "https://example.org/thai").out
     assert "The links printed before stay valid" in again
+    assert "File exists" in carb(*serve[:-1], tmp_path).err
+    handing_out.create(tmp_path / "a.reviews", sets(2), "test").close()
+    page = carb("review", "page", "--data", "carb-seed", "--culture", "thai", "--out", tmp_path / "a.html")
+    assert "is a review of other data" in page.err
+    assert not (tmp_path / "a.html").exists(), "a page whose answers would fit no review"
     assert "on no phone" not in again
 
 

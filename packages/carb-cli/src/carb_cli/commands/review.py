@@ -133,10 +133,10 @@ def page(
         raise CarbError(f"{out}: the page is written as .html.")
     sets = reviewable(data, culture)
     items = list(items_of(sets))
-    write_file(out, single_file(items, sets.fingerprint))
-    write_file(out.with_suffix(".kit.html"), organisers_kit(language_of(sets[0].culture), len(items)))
     kept = out.with_suffix(".reviews")
     handing_out.create(kept, sets, data).close()
+    write_file(out, single_file(items, sets.fingerprint))
+    write_file(out.with_suffix(".kit.html"), organisers_kit(language_of(sets[0].culture), len(items)))
     if json:
         print_json({"out": str(out), "reviews": str(kept), "items": len(items)})
     else:

@@ -184,6 +184,7 @@ class Findings(Frozen):
     agreement: Agreement | None
     """Do reviewers pick the same answer? Over sets with two picks or more; null with fewer than two people."""
     reviewers: tuple[ReviewerRow, ...]
+    """Empty in what is written beside a data set: people agreed to be published without their pseudonym."""
     verdicts: dict[str, int]
     needed: int
     """Reviews that open sets still need."""
@@ -281,7 +282,7 @@ def apply(dataset: Dataset, findings: Findings) -> tuple[Dataset, Findings]:
         for item in dataset
         if item.id not in counted or counted[item.id].verdict != "retire"
     )
-    return made, findings.model_copy(update={"fingerprint": made.fingerprint})
+    return made, findings.model_copy(update={"fingerprint": made.fingerprint, "reviewers": ()})
 
 
 def voted(item: BonSet, counted: SetTally) -> BonSet:

@@ -150,9 +150,8 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[
     """Hand out the next items: first those handed out before and not answered, then those that others wrote, then the
     other new ones, each with its order.
 
-    Those with the fewest answers come first, of these those that the fewest people have before them, else in a random
-    order. What is handed out never depends on what anybody answered, so a plain mean over the answers is unbiased also
-    where people stop early.
+    Those with the fewest answers come first, of these those that the fewest people were asked, else by chance. It never
+    depends on what anybody answered, so a plain mean over the answers is unbiased also where people stop early.
 
     Args:
         db: the file, in a transaction.

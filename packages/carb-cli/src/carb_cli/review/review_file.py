@@ -63,8 +63,8 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
         )
     if not path.parent.is_dir():
         raise CarbError(f"There is no folder {path.parent} to keep {path.name} in.")
-    if create and not path.exists():
-        path.touch(mode=0o600)  # other people of this machine have no business in it
+    if create and not path.is_file():
+        path.touch(mode=0o600, exist_ok=False)  # other people of this machine have no business in it
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     db.row_factory = sqlite3.Row
     try:
