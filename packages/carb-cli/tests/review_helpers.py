@@ -52,28 +52,20 @@ def truthful(accuracy: float) -> Behaviour:
     return answer
 
 
-def panel(
-    path: Path,
-    dataset: Dataset,
-    behaviours: Sequence[Behaviour],
-    seed: int = 0,
-    regions: Sequence[str] = (),
-    **options: Any,
-) -> Any:
+def panel(path: Path, dataset: Dataset, behaviours: Sequence[Behaviour], seed: int = 0) -> Any:
     """A review in which each reviewer answers every item by a behaviour.
 
     Returns:
         The open file.
     """
     rng = random.Random(seed)
-    db = handing_out.create(path, dataset, "test", **options)
+    db = handing_out.create(path, dataset, "test")
     handing_out.invite(db, len(behaviours))
     names = [row["id"] for row in db.execute("SELECT id FROM reviewer ORDER BY rowid")]
     known = items(db)
     with transaction(db):
-        for place, (name, behaviour) in enumerate(zip(names, behaviours, strict=True)):
-            region = regions[place] if regions else ""
-            handing_out.introduce(db, name, Person(consent=1, region=region))
+        for name, behaviour in zip(names, behaviours, strict=True):
+            handing_out.introduce(db, name, Person(consent=1))
             for item in known.values():
                 answer = behaviour(rng, name, item)
                 if answer is not None:

@@ -201,12 +201,12 @@ def test_links_of_this_machine_come_with_what_to_do_for_a_phone(
     assert "`carb review page`" in first
     again = carb(*serve, "--invite", "2", "--public-url", "https://example.org/thai").out
     assert "The links printed before stay valid" in again
+    assert "on no phone" not in again
     assert "File exists" in carb(*serve[:-1], tmp_path).err
     handing_out.create(tmp_path / "a.reviews", sets(2), "test").close()
     page = carb("review", "page", "--data", "carb-seed", "--culture", "thai", "--out", tmp_path / "a.html")
     assert "is a review of other data" in page.err
     assert not (tmp_path / "a.html").exists(), "a page whose answers would fit no review"
-    assert "on no phone" not in again
 
 
 def test_people_are_asked_about_the_place_where_they_live_in_their_own_language(tmp_path: Path) -> None:
