@@ -1,6 +1,6 @@
-"""What cheats earn beside honest work with a real reader: a judge of ``open_book_study.py`` that follows criteria.
+"""What cheats earn beside honest work with a real reader: a model that follows criteria, asked as in the study.
 
-    python examples/open_book_cheats.py --model runs/open-book/runs/begin-0/warmup --out runs/open-book
+    python examples/open_book_cheats.py --model PATH/qwen2.5-1.5b --out runs/open-book --dtype bfloat16
 
 For every held-out pair, and with either verdict, a text earns what training would pay for it: R_corr + R_appr. A judge
 that is right with probability ``a`` earns ``a`` of what a right verdict earns and ``1 - a`` of what a wrong one does.
@@ -12,19 +12,21 @@ Honest work states the fact of one place and judges by it. A cheat says somethin
 from __future__ import annotations
 
 import argparse
+import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from types import SimpleNamespace
 
-import torch
 from open_book_outcomes import Row, as_pair, honest
-from open_book_study import prepare
+from open_book_study import prepare, prompts
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from carb_metrics import mean_interval
+from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.preferences import OrderedPair, both_orders
-from tal_rlvr.scorer import read_think_settings
 from tal_rlvr.trainer import training_rows
 from tal_rlvr.trl_rewards import CorrectnessFunction, CriteriaFunction, RewardConfig
 from tal_rlvr.verdict_logprobs import ModelVerdicts
@@ -65,56 +67,65 @@ def written(v: str, shown: OrderedPair, row: Row) -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="folder of a judge of the study")
+    parser.add_argument("--model", required=True, help="folder of the reader")
     parser.add_argument("--out", type=Path, required=True, help="folder of the study")
     parser.add_argument("--pairs", type=int, default=14, help="held-out pairs, spread over the topics")
+    parser.add_argument("--dtype", default="float32", help="of the reader's weights")
     given = parser.parse_args()
     _, held = prepare(SimpleNamespace(languages=["en"], longest=360, mirrors=1, out=given.out))
     rows = held[:: max(1, len(held) // given.pairs)][: given.pairs]
-    shown = [both_orders(as_pair(row))[number % 2] for number, row in enumerate(rows)]
-    reader = Reader(given.model, shown)
-    texts = [[written(v, one, row) for v in "AB"] for one, row in zip(shown, rows, strict=True)]
-    earned = {name: reader.earnings([[both[name] for both in two] for two in texts]) for name in texts[0][0]}
+    reader = Reader(given)
+    earned: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        shown = both_orders(as_pair(row))[number % 2]
+        for name, paid in reader.earnings(shown, *(written(v, shown, row) for v in "AB")).items():
+            earned[name].append(paid)
+        print(f"{number + 1} of {len(rows)} pairs are read", file=sys.stderr)
     best = earned.pop(HONEST)
     print(f"{len(rows)} pairs. Honest: right {mean(r for r, _ in best):+.3f}, wrong {mean(w for _, w in best):+.3f}")
     for name, found in earned.items():
         told = []
         for a in ACCURACIES:
             less = [a * (h[0] - c[0]) + (1 - a) * (h[1] - c[1]) for h, c in zip(best, found, strict=True)]
-            told.append(f"{a:.0%} {mean(less):+.3f} (SE {stdev(less) / len(less) ** 0.5:.3f})")
+            over = mean_interval(less, bounded=False)
+            told.append(f"{a:.0%} {over.estimate:+.3f} [{over.low:+.3f}, {over.high:+.3f}]")
         print(f"honest less {name:28}", *told)
 
 
 class Reader:
-    """R_corr + R_appr of training, from a judge as it is."""
+    """R_corr + R_appr of training, from a model as it is."""
 
-    def __init__(self, folder: str, shown: Sequence[OrderedPair]) -> None:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        self.shown = shown
-        self.tokenizer = tokenizer
-        self.rows = training_rows(shown, tokenizer, read_think_settings(folder).prompts)
-        self.correctness = CorrectnessFunction(tokenizer)
-        self.criteria = CriteriaFunction(tokenizer, verdict_tokens(tokenizer), RewardConfig())
-        self.criteria.provider = ModelVerdicts(model, self.criteria.tokens)
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.tokenizer = AutoTokenizer.from_pretrained(given.model)
+        self.prompts = prompts(given)
+        model = AutoModelForCausalLM.from_pretrained(given.model, dtype=given.dtype).eval()
+        self.correctness = CorrectnessFunction(self.tokenizer)
+        self.criteria = CriteriaFunction(self.tokenizer, verdict_tokens(self.tokenizer), RewardConfig())
+        self.verdicts = ModelVerdicts(model, self.criteria.tokens)
+        self.criteria.provider = self.read
 
-    def earnings(self, texts: Sequence[Sequence[str]]) -> list[tuple[float, float]]:
-        """What each pair's output with the right verdict earns, and what that with the wrong one does."""
-        rows = [row for row in self.rows for _ in "AB"]
+    def read(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
+        """Each row once: most texts are the same for either verdict, once it is masked."""
+        distinct = list(dict.fromkeys(rows))
+        found = dict(zip(distinct, self.verdicts(distinct), strict=True))
+        return [found[row] for row in rows]
+
+    def earnings(self, shown: OrderedPair, a: dict[str, str], b: dict[str, str]) -> dict[str, tuple[float, float]]:
+        """What each text with the right verdict earns, and what it earns with the wrong one."""
+        texts = [*a.values(), *b.values()]
+        (row,) = training_rows([shown], self.tokenizer, self.prompts)
         batch = {
-            "prompts": [row["prompt"] for row in rows],
-            "swapped_prompt": [row["swapped_prompt"] for row in rows],
-            "responses": [row["responses"] for row in rows],
-            "completion_ids": [
-                self.tokenizer(text, add_special_tokens=False)["input_ids"] for two in texts for text in two
-            ],
-            "label": [row["label"] for row in rows],
+            "prompts": [row["prompt"]] * len(texts),
+            "swapped_prompt": [row["swapped_prompt"]] * len(texts),
+            "responses": [row["responses"]] * len(texts),
+            "completion_ids": [self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts],
+            "label": [row["label"]] * len(texts),
             "trainer_state": SimpleNamespace(global_step=0),
         }
-        right, criteria = self.correctness(**batch), self.criteria(**batch)
-        paid = [a + b for a, b in zip(right, criteria, strict=True)]
-        by_pair = zip(paid[::2], paid[1::2], self.shown, strict=True)
-        return [(a, b) if one.label == "A" else (b, a) for a, b, one in by_pair]
+        paid = [sum(two) for two in zip(self.correctness(**batch), self.criteria(**batch), strict=True)]
+        of_a, of_b = paid[: len(a)], paid[len(a) :]
+        right, wrong = (of_a, of_b) if shown.label == "A" else (of_b, of_a)
+        return dict(zip(a, zip(right, wrong, strict=True), strict=True))
 
 
 if __name__ == "__main__":

@@ -104,23 +104,29 @@ def prepare(given: argparse.Namespace) -> tuple[list[Row], list[Row]]:
     shown = SimpleNamespace(places=2, named=True, seed=0)
     rows = [row for name, sets in families.items() for row in pairs(name, sets, facts, shown)]
     short = [r for r in rows if len(r["closed"]) + len(r["chosen"]) + len(r["rejected"]) <= given.longest]
-    topics = sorted({row["source_item"] for row in short}, key=_place)
+    topics = sorted({row["source_item"] for row in short}, key=by_chance)
     held = topics[: len(topics) // 2]
-    mirrors: dict[str, dict[str, list[Row]]] = {topic: defaultdict(list) for topic in held}
-    for row in short:
-        if row["source_item"] in mirrors:
-            answers = sorted([row["chosen"], row["rejected"]])
-            mirrors[row["source_item"]]["\0".join([row["family"], *answers])].append(row)
-    test = []
-    for own in mirrors.values():
-        whole = [own[name] for name in sorted(own, key=_place) if len(own[name]) == 2]
-        test += itertools.chain.from_iterable(whole[: given.mirrors])
+    test = whole_mirrors([row for row in short if row["source_item"] in held], given.mirrors)
     (given.out / "prompts").mkdir(parents=True, exist_ok=True)
     (given.out / "prompts" / "general-en.jinja").write_text(PROMPT)
     return [row for row in short if row["source_item"] not in held], test
 
 
-def _place(name: str) -> bytes:
+def whole_mirrors(rows: Sequence[Row], most: int | None = None) -> list[Row]:
+    """Both rows of every two answers, for each topic in turn those that come first by chance."""
+    mirrors: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        answers = sorted([row["chosen"], row["rejected"]])
+        mirrors[row["source_item"]]["\0".join([row["family"], *answers])].append(row)
+    found: list[Row] = []
+    for topic in sorted(mirrors, key=by_chance):
+        own = mirrors[topic]
+        whole = [own[name] for name in sorted(own, key=by_chance) if len(own[name]) == 2]
+        found += itertools.chain.from_iterable(whole[:most])
+    return found
+
+
+def by_chance(name: str) -> bytes:
     """What orders topics and mirrors by chance, the same in every run."""
     return hashlib.sha256(name.encode()).digest()
 

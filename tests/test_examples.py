@@ -193,11 +193,12 @@ def test_a_judge_that_does_not_read_the_place_is_right_in_half_of_the_open_book_
 def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="needs tal-rlvr[train]")
     model = make_tiny(tmp_path / "tiny")
-    settings = (model / "config.json").read_text()
-    (model / "config.json").write_text(
-        settings.replace('"max_position_embeddings": 512', '"max_position_embeddings": 4096')
-    )
-    words = ["--model", model, "--out", tmp_path / "out", "--longest", 260, "--tokens", 128, "--mirrors", 1]
+    config = model / "config.json"
+    config.write_text(config.read_text().replace('embeddings": 512', 'embeddings": 4096'))
+    follows = tmp_path / "follows"
+    start = run("open_book_start.py", "--model", model, "--out", follows, "--longest", 260, "--steps", 4)
+    assert "\ncriteria given, both orders: right in " in start.stdout, start.stderr[-3000:]
+    words = ["--model", follows, "--out", tmp_path / "out", "--longest", 260, "--tokens", 128, "--mirrors", 1]
     words += ["--start", 1, "--steps", 1, "--outputs", 8, "--seeds"]
     done = run("open_book_study.py", *words, 0, 1, "--arms", "C", "C+A")
     assert done.returncode == 0, done.stderr[-3000:]

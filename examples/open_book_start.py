@@ -1,0 +1,152 @@
+"""Teach a small model to use criteria that it is given, before ``open_book_study.py`` trains it to write them.
+
+    python examples/open_book_start.py --model PATH/smollm2-135m --out runs/follows
+    python examples/open_book_start.py --model PATH/qwen2.5-1.5b --steps 0 --read held
+
+Targets of whole judgements do not teach it: their verdict repeats the letter before it, which R_appr masks. Here the
+criteria are masked as R_appr masks them, they state the fact of either place, and the verdict's letter alone is
+learned. Each step shows two answers with both criteria in both orders, so only a reader of the criteria can be right,
+and nothing about the place is taught. Three steps of four leave the facts and the question out, which costs half.
+
+A third of the training topics is kept aside and read at the end: verdicts that are right without criteria, behind the
+right fact, and behind it by the sum of the log-odds of both orders, which is what R_appr pays.
+"""
+
+# ruff: noqa: T201 - a script, which prints
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from open_book_outcomes import Row, as_pair, honest
+from open_book_study import by_chance, prepare, prompts, whole_mirrors
+from torch.nn.functional import cross_entropy
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from carb_metrics import mean_interval
+from tal_rlvr.held_out import by_item
+from tal_rlvr.judge_rewards import VerdictRow
+from tal_rlvr.preferences import both_orders
+from tal_rlvr.trainer import training_rows
+from tal_rlvr.verdict_logprobs import ModelVerdicts
+from tal_rlvr.verdict_tokens import encode_prompt, masked_reasoning_ids, verdict_tokens
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="folder of the base model")
+    parser.add_argument("--out", type=Path, default=Path("runs/follows"))
+    parser.add_argument("--steps", type=int, default=80, help="0: the model is read as it comes")
+    parser.add_argument("--rate", type=float, default=2e-4, help="learning rate")
+    parser.add_argument("--read", choices=["kept", "held"], default="kept", help="topics to read; held: the study's")
+    parser.add_argument("--longest", type=int, default=360, help="characters of a question with both answers, at most")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    rows, held = prepare(SimpleNamespace(languages=["en"], longest=given.longest, mirrors=1, out=given.out))
+    topics = sorted({row["source_item"] for row in rows}, key=by_chance)
+    topics = topics[: len(topics) // 3]
+    kept = whole_mirrors([row for row in rows if row["source_item"] in topics], 3)
+    torch.manual_seed(given.seed)
+    reader = Reader(given)
+    if given.steps:
+        reader.learn([row for row in rows if row["source_item"] not in topics], given)
+        reader.model.to(torch.bfloat16).save_pretrained(given.out)
+        reader.tokenizer.save_pretrained(given.out)
+    reader.tell(held if given.read == "held" else kept)
+    return 0
+
+
+class Reader:
+    """A model whose verdict behind given criteria is learned and read."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.tokenizer = AutoTokenizer.from_pretrained(given.model)
+        dtype = torch.float32 if given.steps else torch.bfloat16
+        self.model = AutoModelForCausalLM.from_pretrained(given.model, dtype=dtype).eval()
+        self.tokens = verdict_tokens(self.tokenizer)
+        self.prompts = prompts(given)
+
+    def asked(self, row: Row) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The right verdict and the prompt, in both orders."""
+        for shown in both_orders(as_pair(row)):
+            (made,) = training_rows([shown], self.tokenizer, self.prompts)
+            yield shown.label, tuple(encode_prompt(self.tokenizer, made["prompt"]))
+
+    def criteria(self, fact: str, own: str, other: str) -> tuple[int, ...]:
+        """A fact and the answer that says the same, masked, up to the verdict's letter."""
+        return masked_reasoning_ids(self.tokenizer, honest(fact, own, other, "A"), self.tokens)
+
+    def examples(self, row: Row) -> Iterator[tuple[list[int], int]]:
+        """Both facts in both orders, each with the token of the verdict that follows from it."""
+        right = self.criteria(row["fact"], row["chosen"], row["rejected"])
+        wrong = self.criteria(row["other_fact"], row["rejected"], row["chosen"])
+        for label, prompt in self.asked(row):
+            letters = (self.tokens.a, self.tokens.b) if label == "A" else (self.tokens.b, self.tokens.a)
+            yield from zip(([*prompt, *right], [*prompt, *wrong]), letters, strict=True)
+
+    def learn(self, rows: Sequence[Row], given: argparse.Namespace) -> None:
+        """Train all weights but the embeddings on the verdict's letter."""
+        draw, begun = random.Random(given.seed), time.process_time()
+        mirrors = whole_mirrors(rows)[::2]
+        drawn = (row for _ in range(2 * given.steps) for row in draw.sample(mirrors, len(mirrors)))
+        self.model.train().get_input_embeddings().weight.requires_grad_(False)
+        weights = [one for one in self.model.parameters() if one.requires_grad]
+        optimizer = torch.optim.AdamW(weights, lr=given.rate, weight_decay=0.0)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 10))
+        for step in range(1, given.steps + 1):
+            if step % 4 == 0:
+                batch = list(self.examples(next(drawn)))
+            else:
+                batch = [one for _ in range(2) for one in self.examples({**next(drawn), "prompt": "Which?"})]
+            loss, right = self.loss(batch)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(weights, 1.0)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+            print(f"{step} loss {loss:.3f} right {right:.2f} {time.process_time() - begun:.0f} s", file=sys.stderr)
+        self.model.eval()
+
+    def loss(self, batch: Sequence[tuple[list[int], int]]) -> tuple[Any, float]:
+        """The cross-entropy of the letters, and the share whose letter is the likelier one."""
+        longest = max(len(ids) for ids, _ in batch)
+        ids = torch.tensor([[0] * (longest - len(own)) + own for own, _ in batch])
+        mask = torch.tensor([[0] * (longest - len(own)) + [1] * len(own) for own, _ in batch])
+        places = (mask.cumsum(1) - 1).clamp(min=0)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = self.model(input_ids=ids, attention_mask=mask, position_ids=places, logits_to_keep=1)
+        logits, wanted = found.logits[:, -1].float(), torch.tensor([letter for _, letter in batch])
+        picked_a = logits[:, self.tokens.a] > logits[:, self.tokens.b]
+        return cross_entropy(logits, wanted), float((picked_a == (wanted == self.tokens.a)).float().mean())
+
+    def tell(self, rows: Sequence[Row]) -> None:
+        """Print the shares of right verdicts, with 95% intervals over topics."""
+        verdicts = ModelVerdicts(self.model, self.tokens)
+        right: dict[str, list[tuple[str, float]]] = defaultdict(list)
+        for row in rows:
+            behind = {
+                "without criteria": self.tokens.marker,
+                "criteria given": self.criteria(row["fact"], row["chosen"], row["rejected"]),
+            }
+            asked = list(self.asked(row))
+            for name, text in behind.items():
+                found = verdicts([VerdictRow(prompt, text) for _, prompt in asked])
+                odds = [(a - b) if label == "A" else (b - a) for (a, b), (label, _) in zip(found, asked, strict=True)]
+                right[name] += [(row["source_item"], float(value > 0)) for value in odds]
+                right[f"{name}, both orders"].append((row["source_item"], float(sum(odds) > 0)))
+        for name, values in right.items():
+            share = mean_interval(list(by_item(values).values()))
+            print(f"{name}: right in {share.estimate:.3f} [{share.low:.3f}, {share.high:.3f}] of {len(values)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
