@@ -24,6 +24,7 @@ from open_book_study import prepare, prompts
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from carb_metrics import mean_interval
+from tal_rlvr.held_out import by_item
 from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.preferences import OrderedPair, both_orders
@@ -69,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="folder of the reader")
     parser.add_argument("--out", type=Path, required=True, help="folder of the study")
-    parser.add_argument("--pairs", type=int, default=14, help="held-out pairs, spread over the topics")
+    parser.add_argument("--pairs", type=int, default=30, help="held-out pairs, spread over the topics")
     parser.add_argument("--dtype", default="float32", help="of the reader's weights")
     given = parser.parse_args()
     _, held = prepare(SimpleNamespace(languages=["en"], longest=360, mirrors=1, out=given.out))
@@ -87,7 +88,8 @@ def main() -> None:
         told = []
         for a in ACCURACIES:
             less = [a * (h[0] - c[0]) + (1 - a) * (h[1] - c[1]) for h, c in zip(best, found, strict=True)]
-            over = mean_interval(less, bounded=False)
+            topics = by_item([(row["source_item"], value) for row, value in zip(rows, less, strict=True)])
+            over = mean_interval(list(topics.values()), bounded=False)
             told.append(f"{a:.0%} {over.estimate:+.3f} [{over.low:+.3f}, {over.high:+.3f}]")
         print(f"honest less {name:28}", *told)
 

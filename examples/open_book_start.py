@@ -1,12 +1,14 @@
 """Teach a small model to use criteria that it is given, before ``open_book_study.py`` trains it to write them.
 
-    python examples/open_book_start.py --model PATH/smollm2-135m --out runs/follows
+    python examples/open_book_start.py --model PATH/smollm2-135m --out runs/verdicts --whole 0
+    python examples/open_book_start.py --model runs/verdicts --out runs/follows --steps 25 --seed 1
     python examples/open_book_start.py --model PATH/qwen2.5-1.5b --steps 0 --read held
 
 Targets of whole judgements do not teach it: their verdict repeats the letter before it, which R_appr masks. Here the
 criteria are masked as R_appr masks them, they state the fact of either place, and the verdict's letter alone is
 learned. Each step shows two answers with both criteria in both orders, so only a reader of the criteria can be right,
-and nothing about the place is taught. Three steps of four leave the facts and the question out, which costs half.
+and nothing about the place is taught. Three steps of four leave the facts and the question out, which costs half. Whole
+judgements, of either place by lot, keep the model able to write.
 
 A third of the training topics is kept aside and read at the end: verdicts that are right without criteria, behind the
 right fact, and behind it by the sum of the log-odds of both orders, which is what R_appr pays.
@@ -28,17 +30,19 @@ from typing import Any
 
 import torch
 from open_book_outcomes import Row, as_pair, honest
-from open_book_study import by_chance, prepare, prompts, whole_mirrors
+from open_book_study import by_chance, prepare, prompts, targets, whole_mirrors
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from carb_metrics import mean_interval
 from tal_rlvr.held_out import by_item
+from tal_rlvr.judge_prompts import GENERAL, render_prompt
 from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.preferences import both_orders
 from tal_rlvr.trainer import training_rows
 from tal_rlvr.verdict_logprobs import ModelVerdicts
-from tal_rlvr.verdict_tokens import encode_prompt, masked_reasoning_ids, verdict_tokens
+from tal_rlvr.verdict_tokens import encode_prompt, make_prompt, masked_reasoning_ids, verdict_tokens
+from tal_rlvr.warmup import tokenised
 
 
 def main() -> int:
@@ -46,6 +50,7 @@ def main() -> int:
     parser.add_argument("--model", required=True, help="folder of the base model")
     parser.add_argument("--out", type=Path, default=Path("runs/follows"))
     parser.add_argument("--steps", type=int, default=80, help="0: the model is read as it comes")
+    parser.add_argument("--whole", type=int, default=2, help="whole judgements a step; 0 teaches the verdict alone")
     parser.add_argument("--rate", type=float, default=2e-4, help="learning rate")
     parser.add_argument("--read", choices=["kept", "held"], default="kept", help="topics to read; held: the study's")
     parser.add_argument("--longest", type=int, default=360, help="characters of a question with both answers, at most")
@@ -98,6 +103,8 @@ class Reader:
         draw, begun = random.Random(given.seed), time.process_time()
         mirrors = whole_mirrors(rows)[::2]
         drawn = (row for _ in range(2 * given.steps) for row in draw.sample(mirrors, len(mirrors)))
+        whole = targets(rows, given.seed, 0.5)
+        written = (row for _ in range(given.steps * given.whole) for row in draw.sample(whole, len(whole)))
         self.model.train().get_input_embeddings().weight.requires_grad_(False)
         weights = [one for one in self.model.parameters() if one.requires_grad]
         optimizer = torch.optim.AdamW(weights, lr=given.rate, weight_decay=0.0)
@@ -108,12 +115,16 @@ class Reader:
             else:
                 batch = [one for _ in range(2) for one in self.examples({**next(drawn), "prompt": "Which?"})]
             loss, right = self.loss(batch)
-            loss.backward()
+            form = self.form_loss([next(written) for _ in range(given.whole)])
+            (loss + form).backward()
             torch.nn.utils.clip_grad_norm_(weights, 1.0)
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
-            print(f"{step} loss {loss:.3f} right {right:.2f} {time.process_time() - begun:.0f} s", file=sys.stderr)
+            print(
+                f"{step} loss {loss:.3f} right {right:.2f} form {form:.3f} {time.process_time() - begun:.0f} s",
+                file=sys.stderr,
+            )
         self.model.eval()
 
     def loss(self, batch: Sequence[tuple[list[int], int]]) -> tuple[Any, float]:
@@ -127,6 +138,19 @@ class Reader:
         logits, wanted = found.logits[:, -1].float(), torch.tensor([letter for _, letter in batch])
         picked_a = logits[:, self.tokens.a] > logits[:, self.tokens.b]
         return cross_entropy(logits, wanted), float((picked_a == (wanted == self.tokens.a)).float().mean())
+
+    def form_loss(self, rows: Sequence[Row]) -> Any:
+        """The mean cross-entropy of the tokens of whole judgements."""
+        total = torch.zeros(())
+        for row in rows:
+            folder = self.prompts.folder()
+            asked = render_prompt(row["prompt"], (row["first"], row["second"]), GENERAL, folder=folder)
+            prompt = encode_prompt(self.tokenizer, make_prompt(self.tokenizer, asked, chat=False))
+            made = tokenised(self.tokenizer, prompt, row["judgement"])
+            ids, learned = torch.tensor([made["input_ids"]]), torch.tensor([made["completion_mask"]])
+            with torch.autocast("cpu", torch.bfloat16):
+                total = total + self.model(input_ids=ids, labels=ids.where(learned == 1, -100)).loss
+        return total / max(1, len(rows))
 
     def tell(self, rows: Sequence[Row]) -> None:
         """Print the shares of right verdicts, with 95% intervals over topics."""

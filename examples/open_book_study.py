@@ -77,7 +77,7 @@ def main() -> int:
     parser.add_argument("--languages", nargs="+", default=["en"])
     parser.add_argument("--longest", type=int, default=360, help="characters of a question with both answers, at most")
     parser.add_argument("--mirrors", type=int, default=2, help="mirrors of each held-out topic, four rows each")
-    parser.add_argument("--start", type=int, default=40, help="supervised steps before each arm")
+    parser.add_argument("--start", type=int, default=40, help="supervised steps before each arm; 0: none")
     parser.add_argument("--wrong", type=float, default=0.5, help="share of the start's targets with the other fact")
     parser.add_argument("--steps", type=int, default=60, help="steps of GRPO")
     parser.add_argument("--outputs", type=int, default=16, help="outputs of a step, in groups of eight")
@@ -147,17 +147,19 @@ def run(given: argparse.Namespace, arm: str, seed: int, parts: tuple[list[Row], 
 
 def trained(given: argparse.Namespace, arm: str, seed: int, rows: Sequence[Row]) -> tuple[str, int, Any]:
     """The model's folder, its steps of GRPO and what they logged; an arm begins where its seed's start ended."""
-    shown = targets(rows, seed, given.wrong)
-    start = stage(given, f"begin-{seed}", seed, rows, targets=shown, steps=given.start)
+    begin = given.model
+    if given.start:
+        shown = targets(rows, seed, given.wrong)
+        begin = stage(given, f"begin-{seed}", seed, rows, targets=shown, steps=given.start).model
     if arm == "start":
-        return start.model, 0, ()
+        return begin, 0, ()
     draw, name = random.Random(f"{seed}\0{arm}"), f"{arm.replace(' ', '-')}-{seed}"
     if arm == "supervised":
         steps = round(given.steps * given.ratio)
-        judge = stage(given, name, seed, rows, start.model, targets=targets(rows, seed, 0.0), steps=steps)
+        judge = stage(given, name, seed, rows, begin, targets=targets(rows, seed, 0.0), steps=steps)
     else:
         labels = [_relabelled(row) if arm == "control labels" and draw.random() < 0.5 else row for row in rows]
-        judge = stage(given, name, seed, labels, start.model, rewards=ARMS[arm])
+        judge = stage(given, name, seed, labels, begin, rewards=ARMS[arm])
     return judge.model, judge.steps, judge.curve
 
 
