@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics import adjust, bon_accuracy, compare, minimum_detectable_difference, rank, sets_needed
-from carb_metrics.paired import paired_rows
+from carb_metrics import adjust, bon_accuracy, compare, rank, sets_needed
+from carb_metrics.paired import minimum_detectable_difference, paired_rows
 
 WON, LOST, TIED, FAILED = [2.0, 1.0, 0.0, 1.0], [1.0, 2.0, 0.0, 1.0], [2.0, 2.0, 0.0, 2.0], [None, 1.0, 2.0, 3.0]
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import BonSet, CarbError, Dataset, ScoreTable
-from carb_metrics import agreement, bon_accuracy, calibration, judge_bias, judge_vs_human, margins
+from carb_metrics import agreement, bon_accuracy, calibration, judge_bias, judge_vs_human
 from carb_metrics.calibrated import reliability
+from carb_metrics.outcome import margins
 from carb_metrics.rows import BiasRow
 
 PRESENTED = {

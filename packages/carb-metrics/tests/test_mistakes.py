@@ -10,17 +10,9 @@ import pytest
 from scipy import stats
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics import (
-    bon_accuracy,
-    breakdown,
-    compare,
-    correlate,
-    mean_interval,
-    paired_difference,
-    sets_needed,
-    wilson,
-)
+from carb_metrics import bon_accuracy, breakdown, compare, correlate, mean_interval, paired_difference, sets_needed
 from carb_metrics.correlation import rival
+from carb_metrics.intervals import wilson
 
 WON, LOST = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
 pandas = pytest.importorskip("pandas", reason="a frame that is not polars'")

@@ -110,8 +110,8 @@ def _loaded(name: str, filling: Mapping[str, str]) -> Dataset:
 def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
     """The sets that people of some cultures can judge: about the place where they live, in their own language.
 
-    Mirrors about other places are left out, unlike in a run: whoever lives in one of the four places knows one answer.
-    Sets in another language are taken where there are none in their own.
+    Mirrors about other places are left out, unlike in a run: people can judge only the answer for their own place.
+    Sets in another language are taken if there are none in their own.
 
     Args:
         data: carb-seed, a path, or hf://owner/name.

@@ -195,9 +195,9 @@ def _detectable(items: Sequence[BonSet], n: int, attacks: int) -> float | None:
 
 
 def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
-    """How many independent sets have the variance of these, of which those with one name belong together.
+    """The effective number of sets: as many independent sets would have the same variance of the mean.
 
-    From the cluster-robust variance of the mean; not more than there are sets, nor fewer than there are names.
+    Sets with the same name are one cluster. The number lies between the number of clusters and that of sets.
     """
     n, mean = len(wins), statistics.fmean(wins)
     apart = len(set(names))

@@ -278,7 +278,7 @@ class NgramIndex:
         self._threshold = threshold
 
     def copies(self, indexed: int) -> list[int]:
-        """Positions of all indexed texts that are the same once normalised as the ``indexed`` of a match."""
+        """Positions of all indexed texts whose normal form is that of the text at ``indexed``."""
         return self._copies[indexed]
 
     def matches(self, texts: Iterable[str]) -> Iterator[Match]:

@@ -199,7 +199,7 @@ class _Shape:
         self.first = min(sure, default=None)
 
     def _firsts(self, row: Mapping[str, Any]) -> list[int]:
-        """With which numbers of the first option the row's answer, if it is a number, names an option."""
+        """Those of 0 and 1 that may number the first option, if the row's answer is the number of an option."""
         try:
             key, options = _text(row.get(self.column["answer"]), "answer"), self._options(row)
         except _RowError:

@@ -9,19 +9,12 @@ from carb_metrics.comparison import compare
 from carb_metrics.correlation import correlate
 from carb_metrics.families import family_accuracy
 from carb_metrics.floor import surface_floor
-from carb_metrics.intervals import wilson
 from carb_metrics.items import item_analysis
 from carb_metrics.judges import judge_bias
 from carb_metrics.languages import cross_lingual_consistency
 from carb_metrics.missed import failures
-from carb_metrics.outcome import main_sets, margins
-from carb_metrics.paired import (
-    adjust,
-    mean_interval,
-    minimum_detectable_difference,
-    paired_difference,
-    sets_needed,
-)
+from carb_metrics.outcome import main_sets
+from carb_metrics.paired import adjust, mean_interval, paired_difference, sets_needed
 from carb_metrics.people import human_line, judge_vs_human
 from carb_metrics.perturbed import perturbation_sensitivity
 from carb_metrics.ranking import rank
@@ -43,13 +36,10 @@ __all__ = [
     "judge_bias",
     "judge_vs_human",
     "main_sets",
-    "margins",
     "mean_interval",
-    "minimum_detectable_difference",
     "paired_difference",
     "perturbation_sensitivity",
     "rank",
     "sets_needed",
     "surface_floor",
-    "wilson",
 ]

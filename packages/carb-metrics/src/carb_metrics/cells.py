@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import ConfigDict, Field, PlainSerializer
 
 from carb_data import CarbError
+from carb_data.models import Frozen
 
 Frame = Annotated[pl.DataFrame, PlainSerializer(lambda frame: frame.to_dicts(), return_type=list[dict[str, Any]])]
 """A polars frame as a field; ``model_dump`` gives it as a list of rows."""
 
 
-class Result(BaseModel):
+class Result(Frozen):
     """Base of all results: frozen, comparable (frames by content), and dumpable to JSON."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.model_dump() == other.model_dump()
@@ -108,7 +109,7 @@ class Grouped(Totals, OfSets):
     """The columns that define the groups."""
     groups: Frame
     """A row per group: the columns of ``by``, then the fields of ``Cell``."""
-    scorers: dict[str, Totals] = {}
+    scorers: dict[str, Totals] = Field(default_factory=dict)
     """The averages of each scorer alone."""
 
     def of(self, scorer: str) -> Grouped:

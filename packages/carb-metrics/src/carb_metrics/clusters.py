@@ -57,7 +57,7 @@ def numbered(labels: Sequence[Any] | npt.NDArray[Any] | None, count: int, owner:
     """(count,) the cluster of each value, as a number from 0; without labels each value is its own cluster.
 
     Args:
-        labels: (count,) the label of each value's cluster; a missing one stands alone. Null where all do.
+        labels: (count,) the label of each value's cluster; a value without one is its own cluster. Null if all are.
         count: the number of values.
         owner: what the values are, for the message about a wrong number of labels.
 
@@ -160,12 +160,12 @@ def design(
 
     The variance of a mean over C clusters is ``(C−1)/C·Σ (e_c / (1 − w_c/W))²`` with the residual total e_c and the
     weight w_c of a cluster: the jackknife's, linearised (Bell and McCaffrey 2002, Survey Methodology 28:169-181, CR3).
-    It is averaged with the variance that sets would have if those of a cluster were all alike, which counts as
-    ``PSEUDO`` clusters, because few clusters may look more independent than they are. Where sizes differ, few
-    losses say little of the large ones: the effect is at least ``1 + ρ·(Σ w_c²/Σ w² − 1)`` with the analysis of
-    variance's intracluster correlation ρ, which all clusters estimate together (Kish 1965, Survey Sampling, section
-    5.4; Donner 1986, International Statistical Review 54:67-82). Degrees of freedom are
-    ``W²/Σ w_c² − 1``: what equally large clusters would leave. A mean without two sets in one cluster has no effect.
+    Few clusters may look more independent than they are. So this variance is averaged with the one that holds if all
+    sets of a cluster turn out alike, which gets the weight of ``PSEUDO`` clusters. Large clusters may have lost no set
+    yet. So the effect is at least ``1 + ρ·(Σ w_c²/Σ w² − 1)`` (Kish 1965, Survey Sampling, section 5.4), where all
+    clusters estimate the intracluster correlation ρ by analysis of variance (Donner 1986, International Statistical
+    Review 54:67-82). There are ``W²/Σ w_c² − 1`` degrees of freedom, as many as equally large clusters would leave.
+    The effect is 1 where no cluster has two sets.
 
     Args:
         cluster: (sets,) the cluster of each set.

@@ -59,7 +59,7 @@ def coefficient(kind: Kind, x: Floats, y: Floats) -> tuple[float, float | None] 
 
 
 def _exact_rank_p(x: Floats, y: Floats) -> float:
-    """Share of all orders of y in which the ranks go together at least as closely as they do."""
+    """Two-sided p: the share of all orders of y whose rank correlation is at least as far from 0 as the given one."""
     x, y = x - x.mean(), y - y.mean()
     sums = y[_orders(len(y))] @ x
     return float((np.abs(sums) >= abs(float(x @ y)) - 1e-9).mean())

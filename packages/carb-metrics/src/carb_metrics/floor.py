@@ -201,7 +201,7 @@ class _Data:
         return (None, None) if of_set is None else ("source items", of_set[self.number])
 
     def scores_of(self, scorer: str) -> Floats | None:
-        """(rows,) the scores of one scorer, the lowest where it has none; null where it has none at all."""
+        """(rows,) the scores of one scorer; a missing score counts as its lowest. Null if all are missing."""
         mine = self.frame.filter(pl.col("scorer") == scorer).select("item_id", "response_id", own="score")
         joined = self.one.join(mine, on=["item_id", "response_id"], how="left", maintain_order="left")["own"]
         if joined.null_count() == len(joined):

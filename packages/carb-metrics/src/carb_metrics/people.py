@@ -100,7 +100,7 @@ def human_line(
 
 
 def _effective_n(n: int, share: float, variance: float, clusters: int, confidence: float) -> float:
-    """``p(1−p)/variance``, at most ``n``, times (z/t)² for few clusters; the number of clusters without a variance."""
+    """``min(p(1−p)/variance, n)`` times (z/t)², which allows for few clusters; ``clusters`` if the variance is 0."""
     from scipy.special import stdtrit
 
     if variance <= 1e-15:

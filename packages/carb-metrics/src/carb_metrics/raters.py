@@ -111,9 +111,9 @@ def _krippendorff(sums: Floats) -> Floats:
 
 
 def _gwet(sums: Floats) -> Floats:
-    """From sums of: items with two ratings, their shares of equal pairs, shares of the categories.
+    """AC1 from sums over items: the number with two ratings, their shares of equal pairs, the shares of categories.
 
-    Chance is Σ π(1−π)/(q−1), π the mean share of each of q categories over rated items.
+    Chance is Σ π(1−π)/(q−1), where π is the mean share of each of q categories over rated items.
     """
     rated = sums[..., 2:]
     share = _divide(rated, rated.sum(-1, keepdims=True))

@@ -17,7 +17,7 @@ from math import comb, isnan
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from carb_data import CarbError, DataError, Problem
 from carb_data.facts import read_lines
@@ -181,7 +181,7 @@ def tidy(text: str, *, one_line: bool) -> str:
     return text.splitlines()[0].strip() if one_line and text else text
 
 
-class _Responses(BaseModel):
+class _Responses(Frozen, extra="ignore"):
     """A line of a file of responses; other fields are not read."""
 
     prompt_id: str

@@ -152,8 +152,8 @@ class TrainingRun:
 
     @property
     def _share(self) -> tuple[int, int]:
-        """The number of this process among those that evaluate, and how many do: with transformers all share the work,
-        and what has workers of its own is asked by the main process alone."""
+        """The number of this process, and how many processes evaluate: all of them with transformers. A backend that
+        has workers of its own is asked by the main process alone."""
         alone = self.config.evaluation.backend != "hf"
         return self.state.process_index, 1 if alone else self.state.num_processes
 

@@ -136,8 +136,8 @@ def _quotation(text: str, other: str, longest: int = 24) -> str:
 
 
 def warmup_rows(rows: Sequence[OrderedPair], config: WarmupConfig, *, seed: int, direct: bool = False) -> list[Target]:
-    """As many targets of stock phrases as the warm-up takes, the pairs repeated in new order where they do not
-    suffice."""
+    """As many targets of stock phrases as the warm-up takes. Where there are too few pairs, they are repeated in a new
+    order."""
     rng = random.Random(f"{seed}\0warmup")
     targets = []
     for row, _ in repeated([(row, "") for row in rows], config, seed=seed):

@@ -56,7 +56,7 @@ def _of_families(report: Report) -> str:
 
 
 def _power(row: FamilyRow) -> str:
-    """What the size could have shown; an effect is at most ``sqrt(N - 1)``."""
+    """The smallest effect that so many families would show; an effect is at most ``sqrt(N - 1)``."""
     found = row.place_effect
     if found.low is None or found.high is None or found.high <= found.low or not row.chance:
         return ""

@@ -80,7 +80,7 @@ class Section:
 
 
 def settled(found: Mapping[Any, float | None], confidence: float) -> set[Any]:
-    """What is below the level after correction over all of these p values; null is no test."""
+    """The keys whose p is below the level after correction over all of them; null stands for no test."""
     corrected = adjust([math.nan if p is None else p for p in found.values()])
     return {key for key, p in zip(found, corrected, strict=True) if p < 1 - confidence}
 

@@ -98,7 +98,7 @@ def _add(db: sqlite3.Connection, id_: str, wanted: str) -> str:
 
 
 def _free(db: sqlite3.Connection, reviewer: str, wanted: str) -> str:
-    """The wanted name; one that another reviewer has gets a number."""
+    """The wanted name, with a number behind it if another reviewer has that name."""
     name, number = wanted, 1
     while db.execute("SELECT 1 FROM reviewer WHERE name = ? AND id != ?", (name, reviewer)).fetchone():
         number += 1
@@ -147,11 +147,11 @@ def forget(db: sqlite3.Connection, name: str) -> int:
 
 
 def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[ReviewItem, tuple[str, ...]]]:
-    """Hand out the next items: first those handed out before and not answered, then those that others wrote, then the
-    other new ones, each with its order.
+    """Hand out the next items, each with the order of its answers.
 
-    Those with the fewest answers come first, of these those that the fewest people were asked, else by chance. It never
-    depends on what anybody answered, so a plain mean over the answers is unbiased also where people stop early.
+    First come items that were handed out and not answered, then questions that people wrote, then new sets. Both
+    kinds are sorted by the number of answers, then by the number of people who were asked, then at random. What people
+    answered never matters here, so a plain mean over the answers is unbiased even if people stop early.
 
     Args:
         db: the file, in a transaction.

@@ -215,7 +215,7 @@ def _object(body: bytes) -> Body:
 
 
 async def _body(receive: Any) -> bytes:
-    """The body of a request. More than is allowed is read, so that its sender gets to the reason; not all of it."""
+    """The body of a request. It is read beyond the allowed size, up to a limit, so that the sender gets the refusal."""
     body = b""
     more = True
     while more and len(body) < 8 * auth.LARGEST:

@@ -18,11 +18,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from carb_data.errors import CarbError
 from carb_data.joined import Joined
-from carb_data.models import Votes
+from carb_data.models import Frozen, Votes
 from carb_data.overlap import plain
 from carb_data.sources.blend_answers import Meaning, is_answer, is_number_or_date, may_agree, meaning, says_nothing
 from carb_data.validation import closest, read_file
@@ -55,7 +55,7 @@ LISTED = ("Algeria", "China", "Mexico", "North_Korea", "South_Korea", "Spain", "
 """Places of the ten listed cultures."""
 
 
-class Entry(BaseModel):
+class Entry(Frozen, extra="ignore"):
     """An answer that people gave, in its wordings, and how many gave it."""
 
     answers: list[str]
@@ -63,13 +63,13 @@ class Entry(BaseModel):
     count: int
 
 
-class BlendQuestion(BaseModel):
+class BlendQuestion(Frozen, extra="ignore"):
     """A question with what people answered, and how many gave no answer, by reason."""
 
     question: str
     en_question: str
     annotations: list[Entry]
-    idks: dict[str, int] = {}
+    idks: dict[str, int] = Field(default_factory=dict)
 
 
 _Items = TypeAdapter(dict[str, BlendQuestion])

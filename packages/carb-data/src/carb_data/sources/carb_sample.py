@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Culture, Domain, Frozen, Response, Role
@@ -31,7 +31,7 @@ _DOMAINS = {
 }
 
 
-class _Row(BaseModel):
+class _Row(Frozen, extra="ignore"):
     id: str
     language: str
     country: str | None

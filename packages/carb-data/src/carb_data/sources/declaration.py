@@ -139,7 +139,7 @@ class OptionsAsGiven(_Rule):
     wrong: str = ""
     """Field with the key of the only wrong option to take; without it all others are taken."""
     apart: float = 1.01
-    """Sets of which two wrong options share this many of their character pairs (Jaccard) are left out."""
+    """A set is left out if the character pairs of two wrong options have a Jaccard similarity of this or more."""
     balance: bool = False
     """Leave sets out until the longest and the shortest option are right no more often than by chance."""
 
@@ -154,7 +154,7 @@ class Contrast(_Rule):
     group: Template = ""
     """Items of one set are of one group; without it there is one group."""
     near: Template = ""
-    """Wrong items of which this equals the right one's are taken first."""
+    """Wrong items are taken first if this text is the same for them and for the right item."""
     reverse: Template = ""
     """The opposite question; its answer is one wrong item among right ones. It is asked where more items of
     the right class are left."""
@@ -189,7 +189,7 @@ class Part(Frozen):
     records: str = ""
     """Dotted path to the list of records in a JSON file."""
     pattern: re.Pattern[str] | None = None
-    """A regular expression whose named groups become fields: of each match in a ``text`` file, else of ``of``."""
+    """A regular expression whose named groups become fields. It reads a ``text`` file, or else the field ``of``."""
     of: str = ""
     nested: tuple[str, ...] = ()
     """Columns that hold JSON."""

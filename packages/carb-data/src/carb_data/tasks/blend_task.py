@@ -127,7 +127,7 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
 def _questions(
     place: str, number: str, item: BlendQuestion, topic: str | None
 ) -> Iterator[tuple[TaskPrompt, tuple[Voted, ...]]]:
-    """The question with its answers, where it counts."""
+    """The question with its answers; nothing if too few people could answer it."""
     nothing = item.idks.get("no-answer", 0) + item.idks.get("not-applicable", 0)
     text = item.en_question.strip()
     if nothing > _MOST_WITHOUT_ANSWER or item.idks.get("idk", 0) > _MOST_UNKNOWING or not text:
@@ -187,8 +187,8 @@ def is_list(text: str) -> bool:
 def names_many(said: Words, answers: Collection[str]) -> bool:
     """Whether a text is made of many answers, with or without dividers: a list of the commonest answers, say.
 
-    It is where more than ``MOST_PARTS`` of its words are each an answer to some question, and these are at least two
-    thirds of its different words. A sentence is made of other words as well.
+    It is true if more than ``MOST_PARTS`` different words are each an answer to some question, and if these are at
+    least two thirds of all different words. A sentence has other words as well.
 
     Args:
         said: form of the text.

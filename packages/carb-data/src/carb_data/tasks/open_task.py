@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.facts import read_lines
 from carb_data.models import Frozen, Identifier, LanguageTag, Text
@@ -18,9 +16,7 @@ from carb_data.validation import read_options, read_query
 __all__ = ["open_task"]
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Row(Frozen, extra="ignore"):
     id: Identifier
     prompt: Text
     culture: str

@@ -50,7 +50,7 @@ class Reference(Frozen):
 
     @property
     def root(self) -> str:
-        """The culture into which its culture rolls up; an unregistered one is its own."""
+        """The culture of which its culture is a variety; its own culture if it is none."""
         return cultures.root_id(self.culture)
 
 

@@ -7,7 +7,7 @@ from carb_data.language import same_language
 
 
 def for_question(reference: str, *, culture: str, language: str) -> str:
-    """How a question is asked for that a reference text answers; culture by id, language as a BCP 47 tag."""
+    """The instruction to write a question that a reference text answers; ``language`` is a BCP 47 tag."""
     spoken = _language(language)
     return (
         f"Here is a piece of reference material about {cultures.name(culture)} culture:\n\n{reference}\n\n"
@@ -18,7 +18,7 @@ def for_question(reference: str, *, culture: str, language: str) -> str:
 
 
 def for_answer(reference: str, question: str, *, language: str) -> str:
-    """How an answer to a question is asked for that follows a reference text."""
+    """The instruction to answer a question from a reference text alone."""
     return (
         f"Reference material:\n\n{reference}\n\n"
         f"Question: {question}\n\n"

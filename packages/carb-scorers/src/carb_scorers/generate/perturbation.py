@@ -160,7 +160,7 @@ def _fault(job: _Job, text: str) -> str | None:
 
 
 def unchanged_share(original: str, version: str) -> float:
-    """Share of the longer text with which both begin or end: near 1 where one place was changed."""
+    """Length of the common beginning and the common end, as a share of the longer text: near 1 for one small change."""
     one, other = normalise(original), normalise(version)
     size = min(len(one), len(other))
     start = next((n for n in range(size) if one[n] != other[n]), size)

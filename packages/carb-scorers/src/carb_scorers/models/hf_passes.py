@@ -190,7 +190,7 @@ class Passes:
             yield batch, self._outputs(found)
 
     def _pads(self, length: int) -> bool:
-        """Whether rows of that many tokens may be padded: beyond its window a sliding model would forget others."""
+        """Whether rows of that many tokens may be padded. Padding would push tokens out of a sliding window."""
         return self._batches and (self._window is None or length <= self._window)
 
     def _split(self, rows: Sequence[Row], lengths: Sequence[int], before: int = 0) -> list[list[Row]]:
@@ -204,7 +204,7 @@ class Passes:
         return {"logits_to_keep": max((row.keep for row in rows), default=1)} if self._keeps else {}
 
     def _padded_right(self, rows: Sequence[Row]) -> Any:
-        """The model's own forward pass over whole rows; of the last places the most that a row keeps."""
+        """The logits of the last places of each row, from the model's own forward pass over whole rows."""
         torch = self._torch
         width = max(len(row.tokens) for row in rows)
         config = self.open().model.config.get_text_config()

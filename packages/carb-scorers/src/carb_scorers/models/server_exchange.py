@@ -127,7 +127,7 @@ def _message_of(answer: Any) -> str:
 def retry_after(headers: Any) -> float:
     """Seconds that a server asks to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110).
 
-    A date is compared with the date of the answer, since clocks differ; without that it says nothing.
+    Clocks differ, so a date is compared with the date of the answer; a date is ignored if the answer has none.
     """
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:

@@ -180,8 +180,8 @@ SCHEMA = {
 def read_presentations(folder: Path) -> pl.DataFrame:
     """The presentations of a finished run, as ``carb_metrics.judge_bias`` takes them.
 
-    They are read from the journal, and the labels joined back. Sets as they are count, not those in which a perturbed
-    text stands in its original's place; so do presentations of several candidates, not a pointwise judge's of one.
+    They are read from the journal, and the labels are joined to them. Left out are sets in which a perturbed text
+    replaces its original, and presentations of a single candidate, as a pointwise judge has them.
 
     Args:
         folder: the folder of the run.
