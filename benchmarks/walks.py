@@ -1,4 +1,4 @@
-"""How many functions of ours, in how many modules, three things take; class bodies, lambdas and comprehensions aside.
+"""How many functions of ours, in how many modules and how deep, three things take; class bodies and lambdas aside.
 
 A run of two baselines over carb-seed, its report, and one call of a judge on a server on the loopback.
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import anyio
 
@@ -27,24 +27,44 @@ OURS = tuple(f"/{package}/" for package in ("carb_data", "carb_scorers", "carb_m
 ANSWER = {"choices": [{"message": {"content": "[[B]]"}, "finish_reason": "stop"}]}
 
 
+def ours(frame: FrameType) -> bool:
+    """Whether a frame is a function of ours."""
+    code = frame.f_code
+    function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
+    return bool(function) and any(part in code.co_filename for part in OURS)
+
+
+def chain_of(frame: FrameType | None) -> list[CodeType]:
+    """The functions of ours that a frame stands in, from the outermost to its own."""
+    chain = []
+    while frame is not None:
+        if ours(frame):
+            chain.append(frame.f_code)
+        frame = frame.f_back
+    return chain[::-1]
+
+
 @contextmanager
 def counted(what: str) -> Iterator[None]:
     """Print how many functions are called within, in whatever thread."""
     called: set[tuple[str, str]] = set()
+    deepest: list[str] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        code = frame.f_code
-        function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
-        if event == "call" and function and any(part in code.co_filename for part in OURS):
-            called.add((code.co_filename, code.co_qualname))
+        if event == "call" and ours(frame):
+            called.add((frame.f_code.co_filename, frame.f_code.co_qualname))
+            chain = list(dict.fromkeys(code.co_qualname for code in chain_of(frame)))  # what calls itself counts once
+            deepest[:] = max(deepest, chain, key=len)
 
     threading.setprofile(note)
     sys.setprofile(note)
     yield
     sys.setprofile(None)
     threading.setprofile(None)
-    print(f"{what}: {len(called)} functions in {len({file for file, _ in called})} modules")
+    modules = len({file for file, _ in called})
+    print(f"{what}: {len(called)} functions in {modules} modules, at most {len(deepest)} in one another")
     if "--names" in sys.argv:
+        print("  " + " > ".join(deepest))
         print("\n".join(f"  {Path(file).stem} {name}" for file, name in sorted(called)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -80,7 +80,7 @@ class ServerLanguageModel(ServerModel):
         seeds = seeds_for(prompts, writing) if writing.temperature > 0 else [None] * len(prompts)
         read = partial(self._generation, writing.watch)
         asked = [common | {"seed": seed} for seed in seeds]
-        return await gather([partial(self._ask, p, own, read) for p, own in zip(prompts, asked, strict=True)])
+        return await gather([self._call(p, own, read) for p, own in zip(prompts, asked, strict=True)])
 
     async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
         """See ``LanguageModel``. A string counts where it is a token of its own, with or without a space before it.
@@ -92,7 +92,7 @@ class ServerLanguageModel(ServerModel):
             CarbError: the server reports no log-probabilities.
         """
         fields = {"max_tokens": 1, "temperature": 0.0, **self._with_logprobs}
-        return await gather([partial(self._ask, prompt, fields, partial(self._choices, wanted)) for prompt in prompts])
+        return await gather([self._call(prompt, fields, partial(self._choices, wanted)) for prompt in prompts])
 
     async def continuation_logprobs(
         self,
@@ -116,13 +116,13 @@ class ServerLanguageModel(ServerModel):
             start, answer = guarded_unseen(plain_text(prompt)), guarded_unseen(answer)
             text = start + (answer if answer[:1].isspace() or start[-1:].isspace() else f" {answer}")
             fields = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "logprobs": 1, "echo": True}
-            calls.append(partial(self._ask, prompt, fields, partial(_continuation, len(start), len(text))))
+            calls.append(self._call(prompt, fields, partial(_continuation, len(start), len(text))))
         return await gather(calls)
 
-    async def _ask(
+    def _call(
         self, prompt: Prompt, fields: Mapping[str, Any], read: Callable[[Mapping[str, Any], Usage], T | Failure]
-    ) -> T | Failure:
-        """Ask, and read the answer's first choice."""
+    ) -> Callable[[], Awaitable[T | Failure]]:
+        """What asks, and reads the answer's first choice."""
         asked = (
             {"messages": _turns(prompt), **self._variables}
             if self._chat
@@ -130,7 +130,7 @@ class ServerLanguageModel(ServerModel):
         )
         path = "/chat/completions" if self._chat else "/completions"
         body = {"model": self.model, **asked, **fields, **self._extra}
-        return await self._endpoint.ask(path, body, lambda answer, usage: read(answer["choices"][0], usage))
+        return partial(self._endpoint.ask, path, body, lambda answer, usage: read(answer["choices"][0], usage))
 
     def _generation(self, watch: Watch | None, choice: Mapping[str, Any], usage: Usage) -> Generation | Failure:
         content = choice["message"]["content"] if self._chat else choice["text"]
