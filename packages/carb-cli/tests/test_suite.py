@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -205,8 +206,9 @@ def test_a_wrong_suite(carb: Carb, data_file: Path, tmp_path: Path, text: str, s
     assert not (tmp_path / "out").exists()
 
 
-def test_a_suite_from_the_registry(carb: Carb, tmp_path: Path) -> None:
+def test_a_suite_from_the_registry(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pinned where a commit is known, and it says how many are not; or the models of which a benchmark has figures."""
+    hub = pytest.importorskip("huggingface_hub", reason="needs the extra carb-scorers[hf]")
     path = tmp_path / "mine.toml"
     written = carb("models", "--suite")
     path.write_text(written.out)
@@ -219,6 +221,10 @@ def test_a_suite_from_the_registry(carb: Carb, tmp_path: Path) -> None:
     assert pinned == [model.revision for model in small]
     assert f"{pinned.count(None)} have no revision" in written.err
     assert models[pinned.index("eb2676d20da2f2d41082289d23c59b9f7427f955")].name == "armorm-llama3-8b-v0.1"
+
+    monkeypatch.setattr(hub, "model_info", lambda name, timeout: SimpleNamespace(sha="c0ffee1234" * 4))
+    path.write_text(carb("models", "--suite").out)
+    assert [model.revision for model in read_suite(path)] == [one or "c0ffee1234" * 4 for one in pinned]
 
     path.write_text(carb("models", "carb", "--suite").out)
     assert {model.name for model in read_suite(path)} == {m.name for m in known_models().models if "carb" in m.scores}

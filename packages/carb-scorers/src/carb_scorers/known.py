@@ -50,7 +50,7 @@ class KnownModel(Frozen):
     licence_source: str | None = None
     """URL where the licence was read; ``None`` where nobody has confirmed it."""
     revision: Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")] | None = None
-    """A commit on the hub at which its weights were seen listed; ``None`` where no such page was found."""
+    """A commit on the hub with its weights; ``None`` where none was found."""
     tried: bool = False
     """Whether its published weights were run with this project."""
     note: str | None = None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.options import Flag, Json
 from carb_data import CarbError
+from carb_data.errors import require
 from carb_data.validation import closest
 from carb_scorers.judge import form_names, form_text, read_form
 from carb_scorers.known import KnownModel, find, known_models
@@ -62,18 +64,34 @@ def _tables(benchmark: str | None) -> Iterator[str]:
     known = known_models()
     if benchmark is not None and benchmark not in known.benchmarks:
         raise CarbError(f"'{benchmark}' is no benchmark; figures are known of {', '.join(known.benchmarks)}.")
+    small = [m for m in known.models if m.kind == "classifier" and 0 < (m.parameters or 0) < 10**10]
+    chosen = small if benchmark is None else [model for model in known.models if benchmark in model.scores]
+    newest = _newest([model.id for model in chosen if model.memory is not None and model.revision is None])
     unpinned = 0
-    for model in known.models:
-        small = model.kind == "classifier" and 0 < (model.parameters or 0) < 10**10
-        if not (small if benchmark is None else benchmark in model.scores):
-            continue
+    for model in chosen:
         yield f'\n[[model]]\nname = "{model.name}"\nspec = "{model.spec()}"\n'
         if model.memory is not None:
             yield f"memory_gb = {1.2 * model.memory / 1e9:.1f}\n"
-            yield "# revision = not known\n" if model.revision is None else f'revision = "{model.revision}"\n'
-            unpinned += model.revision is None
+            revision = model.revision or newest.get(model.id)
+            yield "# revision = not known\n" if revision is None else f'revision = "{revision}"\n'
+            unpinned += revision is None
+    if newest:
+        display.note(f"{len(newest)} have the newest commit, as the model hub names it now.")
     if unpinned:
-        display.note(f"{unpinned} have no revision: none was found. run.json names the commit that a run took.")
+        display.note(
+            f"{unpinned} have no revision: none is in the registry, and the model hub did not name the newest. "
+            "run.json names the commit that a run took."
+        )
+
+
+def _newest(ids: Sequence[str]) -> dict[str, str]:
+    """The newest commits of models that the hub names; those before the first that it does not."""
+    found: dict[str, str] = {}
+    with suppress(Exception):  # whatever a missing network, a proxy, the offline mode or a missing library raises
+        hub = require("huggingface_hub", package="carb-scorers", extra="hf")
+        for name in ids:
+            found[name] = str(hub.model_info(name, timeout=5).sha)
+    return found
 
 
 def _facts(model: KnownModel) -> dict[str, Any]:
