@@ -149,7 +149,7 @@ def _plain(name: str) -> str:
 
 
 def _shape(path: Path, names: Sequence[str], rows: Rows) -> _Shape:
-    """The shape of the columns that hold something, or else of all."""
+    """The shape of the columns that are not empty; if that is none, the shape of all columns."""
     plain = [_plain(name) for name in names]
     twice = next((name for name in names if plain.count(_plain(name)) > 1), None)
     if twice is not None:
@@ -186,7 +186,7 @@ class _Shape:
         self.path, self.pairs = path, pairs
 
     def number_options(self, rows: Rows) -> None:
-        """Find out the number of the first option: as the columns are named, or as only one is possible."""
+        """Find the number of the first option: the columns' names tell it, or only one number is possible."""
         if self.first is not None or self.pairs:
             return
         possible = [firsts for _, row in rows if (firsts := self._firsts(row))]

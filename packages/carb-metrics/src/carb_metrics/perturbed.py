@@ -170,7 +170,7 @@ def _from_0(found: Limits) -> Limits:
 
 
 def mean_in_spread(sums: Floats) -> Floats:
-    """(..., 4) to (...): sums of abs(Δ), of pairs, of squares within sets and of their degrees of freedom."""
+    """(...) mean abs(Δ) in spreads, from (..., 4) sums: abs(Δ), pairs, squares within sets, degrees of freedom."""
     mean: Floats = ratio(sums) / np.sqrt(sums[..., 2] / sums[..., 3])
     return mean
 

@@ -119,17 +119,16 @@ class Tally:
         """The mean over the groups, with Wilson's interval at an effective sample size.
 
         Its variance is that of a mean of the groups', times the design effect of clusters; degrees of freedom are
-        Satterthwaite's (1946, Biometrics Bulletin 2:110-114), and not more than clusters leave. The variance of each
-        group is drawn towards that of all these groups, because a small group in which all is won or lost shows none of
-        its own. ``PRIOR`` sets as all groups together have them, to which one set won and one lost are added, keep it
-        from looking certain. These are the posterior mean's moments under a beta prior of that weight (Agresti and
-        Coull 1998, The American Statistician 52:119-126, with the common accuracy in the place of 1/2).
+        Satterthwaite's (1946, Biometrics Bulletin 2:110-114), and not more than clusters leave. A small group in which
+        all is won or lost shows no variance of its own. So each group's variance is drawn towards that of all groups:
+        it is a posterior variance under a beta prior with the weight of ``PRIOR`` sets and the common accuracy, to
+        which one set won and one lost are added (Agresti and Coull 1998, The American Statistician 52:119-126, with the
+        common accuracy in the place of 1/2).
         """
         from scipy.special import stdtrit
 
-        rows = rows[
-            np.lexsort(self.counts[rows].T)
-        ]  # an order that names of groups do not decide: they change no digit
+        # The names of groups do not decide this order, so they change no digit.
+        rows = rows[np.lexsort(self.counts[rows].T)]
         accuracy, n = float(self.accuracy[rows].mean()), float(self.n[rows].sum())
         sets, won, square = self.n[rows], self.counts[rows] @ self.values, self.counts[rows] @ self.values**2
         mean = (won + PRIOR * (won.sum() + 1) / (n + 2)) / (sets + PRIOR)

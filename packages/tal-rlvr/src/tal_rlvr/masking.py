@@ -101,7 +101,7 @@ def mask_verdict(text: str) -> str:
 
 
 def has_content(text: str, *, letters: int = 2) -> bool:
-    """Whether a criterion's name or reason says anything: words are left when verdicts and form words are masked.
+    """Whether a criterion's name or reason still has words when verdicts and form words are masked.
 
     Args:
         text: a field of a criterion.

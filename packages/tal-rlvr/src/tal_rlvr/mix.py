@@ -177,7 +177,7 @@ class TrainingMix(Frozen):
         return int.from_bytes(digest[:8], "big") / 2**64
 
     def _draw(self, sources: list[list[Pair]]) -> list[Pair]:
-        """The sources' pairs in an order whose every beginning keeps to the weights as long as the sources last."""
+        """The sources' pairs in order. Up to any place the shares follow the weights, until a source runs out."""
         rng = self._rng("draw")
         weights = [source.weight for source in self.sources]
         return self._interleaved([self._balanced(pairs, rng) for pairs in sources], weights, rng, self.limit)
@@ -219,7 +219,7 @@ def _key(pair: Pair) -> tuple[str, str]:
 
 
 def _repeated(queue: list[Pair], count: int, rng: random.Random) -> list[Pair]:
-    """The queue's first ``count`` pairs, gone through again in new order where it has fewer."""
+    """The queue's first ``count`` pairs. If it has fewer, its pairs are repeated in a new order."""
     drawn = queue[:count]
     while queue and len(drawn) < count:
         drawn += rng.sample(queue, min(len(queue), count - len(drawn)))

@@ -89,7 +89,7 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
     def share(count: int, of: int = n) -> float | None:
         return count / of if of else None
 
-    # What ``depends``, is right too or is unnatural is that of the answer with the largest share.
+    # The last three are the largest share that any one answer has.
     shares = {
         "objected": share(objections, n + objections),
         "key_picked": share(key.best),

@@ -16,7 +16,7 @@ __all__ = ["LANGUAGES", "language_of", "organisers_kit", "part", "single_file", 
 
 LANGUAGES = ("ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh")
 MINUTES = 0.75
-"""That a person takes for one question, as a plan."""
+"""Planned time for one question, for each person."""
 _SCRIPTS = ("device.js", "parts.js", "app.js")
 _KIT = ("people", "time", "consent", "pay", "say", "after", "file")
 

@@ -46,7 +46,7 @@ class GivenAnswer:
 
 
 MOST_QUESTIONS = 100
-"""That one person writes."""
+"""The largest number of questions that one person may write."""
 
 
 def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Recorded:

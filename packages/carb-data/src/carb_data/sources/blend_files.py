@@ -177,7 +177,7 @@ class Answers:
             self._also[form] |= together
 
     def source_item(self, number: str) -> str:
-        """The name that all questions have which share a wording in some language."""
+        """One name for all questions that share a wording in some language."""
         return self._same.name(number)
 
     def is_wrong_in(self, place: str, number: str, top: Top) -> bool:

@@ -105,7 +105,7 @@ class Condition(Frozen):
     """Limits of a number, both included."""
 
     def holds(self, record: Mapping[str, str]) -> bool:
-        """Whether it is so; a field that is absent or no number fulfils no condition."""
+        """Whether a record fulfils the condition. A missing field never does, nor does a text where a number is due."""
         value = record.get(self.field)
         if value is None or (self.one_of and value not in self.one_of):
             return False

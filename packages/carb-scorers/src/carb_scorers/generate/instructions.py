@@ -28,7 +28,7 @@ def for_answer(reference: str, question: str, *, language: str) -> str:
 
 
 def for_version(kind: Perturbation, text: str, *, culture: str, language: str) -> str:
-    """How a perturbed version of a right answer is asked for."""
+    """The instruction to write a perturbed version of a right answer."""
     spoken = _language(language)
     told = {
         Perturbation.CL: f"Translate this text into {spoken}. Keep its meaning, its names and its tone. "

@@ -155,7 +155,7 @@ def _locked(out: Path, *, fresh: bool) -> Iterator[None]:
 
 
 def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Outcome]:
-    """The scorers of a finished run into this folder that are not among those of now.
+    """The scorers that an earlier finished run left in this folder and that this run does not name.
 
     Raises:
         OtherRunError: it was of another data set, seed or version.
