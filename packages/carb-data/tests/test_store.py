@@ -87,8 +87,11 @@ def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path, monkeypatch):
                 write()
         assert list(store.values) == ["one"]
     monkeypatch.undo()
-    with pytest.raises(DiskError, match=r"Is a directory\. .*; choose another place and run"):
-        write_whole(tmp_path, "new")
+    os.mkfifo(tmp_path / "pipe")  # a stand-in for a device, which root could replace
+    for no_file in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(DiskError, match=r"It is no file\. .*; choose another place and run"):
+            write_whole(no_file, "new")
+    (tmp_path / "pipe").unlink()
     assert (tmp_path / "j").read_bytes() == before
     assert (tmp_path / "f").read_text() == "old"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f", "j"]

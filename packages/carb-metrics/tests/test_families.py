@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from carb_data import BonSet, Dataset, Response, ScoreTable
-from carb_metrics import bon_accuracy, breakdown, compare, family_accuracy, main_sets
+from carb_metrics import bon_accuracy, breakdown, compare, family_accuracy, main_sets, place_gap
 from carb_metrics.clusters import cluster_of
 from carb_metrics.families import read_matrices
 from carb_metrics.outcome import set_outcomes
@@ -250,6 +250,20 @@ def test_a_family_whose_sets_show_different_answers_is_left_out():
     dataset = Dataset([*family(0), *short])
     row = family_accuracy(scored(dataset, lambda _, r: -float(r.id[-1])), dataset).of("s")
     assert (row.families, row.incomplete, row.row.estimate) == (1, 1, 0.25)
+
+
+def test_a_name_that_tells_all_is_a_gap_between_the_two_wordings():
+    named = [item.model_copy(update={"place": "named"}) for i in range(12) for item in family(i)]
+    told = [
+        item.model_copy(update={"id": f"{item.id}i", "family": f"{item.family}+implied", "place": "implied"})
+        for item in named[:40]
+    ]
+    dataset = Dataset([*named, *told])
+    table = scored(dataset, lambda s, r: float(r.role == "chosen" and s.place == "named"))
+    gap = place_gap(table, dataset)["s"]
+    assert (gap.families, gap.b, gap.better) == (10, 0.0, "a")
+    assert gap.a == gap.difference.estimate == pytest.approx(np.sqrt(3))
+    assert place_gap(table, Dataset(named)) == {}
 
 
 def test_where_every_family_is_incomplete_nothing_is_said_of_chance():

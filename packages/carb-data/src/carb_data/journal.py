@@ -22,13 +22,7 @@ from carb_data.errors import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import first_defect
 
-__all__ = [
-    "DiskError",
-    "OtherHeadError",
-    "Store",
-    "read_store",
-    "write_whole",
-]
+__all__ = ["DiskError", "OtherHeadError", "Store", "read_store", "write_whole"]
 
 _log = logging.getLogger(__name__)
 H = TypeVar("H", bound=BaseModel)
@@ -198,6 +192,8 @@ def write_whole(path: Path, content: bytes | str | Callable[[Path], object]) -> 
     """
     partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
     try:
+        if path.exists() and not path.is_file():  # replacing it would put a file in the place of a device
+            raise OSError(errno.EINVAL, "It is no file")
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             if isinstance(content, str):

@@ -7,7 +7,7 @@ from carb_metrics.accuracy import bon_accuracy, breakdown
 from carb_metrics.calibrated import calibration
 from carb_metrics.comparison import compare
 from carb_metrics.correlation import correlate
-from carb_metrics.families import family_accuracy
+from carb_metrics.families import family_accuracy, place_gap
 from carb_metrics.floor import surface_floor
 from carb_metrics.items import item_analysis
 from carb_metrics.judges import judge_bias
@@ -39,6 +39,7 @@ __all__ = [
     "mean_interval",
     "paired_difference",
     "perturbation_sensitivity",
+    "place_gap",
     "rank",
     "sets_needed",
     "surface_floor",

@@ -22,6 +22,9 @@ READINGS = ("row", "column", "matching", "place_effect")
 GROUPS = ("domain", "language", "topic", "kind")
 """Columns that can divide families into groups."""
 
+IMPLIED = "+implied"
+"""What the id of a family has behind it in the wording whose questions do not name the place (``carb_data.family``)."""
+
 MATCHED = 7
 """Up to this many answers all matchings are compared, so that equally good ones share."""
 
@@ -67,7 +70,7 @@ class FamilyRow(Result):
 
 
 class PlaceComparison(Result):
-    """The place effects of two scorers on the same families."""
+    """The place effects of two scorers on the same families, or of one scorer on two wordings of them."""
 
     families: int
     """Complete families of both; one in which a scorer failed is 0 for it, as in ``family_accuracy``."""
@@ -149,7 +152,7 @@ def _cells(scores: ScoreTable, dataset: Dataset) -> pl.DataFrame:
     frame_of(scores)
     frame = scores.with_items(dataset).frame.filter(pl.col("perturbation").is_null() & pl.col("family").is_not_null())
     frame = frame.select(
-        pl.col("scorer", "item_id", "response_id", "role", "family").cast(pl.String),
+        pl.col("scorer", "item_id", "response_id", "role", "family", "place").cast(pl.String),
         pl.col(GROUPS).cast(pl.String).fill_null("none"),
         "source_item",
         rounded(pl.col("score")),
@@ -235,7 +238,36 @@ def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float)
 def compare_families(a: ScoreTable, b: ScoreTable, dataset: Dataset, confidence: float) -> PlaceComparison | None:
     """The place effects of two scorers over the families that are complete in both tables; null where a scorer failed
     in all of them, or there is none."""
-    first, second = (_read(_cells(table, dataset)) for table in (a, b))
+    return _compared(_cells(a, dataset), _cells(b, dataset), confidence)
+
+
+def place_gap(scores: ScoreTable, dataset: Dataset, confidence: float = 0.95) -> dict[str, PlaceComparison]:
+    """How much smaller the place effect is where cues tell the place, than where the question names it.
+
+    Both wordings ask about the same places with the same answers, so a family is compared with itself.
+
+    Args:
+        scores: table of any scorers; perturbed rows are left out.
+        dataset: the sets that were scored.
+        confidence: The level of the intervals, a share such as 0.95.
+
+    Returns:
+        By scorer: ``a`` is the place effect of named places, ``b`` that of implied ones, over the families that were
+        scored in both wordings. Scorers without such a family are left out.
+    """
+    check_confidence(confidence)
+    found = {}
+    for (name,), mine in sorted(_cells(scores, dataset).group_by("scorer"), key=lambda pair: str(pair[0][0])):
+        named, implied = (mine.filter(pl.col("place") == wording) for wording in ("named", "implied"))
+        same = implied.with_columns(pl.col("family").str.strip_suffix(IMPLIED))
+        compared = _compared(named, same, confidence)
+        if compared is not None and compared.families:
+            found[str(name)] = compared
+    return found
+
+
+def _compared(one: pl.DataFrame, other: pl.DataFrame, confidence: float) -> PlaceComparison | None:
+    first, second = _read(one), _read(other)
     if first is None or second is None:
         return None
     places = [{name: i for i, name in enumerate(one.family["family"])} for one in (first, second)]

@@ -28,6 +28,7 @@ from carb_metrics import (
     judge_vs_human,
     main_sets,
     perturbation_sensitivity,
+    place_gap,
     rank,
     surface_floor,
 )
@@ -95,6 +96,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         dataset=_dataset(runs),
         scorers=_scorers(runs, scores, ranking, confidence),
         families=_families(runs, confidence),
+        place_gap=place_gap(runs.scores, runs.dataset, confidence),
         pairs=ranking.pairs,
         floor=surface_floor(main, runs.dataset, confidence=confidence, baselines=baselines),
         failures=missed,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
-from carb_cli.display import counted, p_value, percent, safe, signed
+from carb_cli.display import counted, number, p_value, percent, safe, signed
 from carb_cli.labels import labels
 from carb_cli.report.headline import above_floor
 from carb_cli.report.key_sections import failures, items, people
@@ -95,6 +95,8 @@ def families(report: Report) -> Section | None:
         }
         by_group = _grid(report, "Place effect by domain and kind of fact", shown, groups)
         tables.append(replace(by_group, note="Coloured: settled after correction over this table."))
+    if report.place_gap:
+        tables.append(_named_and_implied(report))
     finding = (
         "A family asks one question about N places with the same N answers; each place makes another answer right. "
         "Row: under this place, is the right answer on top? Column: does this answer score highest under its "
@@ -103,6 +105,19 @@ def families(report: Report) -> Section | None:
         f"A scorer that does not read the place earns {percent(report.families.rows[0].chance)}% and 0, exactly."
     )
     return Section("families", "Does the score follow the place?", finding, tuple(tables))
+
+
+def _named_and_implied(report: Report) -> Table:
+    rows = [
+        (
+            scorer_cell(report, name), Shown(number(gap.a)), Shown(number(gap.b)), estimate(gap.difference),
+            Shown(p_value(gap.difference.p)), count(gap.families),
+        )
+        for name in report.scorers
+        if (gap := report.place_gap.get(name)) is not None
+    ]  # fmt: skip
+    note = "Place effects of the same families: the place is named, or cues such as a quarter or a dish tell it."
+    return Table("Named and implied places", ("scorer", "named", "implied", "gap", "p", "families"), rows, note)
 
 
 def pairs(report: Report) -> Section | None:
