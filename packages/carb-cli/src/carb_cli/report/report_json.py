@@ -134,8 +134,8 @@ class Report(Frozen):
     """Mirrored families read by row, by column, whole (place effect) and matched: over all of them, by domain and by
     kind of fact; null where the data set has none."""
     place_gap: dict[str, PlaceComparison] = Field(default_factory=dict)
-    """By scorer: the place effect where the question names the place (a), where cues imply it (b), and the difference of
-    both; empty where no family was scored in both wordings."""
+    """By scorer: the place effect where the question names the place (a), where cues imply it (b), and their
+    difference; empty where no family was scored in both wordings."""
     pairs: tuple[PairRow, ...]
     floor: SurfaceFloor | None
     """How far the surface alone gets, over all sets and in each culture, and the test of each scorer against it."""
