@@ -158,17 +158,14 @@ def test_a_scorer_that_compares_gets_whole_groups_from_verls_batch_manager() -> 
     assert [len(r.candidates) for r in scorer.requests] == [2, 1]
 
 
-def test_an_awaited_reward_gives_the_same_numbers() -> None:
-    asked = {
-        "prompts": ["Was?", "Was?"],
-        "completions": ["eins", "bad"],
-        "culture": ["german"] * 2,
-        "language": ["de"] * 2,
-    }
-    reward = as_trl_reward("baseline:length", awaited=True)
+def test_an_awaited_reward_gives_the_same_numbers_and_compares_whole_groups() -> None:
+    asked = {"prompts": ["Was?", "Wo?", "Was?"], "completions": ["eins", "da", "zwölf"]}
+    scorer = Fake(comparative=True)
+    reward = as_trl_reward(scorer, awaited=True, **PLACE)
     assert inspect.iscoroutinefunction(reward.__call__)  # by which TRL tells
-    assert reward.__name__ == "baseline:length"
-    assert anyio.run(partial(reward, **asked)) == as_trl_reward("baseline:length")(**asked) == [4.0, 3.0]
+    assert reward.__name__ == "fake"
+    assert anyio.run(partial(reward, **asked)) == as_trl_reward(Fake(), **PLACE)(**asked) == [4.0, 2.0, 5.0]
+    assert [len(r.candidates) for r in scorer.requests] == [2, 1]
 
 
 @pytest.fixture
