@@ -59,6 +59,14 @@ def sent(*responses: str, prompt: str = "<s>[INST] Was? [/INST]") -> dict[str, A
     }
 
 
+async def test_no_request_opens_the_scorer() -> None:
+    """A request that came early opened the model itself, and nothing was answered until that was done."""
+    transport = httpx.ASGITransport(RewardServer("baseline:nothing"))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8766") as client:
+        asked = [await client.get("/spec"), await client.post("/get_reward", json=sent("a"))]
+    assert [answer.status_code for answer in asked] == [503, 503]
+
+
 async def test_rewards_come_in_order_and_without_control_tokens() -> None:
     async with served() as (client, _):
         answer = await client.post("/get_reward", json=sent("vier", "zwei!!", "vier"))

@@ -135,8 +135,6 @@ class RewardServer:
 
     async def score(self, texts: Sequence[Text]) -> list[Scored]:
         """The scores of a call's responses, after those that came before."""
-        if self._arrived is None:
-            raise _RefusalError(503, "The scorer is not open yet; ask /health.")
         if self._opened.get().spec.comparative and 1 in Counter(text.prompt for text in texts).values():
             raise _RefusalError(
                 422,
@@ -147,6 +145,7 @@ class RewardServer:
             raise _RefusalError(503, f"{WAITING} calls wait already. Try again later.")
         call = _Call(texts)
         self._waiting.append(call)
+        assert self._arrived is not None  # no request comes here before the scorer is open
         self._arrived.set()
         with anyio.move_on_after(self._timeout):
             await call.done.wait()
@@ -214,9 +213,9 @@ class RewardServer:
         if self._hosts and _host(headers.get("host", "")) not in self._hosts:
             raise _RefusalError(421, "This server is not reached under this name.")
         route = scope["method"], scope["path"]
+        if self._arrived is None:
+            raise _RefusalError(503, "The scorer is not open yet.")
         if route == ("GET", "/health"):
-            if self._arrived is None:
-                raise _RefusalError(503, "starting")
             return {"status": "ready"}
         bearer = headers.get("authorization", "").partition("Bearer ")[2]
         if self._token is not None and not hmac.compare_digest(bearer.encode(), self._token.encode()):
