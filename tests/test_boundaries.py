@@ -162,3 +162,9 @@ def test_the_commands_are_those_that_are_promised() -> None:
 
     grouped = {f"{group}.{name}" for group, (own, _) in GROUPS.items() for name in own}
     assert {*single, *grouped} == set(COMMANDS.split())
+
+
+def test_the_formatter_is_nowhere_switched_off() -> None:
+    """A budget of lines is met by deleting, not by layouts that the formatter would undo."""
+    sources = (ROOT / "packages").glob("*/src/**/*.py")
+    assert [str(path) for path in sources if "# fmt: " in path.read_text(encoding="utf-8")] == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from importlib import resources
 from typing import Any
 
 from carb_data.errors import require
@@ -14,14 +16,9 @@ __all__ = ["detect", "in_language", "language_tag", "same_language"]
 
 UNDETERMINED = "und"
 """The tag of a text whose language nobody said (BCP 47)."""
-_NAMES = {
-    "arabic": "ar", "azerbaijani": "az", "bengali": "bn", "czech": "cs", "danish": "da", "german": "de", "greek": "el",
-    "english": "en", "spanish": "es", "persian": "fa", "finnish": "fi", "french": "fr", "hausa": "ha", "hebrew": "he",
-    "hindi": "hi", "hungarian": "hu", "indonesian": "id", "italian": "it", "japanese": "ja", "korean": "ko",
-    "malay": "ms", "dutch": "nl", "norwegian": "no", "polish": "pl", "portuguese": "pt", "romanian": "ro",
-    "russian": "ru", "swahili": "sw", "swedish": "sv", "thai": "th", "tagalog": "tl", "turkish": "tr",
-    "ukrainian": "uk", "urdu": "ur", "vietnamese": "vi", "chinese": "zh",
-}  # fmt: skip
+_NAMES: dict[str, str] = json.loads(
+    (resources.files("carb_data") / "resources" / "language_names.json").read_text("utf-8")
+)
 """English names of languages, which stand in many tables where a tag should."""
 
 _SCRIPTS = {

@@ -144,12 +144,15 @@ def _of_scorer(
                 known.height,
                 every.height - known.height,
                 *(_from_0(jackknife_interval(in_spread, mean_in_spread, confidence)) if known.height else _NOTHING),
-                *(_from_0(jackknife_interval(share[share[:, 1] > 0], ratio, confidence))
-                  if 2 * away.sum() > len(away) else _NOTHING),
+                *(
+                    _from_0(jackknife_interval(share[share[:, 1] > 0], ratio, confidence))
+                    if 2 * away.sum() > len(away)
+                    else _NOTHING
+                ),
                 int((~away).sum()),
                 *_flip_share(every, confidence),
             )
-        )  # fmt: skip
+        )
     surface = [sums[kind] for kind in SURFACE if kind in sums and sums[kind][1].sum()]
     causal = _NOTHING
     moved = np.mean([total.sum() / count.sum() for total, count in surface]) if surface else 0.0

@@ -99,8 +99,13 @@ def boosted(x: Floats, kinds: Ints, target: Floats, fold: Ints) -> Floats:
     for part in range(int(fold.max()) + 1):
         test = fold == part
         model = HistGradientBoostingRegressor(
-            max_iter=60, learning_rate=0.15, max_leaf_nodes=15, min_samples_leaf=10, early_stopping=False,
-            categorical_features=categories, random_state=0,
-        )  # fmt: skip
+            max_iter=60,
+            learning_rate=0.15,
+            max_leaf_nodes=15,
+            min_samples_leaf=10,
+            early_stopping=False,
+            categorical_features=categories,
+            random_state=0,
+        )
         said[test] = model.fit(both[~test], target[~test]).predict(both[test])
     return said

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from carb_data import CarbError, cultures, load
+from carb_data.language import language_tag
 from carb_data.models import Frozen
 from tal_rlvr.judge_prompts import GENERAL
 from tal_rlvr.preferences import Pair, pairs_from_set
@@ -225,21 +226,13 @@ _SCRIPTS = {
     "th": re.compile("[ก-ฮ]"),
     "ru": re.compile("[а-яё]", re.IGNORECASE),
 }
-_LANGUAGES = {
-    "arabic": "ar", "chinese": "zh", "dutch": "nl", "english": "en", "french": "fr", "german": "de", "hindi": "hi",
-    "indonesian": "id", "italian": "it", "japanese": "ja", "korean": "ko", "polish": "pl", "portuguese": "pt",
-    "russian": "ru", "spanish": "es", "swedish": "sv", "thai": "th", "turkish": "tr", "vietnamese": "vi",
-}  # fmt: skip
-"""Names as HelpSteer3 has them."""
 
 
 def _language(named: Any, given: str | None, text: str) -> str:
     """A BCP 47 tag for a tag or a name ("chinese"); English for code; what the script tells where nothing is named."""
     if named:
-        tag = str(named).strip()
-        if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag.lower()):
-            return tag
-        return _LANGUAGES.get(tag.lower()) or given or "en"
+        tag = language_tag(str(named).strip())
+        return tag if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag.lower()) else given or "en"
     return given or next((tag for tag, script in _SCRIPTS.items() if script.search(text)), "en")
 
 

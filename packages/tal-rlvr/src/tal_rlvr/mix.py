@@ -75,11 +75,14 @@ class MixAccount(Frozen):
         for source in self.sources:
             if source.left_out:
                 of = source.left_out + source.used
-                said.append(f"{source.left_out} of {of} training pairs of {source.source} are left out by the mix "
-                            f"(limit).")  # fmt: skip
+                said.append(
+                    f"{source.left_out} of {of} training pairs of {source.source} are left out by the mix (limit)."
+                )
             if abs(source.share - source.wanted_share) > 0.05:
-                said.append(f"{source.source} has {source.share:.0%} of the training pairs; its weight asks for "
-                            f"{source.wanted_share:.0%} (repeats).")  # fmt: skip
+                said.append(
+                    f"{source.source} has {source.share:.0%} of the training pairs; its weight asks for "
+                    f"{source.wanted_share:.0%} (repeats)."
+                )
         return said
 
 

@@ -129,10 +129,15 @@ def _show(found: Mapping[str, Any]) -> None:
         columns = ["scorer", *(f"n={point['n']}" for point in graded[0]["curve"]), "95%", "regret", "prompts"]
         short = labels(one["scorer"] for one in graded)
         rows = [
-            (short[one["scorer"]], *(percent(point["picked"]) for point in one["curve"]),
-             display.interval(one["low"], one["high"]), percent(one["regret"]), one["prompts"])
+            (
+                short[one["scorer"]],
+                *(percent(point["picked"]) for point in one["curve"]),
+                display.interval(one["low"], one["high"]),
+                percent(one["regret"]),
+                one["prompts"],
+            )
             for one in graded
-        ]  # fmt: skip
+        ]
         rows.append(("best available", *(percent(point["best"]) for point in graded[0]["curve"]), "", "", ""))
         display.table(f"Quality of the pick, in percent: {found['task']}", columns, rows, right=columns[1:])
     elif found["random"] is not None:

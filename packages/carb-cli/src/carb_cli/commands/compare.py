@@ -194,8 +194,15 @@ def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
     for key, found in groups.items():
         columns = [key, "sets", "a %", "b %", "a − b", "interval", "p, Holm"]
         rows = [
-            (g.key, g.n, percent(g.accuracy_a), percent(g.accuracy_b), signed(g.difference),
-             f"[{signed(g.low)}, {signed(g.high)}]", display.p_value(g.p_adjusted))
+            (
+                g.key,
+                g.n,
+                percent(g.accuracy_a),
+                percent(g.accuracy_b),
+                signed(g.difference),
+                f"[{signed(g.low)}, {signed(g.high)}]",
+                display.p_value(g.p_adjusted),
+            )
             for g in found
-        ]  # fmt: skip
+        ]
         display.table(f"{key.capitalize()}s, most different first", columns, rows, right=columns[1:])

@@ -115,10 +115,16 @@ def _show_audit(found: AuditReport) -> None:
     shown = whole[: max(5, sum(attack.works for attack in whole))]
     shown += [attack for attack in found.working if attack not in whole][:SHOWN]
     rows = [
-        (one.attack, one.group or one.level, display.percent(one.accuracy), display.interval(one.low, one.high),
-         display.percent(one.chance), "works" if one.works else "")
+        (
+            one.attack,
+            one.group or one.level,
+            display.percent(one.accuracy),
+            display.interval(one.low, one.high),
+            display.percent(one.chance),
+            "works" if one.works else "",
+        )
         for one in shown
-    ]  # fmt: skip
+    ]
     columns = ["attack", "sets", "accuracy %", "95%", "chance %", ""]
     title = f"From the answers alone: the strongest of {len(whole)} attacks, and where one works in a part"
     display.table(title, columns, rows, right=columns[2:5])

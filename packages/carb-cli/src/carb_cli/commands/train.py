@@ -81,10 +81,18 @@ def _log(stage: str, step: int, values: Mapping[str, float]) -> None:
 
 def _show(result: TrainResult) -> None:
     rows = [
-        (s.name, s.decoding, s.pairs, percent(s.accuracy.mean), display.interval(s.accuracy.low, s.accuracy.high),
-         percent(s.accuracy_parsed.mean), percent(s.format_rate.mean), percent(s.consistency.mean))
+        (
+            s.name,
+            s.decoding,
+            s.pairs,
+            percent(s.accuracy.mean),
+            display.interval(s.accuracy.low, s.accuracy.high),
+            percent(s.accuracy_parsed.mean),
+            percent(s.format_rate.mean),
+            percent(s.consistency.mean),
+        )
         for s in result.stages
-    ]  # fmt: skip
+    ]
     columns = ["model", "decoding", "pairs", "accuracy %", "95%", "of parsed %", "format %", "same in both orders %"]
     display.table("Held-out pairs", columns, rows, right=columns[2:])
     for decoding, change in result.changes.items():

@@ -59,11 +59,14 @@ def items(report: Report) -> Section | None:
         return None
     rows = [
         (
-            Shown(row.item_id, link=link(report, set=row.item_id)), Shown(row.culture), Shown(row.domain),
-            Shown(percent(row.difficulty)), Shown(number(row.discrimination)),
+            Shown(row.item_id, link=link(report, set=row.item_id)),
+            Shown(row.culture),
+            Shown(row.domain),
+            Shown(percent(row.difficulty)),
+            Shown(number(row.discrimination)),
         )
         for row in report.items.items
-    ]  # fmt: skip
+    ]
     sorted_by = Table(
         "Items sorted by discrimination, the lowest first",
         ("set", "<culture", "<domain", "won %", "discrimination"),
@@ -91,17 +94,29 @@ def failures(report: Report) -> Section | None:
             "wrong answer."
         )
     where = [
-        (Shown(group_name("culture", c.culture)), Shown(c.topic or ""), count(c.missed), count(c.sets),
-         Shown(number(c.expected, 1)), Shown(p_value(c.p_adjusted)),
-         _example(report, [(one.item_id, one.prompt) for one in c.examples]))
+        (
+            Shown(group_name("culture", c.culture)),
+            Shown(c.topic or ""),
+            count(c.missed),
+            count(c.sets),
+            Shown(number(c.expected, 1)),
+            Shown(p_value(c.p_adjusted)),
+            _example(report, [(one.item_id, one.prompt) for one in c.examples]),
+        )
         for c in found.clusters[:SHOWN]
-    ]  # fmt: skip
+    ]
     taken = [
-        (Shown(group_name("culture", c.culture)), Shown(group_name("culture", c.taken)), count(c.offered),
-         Shown(number(c.picked, 1)), Shown(percent(c.rate)), Shown(number(c.expected, 1)))
+        (
+            Shown(group_name("culture", c.culture)),
+            Shown(group_name("culture", c.taken)),
+            count(c.offered),
+            Shown(number(c.picked, 1)),
+            Shown(percent(c.rate)),
+            Shown(number(c.expected, 1)),
+        )
         for c in found.confusion
         if c.expected and c.picked > c.expected
-    ][:SHOWN]  # fmt: skip
+    ][:SHOWN]
     columns = ("culture", "<topic", "missed", "of", "expected", "p, corrected", "<for example")
     heads = ("right in", "<taken from", "offered", "taken", "rate %", "expected")
     tables = (

