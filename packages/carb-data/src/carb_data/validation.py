@@ -58,7 +58,7 @@ def validate(
     Args:
         form: The model, or an adapter of another type.
         content: Python values, or the bytes of a JSON file.
-        owner: The beginning of the message, such as ``study.toml is not a study``.
+        owner: The beginning of the message, such as ``suite.toml is not a suite``.
         hint: A sentence that says what to do; none by default.
 
     Raises:
@@ -112,7 +112,7 @@ def parse_file(file: Traversable, kind: str) -> dict[str, Any]:
 
     Args:
         file: A ``.json`` file, or any other name for TOML.
-        kind: What the file is, for messages: ``study``, ``training configuration``.
+        kind: What the file is, for messages: ``suite``, ``training configuration``.
 
     Raises:
         CarbError: The file cannot be read, or is neither (with the line and the column), or holds no object.
@@ -129,7 +129,7 @@ def read_file(form: type[_M] | TypeAdapter[_M], file: Traversable, kind: str, hi
     Args:
         form: The model, or an adapter of another type.
         file: A ``.json`` file, or any other name for TOML.
-        kind: What the file is, for messages: ``study``, ``training configuration``.
+        kind: What the file is, for messages: ``suite``, ``training configuration``.
         hint: A sentence that says what to do about a wrong file; none by default.
 
     Raises:
