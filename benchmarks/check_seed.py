@@ -18,7 +18,7 @@ from carb_data.dataset import SEED, seed_folders
 from carb_data.errors import Problem
 from carb_data.facts import Fact, Line, Survey
 from carb_data.family import Bank, Family, missing_facts, read_bank
-from carb_data.models import Kind
+from carb_data.models import Kind, as_text
 from carb_data.registry import Registry, cultures, is_main
 from carb_data.surface import names_culture
 
@@ -162,6 +162,10 @@ def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Regist
         yield "places", f"no place belongs to the culture that speaks {family.language}"
     if len(family.places) > 1:
         yield from _giveaways(family, registry)
+    for place in family.places:
+        asked = "" if place.implied is None else as_text(place.implied)
+        if place.culture in registry and names_culture(asked, place.culture):
+            yield "places", f"the second wording of '{place.name}' names a culture"
     yield from _form(family)
 
 

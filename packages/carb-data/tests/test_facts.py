@@ -157,6 +157,8 @@ def texts(*given: str) -> list[dict]:
                            "Das ist noch so eine Antwort.")}, "lengths differ too much"),
         ({"form": "reply"}, "a reply has 60 to 200 words"),
         ({"places": [*family()["places"][:3], {"culture": "german-at", "name": "nach Linz"}]}, "is in german-at, but"),
+        ({"places": [{**place, "implied": "Was kostet in Deutschland die Autobahn?"} for place in family()["places"]]},
+         "the second wording of 'nach Kassel' names a culture"),
         ({"language": "ja"}, "no place belongs to the culture that speaks ja"),
     ],
 )  # fmt: skip
