@@ -118,12 +118,16 @@ def families(report: Report) -> Section | None:
 def _named_and_implied(report: Report) -> Table:
     rows = [
         (
-            scorer_cell(report, name), Shown(number(gap.a)), Shown(number(gap.b)), estimate(gap.difference),
-            Shown(p_value(gap.difference.p)), count(gap.families),
+            scorer_cell(report, name),
+            Shown(number(gap.a)),
+            Shown(number(gap.b)),
+            estimate(gap.difference),
+            Shown(p_value(gap.difference.p)),
+            count(gap.families),
         )
         for name in report.scorers
         if (gap := report.place_gap.get(name)) is not None
-    ]  # fmt: skip
+    ]
     note = "Place effects of the same families: the place is named, or cues such as a quarter or a dish tell it."
     return Table("Named and implied places", ("scorer", "named", "implied", "gap", "p", "families"), rows, note)
 
