@@ -34,6 +34,8 @@ REPLY_CHARACTERS = (90, 700)
 """Characters of a reply, in scripts that do not."""
 MAJORITY = 55
 """Percent of all who were asked that a majority needs, at least, where a fact says what its pages are."""
+LEAD = 20
+"""Points that such a majority is ahead of the other side, at least."""
 SPLIT = 5
 """Points between the two sides, at most, where a fact's ``value`` is ``split``."""
 _UNSPACED = {"zh", "ja", "th"}
@@ -122,14 +124,18 @@ def _survey_problems(fact: Fact, survey: Survey) -> Iterator[tuple[str, str]]:
         return
     if not _is_clear(survey):
         yield "survey", f"{survey.percent:g}% against {survey.opposite} is no clear majority"
-    if fact.evidence is not None and (survey.percent < MAJORITY or survey.opposite is None):
+    if fact.evidence is None:
+        return
+    if survey.percent < MAJORITY or survey.opposite is None:
         yield "survey", f"{survey.percent:g}% of all who were asked is less than {MAJORITY}%"
+    elif survey.percent - survey.opposite < LEAD:
+        yield "survey", f"{survey.percent:g}% is less than {LEAD} points ahead of {survey.opposite:g}%"
 
 
 def _is_clear(survey: Survey) -> bool:
     """Whether the opinion has a clear majority, 60% or 20 points ahead; an unknown opposite is everybody else."""
     other = 100 - survey.percent if survey.opposite is None else survey.opposite
-    return survey.percent >= 60 or survey.percent - other >= 20
+    return survey.percent >= 60 or survey.percent - other >= LEAD
 
 
 def _host(url: str) -> str:

@@ -131,6 +131,10 @@ def test_a_bad_line_is_reported_with_its_place(tmp_path, change, field):
         (fact("AT", evidence="press", source=FAN_PAGE), "akaqa.com proves nothing"),
         (fact("AT", evidence="press", source=BARE_ADDRESS), "192.0.2.7 proves nothing"),
         (fact("AT", kind="value", survey=SURVEY), "54% against 45.0 is no clear majority"),
+        (
+            fact("AT", kind="value", survey=SURVEY | {"percent": 62}, evidence="press"),
+            "62% is less than 20 points ahead",
+        ),
         (fact("AT", kind="value", survey=SURVEY, evidence="press"), "54% of all who were asked is less than 55%"),
         (fact("AT", kind="value", survey=SURVEY, value="split"), "54% against 45.0 is not split"),
         (fact("AT", also=["klingon"]), "'klingon' is not in the registry, nor the place"),

@@ -193,13 +193,13 @@ def _passed(found: Report, scorer: str, measure: str, least: float) -> tuple[boo
 
 
 def _say_what_will_be_done(asked: Recognised | None, scorers: Sequence[str], plan: RunPlan, sets: SetOptions) -> None:
-    data = plan.data[0]
+    data, count = plan.data[0], display.counted(plan.sets, "set")
     if asked is None:
-        display.say(f"No model was named, so the surface baselines answer the {plan.sets:,} sets of {data}.")
+        display.say(f"No model was named, so the surface baselines answer the {count} of {data}.")
         return
     (name,) = labels([parse_spec(asked.spec).name]).values()
     display.say(f"{name}: {asked.why}")
-    display.say(f"It and the surface baselines answer the {plan.sets:,} sets of {data}.")
+    display.say(f"It and the surface baselines answer the {count} of {data}.")
     if (price := plan.sentence()) is not None:
         display.say(price)
     again = ["carb", "run", "--data", data, "--scorer", *scorers, "--out", "runs/mine", *sets.arguments()]

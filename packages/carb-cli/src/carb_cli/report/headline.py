@@ -73,7 +73,7 @@ def _of_sets(report: Report) -> str:
         return ""
     best = max(known, key=lambda name: known[name].accuracy or 0.0)
     cell, name = known[best], safe(labels(report.scorers)[best])
-    sets = f"{cell.n:,} main sets" if report.dataset.mirrors else f"{cell.n:,} sets"
+    sets = counted(cell.n, "main set" if report.dataset.mirrors else "set")
     said = f"On {sets} {name} is right in {percent(cell.accuracy)}% [{interval(cell.low, cell.high)}]"
     said += f"{', the most' if len(known) > 1 else ''}; chance is {percent(chance)}%"
     if report.floor is None:

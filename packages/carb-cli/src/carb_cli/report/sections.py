@@ -51,7 +51,7 @@ def leaderboard(report: Report) -> Table:
         if kinds:
             row += [share(group.get("culture", Cell())), share(group.get("knowledge", Cell()))]
         rows.append((*row, count(cell.n), count(cell.ties), count(cell.errors)))
-    note = f"Accuracy counts {report.dataset.sets - report.dataset.mirrors:,} main sets"
+    note = f"Accuracy counts {counted(report.dataset.sets - report.dataset.mirrors, 'main set')}"
     if report.families is not None:
         note += f"; row and place effect count {max(row.families for row in report.families.rows):,} families"
     return Table("Leaderboard", tuple(columns), rows, f"{note}.")
