@@ -1,4 +1,4 @@
-"""What ``open_book_study.py`` reads of a judge: the outcomes of the test in docs/train.md, as means over topics."""
+"""What ``open_book_study.py`` reads of a judge: the outcomes of the test in open_book.md, as means over topics."""
 
 from __future__ import annotations
 

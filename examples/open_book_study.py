@@ -1,4 +1,4 @@
-"""Does R_appr help a judge that has to read the place? The arms, runs and outcomes of the test in docs/train.md.
+"""Does R_appr help a judge that has to read the place? The arms, runs and outcomes of the test in open_book.md.
 
     python examples/open_book_study.py --model PATH/smollm2-135m --out runs/open-book --seeds 0 1 2 3 4
 
