@@ -18,10 +18,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 
-PAGES = sorted(
-    str(path.relative_to(ROOT))
-    for path in [*DOCS.rglob("*.md"), *ROOT.glob("packages/*/README.md"), *ROOT.glob("examples/*.md"), ROOT / "README.md"]
-)
+WRITTEN = ["README.md", "docs/**/*.md", "examples/*.md", "packages/*/README.md"]
+PAGES = sorted(str(path.relative_to(ROOT)) for pattern in WRITTEN for path in ROOT.glob(pattern))
 
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")  # of TRL itself
