@@ -205,8 +205,8 @@ def stage(
         "grpo": {"max_steps": 0},
     }
     if rewards is not None:
-        config |= {"warmup": {}, "rewards": rewards, "grpo": {**GRPO, "max_steps": given.steps,
-                   "per_device_train_batch_size": given.outputs, "learning_rate": given.rate / 5}}  # fmt: skip
+        grpo = {**GRPO, "max_steps": given.steps, "per_device_train_batch_size": given.outputs}
+        config |= {"warmup": {}, "rewards": rewards, "grpo": {**grpo, "learning_rate": given.rate / 5}}
     return train(TrainConfig.model_validate(config), resume=True, on_log=tell)
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -102,10 +103,8 @@ def test_the_alarms_tell_what_moved_too_far() -> None:
     assert alarms(calm, {**calm, "kl": 1.0}) == []
     moved = {"reward": 0.9, "judge": 0.1, "length": 200.0, "language": 0.5}
     moved |= {"repetition": 0.4, "same": 1.0, "empty": 0.3}
-    told = alarms(calm, {**moved, "kl": 12.0})
-    assert [one.partition(":")[0] for one in told] == [
-        "length", "language", "repetition", "same", "empty", "kl", "overoptimised"
-    ]  # fmt: skip
+    told = [one.partition(":")[0] for one in alarms(calm, {**moved, "kl": 12.0})]
+    assert told == ["length", "language", "repetition", "same", "empty", "kl", "overoptimised"]
 
 
 def test_the_divergence_is_that_of_the_next_tokens(tiny: Path) -> None:
@@ -165,9 +164,9 @@ def test_a_student_learns_what_its_teacher_prefers(teacher: str, tiny: Path, set
     wanted = [row["role"] == "chosen" for row in wide.to_dicts()] if teacher == "labels" else length
     agree = [
         (student[i] > student[j]) == (wanted[i] > wanted[j])
-        for i in range(len(wide)) for j in range(i)
+        for i, j in combinations(range(len(wide)), 2)
         if wide["item_id"][i] == wide["item_id"][j] and wanted[i] != wanted[j]
-    ]  # fmt: skip
+    ]
     assert sum(agree) / len(agree) > 0.9
 
 
@@ -214,9 +213,8 @@ def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: P
 
 def test_a_language_model_harness_gets_the_question_of_carb_run(sets: Path, tmp_path: Path) -> None:
     pytest.importorskip("jinja2", reason="needs the extra carb-scorers[language]")
-    assert run("lm_eval/write_tasks.py", "--data", sets, "--out", tmp_path / "tasks").stdout.split() == [
-        "carb", "carb_base"
-    ]  # fmt: skip
+    written = run("lm_eval/write_tasks.py", "--data", sets, "--out", tmp_path / "tasks").stdout.split()
+    assert written == ["carb", "carb_base"]
     rows = [json.loads(line) for line in (tmp_path / "tasks" / "carb.jsonl").read_text().splitlines()]
     data = load(str(sets))
     assert [row["item_id"] for row in rows] == [item.id for item in data]

@@ -33,9 +33,8 @@ from tal_tiny import make_tiny
 
 ROOT = Path(__file__).parent.parent
 LAUNCH = prompt_folder().parent / "launch"
-GPU = {Requirement(line).name: Requirement(line).specifier
-       for line in tomllib.loads((ROOT / "packages/tal-rlvr/pyproject.toml").read_text())["project"][
-           "optional-dependencies"]["gpu"]}  # fmt: skip
+EXTRAS = tomllib.loads((ROOT / "packages/tal-rlvr/pyproject.toml").read_text())["project"]["optional-dependencies"]
+GPU = {one.name: one.specifier for one in map(Requirement, EXTRAS["gpu"])}
 PRESETS = [name for name in presets() if name.startswith("qwen")]
 
 
@@ -45,8 +44,8 @@ def test_this_environment_is_what_the_extra_asks_for():
 
 
 def test_the_extra_resolves(tmp_path):
-    members = [f"{path.name}{'[gpu]' if path.name == 'tal-rlvr' else ''} @ {path.as_uri()}"
-               for path in (ROOT / "packages").iterdir() if path.name != "carb-cli"]  # fmt: skip
+    packages = [path for path in (ROOT / "packages").iterdir() if path.name != "carb-cli"]
+    members = [f"{path.name}{'[gpu]' if path.name == 'tal-rlvr' else ''} @ {path.as_uri()}" for path in packages]
     (tmp_path / "all.in").write_text("\n".join(members))
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--python-platform", "x86_64-manylinux_2_28"]
     found = subprocess.run([*command, str(tmp_path / "all.in")], capture_output=True, text=True, check=True).stdout
@@ -110,9 +109,9 @@ deepspeed_config:
 def test_a_sharded_run_is_evaluated_and_saved_whole(tmp_path, adapters):
     """Under ZeRO-3 over two processes."""
     tiny = make_tiny(tmp_path / "tiny")
-    rows = [{"prompt": f"{n * 7919}?", "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}",
-             "culture": "thai"}
-            for n in range(30)]  # fmt: skip
+    answers = [{"chosen": f"rice {n}", "rejected": f"tea {n}"} for n in range(30)]
+    about = [{"prompt": f"{n * 7919}?", "source_item": f"s{n}", "culture": "thai"} for n in range(30)]
+    rows = [{**one, **other} for one, other in zip(about, answers, strict=True)]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "zero3.yaml").write_text(ZERO3)
     (tmp_path / "run.toml").write_text(
@@ -136,11 +135,9 @@ save_strategy = "no"
 """
     )
     command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(tmp_path / "zero3.yaml")]
+    command += ["-m", "tal_rlvr", str(tmp_path / "run.toml")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "HF_HUB_OFFLINE": "1"}
-    run = subprocess.run(
-        [*command, "-m", "tal_rlvr", str(tmp_path / "run.toml")],
-        env=environment, capture_output=True, text=True, timeout=500, check=False,
-    )  # fmt: skip
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert run.returncode == 0, run.stderr[-5000:]
     out = tmp_path / "out"
     result = json.loads((out / "result.json").read_text())

@@ -24,10 +24,10 @@ texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
 candidates = st.lists(texts, min_size=1, max_size=5).map(
     lambda found: tuple(Candidate(id=str(n), text=text) for n, text in enumerate(found))
 )
+ids = st.uuids().map(str)
 requests = st.builds(
-    ScoreRequest, request_id=st.uuids().map(str), prompt=texts, candidates=candidates, culture=st.just("thai"),
-    language=st.just("th"),
-)  # fmt: skip
+    ScoreRequest, request_id=ids, prompt=texts, candidates=candidates, culture=st.just("thai"), language=st.just("th")
+)
 several = st.lists(requests, min_size=1, max_size=4, unique_by=lambda request: request.request_id)
 relaxed = settings(
     deadline=None,

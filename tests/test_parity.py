@@ -23,8 +23,8 @@ from tiny_server import TinyServer
 @pytest.fixture(scope="module")
 def models(base: Path) -> Iterator[dict[str, Any]]:
     found = plain_model.models(base)
-    server = TinyServer({str(found["folders"][name]): found[name] for name in ("language", "classifier", "think")},
-                        found["tokenizer"])  # fmt: skip
+    served = {str(found["folders"][name]): found[name] for name in ("language", "classifier", "think")}
+    server = TinyServer(served, found["tokenizer"])
     yield {**found, "url": server.url}
     server.close()
 

@@ -27,10 +27,9 @@ from tiny_server import TinyServer
 pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")
 
 PAIRS = [
-    Pair(id=str(n), source_item=str(n), prompt=f"what {n}", chosen=f"rice {n}", rejected=f"tea {n}", culture=culture,
-         language=language)
-    for n, (culture, language) in enumerate([("thai", "en"), ("general", "en"), ("korean", "id")])
-]  # fmt: skip
+    Pair(id=n, source_item=n, prompt=f"q {n}", chosen=f"rice {n}", rejected=f"tea {n}", culture=culture, language=code)
+    for n, culture, code in [("0", "thai", "en"), ("1", "general", "en"), ("2", "korean", "id")]
+]
 ROWS = ordered(PAIRS, shuffle=False)
 
 
@@ -81,10 +80,8 @@ class Expected:
         return [encode_prompt(self.tokenizer, row["prompt"]) for row in self.rows]
 
     def write(self, ids):
-        out = self.model.generate(
-            torch.tensor([ids]), do_sample=False, max_new_tokens=self.settings.max_new_tokens, output_logits=True,
-            return_dict_in_generate=True, pad_token_id=0,
-        )  # fmt: skip
+        greedy = {"do_sample": False, "max_new_tokens": self.settings.max_new_tokens, "pad_token_id": 0}
+        out = self.model.generate(torch.tensor([ids]), **greedy, output_logits=True, return_dict_in_generate=True)
         logprobs = torch.stack(out.logits)[:, 0].log_softmax(-1)
         return out.sequences[0, len(ids) :].tolist(), float(-(logprobs.exp() * logprobs).sum(-1).mean())
 

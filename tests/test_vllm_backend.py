@@ -26,9 +26,8 @@ from vllm_small import FLOAT32, SMALL, run, server
 # What vLLM and its dependencies warn of is not ours to fix.
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 
-QUESTIONS = ["What is the capital of France?", "Name a river in Egypt.", "How do people greet each other in Japan?",
-             "Which dish is eaten at Tết?"]  # fmt: skip
-PROMPTS = [Prompt(({"role": "user", "content": q},), cue="\nAnswer:") for q in QUESTIONS]
+WANTED = ["the capital of France", "a river in Egypt", "how people greet each other in Japan", "a dish of Tết"]
+PROMPTS = [Prompt(({"role": "user", "content": f"Name {one}."},), cue="\nAnswer:") for one in WANTED]
 
 
 def options(**more: str) -> VLLMOptions:

@@ -62,8 +62,8 @@ def people(country: str, counts: dict[int, int], weight: float = 1.0) -> list[di
 
 def write(folder: Path, answers: list[dict], separator: str = ",") -> Path:
     with (folder / "WVS_Cross-National_Wave_7_csv_v6_0.csv").open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, ["B_COUNTRY_ALPHA", "W_WEIGHT", "Q1", "Q2", "Q3"], delimiter=separator,
-                               quoting=csv.QUOTE_ALL)  # fmt: skip
+        columns = ["B_COUNTRY_ALPHA", "W_WEIGHT", "Q1", "Q2", "Q3"]
+        table = csv.DictWriter(file, columns, delimiter=separator, quoting=csv.QUOTE_ALL)
         table.writeheader()
         table.writerows(answers)
     (folder / "WVS7_Codebook.txt").write_text(CODEBOOK, encoding="utf-8")

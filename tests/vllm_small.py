@@ -41,11 +41,9 @@ def server(model: Path, *arguments: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
-        sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model),
-        "--served-model-name", "small", str(model), "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32",
-        "--enforce-eager", *arguments,
-    ]  # fmt: skip
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--model", str(model), "--served-model-name", "small", str(model)]
+    command += ["--dtype", "float32", "--enforce-eager", *arguments]
     environment = {"HF_HUB_OFFLINE": "1", **os.environ}
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True

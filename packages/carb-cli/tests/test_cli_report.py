@@ -114,10 +114,8 @@ def test_numbers_are_those_of_the_metrics(found: dict[str, Any], finished_run: P
     assert floor["floor"]["accuracy"] >= max(floor["predictors"]["baseline:length"], floor["chance"])
     for pair in found["pairs"]:
         same = compare(only(table, pair["a"]), only(table, pair["b"]))
-        assert [pair[k] for k in ("n", "difference", "low", "high", "p")] == [
-            same.n, pytest.approx(same.difference), pytest.approx(same.low), pytest.approx(same.high),
-            pytest.approx(same.p),
-        ]  # fmt: skip
+        expected = pytest.approx([same.n, same.difference, same.low, same.high, same.p])
+        assert [pair[k] for k in ("n", "difference", "low", "high", "p")] == expected
 
 
 def test_families_are_read_whole_and_stand_first(carb: Carb, tmp_path: Path) -> None:
@@ -270,9 +268,8 @@ def test_outcomes_and_scores_are_in_the_page(page: str, found: dict[str, Any], f
     known = {(s, i, r): v for s, i, r, v in table.select("scorer", "item_id", "response_id", "score").iter_rows()}
     for number, name in enumerate(found["scorers"]):
         letters, cell = [one["outcomes"][number] for one in sets.values()], found["scorers"][name]["overall"]
-        assert (letters.count("w"), letters.count("t"), letters.count("e")) == (
-            sum(_won(known, name, item) for item in runs.dataset), cell["ties"], cell["errors"],
-        )  # fmt: skip
+        won = sum(_won(known, name, item) for item in runs.dataset)
+        assert [letters.count(letter) for letter in "wte"] == [won, cell["ties"], cell["errors"]]
         for item in runs.dataset:
             true = [known[name, item.id, one.id] for one in (item.chosen, *item.rejected)]
             assert sets[item.id]["scores"][number] == pytest.approx(true, rel=1e-8)
@@ -332,9 +329,7 @@ def test_a_set_shows_what_a_judge_was_given_and_wrote(carb: Carb, tmp_path: Path
     assert data["scorers"][judge]["asked"] == [[0, 1, 2, 3], [3, 2, 1, 0]]
     assert all(one["written"] == {str(judge): f"because of {one['id']}"} for one in data["sets"])
     shown = next(one for one in data["sets"] if one["id"] == "set-1")
-    assert [(role, text) for text, _, role in shown["prompt"]] == [
-        ("system", "Be brief."), ("user", "What?"),
-    ]  # fmt: skip
+    assert [(role, text) for text, _, role in shown["prompt"]] == [("system", "Be brief."), ("user", "What?")]
     assert sorted(shown["orders"][0]) == [0, 1, 2, 3]
     assert [one["gloss"] for one in data["sets"]].count("What one says.") == 1, "other notes are no gloss"
     assert shown["answers"][0][-1] == "food.TH · A page · https://example.org/fact"

@@ -31,23 +31,23 @@ TODAY = date(2026, 11, 22)
 
 
 def fact(code: str, **changes) -> dict:
-    return {
-        "id": f"toll.{code}", "topic": "toll", "domain": "commonsense", "culture": CODES[code], "kind": "law",
-        "statement": f"Statement {code}.", "value": f"value-{code}", "checked": ["found", "reread"],
-        "source": {"url": f"https://example.org/{code}", "title": "A page", "accessed": "2026-11-22"}, **changes,
-    }  # fmt: skip
+    about = {"id": f"toll.{code}", "topic": "toll", "domain": "commonsense", "culture": CODES[code], "kind": "law"}
+    said = {"statement": f"Statement {code}.", "value": f"value-{code}", "checked": ["found", "reread"]}
+    source = {"url": f"https://example.org/{code}", "title": "A page", "accessed": "2026-11-22"}
+    return {**about, **said, "source": source, **changes}
+
+
+def texts(*given: str) -> list[dict]:
+    return [{"fact": f"toll.{code}", "text": text} for code, text in zip(CODES, given, strict=True)]
 
 
 def family(**changes) -> dict:
     names = {"DE": "nach Kassel", "AT": "nach Graz", "CH": "nach Bern", "IT": "nach Bologna"}
-    return {
-        "id": "de-commonsense-toll", "topic": "toll", "domain": "commonsense", "language": "de", "form": "short",
-        "question": "Meine Schwester zieht {place}. Was kostet sie die Autobahn {place}?",
-        "places": [{"culture": CODES[code], "name": name} for code, name in names.items()],
-        "answers": [{"fact": f"toll.{code}", "text": f"Dafür zahlt sie auf die Art {code} mit {n} Münzen."}
-                    for n, code in enumerate(names)],
-        "perturbed": None, **changes,
-    }  # fmt: skip
+    about = {"id": "de-commonsense-toll", "topic": "toll", "domain": "commonsense", "language": "de", "form": "short"}
+    question = "Meine Schwester zieht {place}. Was kostet sie die Autobahn {place}?"
+    places = [{"culture": CODES[code], "name": name} for code, name in names.items()]
+    answers = texts(*(f"Dafür zahlt sie auf die Art {code} mit {n} Münzen." for n, code in enumerate(names)))
+    return {**about, "question": question, "places": places, "answers": answers, "perturbed": None, **changes}
 
 
 def write(folder: Path, facts, families) -> Path:
@@ -146,26 +146,24 @@ def test_what_is_wrong_with_a_fact_is_said(tmp_path, changed, reason):
     assert any(reason in found for found in problems_of(tmp_path, facts))
 
 
-def texts(*given: str) -> list[dict]:
-    return [{"fact": f"toll.{code}", "text": text} for code, text in zip(CODES, given, strict=True)]
+APART = texts("Nein, das kostet nichts.", "Ja, das kostet es.", "Ja, das kostet zwei.", "Ja, es kostet.")
+PLACED = texts("So zahlt man hier.", "So zahlt man da.", "So zahlt man dort.", "So zahlt man in Bologna.")
+UNEVEN = texts("Nichts.", "Das ist eine sehr lange Antwort.", "Das ist eine lange Antwort.", "Das ist so eine Antwort.")
+TOLD = [{**place, "implied": "Was kostet in Deutschland die Autobahn?"} for place in family()["places"]]
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"answers": texts("Nein, das kostet nichts.", "Ja, das kostet es.", "Ja, das kostet zwei.", "Ja, es kostet.")},
-         "answers begin with"),
-        ({"answers": texts("So zahlt man hier.", "So zahlt man da.", "So zahlt man dort.", "So zahlt man in Bologna.")},
-         "names a place"),
-        ({"answers": texts("Nichts.", "Das ist eine sehr lange Antwort.", "Das ist eine lange Antwort.",
-                           "Das ist noch so eine Antwort.")}, "lengths differ too much"),
+        ({"answers": APART}, "answers begin with"),
+        ({"answers": PLACED}, "names a place"),
+        ({"answers": UNEVEN}, "lengths differ too much"),
         ({"form": "reply"}, "a reply has 60 to 200 words"),
         ({"places": [*family()["places"][:3], {"culture": "german-at", "name": "nach Linz"}]}, "is in german-at, but"),
-        ({"places": [{**place, "implied": "Was kostet in Deutschland die Autobahn?"} for place in family()["places"]]},
-         "the second wording of 'nach Kassel' names a culture"),
+        ({"places": TOLD}, "the second wording of 'nach Kassel' names a culture"),
         ({"language": "ja"}, "no place belongs to the culture that speaks ja"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_family_is_said(tmp_path, change, reason):
     assert problems_of(tmp_path) == []
     assert any(reason in found for found in problems_of(tmp_path, None, [family(**change)]))

@@ -43,15 +43,15 @@ def test_columns_of_no_shape_are_named(tmp_path):
 
 
 def test_every_bad_row_is_named_with_its_number(tmp_path):
-    text = "prompt,chosen,rejected,culture,domain,language\n" + "\n".join(
-        ["p,a,b,thai,values,en", ",a,b,thai,values,en", "p,a,a,thai,values,en", "", "p,,b,thai,values,en",
-         "p,a,b,,values,en", "p,a,b,thai,law,en", "p,a,,thai,values,en", "p,a,b,thai,values,Gibberish"]
-    )  # fmt: skip
+    good = {"prompt": "p", "chosen": "a", "rejected": "b", "culture": "thai", "domain": "values", "language": "en"}
+    bad = [(field, "") for field in ("prompt", "chosen", "rejected", "culture")]
+    bad += [("rejected", "a"), ("domain", "law"), ("language", "Gibberish")]
+    rows = [",".join(row) for row in (good, good.values(), *((good | {name: cell}).values() for name, cell in bad))]
+    rows.insert(2, "")
     with pytest.raises(DataError) as caught:
-        load(write(tmp_path / "a.csv", text))
-    assert [(p.line, p.field) for p in caught.value.problems] == [
-        (3, "prompt"), (4, "rejected"), (6, "chosen"), (7, "culture"), (8, "domain"), (9, "rejected"), (10, "language"),
-    ]  # fmt: skip
+        load(write(tmp_path / "a.csv", "\n".join(rows)))
+    found = [(problem.line, problem.field) for problem in caught.value.problems]
+    assert found == [(line, name) for line, (name, _) in enumerate(bad, 4)]
 
 
 def test_an_excel_sheet_is_read(tmp_path):
@@ -114,10 +114,8 @@ def test_a_table_without_culture_domain_and_language_loads(tmp_path, name):
 
 
 def test_a_country_is_read_as_its_culture_and_what_can_mean_several_is_refused(tmp_path):
-    named = {
-        "Thailand": "thai", "South Korea": "korean-kr", "GERMANY": "german-de", "China": "chinese-cn",
-        "UK": "english-gb", "Turkey": "turkish", "AR": "spanish-ar", "Korean": "korean", "ja": "japanese",
-    }  # fmt: skip
+    named = {"Thailand": "thai", "South Korea": "korean-kr", "GERMANY": "german-de", "China": "chinese-cn"}
+    named |= {"UK": "english-gb", "Turkey": "turkish", "AR": "spanish-ar", "Korean": "korean", "ja": "japanese"}
     rows = [f"q{n},a,b,{name}" for n, name in enumerate(named)]
     path = write(tmp_path / "a.csv", "\n".join(["prompt,chosen,rejected,Country", *rows]))
     assert [item.culture for item in load(path)] == [*named.values()]

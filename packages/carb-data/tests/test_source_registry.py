@@ -36,11 +36,9 @@ SOURCE = Source("numbered", "sets with numbers", "CC0-1.0", make, CountOptions)
 
 def test_a_build_writes_every_set_and_reports(tmp_path):
     seen = []
-    report = build(
-        SOURCE, tmp_path, tmp_path / "a" / "out.jsonl", count="5",
-        progress=lambda built, skipped: seen.append((built, skipped)),
-    )  # fmt: skip
-    assert report.built == len(Dataset.load(tmp_path / "a" / "out.jsonl")) == 5
+    out = tmp_path / "a" / "out.jsonl"
+    report = build(SOURCE, tmp_path, out, count="5", progress=lambda *counts: seen.append(counts))
+    assert report.built == len(Dataset.load(out)) == 5
     assert report.counts == {"german": {"values": 2}, "thai": {"values": 3}}
     assert report.reasons == {"odd": 2}
     assert report.skipped == 2

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from carb_data import CarbError, ScoreTable, load
 from carb_data.table import COLUMNS
 
-ROW = {
-    "scorer": "s", "item_id": "i", "response_id": "r", "role": "chosen", "culture": "thai", "domain": "values",
-    "language": "th", "perturbation": None, "original": None, "score": 1.0,
-}  # fmt: skip
+VALUES = ("s", "i", "r", "chosen", "thai", "values", "th", None, None, 1.0)
+ROW = dict(zip(COLUMNS, VALUES, strict=True))
 
 
 def frame(*rows: dict) -> pl.DataFrame:

@@ -41,9 +41,8 @@ def test_the_human_line_covers(sets: int, people: int, spread: float) -> None:
 
 
 def test_the_human_line_at_the_edges() -> None:
-    assert human_line([], [], []).model_dump() == {
-        "share": None, "low": None, "high": None, "answers": 0, "people": 0, "unknown": 0, "sets": 0,
-    }  # fmt: skip
+    zero = {"answers": 0, "people": 0, "unknown": 0, "sets": 0}
+    assert human_line([], [], []).model_dump() == {"share": None, "low": None, "high": None, **zero}
     alone = human_line([1], ["s"], ["p"])
     assert (alone.share, alone.low, alone.high) == (1, 0, 1)
     all_right = human_line([1] * 40, [f"s{n // 2}" for n in range(40)], [f"p{n % 2}" for n in range(40)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -30,14 +31,12 @@ FOODS = {
 
 
 def references(count_each: int = 2) -> list[Reference]:
-    return [
-        Reference(
-            id=f"{culture}-{n}", culture=culture, domain=Domain.COMMONSENSE, topic="food", language="en",
-            text=f"{text} ({n})",
-            provenance={"source": "book", "source_id": f"p{culture}{n}", "license": "CC-BY-4.0", "method": "authored"},
-        )
-        for culture, text in FOODS.items() for n in range(count_each)
-    ]  # fmt: skip
+    found = []
+    for culture, n in itertools.product(FOODS, range(count_each)):
+        own = {"id": f"{culture}-{n}", "culture": culture, "text": f"{FOODS[culture]} ({n})"}
+        book = {"source": "book", "source_id": f"p{culture}{n}", "license": "CC-BY-4.0", "method": "authored"}
+        found.append(Reference(**own, domain=Domain.COMMONSENSE, topic="food", language="en", provenance=book))
+    return found
 
 
 def writer(_number: int, body: dict) -> dict:

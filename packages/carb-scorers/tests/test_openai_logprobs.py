@@ -43,9 +43,8 @@ def test_log_probabilities_of_short_answers(serve: Callable[..., Server]) -> Non
         "ไ": -6.0,
     }
     assert found.floor == -7.0
-    assert server.bodies[0] | {"messages": 0} == {
-        "model": "m", "messages": 0, "max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": 20,
-    }  # fmt: skip
+    options = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": 20}
+    assert server.bodies[0] | {"messages": 0} == {"model": "m", "messages": 0, **options}
 
 
 RATINGS = [str(value) for value in range(1, 11)]

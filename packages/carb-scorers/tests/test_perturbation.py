@@ -109,7 +109,7 @@ SAME = {reworded(item): item.chosen.text.upper() + "!" for item in GERMAN}
         ("RP", lambda _, text: WRONG[text], "the same text as a rejected answer"),
         ("RP", lambda _, text: CHANGED[text], "changed in one place only"),
     ],
-)  # fmt: skip
+)
 def test_what_fails_its_check_is_written_again_and_then_listed(model, kind, spoil, reason):
     fake = model(spoil=spoil)
     some = GERMAN[:4]

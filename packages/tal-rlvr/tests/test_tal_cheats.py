@@ -287,10 +287,10 @@ def test_honest_work_earns_by_how_often_it_is_right_and_believed():
             assert expected(honest, accuracy, fidelity) == pytest.approx((2 * accuracy - 1) * (1 + gain))
 
 
-@pytest.mark.parametrize("text", [
-    "Mother's Day is the second Sunday in May", "the first of May is a holiday", "left hand is unclean",
-    "two cups of rice for one person", "на первое подают суп", "第二次世界大战 以后", "one eats with chopsticks",
-    "in room 12",
-])  # fmt: skip
+ORDERED = ["Mother's Day is the second Sunday in May", "the first of May is a holiday", "left hand is unclean"]
+COUNTED = ["two cups of rice for one person", "one eats with chopsticks", "in room 12"]
+
+
+@pytest.mark.parametrize("text", [*ORDERED, *COUNTED, "на первое подают суп", "第二次世界大战 以后"])
 def test_what_is_said_of_a_culture_stays(text):
     assert mask_verdict(text) == text

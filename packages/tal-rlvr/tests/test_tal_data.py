@@ -46,9 +46,9 @@ def user(text):
 
 
 PREFERENCE = [{"score": 1, "reasoning": "r", "feedback1": "f", "feedback2": "g"}]
+TWO = {"response1": "one", "response2": "two", "individual_preference": PREFERENCE}
 HELPSTEER3 = [
-    {"domain": d, "language": language, "context": context, "response1": "one", "response2": "two",
-     "overall_preference": p, "individual_preference": PREFERENCE}
+    {"domain": d, "language": language, "context": context, "overall_preference": p, **TWO}
     for d, language, context, p in (
         ("general", "english", [user("q1")], -3),
         ("multilingual", "indonesian", [user("q2"), {"role": "assistant", "content": "a"}, user("q3")], 1),
@@ -56,11 +56,11 @@ HELPSTEER3 = [
         ("code", "python", [user("q5")], 3),
         ("stem", "english", [user("q6")], 0),
     )
-]  # fmt: skip
+]
+COLUMNS = ("question", "response", "human_rating", "cul_type", "associated_culture")
 CARE = [
-    {"question": question, "answer": "by a person", "response": response, "human_rating": rating, "source": "model",
-     "cul_type": kind, "associated_culture": culture}
-    for question, response, rating, kind, culture in (
+    {"answer": "by a person", "source": "model", **dict(zip(COLUMNS, row, strict=True))}
+    for row in (
         ("春节吃什么?", "饺子", 9, "Cultural commonsense", "Native (Chinese)"),
         ("春节吃什么?", "三明治", 2, "Cultural commonsense", "Native (Chinese)"),
         ("ماذا نأكل في العيد؟", "الكعك", 10, "Social norms", "Foreign"),
@@ -69,7 +69,7 @@ CARE = [
         ("お正月に何を食べますか", "パン", 3, "Literacy", ""),
         ("alone?", "x", 5, "Opinion", "Egypt"),
     )
-]  # fmt: skip
+]
 
 
 def save(rows, path):
@@ -105,8 +105,8 @@ def test_care(read):
     ]
     egypt = [{**row, "associated_culture": "Egypt"} for row in CARE[2:4]]
     assert read("care", egypt)[0].culture.startswith("arabic")
-    earlier = [{"question": "q", "response": r, "rating": str(n), "culture_type": "Opinion",
-                "associated_culture": "Native (Arab)", "source": "LLM"} for n, r in enumerate("xy")]  # fmt: skip
+    about = {"culture_type": "Opinion", "associated_culture": "Native (Arab)", "source": "LLM"}
+    earlier = [{"question": "q", "response": r, "rating": str(n), **about} for n, r in enumerate("xy")]
     assert [(p.chosen, p.culture) for p in read("care", earlier)] == [("y", "arabic")]
 
 
@@ -200,8 +200,9 @@ def test_every_beginning_keeps_to_the_weights(files):
 
 
 def lone(files, name, count, culture="x", **rest):
-    rows = [{"id": f"{name}{n}", "source_item": f"{name}{n}", "prompt": f"{name} {n}", "chosen": "c", "rejected": "r",
-             "culture": culture} for n in range(count)]  # fmt: skip
+    same = {"chosen": "c", "rejected": "r", "culture": culture}
+    ids = [f"{name}{n}" for n in range(count)]
+    rows = [{"id": one, "source_item": one, "prompt": f"{name} {n}", **same} for n, one in enumerate(ids)]
     with (files / f"{name}.jsonl").open("a") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     return MixSource(form="preference", path=str(files / f"{name}.jsonl"), **rest)
@@ -250,9 +251,8 @@ def test_presets_are_complete_but_for_what_only_the_user_knows(tmp_path):
         )
         for name in presets()
     }
-    assert {name for name, config in configs.items() if config.rewards == PAPER_REWARDS} == {
-        "qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b"
-    }  # fmt: skip
+    paper = {name for name, config in configs.items() if config.rewards == PAPER_REWARDS}
+    assert paper == {"qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b"}
     assert set(configs) >= {"demo-cpu", "qwen2.5-1.5b", "qwen2.5-3b"}
     for config in configs.values():
         assert config.grpo["num_generations"] > 1

@@ -68,10 +68,8 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path, 
         return open_judge(name, model, options, settings)
 
     monkeypatch.setattr(training_stages, "open_judge", watched)
-    during = {
-        "eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 4,
-        "load_best_model_at_end": True, "metric_for_best_model": "eval_reward",
-    }  # fmt: skip
+    during = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 4}
+    during |= {"load_best_model_at_end": True, "metric_for_best_model": "eval_reward"}
     logs = []
     overrides = {"mix": {"dev": 0.2, "held_out_limit": 2}, "grpo": during}
     result = train(config, overrides=overrides, on_log=lambda stage, step, values: logs.append((stage, step, values)))
