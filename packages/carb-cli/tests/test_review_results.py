@@ -192,6 +192,7 @@ def test_few_answers_are_no_line(tmp_path: Path, carb: Carb, monkeypatch: pytest
 def test_links_of_this_machine_come_with_what_to_do_for_a_phone(
     tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("uvicorn", reason="needs the extra carb-cli[review]")
     monkeypatch.setattr(page_server, "serve", lambda *_: None)
     serve = ("review", "serve", "--data", "carb-seed", "--culture", "thai", "--port", "0", "--out", tmp_path / "a")
     first = " ".join(carb(*serve, "--invite", "2").out.split())
