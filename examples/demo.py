@@ -1,6 +1,6 @@
 """The README's demo: surface baselines, and a language model closed and open book, on short families of carb-seed.
 
-The open book is a control: it shows that the place effect sees reading when there is something to read.
+The open book is a control: it shows that the place effect is found where there is one.
 
 Usage: python examples/demo.py MODEL_FOLDER OUT_FOLDER [FAMILIES]
 """
