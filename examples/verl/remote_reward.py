@@ -18,14 +18,9 @@ import httpx
 
 
 async def compute_score(
-    data_source: str,  # noqa: ARG001 - verl passes it by name
-    solution_str: str,
-    ground_truth: Any,  # noqa: ARG001
-    extra_info: Mapping[str, Any],
-    url: str = "http://127.0.0.1:8766",
-    **_: Any,
+    solution_str: str, extra_info: Mapping[str, Any], url: str = "http://127.0.0.1:8766", **_: Any
 ) -> float:
-    """The server's score of one response."""
+    """The server's score of one response. verl passes all by name, also what a score must not see: ``ground_truth``."""
     prompt = extra_info["prompt"]
     place = {name: str(extra_info[name]) for name in ("culture", "language")}
     # messages that went through Parquet come back as an array

@@ -21,7 +21,7 @@ from carb_cli.review.page_parts import language_of, organisers_kit, single_file
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from carb_data.errors import require
-from carb_data.journal import write_whole as write_file
+from carb_data.journal import write_whole
 from carb_metrics.rows import HumanLine
 from carb_scorers import open_scorer
 
@@ -135,8 +135,8 @@ def page(
     items = list(items_of(sets))
     kept = out.with_suffix(".reviews")
     handing_out.create(kept, sets, data).close()
-    write_file(out, single_file(items, sets.fingerprint))
-    write_file(out.with_suffix(".kit.html"), organisers_kit(language_of(sets[0].culture), len(items)))
+    write_whole(out, single_file(items, sets.fingerprint))
+    write_whole(out.with_suffix(".kit.html"), organisers_kit(language_of(sets[0].culture), len(items)))
     if json:
         print_json({"out": str(out), "reviews": str(kept), "items": len(items)})
     else:
@@ -237,7 +237,7 @@ def apply(
     made, applied = findings.apply(load(data or found.data), found)
     made.save(out)
     beside = findings.companion(out)
-    write_file(beside, applied.model_dump_json(indent=1) + "\n")
+    write_whole(beside, applied.model_dump_json(indent=1) + "\n")
     if json:
         print_json(applied.model_dump(mode="json"))
         return
