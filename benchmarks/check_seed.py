@@ -28,6 +28,10 @@ _WITHOUT = {"found": "nobody found it on its page", "reread": "nobody but its au
 """What a fact lacks without a step of ``Fact.checked``. Its readers say it; no program can see it."""
 REFUSED = frozenset(Path(__file__).with_name("refused.txt").read_text("utf-8").split())
 """Hosts that prove nothing: shops, fan pages, content farms, copies of wikis, shorteners of links."""
+NAMESAKES = frozenset(Path(__file__).with_name("namesakes.txt").read_text("utf-8").splitlines())
+"""A language and a name that its readers may look for in another country, or take for an ordinary word."""
+_BESIDE = re.compile(r"(in|nach|aus|to|at|en|a|de|в|во|في|إلى|ที่|ở|在|去|에|에서|의)?")
+"""All that may stand beside a place's bare name: what is more tells which one is meant."""
 REPLY_WORDS = (60, 200)
 """Words of a reply, in scripts that space words."""
 REPLY_CHARACTERS = (90, 700)
@@ -164,6 +168,9 @@ def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Regist
     yield from (("answers", f"{fact.id} is bronze") for fact in own if fact.evidence == "bronze")
     yield from _topics(family, own)
     yield from _exclusion(family, own, registry)
+    for place in family.places:
+        if _is_ambiguous(place.name, _base(family.language)):
+            yield "places", f"'{place.name}' may be in another country, too: name the country or the region"
     if not any(is_main(place.culture, family.language) for place in family.places):
         yield "places", f"no place belongs to the culture that speaks {family.language}"
     if len(family.places) > 1:
@@ -173,6 +180,11 @@ def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Regist
         if place.culture in registry and names_culture(asked, place.culture):
             yield "places", f"the second wording of '{place.name}' names a culture"
     yield from _form(family)
+
+
+def _is_ambiguous(name: str, language: str) -> bool:
+    bare = [known.partition(" ")[2] for known in NAMESAKES if known.startswith(f"{language} ")]
+    return any(one in name and _BESIDE.fullmatch(name.replace(one, "").strip()) for one in bare)
 
 
 def _topics(family: Family, own: list[Fact]) -> Iterator[tuple[str, str]]:

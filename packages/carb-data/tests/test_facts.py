@@ -160,6 +160,7 @@ TOLD = [{**place, "implied": "Was kostet in Deutschland die Autobahn?"} for plac
         ({"answers": UNEVEN}, "lengths differ too much"),
         ({"form": "reply"}, "a reply has 60 to 200 words"),
         ({"places": [*family()["places"][:3], {"culture": "german-at", "name": "nach Linz"}]}, "is in german-at, but"),
+        ({"places": [*family()["places"][:3], {"culture": "italian", "name": "nach Valencia"}]}, "in another country"),
         ({"places": TOLD}, "the second wording of 'nach Kassel' names a culture"),
         ({"language": "ja"}, "no place belongs to the culture that speaks ja"),
     ],
