@@ -164,6 +164,18 @@ def test_gpus_are_shared_out(
     assert saw == {"reads": "1", "writes": "GPU-2", "both": "1,GPU-2"}
 
 
+def test_a_models_process_gets_every_option(
+    carb: Carb, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are written once, as the command takes them; a model's process gets those that are not the default."""
+    monkeypatch.setenv("PATH", "")  # no nvidia-smi
+    given = ["--limit", 6, "--cultures", "thai", "german", "--perturbed", "--seed", 7, "--window", 3, "--retry-errors"]
+    path = suite(tmp_path, a='spec = "baseline:length"')
+    assert carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out", *given).code == 0
+    command = RunRecord.read(tmp_path / "out" / "a").command
+    assert list(command[-len(given) :]) == list(map(str, given))
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_the_children(plugin: Path, data_file: Path, tmp_path: Path, sent: signal.Signals) -> None:
     for name in ("fifo", "never"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -19,3 +20,18 @@ TextFile = Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_defa
 RunFolder = Annotated[Path, Parameter(help="Folders that `carb run` wrote, all on the same data set.")]
 DataName = Annotated[str, Parameter(help="carb-seed, a path, or hf://owner/name.")]
 Confidence = Annotated[float, Parameter(help="Confidence of the intervals, between 0 and 1.")]
+
+
+@dataclass(frozen=True)
+class OptionGroup:
+    """Options that a command takes together. The command line shows the docstrings of the fields as help."""
+
+    def arguments(self) -> list[str]:
+        """These options as they are written on a command line; those with their default value are left out."""
+        given: list[str] = []
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if value != option.default:
+                several = value if isinstance(value, tuple) else (str(value),)
+                given += [f"--{option.name.replace('_', '-')}", *(() if value is True else several)]
+        return given

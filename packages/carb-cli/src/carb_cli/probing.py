@@ -10,7 +10,7 @@ from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.planning import RunPlan, plan_run
 from carb_cli.report.content import content, read_runs
-from carb_cli.scoring import score
+from carb_cli.scoring import RunOptions, score
 from carb_data import BonSet, Dataset, load
 from carb_data.models import Frozen
 
@@ -58,7 +58,8 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
         f"{FAMILIES} families of {DATA} are asked in each way first, to find how the model is best asked. "
         f"{probe_plan(model).sentence()}"
     )
-    score([DATA], sets, [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()], out, fresh=fresh)
+    ways = [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()]
+    score([DATA], sets, ways, out, RunOptions(fresh=fresh))
     found = content(read_runs([out]))
     assert found.families is not None
     alike = {row.scorer: row.swap_consistency.estimate for row in found.judges.bias.scorers}

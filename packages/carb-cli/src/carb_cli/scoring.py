@@ -9,16 +9,19 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+from cyclopts import Parameter
 
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
+from carb_cli.options import Flag, OptionGroup
 from carb_cli.progress import progress
 from carb_cli.selection import chance
 from carb_data import Dataset, ScoreTable, load
@@ -30,7 +33,27 @@ FAILED_SHARE = 0.1
 """Share of failed requests above which a run counts as failed."""
 
 
-def score(data: Sequence[str], dataset: Dataset, scorers: Sequence[str], out: Path, **options: Any) -> RunRecord:
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RunOptions(OptionGroup):
+    """Options that say how a data set is scored; ``carb_scorers.run.run`` takes them by the same names."""
+
+    seed: int = 0
+    """Seed of the order in which candidates are presented."""
+    window: int | None = None
+    """Requests a scorer gets at once. A number repeats GPU scores to the last bit. Default: some seconds of work."""
+    fresh: Flag = False
+    """Discard the results that the folder already holds."""
+    retry_errors: Flag = False
+    """Ask again for items that failed in an earlier run into the same folder."""
+
+
+AS_USUAL = RunOptions()
+
+
+def score(
+    data: Sequence[str], dataset: Dataset, scorers: Sequence[str], out: Path, options: RunOptions = AS_USUAL
+) -> RunRecord:
     """Score a data set into a folder; what the folder holds already is not scored again.
 
     Args:
@@ -38,7 +61,7 @@ def score(data: Sequence[str], dataset: Dataset, scorers: Sequence[str], out: Pa
         dataset: the sets to score.
         scorers: the scorers' specs.
         out: folder of the run.
-        options: seed, window, fresh and retry_errors, as ``carb_scorers.run.run`` takes them.
+        options: how it is scored.
 
     Returns:
         The record of the finished run.
@@ -49,7 +72,7 @@ def score(data: Sequence[str], dataset: Dataset, scorers: Sequence[str], out: Pa
             errors = display.counted(state.errors, "error")
             report(labels([state.scorer])[state.scorer], state.done, state.total, errors)
 
-        work = partial(run, names=data, command=command_line(), on_progress=on_progress, **options)
+        work = partial(run, names=data, command=command_line(), on_progress=on_progress, **asdict(options))
         record = anyio.run(work, dataset, scorers, out)
     _keep_the_review(data, out, record)
     return record

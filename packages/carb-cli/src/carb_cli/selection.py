@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.options import Several
+from carb_cli.options import OptionGroup, Several
 from carb_data import CarbError, Dataset, is_main, load
 from carb_data import cultures as registry
 from carb_data.shapes import unsaid
@@ -19,8 +19,8 @@ from carb_data.shapes import unsaid
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class SetOptions:
-    """Options that say which sets of the data are scored. The command line shows their docstrings as help."""
+class SetOptions(OptionGroup):
+    """Options that say which sets of the data are scored."""
 
     limit: int | None = None
     """Score only this many sets, complete families first, spread over cultures, languages and domains. Default: all."""
@@ -36,15 +36,6 @@ class SetOptions:
     """Domain of the rows of a table that name none. Default: unspecified."""
     language: str | None = None
     """Language of the rows of a table that name none, for example th. Default: it is detected."""
-
-    def arguments(self) -> list[str]:
-        """These options as they are written on a command line; those with their default value are left out."""
-        given: list[str] = [] if self.limit is None else ["--limit", str(self.limit)]
-        for name in ("cultures", "domains"):
-            if values := getattr(self, name):
-                given += [f"--{name}", *values]
-        given += ["--perturbed"] if self.perturbed else []
-        return [*given, *(part for name, value in self.filling().items() for part in (f"--{name}", value))]
 
     def filling(self) -> dict[str, str]:
         """The values that fill what the rows of a table leave out."""

@@ -27,7 +27,7 @@ from carb_cli.report.content import content, read_runs
 from carb_cli.report.page import render
 from carb_cli.report.report_json import Report
 from carb_cli.report.shown import written
-from carb_cli.scoring import exit_code, score
+from carb_cli.scoring import RunOptions, exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_data import CarbError
 from carb_data.journal import write_whole
@@ -109,7 +109,7 @@ def eval_(
         return OK
     if not json:
         _say_what_will_be_done(asked, scorers, plan, sets)
-    record = score([data], dataset, scorers, folder, fresh=fresh)
+    record = score([data], dataset, scorers, folder, RunOptions(fresh=fresh))
     read = read_runs([folder])
     found = content(read)
     page = folder / "report.html"

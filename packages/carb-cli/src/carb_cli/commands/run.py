@@ -11,7 +11,7 @@ from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK, invoked
 from carb_cli.options import Flag, Json, Several, TextFile
-from carb_cli.scoring import exit_code, say_what_was_found, score
+from carb_cli.scoring import AS_USUAL, RunOptions, exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
 from carb_data import CarbError
@@ -24,10 +24,7 @@ def run(
     suite: Path | None = None,
     out: Path,
     sets: SetOptions = EVERY_SET,
-    seed: int = 0,
-    window: int | None = None,
-    fresh: Flag = False,
-    retry_errors: Flag = False,
+    options: RunOptions = AS_USUAL,
     dry_run: Flag = False,
     md: TextFile = None,
     latex: TextFile = None,
@@ -51,15 +48,6 @@ def run(
         does not fit or fails is named, and the command ends with 1.
     out
         Folder for run.json, scores.parquet, errors.jsonl and the journal; of a suite, for such a folder a model.
-    seed
-        Seed of the order in which candidates are presented.
-    window
-        Number of requests handed to a scorer at once; by default as many as take a few seconds, so that a kill costs
-        no more. A number makes the last bits of scores on GPUs repeatable.
-    fresh
-        Discard the results that the folder already holds.
-    retry_errors
-        Ask again for items that failed in an earlier run into the same folder.
     dry_run
         Say what would be done, with the calls, an estimate of the tokens and the cost, and do nothing else. The cost
         needs price_in and price_out (per million tokens) in the spec.
@@ -82,17 +70,14 @@ def run(
             plan.show()
         return OK
     if models:
-        given = ["--seed", str(seed), *sets.arguments()]
-        given += ["--fresh"] if fresh else []
-        given += ["--retry-errors"] if retry_errors else []
-        given += [] if window is None else ["--window", str(window)]
+        given = [*sets.arguments(), *options.arguments()]
         given += [part for file in invoked.culture_files for part in ("--culture-file", file)]
 
         def arguments(model: SuiteModel, folder: Path) -> list[str]:
             return ["run", "--data", *data, "--scorer", str(model.scorer), "--out", str(folder), *given]
 
         return _show(run_suite(models, dataset, out, arguments), out, md=md, latex=latex, json=json)
-    record = score(data, dataset, scorer, out, seed=seed, window=window, fresh=fresh, retry_errors=retry_errors)
+    record = score(data, dataset, scorer, out, options)
     if json:
         print_json({"schema": "carb.run/1", "out": str(out), **record.model_dump(mode="json")})
     else:
