@@ -335,10 +335,10 @@ def vllm(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def ray(session: nox.Session) -> None:
-    """The example for Ray on a local cluster, with one of two workers killed."""
+    """A suite on a real local cluster of two machines, with a worker killed."""
     python = environment_of_its_own(session, "ray", "ray==2.60.0")
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")
-    session.run(python, "-m", "pytest", ALL, "tests/test_on_ray.py", *session.posargs)
+    session.run(python, "-m", "pytest", ALL, "tests/test_suite_on_ray.py", *session.posargs)
 
 
 @nox.session(python=False)

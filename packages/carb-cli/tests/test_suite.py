@@ -9,12 +9,15 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import anyio
 import pytest
 
-from carb_cli.suite import read_suite
+from carb_cli.suite import Outcome, read_suite
 from carb_data import CarbError
 from carb_scorers.known import known_models
 from carb_scorers.run import RunRecord
@@ -73,7 +76,10 @@ def open_frail(name, target, options):
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a package that registers the kind ``frail``, here and in the processes that begin here."""
+    """The folder of a package that registers the kind ``frail``, here and in the processes that begin here.
+
+    There is no nvidia-smi here.
+    """
     folder = tmp_path / "plugin"
     about = folder / "frail-1.0.dist-info"
     about.mkdir(parents=True)
@@ -83,6 +89,8 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # which an older joblib asks a program for
     return folder
 
 
@@ -93,10 +101,8 @@ def suite(folder: Path, **tables: str) -> Path:
 
 
 def test_what_can_be_scored_is_scored_and_the_rest_is_named(
-    carb: Carb, plugin: Path, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    carb: Carb, plugin: Path, data_file: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PATH", "")  # no nvidia-smi
-    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # which an older joblib asks a program for
     tables = {
         "short": 'spec = "baseline:length"',
         "gone": 'spec = "frail:gone"',
@@ -144,7 +150,7 @@ def test_gpus_are_shared_out(
     rows = [f"{n}, GPU-{n}, Test GPU, {free}, 24000" for n, free in enumerate((9000, 20000, 23000))]
     tool.write_text("#!/bin/sh\n" + "".join(f"echo '{row}'\n" for row in rows))
     tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", str(tool.parent))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,GPU-2")
     os.mkfifo(plugin / "meeting")
     tables = {
@@ -164,16 +170,50 @@ def test_gpus_are_shared_out(
     assert saw == {"reads": "1", "writes": "GPU-2", "both": "1,GPU-2"}
 
 
-def test_a_models_process_gets_every_option(
-    carb: Carb, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_models_process_gets_every_option(carb: Carb, plugin: Path, data_file: Path, tmp_path: Path) -> None:
     """They are written once, as the command takes them; a model's process gets those that are not the default."""
-    monkeypatch.setenv("PATH", "")  # no nvidia-smi
     given = ["--limit", 6, "--cultures", "thai", "german", "--perturbed", "--seed", 7, "--window", 3, "--retry-errors"]
     path = suite(tmp_path, a='spec = "baseline:length"')
     assert carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out", *given).code == 0
     command = RunRecord.read(tmp_path / "out" / "a").command
     assert list(command[-len(given) :]) == list(map(str, given))
+
+
+def test_a_cluster_is_asked_for_what_a_model_needs(
+    carb: Carb, plugin: Path, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for Ray, whose machine has two GPUs; the session ``ray`` has a real one."""
+    asked: list[tuple[int, int]] = []
+    lost = type("RayError", (Exception,), {})
+
+    def remote(*, num_gpus: int, memory: int, **_: int) -> Callable[[Callable[..., Outcome]], SimpleNamespace]:
+        async def run(task: Callable[..., Outcome], *arguments: object) -> Outcome:
+            asked.append((num_gpus, memory))
+            if num_gpus == 2:
+                raise lost("A long story.\nThe worker died.")
+            return await anyio.to_thread.run_sync(task, *arguments)
+
+        return lambda task: SimpleNamespace(remote=partial(run, task))
+
+    nodes = [{"Alive": True, "Resources": {"GPU": 2.0, "memory": 8e9}}, {"Alive": False, "Resources": {"GPU": 8.0}}]
+    calls = {"init": lambda **_: sys.stdout.write("Ray says\n"), "nodes": lambda: nodes, "shutdown": lambda: None}
+    calls |= {"remote": remote, "exceptions": SimpleNamespace(RayError=lost)}
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(**calls))
+    monkeypatch.setenv("RAY_ADDRESS", "here")
+    tables = {
+        "short": 'spec = "baseline:length"\nmemory_gb = 0.1',
+        "lost": 'spec = "frail:x"\ngpus = 2',
+        "many": 'spec = "frail:x"\ngpus = 3',
+        "huge": 'spec = "baseline:random"\nmemory_gb = 9',
+    }
+    command = ["run", "--data", data_file, "--suite", suite(tmp_path, **tables), "--out", tmp_path / "out"]
+    assert [model["why"] for model in carb(*command, "--json").json["models"]] == [
+        None,
+        "Ray: The worker died.",
+        "it needs 3 GPUs; no machine of the Ray cluster has that",
+        "it needs 9.0 GB of memory; no machine of the Ray cluster has that",
+    ]
+    assert sorted(asked) == [(0, 100_000_000), (2, 0)]
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import anyio
 from pydantic import Field, StringConstraints
@@ -22,6 +22,7 @@ from carb_cli.main import FAILED, OK
 from carb_cli.progress import Report, progress
 from carb_cli.scoring import exit_code, say_how_to_go_on
 from carb_data import CarbError, Dataset
+from carb_data.errors import require
 from carb_data.models import Frozen
 from carb_data.validation import parse_file, validate
 from carb_scorers.run import RunRecord
@@ -52,12 +53,12 @@ class SuiteModel(Frozen):
         pinned = {} if self.revision is None else {"revision": self.revision}
         return parsed.model_copy(update={"given": self.name, "options": parsed.options | pinned})
 
-    def wanted(self, there: Sequence[Gpu]) -> int:
-        """How many GPUs it takes."""
+    def wanted(self, *, any_gpu: bool) -> int:
+        """How many GPUs it takes where there are any, or none."""
         if self.gpus is not None:
             return self.gpus
         elsewhere = self.scorer.kind == "baseline" or self.scorer.options.get("backend") == "openai"
-        return 0 if elsewhere or not there else 1
+        return 0 if elsewhere or not any_gpu else 1
 
 
 class Outcome(Frozen):
@@ -99,7 +100,7 @@ def read_suite(path: Path) -> tuple[SuiteModel, ...]:
 
 def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
     """Why a model cannot run on this machine, with the numbers; null where it can."""
-    number, needed = model.wanted(there), (model.memory_gb or 0.0) * 1e9
+    number, needed = model.wanted(any_gpu=bool(there)), (model.memory_gb or 0.0) * 1e9
     if number == 0:
         free = free_memory()
         if free is None or needed <= free:
@@ -119,7 +120,8 @@ def run_suite(
 ) -> dict[str, Outcome]:
     """Score a data set with each model, in a folder of ``out`` that has its name.
 
-    What a folder holds already is not scored again. Models wait for a GPU; without GPUs they take turns.
+    What a folder holds already is not scored again. Models wait for a GPU; without GPUs they take turns. Where
+    ``RAY_ADDRESS`` names a Ray cluster, they run on its machines, which share the folder.
 
     Args:
         models: the models.
@@ -130,38 +132,24 @@ def run_suite(
     Returns:
         What became of each model, by its name.
     """
-    there = gpus()
-    turns = _Turns(there)
     found: dict[str, Outcome] = {}
 
-    async def outcome(model: SuiteModel) -> Outcome:
+    async def one(model: SuiteModel, place: _Machine | _Cluster, report: Report) -> None:
         folder = out / model.name
         command = arguments(model, folder)
-        if _is_done(model, folder, command, dataset):
-            return Outcome(shown=True)
-        async with turns.taken(model) as taken:
-            if (why := unfit(model, there)) is not None:
-                return Outcome(why=why)
-            visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpu.id for gpu in taken)}
-            environment = {**os.environ, **(visible if there else {})}
-            try:
-                return await _scored(folder, command, environment)
-            except OSError as error:
-                return Outcome(why=str(error))
-
-    async def one(model: SuiteModel, report: Report) -> None:
-        found[model.name] = await outcome(model)
+        done = _is_done(model, folder, command, dataset)
+        found[model.name] = Outcome(shown=True) if done else await place.score(model, folder, command)
         report("models", len(found), len(models), model.name)
 
-    async def work() -> None:
+    async def work(place: _Machine | _Cluster) -> None:
         with progress() as report:
             async with anyio.create_task_group() as group:
                 for model in models:
-                    group.start_soon(one, model, report)
+                    group.start_soon(one, model, place, report)
 
     out.mkdir(parents=True, exist_ok=True)
-    with _stopping(out):
-        anyio.run(work)
+    with _place() as place, _stopping(out):
+        anyio.run(work, place)
     return {model.name: found[model.name] for model in models}
 
 
@@ -177,8 +165,8 @@ def _is_done(model: SuiteModel, folder: Path, arguments: Sequence[str], dataset:
     return same and exit_code(record) == OK and not Path(model.scorer.target).exists()
 
 
-class _Turns:
-    """The GPUs that no model has. Models that need none take turns."""
+class _Machine:
+    """This machine, with the GPUs that no model has. Models that need none take turns."""
 
     def __init__(self, there: Sequence[Gpu]) -> None:
         self._there = there
@@ -186,10 +174,15 @@ class _Turns:
         self._given_back = anyio.Condition()
         self._without_gpu = anyio.Lock()
 
+    async def score(self, model: SuiteModel, folder: Path, arguments: Sequence[str]) -> Outcome:
+        """Score with a model when it is its turn."""
+        async with self._taken(model) as taken:
+            return await _tried(model, self._there, taken, folder, arguments)
+
     @asynccontextmanager
-    async def taken(self, model: SuiteModel) -> AsyncIterator[list[Gpu]]:
+    async def _taken(self, model: SuiteModel) -> AsyncIterator[list[Gpu]]:
         """Within, the model has its GPUs, the smallest that suffice; none where it needs none or cannot have them."""
-        number = model.wanted(self._there)
+        number = model.wanted(any_gpu=bool(self._there))
         if number == 0 or unfit(model, self._there):
             async with self._without_gpu:
                 yield []
@@ -204,6 +197,69 @@ class _Turns:
         async with self._given_back:
             self._free = sorted([*self._free, *mine], key=lambda gpu: gpu.free)
             self._given_back.notify_all()
+
+
+class _Cluster:
+    """A Ray cluster that this process has joined. A model waits until one of its machines has what it needs."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self._machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+    async def score(self, model: SuiteModel, folder: Path, arguments: Sequence[str]) -> Outcome:
+        """Score with a model on a machine of the cluster. Ray knows main memory; the machine looks at its GPUs'."""
+        number = model.wanted(any_gpu=any("GPU" in machine for machine in self._machines))
+        memory = 0 if number else int((model.memory_gb or 0.0) * 1e9)
+        if not any(has.get("GPU", 0) >= number and has.get("memory", 0) >= memory for has in self._machines):
+            what = display.counted(number, "GPU") if number else f"{display.size(memory)} of memory"
+            return Outcome(why=f"it needs {what}; no machine of the Ray cluster has that")
+        task = self._ray.remote(num_cpus=1, num_gpus=number, memory=memory, max_retries=0, max_calls=1)(_on_a_machine)
+        try:
+            outcome: Outcome = await task.remote(model, Path.cwd(), folder, arguments)
+        except self._ray.exceptions.RayError as error:
+            return Outcome(why=f"Ray: {str(error).strip().splitlines()[-1]}")
+        return outcome
+
+
+@contextmanager
+def _place() -> Iterator[_Machine | _Cluster]:
+    """Where models run: on the Ray cluster that ``RAY_ADDRESS`` names, else on this machine."""
+    if not os.environ.get("RAY_ADDRESS"):
+        yield _Machine(gpus())
+        return
+    ray = require("ray", package="carb-cli", extra="ray")
+    with redirect_stdout(sys.stderr):  # Ray prints what goes wrong on its machines, and stdout is for the table
+        try:
+            ray.init(log_to_driver=False, logging_level="ERROR")
+        except (ConnectionError, ValueError) as error:
+            raise CarbError(f"RAY_ADDRESS names no cluster that answers; start one or unset it. {error}") from None
+        try:
+            yield _Cluster(ray)
+        finally:
+            ray.shutdown()
+
+
+def _on_a_machine(model: SuiteModel, here: Path, folder: Path, arguments: Sequence[str]) -> Outcome:
+    """What a machine of the cluster does, in the folder from which the suite was started."""
+    try:
+        os.chdir(here)
+    except OSError as error:
+        return Outcome(why=f"{error}; the machines of the Ray cluster must share it")
+    there = gpus()  # those that Ray gave
+    return anyio.run(_tried, model, there, there, folder, arguments)
+
+
+async def _tried(
+    model: SuiteModel, there: Sequence[Gpu], taken: Sequence[Gpu], folder: Path, arguments: Sequence[str]
+) -> Outcome:
+    """Score with one model on some of the GPUs, if it fits."""
+    if (why := unfit(model, there)) is not None:
+        return Outcome(why=why)
+    visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpu.id for gpu in taken)}
+    try:
+        return await _scored(folder, arguments, {**os.environ, **(visible if there else {})})
+    except OSError as error:
+        return Outcome(why=str(error))
 
 
 async def _scored(folder: Path, arguments: Sequence[str], environment: dict[str, str]) -> Outcome:

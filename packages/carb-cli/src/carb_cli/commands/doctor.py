@@ -29,6 +29,7 @@ WHAT_FOR = {
     ("carb-scorers", "serve"): "serving a scorer as a reward over HTTP",
     ("carb-scorers", "language"): "the language baseline, by a statistical detector",
     ("carb-cli", "review"): "the review page for native speakers",
+    ("carb-cli", "ray"): "a suite on the machines of a Ray cluster",
     ("tal-rlvr", "train"): "training Think-as-Locals judges",
     ("tal-rlvr", "gpu"): "training on GPUs, with vLLM",
 }
