@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from browsers import FLAGS, HOW, artefacts, chromium
+from browsers import WATCHED, artefacts, axe_finds, started
 from carb_cli import main
 from carb_data import BonSet, Dataset, Provenance, Response, load
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec
@@ -61,16 +61,11 @@ class Rude:
 def hostile_set(number: int) -> BonSet:
     """Every text of it is hostile."""
     texts = [f"{HOSTILE[(number + i) % len(HOSTILE)]} {number} {i}" for i in range(5)]
+    shared = {"language": "ar", "culture": "thai", "generator": HOSTILE[0]}
+    roles = ["chosen", "rejected", "rejected", "rejected"]
     responses = tuple(
-        Response(
-            id=f"r{i}",
-            text=text,
-            role="rejected" if i else "chosen",
-            language="ar",
-            culture="thai",
-            generator=HOSTILE[0],
-        )
-        for i, text in enumerate(texts[1:])
+        Response(id=f"r{i}", text=text, role=role, **shared)
+        for i, (text, role) in enumerate(zip(texts[1:], roles, strict=True))
     )
     return BonSet(
         id=f"{HOSTILE[number % 6]} {number}",
@@ -112,13 +107,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def browser(reports: dict[str, Path]) -> Iterator[Any]:
     """Started after the reports are made, since playwright's loop leaves no room for another."""
-    path = chromium()
-    if path is None:
-        pytest.skip(f"no Chromium found; {HOW}")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield started
-        started.close()
+    with started(sync_api) as made:
+        yield made
 
 
 class Watched:
@@ -133,10 +123,7 @@ class Watched:
         self.page.on("console", lambda message: self.trouble.append(message.text))
         self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
         self.page.on("dialog", lambda dialog: self.trouble.append(dialog.message))
-        self.page.add_init_script(
-            "window.violations = [];"
-            "addEventListener('securitypolicyviolation', (event) => window.violations.push(event.effectiveDirective))"
-        )
+        self.page.add_init_script(WATCHED)
 
     def open(self, path: Path) -> Any:
         self.page.goto(path.as_uri())
@@ -311,12 +298,6 @@ def test_the_site(watched: Watched, reports: dict[str, Path]) -> None:
     link.click()
     page.locator("html[data-ready=yes]").wait_for(state="attached")
     watched.requests.remove(target)
-
-
-def axe_finds(page: Any, *where: str) -> list[Any]:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
-    found = axe.Axe().run(page, *where).response["violations"]
-    return [(one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

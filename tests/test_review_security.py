@@ -34,7 +34,7 @@ def client(local: str, link: str) -> Client:
 
 def test_the_page_carries_a_strict_policy(server: Server, local: str) -> None:
     reader = client(local, server.links[0])
-    for path in ("", "app.js", "texts/th.json", "api/me", "thai/", "nothing"):
+    for path in ("", "app.js", "device.js", "api/me", "thai/", "nothing"):
         reader.call(path)
         headers = reader.headers
         policy = headers["Content-Security-Policy"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from html import escape
 from importlib import resources
+from typing import Any
 
 from carb_cli.json_output import csp_hash
 from carb_cli.review.asking import ReviewItem
@@ -17,7 +18,7 @@ __all__ = ["LANGUAGES", "language_of", "organisers_kit", "part", "single_file", 
 LANGUAGES = ("ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh")
 MINUTES = 0.75
 """Planned time for one question, for each person."""
-_SCRIPTS = ("device.js", "parts.js", "app.js")
+_SCRIPTS = ("parts.js", "device.js", "app.js")
 _KIT = ("people", "time", "consent", "pay", "say", "after", "file")
 
 
@@ -39,6 +40,12 @@ def language_of(culture: str) -> str:
     return found if found in LANGUAGES else "en"
 
 
+def page_with(**more: Any) -> str:
+    """The page with its words, and with what else its scripts shall find."""
+    data = json.dumps({"texts": {language: texts(language) for language in LANGUAGES}} | more, ensure_ascii=False)
+    return part("web/review.html").replace("{}", data.replace("<", "\\u003c"))
+
+
 def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
     """The page with everything inside.
 
@@ -49,26 +56,19 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
         fingerprint: fingerprint of the data set, so that answers go back to the right one.
     """
     chosen = list(items)
-    content = {
-        "fingerprint": fingerprint,
-        "language": language_of(chosen[0].culture),
-        "items": [item.shown | {"shown": item.tokens} for item in chosen],
-        "texts": {language: texts(language) for language in LANGUAGES},
-    }
-    pack = json.dumps(content, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
     script = "\n".join(part(f"web/{name}") for name in _SCRIPTS)
     style = part("web/review.css")
     policy = (
         f"default-src 'none'; script-src '{csp_hash(script)}'; style-src '{csp_hash(style)}'; base-uri 'none'; "
         "form-action 'none'"
     )
-    page = part("web/review.html")
+    shown = [item.shown | {"shown": item.tokens} for item in chosen]
+    made = page_with(fingerprint=fingerprint, language=language_of(chosen[0].culture), items=shown)
     meta = '<meta charset="utf-8">'
-    page = page.replace(meta, f'{meta}\n<meta http-equiv="Content-Security-Policy" content="{policy}">')
-    page = page.replace('<link rel="stylesheet" href="review.css">', f"<style>{style}</style>")
+    made = made.replace(meta, f'{meta}\n<meta http-equiv="Content-Security-Policy" content="{policy}">')
+    made = made.replace('<link rel="stylesheet" href="review.css">', f"<style>{style}</style>")
     tags = "".join(f'<script src="{name}"></script>' for name in _SCRIPTS)
-    data = f'<script type="application/json" id="pack">{pack}</script>'
-    return page.replace(tags, f"{data}\n<script>{script}</script>")
+    return made.replace(tags, f"<script>{script}</script>")
 
 
 def organisers_kit(language: str, questions: int) -> str:

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from carb_cli.review import auth, beat_the_model, handing_out, recording
 from carb_cli.review.asking import Person, ReviewItem, Sent
 from carb_cli.review.auth import RefusalError
-from carb_cli.review.page_parts import LANGUAGES, part
+from carb_cli.review.page_parts import page_with, part
 from carb_cli.review.recording import Recorded
 from carb_cli.review.review_file import ReviewStore
 from carb_data import CarbError
@@ -36,7 +36,6 @@ _FILES = {
     "/": ("web/review.html", "text/html"),
     **{f"/{name}": (f"web/{name}", "text/javascript") for name in ("app.js", "device.js", "parts.js", "worker.js")},
     "/review.css": ("web/review.css", "text/css"),
-    **{f"/texts/{language}.json": (f"texts/{language}.json", "application/json") for language in LANGUAGES},
 }
 Body = dict[str, Any]
 """The JSON object of a request."""
@@ -151,7 +150,7 @@ class ReviewPage:
             elif scope["method"] in ("GET", "HEAD") and path in _FILES:
                 name, kind = _FILES[path]
                 more = {"cache-control": "no-cache"}
-                text = part(name)
+                text = page_with() if path == "/" else part(name)
             else:
                 raise RefusalError(404, "There is nothing here.")
         except CarbError as error:

@@ -14,150 +14,103 @@ class Device {
   }
 
   read(name) {
-    const text = this.memory.get(name) ?? this.disk?.getItem(this.prefix + name);
-    return text ? JSON.parse(text) : null;
+    const key = this.prefix + name;
+    return JSON.parse(this.memory.get(key) ?? this.disk?.getItem(key) ?? null);
   }
 
   write(name, value) {
-    const text = JSON.stringify(value);
+    const entry = [this.prefix + name, JSON.stringify(value)];
     try {
-      this.disk.setItem(this.prefix + name, text);
-      this.memory.delete(name);
+      this.disk.setItem(...entry);
+      this.memory.delete(entry[0]);
     } catch {
-      this.memory.set(name, text); // there is no disk, or it is full
+      this.memory.set(...entry); // there is no disk, or it is full
     }
   }
 
   remove(name) {
-    this.memory.delete(name);
+    this.memory.delete(this.prefix + name);
     this.disk?.removeItem(this.prefix + name);
   }
 
-  // All answers given on this device, oldest first.
-  events() {
-    const stored = Object.keys(this.disk ?? {}).filter((key) => key.startsWith(this.prefix));
-    const names = new Set([...this.memory.keys(), ...stored.map((key) => key.slice(this.prefix.length))]);
-    const found = [...names].filter((name) => name.startsWith("event:")).map((name) => this.read(name));
-    return found.filter(Boolean).sort((a, b) => a.number - b.number);
+  // The answers given on this device, oldest first: all, or those in one of some states.
+  events(...states) {
+    const keys = [...this.memory.keys(), ...Object.keys(this.disk ?? {})];
+    const mine = keys.filter((key) => key.startsWith(`${this.prefix}event:`));
+    const found = [...new Set(mine)].map((key) => this.read(key.slice(this.prefix.length)));
+    const wanted = found.filter((event) => event && (!states.length || states.includes(event.state)));
+    return wanted.sort((a, b) => a.number - b.number);
   }
 
-  // Keep an answer before anything is sent.
+  // Keep an answer before anything is sent, and later what became of it.
   keep(event) {
-    const numbers = this.events().map((one) => one.number);
-    this.write(`event:${event.id}`, { state: "waiting", number: Math.max(0, ...numbers) + 1, ...event });
-  }
-
-  mark(event, state, more = {}) {
-    this.write(`event:${event.id}`, { ...event, ...more, state });
-  }
-
-  // The last answer of this device to an item.
-  last(item) {
-    return this.events().filter((event) => event.item === item && event.state !== "refused").at(-1) ?? null;
+    const number = (this.events().at(-1)?.number ?? 0) + 1;
+    this.write(`event:${event.id}`, { state: "waiting", number, ...event });
   }
 }
 
 // The end of a blob's address is a random UUID everywhere; crypto.randomUUID is missing on plain http.
-function uuid() {
-  const address = URL.createObjectURL(new Blob());
-  URL.revokeObjectURL(address);
-  return address.slice(-36);
-}
+const uuid = () => URL.createObjectURL(new Blob()).slice(-36);
+const shuffled = (list) => list.map((one) => [Math.random(), one]).sort().map(([, one]) => one);
 
-function shuffled(list) {
-  const drawn = list.map((one) => ({ one, place: Math.random() }));
-  return drawn.sort((a, b) => a.place - b.place).map(({ one }) => one);
-}
-
-// The fields of an answer, or of a question that was written here, that are sent and saved; the others are this device's own notes.
+// What is sent and saved of an answer, or of a question that was written here; the rest are this device's notes.
 function plain({ id, item, shown, base, answer, active_ms, question, right, wrong }) {
   return question ? { id, question, right, wrong } : { id, item, shown, base, answer, active_ms };
 }
 
-class Refused extends Error {
-  constructor(status, reason) {
-    super(reason);
-    this.status = status;
+let problem = ""; // why the last request failed
+let sending = null;
+
+async function ask(path, body) {
+  const headers = { "Content-Type": "application/json", ...(state && { "X-Reviewer": state.reviewer }) };
+  let trouble = "offline";
+  try {
+    const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
+    const found = await response.json(); // a proxy without a server answers something else
+    trouble = response.ok ? "" : ({ 401: "session_over", 403: "link_bad" }[response.status] ?? "offline");
+    if (trouble) throw new Error(found.reason);
+    return found;
+  } finally {
+    problem = trouble;
+    refresh();
   }
 }
 
-async function ask(path, body, reviewer) {
-  const headers = { "Content-Type": "application/json" };
-  if (reviewer) headers["X-Reviewer"] = reviewer;
-  const options = body === undefined ? {} : { method: "POST", headers, body: JSON.stringify(body) };
-  const response = await fetch(path, options); // throws without a connection
-  const found = await response.json().catch(() => ({}));
-  if (response.status >= 500) throw new Error(response.statusText); // a proxy without a server is no refusal
-  if (!response.ok) throw new Refused(response.status, found.reason ?? String(response.status));
-  return found;
+// Send what waits, in one go at a time. Done when nothing waits any more that could be sent.
+function send() {
+  if (device && !pack) sending ??= sendAll().catch(() => {}).finally(() => { sending = null; });
+  return sending;
 }
 
-// Sends what waits. A refused or contradicted answer stops no other one.
-class Sender {
-  constructor(device, reviewer, changed) {
-    Object.assign(this, { device, reviewer, changed, running: null, pause: 1000, timer: null, problem: "" });
-    addEventListener("online", () => this.send());
-    document.addEventListener("visibilitychange", () => this.send());
+async function sendAll() {
+  for (;;) {
+    // One for each item, since a later one stands on an earlier one's outcome; few, to stay below the largest body.
+    const seen = new Set();
+    const batch = device.events("waiting").filter(({ item }) => !seen.has(item) && seen.add(item)).slice(0, 5);
+    if (!batch.length) return;
+    const outcomes = await ask("api/events", { events: batch.map(plain) });
+    batch.forEach((event, place) => settle(event, outcomes[place]));
+    refresh();
   }
+}
 
-  waiting() {
-    return this.device.events().filter((event) => event.state === "waiting");
-  }
+// A refused or contradicted answer stops no other one, but those to the same item.
+function settle(event, { state, revision, reason, answer }) {
+  const same = device.events("waiting").filter((one) => one.item === event.item);
+  for (const one of state === "conflict" ? same : [event])
+    device.keep({ ...one, revision, reason, other: answer, state: { kept: "sent", known: "sent" }[state] ?? state });
+}
 
-  batch() {
-    const seen = new Set(); // one for each item: a later one stands on an earlier one's outcome
-    return this.waiting().filter((event) => !seen.has(event.item) && seen.add(event.item)).slice(0, 5); // below the largest body
-  }
-
-  // Done when nothing waits any more that could be sent.
-  send() {
-    this.running ??= this.sendAll().finally(() => { this.running = null; });
-    return this.running;
-  }
-
-  async sendAll() {
-    clearTimeout(this.timer);
-    try {
-      for (let batch = this.batch(); batch.length; batch = this.batch()) {
-        const outcomes = await ask("api/events", { events: batch.map(plain) }, this.reviewer);
-        batch.forEach((event, place) => this.settle(event, outcomes[place]));
-        this.pause = 1000;
-        this.problem = "";
-        this.changed();
-      }
-      this.problem = "";
-    } catch (error) {
-      this.failed(error);
-      this.pause = Math.min(this.pause * 2, 30000);
-      this.timer = setTimeout(() => this.send(), this.pause);
-    }
-    this.changed();
-  }
-
-  failed(error) {
-    this.problem = error instanceof Refused && [401, 403].includes(error.status) ? "session_over" : "offline";
-  }
-
-  settle(event, { state, revision, reason, answer }) {
-    if (state === "kept" || state === "known") this.device.mark(event, "sent", { revision });
-    else if (state === "refused") this.device.mark(event, "refused", { reason });
-    else
-      for (const other of this.waiting().filter((one) => one.item === event.item))
-        this.device.mark(other, "conflict", { revision, other: answer });
-  }
-
-  // Answers that a restored backup of the server has lost are sent again.
-  compare(revisions) {
-    const last = new Map(this.device.events().filter((one) => one.state === "sent").map((one) => [one.item, one]));
-    for (const event of last.values())
-      if ((revisions[event.item] ?? 0) < event.revision) this.device.mark(event, "waiting");
-  }
+// Answers that a restored backup of the server has lost are sent again.
+function compare(revisions) {
+  for (const event of device.events("sent"))
+    if ((revisions[event.item] ?? 0) < event.revision) device.keep({ ...event, state: "waiting" });
 }
 
 function saveFile() {
-  const { name, region, language, consent, reviewer } = state;
-  const content = { form: "carb.review.answers/1", reviewer, person: { name, region, language, consent }, events: device.events().map(plain) };
-  const url = URL.createObjectURL(new Blob([JSON.stringify(content, null, 1)], { type: "application/json" }));
-  make("a", { href: url, download: `answers-${reviewer.slice(0, 8)}.json` }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 60000);
+  const { name, region, consent, reviewer } = state;
+  const person = { name, region, language: chooser.value, consent };
+  const content = { form: "carb.review.answers/1", reviewer, person, events: device.events().map(plain) };
+  const href = URL.createObjectURL(new Blob([JSON.stringify(content, null, 1)], { type: "application/json" }));
+  Object.assign(document.createElement("a"), { href, download: `answers-${reviewer.slice(0, 8)}.json` }).click();
 }

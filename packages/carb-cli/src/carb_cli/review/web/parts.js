@@ -1,49 +1,46 @@
 "use strict";
-// What the page is built of. Every text goes into the document as text, never as markup.
+// Words and fields of the templates in review.html. Every text goes into the document as text, never as markup.
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const pack = DATA.items ? DATA : null; // the page as a file: it has its items inside, and sends nothing
+const chooser = document.querySelector("select");
+for (const one of Object.keys(DATA.texts))
+  chooser.add(new Option(new Intl.DisplayNames(one, { type: "language" }).of(one), one));
 
 function say(key, values = {}) {
-  return (words[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  return DATA.texts[chooser.value][key].replace(/\{(\w+)\}/g, (whole, name) => values[name]);
 }
 
-function number(value) {
-  return new Intl.NumberFormat(state?.language || "en").format(value);
-}
-
-function make(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name === "on") for (const [event, action] of Object.entries(value)) element.addEventListener(event, action);
-    else if (name in element && name !== "list") element[name] = value;
-    else element.setAttribute(name, value);
+// Whatever has data-say says these words in the chosen language, with the values of its other data.
+function tell() {
+  document.documentElement.lang = chooser.value;
+  document.documentElement.dir = chooser.value === "ar" ? "rtl" : "ltr";
+  chooser.setAttribute("aria-label", say("language"));
+  for (const element of document.querySelectorAll("[data-say]")) {
+    const text = element.hidden ? "" : say(element.dataset.say, element.dataset);
+    if (element.textContent !== text) element.textContent = text; // what is written again is read aloud again
   }
-  element.append(...children.filter((child) => child !== null));
-  return element;
 }
 
-function button(key, action, kind = "") {
-  return make("button", { type: "button", className: kind, textContent: say(key), on: { click: action } });
-}
-
-function field(key, input) {
-  return make("label", { className: "field" }, make("span", { textContent: say(key) }), input);
-}
-
-function choice(name, value, key, type = "radio", checked = false) {
-  const input = make("input", { type, name, value, checked });
-  return make("label", { className: type === "radio" ? "choice" : "tick" }, input, make("span", { textContent: say(key) }));
+// Put an answer into its fields. They are called as the parts of the answer, in a card with a token behind.
+function fill(root, answer) {
+  for (const input of root.querySelectorAll("[name]")) {
+    const value = answer[input.name.split("-")[0]] ?? "";
+    if (["radio", "checkbox"].includes(input.type)) input.checked = [value].flat().map(String).includes(input.value);
+    else input.value = value;
+  }
 }
 
 // Where the answers share most of their words, the others are marked: nobody should have to search for them.
 function textOf(option, options) {
-  const shown = make("p", { className: "text", lang: option.language, dir: "auto", textContent: option.text });
-  if (!Intl.Segmenter) return shown;
+  if (!Intl.Segmenter) return [option.text];
   const split = new Intl.Segmenter(option.language, { granularity: "word" });
   const parts = ({ text }) => [...split.segment(text)];
   const others = options.filter((one) => one !== option).map((one) => new Set(parts(one).map((part) => part.segment)));
   const own = (part) => part.isWordLike && others.some((known) => !known.has(part.segment));
   const found = parts(option);
   const length = found.filter(own).reduce((sum, part) => sum + part.segment.length, 0);
-  if (length && length * 2 < option.text.length)
-    shown.replaceChildren(...found.map((part) => (own(part) ? make("mark", { textContent: part.segment }) : part.segment)));
-  return shown;
+  if (!length || length * 2 >= option.text.length) return [option.text];
+  const marked = (text) => Object.assign(document.createElement("mark"), { textContent: text });
+  return found.map((part) => (own(part) ? marked(part.segment) : part.segment));
 }

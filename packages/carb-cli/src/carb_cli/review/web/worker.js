@@ -1,14 +1,12 @@
 "use strict";
 // Keeps the page itself for a reload without a connection. Answers and items are not its business.
 const NAME = "carb-review-1";
-const TEXTS = ["ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"].map((language) => `texts/${language}.json`);
-const PARTS = ["./", "app.js", "device.js", "parts.js", "review.css", ...TEXTS];
+const PARTS = ["./", "parts.js", "device.js", "app.js", "review.css"];
 
 addEventListener("install", (event) => event.waitUntil(caches.open(NAME).then((cache) => cache.addAll(PARTS))));
 addEventListener("activate", (event) => event.waitUntil(clients.claim()));
 addEventListener("fetch", (event) => {
-  const { pathname } = new URL(event.request.url);
-  if (event.request.method !== "GET" || pathname.includes("/api/")) return;
+  if (event.request.method !== "GET") return;
   const fresh = fetch(event.request).then((response) => {
     if (response.ok) {
       const copy = response.clone();
