@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-WATCHED = """window.violations = [];
-addEventListener('securitypolicyviolation', (event) => window.violations.push(event.effectiveDirective))"""
+WATCHED = "violations = []; addEventListener('securitypolicyviolation', (e) => violations.push(e.effectiveDirective))"
 """Notes in a page what its policy has refused."""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 HOW = "install one (Debian: apt-get install chromium) or name it in CARB_CHROMIUM; `nox -s browser` runs these tests"

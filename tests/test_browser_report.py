@@ -62,10 +62,10 @@ def hostile_set(number: int) -> BonSet:
     """Every text of it is hostile."""
     texts = [f"{HOSTILE[(number + i) % len(HOSTILE)]} {number} {i}" for i in range(5)]
     shared = {"language": "ar", "culture": "thai", "generator": HOSTILE[0]}
-    roles = ["chosen", "rejected", "rejected", "rejected"]
+    origin = {"source": HOSTILE[0], "license": HOSTILE[2], "url": "javascript:window.hacked=7", "method": "authored"}
     responses = tuple(
-        Response(id=f"r{i}", text=text, role=role, **shared)
-        for i, (text, role) in enumerate(zip(texts[1:], roles, strict=True))
+        Response(id=f"r{i}", text=text, role="rejected" if i else "chosen", **shared)
+        for i, text in enumerate(texts[1:])
     )
     return BonSet(
         id=f"{HOSTILE[number % 6]} {number}",
@@ -75,9 +75,7 @@ def hostile_set(number: int) -> BonSet:
         language="ar",
         prompt=texts[0],
         responses=responses,
-        provenance=Provenance(
-            source=HOSTILE[0], license=HOSTILE[2], url="javascript:window.hacked=7", method="authored"
-        ),
+        provenance=Provenance(**origin),
     )
 
 
