@@ -43,9 +43,9 @@ def honest(fact: str, own: str, other: str, verdict: str) -> str:
     return write_judgement([(standard, f"said there: {quoted} = {verdict}", 3, verdict)], f"{verdict} fits.", verdict)
 
 
-async def measure(model: str, held: Sequence[Row], settings: ThinkSettings) -> dict[str, Any]:
+async def measure(model: str, held: Sequence[Row], settings: ThinkSettings, dtype: str) -> dict[str, Any]:
     """Every outcome of a judge, and its verdicts."""
-    judge, _ = open_judge("study", model, {"dtype": "bfloat16"}, settings)
+    judge, _ = open_judge("study", model, {"dtype": dtype}, settings)
     one_mirror = [row for _, own in itertools.groupby(held, itemgetter("source_item")) for row in list(own)[:2]]
     changed = {
         "praised": [as_pair(row, rejected=row["rejected"] + PRAISE) for row in one_mirror],

@@ -30,7 +30,7 @@ from typing import Any
 
 import torch
 from open_book_outcomes import Row, as_pair, honest
-from open_book_study import by_chance, prepare, prompts, targets, whole_mirrors
+from open_book_study import add_dtype, by_chance, prepare, prompts, targets, whole_mirrors
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -55,6 +55,7 @@ def main() -> int:
     parser.add_argument("--read", choices=["kept", "held"], default="kept", help="topics to read; held: the study's")
     parser.add_argument("--longest", type=int, default=360, help="characters of a question with both answers, at most")
     parser.add_argument("--seed", type=int, default=0)
+    add_dtype(parser)
     given = parser.parse_args()
     rows, held = prepare(SimpleNamespace(languages=["en"], longest=given.longest, mirrors=1, out=given.out))
     topics = sorted({row["source_item"] for row in rows}, key=by_chance)
@@ -64,7 +65,7 @@ def main() -> int:
     reader = Reader(given)
     if given.steps:
         reader.learn([row for row in rows if row["source_item"] not in topics], given)
-        reader.model.to(torch.bfloat16).save_pretrained(given.out)
+        reader.model.to(reader.dtype).save_pretrained(given.out)
         reader.tokenizer.save_pretrained(given.out)
     reader.tell(held if given.read == "held" else kept)
     return 0
@@ -75,8 +76,9 @@ class Reader:
 
     def __init__(self, given: argparse.Namespace) -> None:
         self.tokenizer = AutoTokenizer.from_pretrained(given.model)
-        dtype = torch.float32 if given.steps else torch.bfloat16
-        self.model = AutoModelForCausalLM.from_pretrained(given.model, dtype=dtype).eval()
+        self.dtype = getattr(torch, given.dtype)
+        own = torch.float32 if given.steps else self.dtype
+        self.model = AutoModelForCausalLM.from_pretrained(given.model, dtype=own).eval()
         self.tokens = verdict_tokens(self.tokenizer)
         self.prompts = prompts(given)
 
@@ -127,13 +129,17 @@ class Reader:
             )
         self.model.eval()
 
+    def mixed(self) -> Any:
+        """Products in the dtype of the run; the weights that are learned stay in float32."""
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.dtype == torch.bfloat16)
+
     def loss(self, batch: Sequence[tuple[list[int], int]]) -> tuple[Any, float]:
         """The cross-entropy of the letters, and the share whose letter is the likelier one."""
         longest = max(len(ids) for ids, _ in batch)
         ids = torch.tensor([[0] * (longest - len(own)) + own for own, _ in batch])
         mask = torch.tensor([[0] * (longest - len(own)) + [1] * len(own) for own, _ in batch])
         places = (mask.cumsum(1) - 1).clamp(min=0)
-        with torch.autocast("cpu", torch.bfloat16):
+        with self.mixed():
             found = self.model(input_ids=ids, attention_mask=mask, position_ids=places, logits_to_keep=1)
         logits, wanted = found.logits[:, -1].float(), torch.tensor([letter for _, letter in batch])
         picked_a = logits[:, self.tokens.a] > logits[:, self.tokens.b]
@@ -148,7 +154,7 @@ class Reader:
             prompt = encode_prompt(self.tokenizer, make_prompt(self.tokenizer, asked, chat=False))
             made = tokenised(self.tokenizer, prompt, row["judgement"])
             ids, learned = torch.tensor([made["input_ids"]]), torch.tensor([made["completion_mask"]])
-            with torch.autocast("cpu", torch.bfloat16):
+            with self.mixed():
                 total = total + self.model(input_ids=ids, labels=ids.where(learned == 1, -100)).loss
         return total / max(1, len(rows))
 
