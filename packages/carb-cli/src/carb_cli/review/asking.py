@@ -16,8 +16,6 @@ from pydantic import Discriminator, Field, StringConstraints, Tag, model_validat
 from carb_data import BonSet, Dataset
 from carb_data.models import Frozen
 
-__all__ = ["Event", "Person", "Question", "ReviewAnswer", "ReviewItem", "Sent", "items_of", "mismatch"]
-
 Verdict = Literal["best", "right", "wrong", "depends"]
 Depends = Literal["region", "generation", "religion", "other"]
 Words = Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)]

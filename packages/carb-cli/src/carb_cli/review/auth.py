@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 
 from carb_data import CarbError
 
-__all__ = ["HEADERS", "LARGEST", "LINK_SECONDS", "RefusalError", "check", "make_link", "reviewer_of"]
-
 LINK_SECONDS = 90 * 86_400
 """How long a private link, and the cookie that keeps it, is good for."""
 LARGEST = 512 * 1024

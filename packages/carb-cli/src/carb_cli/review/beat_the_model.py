@@ -14,8 +14,6 @@ from carb_cli.review.findings import tally, voted
 from carb_data import BonSet, CarbError, Dataset
 from carb_scorers import Scorer, best_of_n
 
-__all__ = ["verdict", "written"]
-
 
 def verdict(scorer: Scorer, item: ReviewItem) -> Literal["fooled", "not fooled", "undecided", "failed"]:
     """Ask a scorer, which does not see which answer is right.

@@ -18,8 +18,6 @@ from carb_data.validation import read_file
 from carb_metrics import agreement, human_line
 from carb_metrics.rows import Agreement, HumanLine
 
-__all__ = ["WHOLE", "Findings", "SetTally", "apply", "companion", "find", "line_beside", "tally", "voted"]
-
 Verdict = Literal["keep", "fix", "retire", "open"]
 WHOLE = ""
 """Name of the human line over all sets."""

@@ -14,8 +14,6 @@ from carb_cli.review.page_parts import language_of
 from carb_cli.review.review_file import connect, transaction
 from carb_data import CarbError, Dataset
 
-__all__ = ["admit", "create", "forget", "introduce", "invite", "items", "named", "next_items", "setting"]
-
 
 def create(path: Path, dataset: Dataset, name: str, *, beat: str | None = None, url: str = "") -> sqlite3.Connection:
     """Make a review file, or open one of the same data set.

@@ -13,8 +13,6 @@ from carb_cli.json_output import csp_hash
 from carb_cli.review.asking import ReviewItem
 from carb_data import cultures
 
-__all__ = ["LANGUAGES", "language_of", "organisers_kit", "part", "single_file", "texts"]
-
 LANGUAGES = ("ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh")
 MINUTES = 0.75
 """Planned time for one question, for each person."""

@@ -26,8 +26,6 @@ from carb_data.validation import first_defect, validate
 from carb_scorers import Scorer
 from carb_scorers.serve import LOOPBACK, take_port
 
-__all__ = ["ReviewPage", "listen", "serve"]
-
 AT_ONCE = 50
 """Most events of a request."""
 HANDED_OUT = 20

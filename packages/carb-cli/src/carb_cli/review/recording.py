@@ -18,8 +18,6 @@ from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import read_file
 
-__all__ = ["Collected", "GivenAnswer", "Recorded", "collect", "given", "record"]
-
 
 @dataclass(frozen=True)
 class Recorded:

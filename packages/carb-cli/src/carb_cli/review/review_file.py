@@ -16,8 +16,6 @@ from typing import TypeVar
 
 from carb_data import CarbError
 
-__all__ = ["ReviewStore", "connect", "transaction"]
-
 T = TypeVar("T")
 APPLICATION = 0x43415232
 """``application_id`` of the file: CAR2; another one where the schema changes."""
