@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from math import nan
 from pathlib import Path
 from statistics import median
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from carb_cli.review import handing_out, recording
 from carb_cli.review.asking import ReviewItem
@@ -80,27 +81,12 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
             which=tuple(opinion.which for opinion in opinions if opinion.which),
             better=tuple(opinion.better for opinion in opinions if opinion.better),
         )
-    key, options = counted[item.key], tuple(counted.values())
-    others = [option for option in options if option is not key]
-    n = len(picked)
-
-    def share(count: int, of: int = n) -> float | None:
-        return count / of if of else None
-
-    # The last three are the largest share that any one answer has.
-    shares = {
-        "objected": share(objections, n + objections),
-        "key_picked": share(key.best),
-        "key_wrong": share(key.wrong),
-        "other_right": share(max(option.best + option.right for option in others)),
-        "depends": share(max(option.depends for option in options)),
-        "unnatural": share(max(option.unnatural for option in options)),
-    }
-    verdict, reasons = _decide(n + objections, shares)
+    options = tuple(counted.values())
+    verdict, reasons = _decide(counted[item.key], options, len(picked), objections)
     return SetTally(
         set_id=item.set_id,
-        reviews=n + objections,
-        picks=n,
+        reviews=len(picked) + objections,
+        picks=len(picked),
         unknown=sum(answer.status == "unknown" for answer in found),
         options=options,
         comments=tuple(answer.comment for answer in found if answer.comment),
@@ -109,45 +95,43 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
     )
 
 
-class Rule(NamedTuple):
-    """A set whose share is at least, or below, a border gets the verdict, with the reason."""
-
-    verdict: Literal["fix", "retire"]
-    share: str
-    """A share of one set; the rule does not apply where nobody was counted."""
-    border: float
-    reason: str
-    below: bool = False
-
-    def applies(self, shares: Mapping[str, float | None]) -> bool:
-        """Does the rule apply to a set?"""
-        value = shares[self.share]
-        return value is not None and (value < self.border if self.below else value >= self.border)
-
-
-RULES = (
-    Rule("retire", "objected", 0.5, "half of the reviewers or more say that the question itself is wrong"),
-    Rule("retire", "key_picked", 0.5, "fewer than half of the picks are the key", below=True),
-    Rule("retire", "key_wrong", 0.34, "a third of the reviewers or more find the key wrong here"),
-    Rule("fix", "objected", 0.2, "a fifth of the reviewers or more say that the question itself is wrong"),
-    Rule("fix", "key_picked", 0.75, "fewer than three quarters of the picks are the key", below=True),
-    Rule("fix", "other_right", 0.34, "a third of the reviewers or more find a wrong answer right here too"),
-    Rule("fix", "depends", 0.34, "a third of the reviewers or more say that it depends"),
-    Rule("fix", "unnatural", 0.34, "a third of the reviewers or more find that a text does not read naturally"),
-)
 RULES_NAME = "strict/1"
 """Written beside every verdict; another number where a rule changes."""
 MIN_REVIEWS = 3
 """Reviews that a set needs before it can be kept, fixed or retired; below that it stays open."""
 
 
-def _decide(reviews: int, shares: Mapping[str, float | None]) -> tuple[Verdict, tuple[str, ...]]:
-    """Verdict and reasons: ``retire`` before ``fix`` before ``keep``; ``open`` below the number of reviews."""
+def _decide(
+    key: OptionTally, options: Sequence[OptionTally], picks: int, objections: int
+) -> tuple[Verdict, tuple[str, ...]]:
+    """Verdict and reasons by the rules: ``retire`` before ``fix`` before ``keep``."""
+    reviews = picks + objections
     if reviews < MIN_REVIEWS:
         return "open", (f"reviews still needed: {MIN_REVIEWS - reviews}",)
-    hit = [rule for rule in RULES if rule.applies(shares)]
-    worst: Verdict = "retire" if any(rule.verdict == "retire" for rule in hit) else "fix"
-    return worst if hit else "keep", tuple(rule.reason for rule in hit)
+
+    def share(count: int) -> float:
+        return count / picks if picks else nan  # no comparison with nan is true, so no rule applies
+
+    objected, picked = objections / reviews, share(key.best)
+    # The last three are the largest share that any one answer has.
+    right_too = share(max(one.best + one.right for one in options if one is not key))
+    depends = share(max(one.depends for one in options))
+    unnatural = share(max(one.unnatural for one in options))
+    retire = {
+        "half of the reviewers or more say that the question itself is wrong": objected >= 0.5,
+        "fewer than half of the picks are the key": picked < 0.5,
+        "a third of the reviewers or more find the key wrong here": share(key.wrong) >= 0.34,
+    }
+    fix = {
+        "a fifth of the reviewers or more say that the question itself is wrong": objected >= 0.2,
+        "fewer than three quarters of the picks are the key": picked < 0.75,
+        "a third of the reviewers or more find a wrong answer right here too": right_too >= 0.34,
+        "a third of the reviewers or more say that it depends": depends >= 0.34,
+        "a third of the reviewers or more find that a text does not read naturally": unnatural >= 0.34,
+    }
+    reasons = tuple(reason for reason, applies in (retire | fix).items() if applies)
+    worst: Verdict = "retire" if any(retire.values()) else "fix"
+    return worst if reasons else "keep", reasons
 
 
 class ReviewerRow(Frozen):
