@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from carb_cli.review import handing_out
 from carb_cli.review.asking import Event, Opinion, Person, ReviewAnswer, ReviewItem
 from carb_cli.review.handing_out import items
-from carb_cli.review.recording import record
+from carb_cli.review.recording import GivenAnswer, given, record
 from carb_cli.review.review_file import transaction
 from carb_data import BonSet, Dataset
 from cli_helpers import small_set
@@ -33,6 +34,10 @@ def picked(item: ReviewItem, token: str | None, **others: str) -> ReviewAnswer:
     for name, verdict in others.items():
         opinions[name] = Opinion(verdict=verdict, on=("region",) if verdict == "depends" else ())
     return ReviewAnswer(status="answered", opinions=opinions)
+
+
+def current_answers(db: sqlite3.Connection) -> list[GivenAnswer]:
+    return [one for _, answers in given(db) for one in answers]
 
 
 def an_event(item: ReviewItem, answer: ReviewAnswer, base: int = 0, **more: Any) -> Event:

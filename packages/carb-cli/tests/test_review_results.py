@@ -15,14 +15,14 @@ import pytest
 from hypothesis import strategies as st
 
 from carb_cli.review import handing_out, page_server
-from carb_cli.review.asking import Opinion, ReviewAnswer, ReviewItem, items_of
+from carb_cli.review.asking import Opinion, ReviewAnswer, ReviewItem
 from carb_cli.review.findings import WHOLE, SetTally, apply, find, line_beside, tally
 from carb_cli.review.handing_out import items
-from carb_cli.review.recording import GivenAnswer, collect, given
+from carb_cli.review.recording import GivenAnswer, collect
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from cli_helpers import Carb
-from review_helpers import Behaviour, a_set, an_event, panel, picked, sets, truthful
+from review_helpers import Behaviour, a_set, an_event, current_answers, panel, picked, sets, truthful
 
 
 @pytest.fixture(autouse=True)
@@ -58,11 +58,11 @@ def test_a_planted_panel_is_seen_through(tmp_path: Path) -> None:
 def test_votes_marks_and_reasons(tmp_path: Path) -> None:
     def told(_: random.Random, name: str, item: ReviewItem) -> ReviewAnswer | None:
         others = [token for token in item.tokens if token != item.key]
-        if item.set_id == "set-0":
+        if item.set.id == "set-0":
             return ReviewAnswer(status="objected", comment="nobody asks this")
-        if item.set_id == "set-1":
+        if item.set.id == "set-1":
             return picked(item, item.key, **{others[0]: "right"})
-        if item.set_id == "set-3":
+        if item.set.id == "set-3":
             return None
         return picked(item, item.key)
 
@@ -131,7 +131,7 @@ def test_files_are_collected_once_and_corrections_count(tmp_path: Path) -> None:
     assert (collect(db, paths[:2]).new, collect(db, paths[:2]).known) == (2, 2)
     found = collect(db, [*paths, paths[0]])
     assert (found.new, found.known, found.refused) == (1, 4, ())
-    assert {one.answer.best for one in given(db)} == {item.tokens[0], item.key}
+    assert {one.answer.best for one in current_answers(db)} == {item.tokens[0], item.key}
     names = [row["name"] for row in db.execute("SELECT name FROM reviewer ORDER BY rowid")]
     assert names == ["Noi", "Noi 2"]  # two people may choose one pseudonym
     db.close()
@@ -223,7 +223,7 @@ def test_people_are_asked_about_the_place_where_they_live_in_their_own_language(
         reviewable(str(tmp_path / "vi.jsonl"), ("korean",))
 
 
-ITEM = next(items_of([a_set(0)]))
+ITEM = ReviewItem(a_set(0))
 KEY = str(ITEM.key)
 OTHERS = [token for token in ITEM.tokens if token != KEY]
 

@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_cli.review import auth, handing_out
-from carb_cli.review.asking import Person, ReviewAnswer, items_of
+from carb_cli.review.asking import Person, ReviewAnswer, ReviewItem
 from carb_cli.review.handing_out import items, next_items
-from carb_cli.review.recording import given as answers_given
 from carb_cli.review.recording import record
 from carb_cli.review.review_file import ReviewStore, connect, transaction
 from carb_data import CarbError
-from review_helpers import a_set, an_event, panel, picked, sets, truthful
+from review_helpers import a_set, an_event, current_answers, panel, picked, sets, truthful
 
 THAI = sets(4)
 
@@ -36,14 +35,14 @@ def db(tmp_path: Path) -> sqlite3.Connection:
 
 
 def test_what_is_shown_does_not_say_which_answer_is_the_key() -> None:
-    one = next(items_of([a_set(1)]))
+    one = ReviewItem(a_set(1))
     moved = a_set(1, responses=tuple(reversed(a_set(1).responses)))
     shown = str(one.shown)
     assert set(one.shown) == {"id", "language", "turns", "options"}
     assert not any(f"'r{n}'" in shown for n in range(4))
-    assert next(items_of([moved])).shown == one.shown  # the order in the data set leaves no trace
+    assert ReviewItem(moved).shown == one.shown  # the order in the data set leaves no trace
     assert one.key is not None
-    assert one.responses[one.key] == "r0"
+    assert one.options[one.key].id == "r0"
 
 
 @settings(max_examples=40, deadline=None)
@@ -71,7 +70,7 @@ def test_the_current_answer_is_the_last_kept_event(
                 model[item.id] = (base + 1, event.answer)
         for event in sent:  # everything again: nothing changes
             assert record(db, name, event).state in ("known", "conflict")
-    assert {one.item.id: one.answer for one in answers_given(db)} == {id_: last for id_, (_, last) in model.items()}
+    assert {one.item.id: one.answer for one in current_answers(db)} == {id_: last for id_, (_, last) in model.items()}
     db.close()
 
 
@@ -88,7 +87,7 @@ def test_an_event_that_fits_no_item_or_is_another_person_s_is_refused(db: sqlite
     for event in cases:
         with transaction(db):
             assert record(db, name, event).state == "refused"
-    assert not list(answers_given(db))
+    assert not current_answers(db)
     event = an_event(one, picked(one, one.key))
     with transaction(db):
         assert record(db, name, event).state == "kept"
@@ -106,7 +105,7 @@ def test_a_restored_backup_takes_the_newer_answers_again(db: sqlite3.Connection,
     restored = connect(tmp_path / "old.reviews")
     with transaction(restored):
         assert record(restored, name, second).revision == 2  # all that the page still has
-    assert [given.answer for given in answers_given(restored)] == [second.answer]
+    assert [given.answer for given in current_answers(restored)] == [second.answer]
     restored.close()
 
 
@@ -123,7 +122,7 @@ def test_forgotten_means_gone_from_the_bytes(tmp_path: Path) -> None:
     with transaction(db):
         handing_out.introduce(db, first, Person(consent=1, name="Somchai-the-first", region="Isan-region"))
     assert handing_out.forget(db, "Somchai-the-first") == 4
-    assert {g.reviewer for g in answers_given(db)} == {second}
+    assert {g.reviewer for g in current_answers(db)} == {second}
     for file in tmp_path.iterdir():
         assert b"Somchai-the-first" not in file.read_bytes()
         assert b"Isan-region" not in file.read_bytes()

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from carb_cli.review import handing_out
-from carb_cli.review.asking import Person, Question, items_of
+from carb_cli.review.asking import Person, Question
 from carb_cli.review.beat_the_model import verdict
 from carb_cli.review.findings import WHOLE, find
 from carb_cli.review.recording import record
@@ -179,8 +179,7 @@ class Asked:
 def test_a_scorer_is_asked_blind_and_what_fails_is_no_verdict(scores: dict[str, float], said: tuple[str, str]) -> None:
     scorer = Asked(scores)
     for (right, wrong), wanted in zip([("a", "b"), ("b", "a")], said, strict=True):
-        (item,) = items_of([a_question(right=right, wrong=wrong).as_set("thai", "th")])
-        assert verdict(scorer, item) == wanted
+        assert verdict(scorer, a_question(right=right, wrong=wrong).as_set("thai", "th")) == wanted
     one, two = scorer.requests
     assert one == two, "a request does not change with the answer that is right"
     assert {candidate.text for candidate in one.candidates} == {"a", "b"}

@@ -16,7 +16,7 @@ from carb_cli.json_output import print_json
 from carb_cli.options import DataName, Json, Several
 from carb_cli.review import auth, beat_the_model, findings, handing_out, recording
 from carb_cli.review import review_file as files
-from carb_cli.review.asking import items_of
+from carb_cli.review.asking import ReviewItem
 from carb_cli.review.page_parts import language_of, organisers_kit, single_file
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
@@ -132,7 +132,7 @@ def page(
     if out.suffix != ".html":
         raise CarbError(f"{out}: the page is written as .html.")
     sets = reviewable(data, culture)
-    items = list(items_of(sets))
+    items = [ReviewItem(one) for one in sets]
     kept = out.with_suffix(".reviews")
     handing_out.create(kept, sets, data).close()
     write_whole(out, single_file(items, sets.fingerprint))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
-from carb_data import BonSet, Dataset
+from carb_data import BonSet, Response
 from carb_data.models import Frozen
 
 Verdict = Literal["best", "right", "wrong", "depends"]
@@ -24,75 +25,51 @@ Answer = Annotated[str, StringConstraints(min_length=1, max_length=500, strip_wh
 Token = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,16}$")]
 
 
-class Option(Frozen):
-    """One answer as it is shown."""
+@dataclass(frozen=True)
+class ReviewItem:
+    """A set as it is put to reviewers. ``shown`` is all that a reviewer's page receives of it."""
 
-    token: str
-    """Its name for the page and the stored answers, made from its text alone."""
-    text: str
-    language: str
+    set: BonSet
 
+    @cached_property
+    def options(self) -> dict[str, Response]:
+        """The answers by token, which is made from the text alone and, where two are alike, from its place.
 
-class ReviewItem(Frozen):
-    """One thing to review. ``shown`` is all that a reviewer's page receives of it."""
-
-    id: str
-    """Hash of what is shown: a changed text is another item."""
-    set_id: str
-    culture: str
-    domain: str
-    language: str
-    source_item: str
-    turns: tuple[str, ...]
-    """The texts of the question; a plain prompt is one."""
-    options: tuple[Option, ...]
-    """The answers in the order of their tokens, so that the place says nothing."""
-    responses: dict[str, str]
-    """Token to response id; never shown."""
-    key: str
-    """Token of the chosen response; never shown."""
-
-    @property
-    def shown(self) -> dict[str, Any]:
-        """What the page receives."""
-        return self.model_dump(mode="json", include={"id", "language", "turns", "options"})
+        They stand in the order of their tokens, so that the place says nothing.
+        """
+        found: dict[str, Response] = {}
+        for place, one in enumerate(sorted(self.set.responses, key=lambda r: (_digest(r.text), r.id))):
+            token = _digest(one.text)[:8]
+            found[token if token not in found else _digest(f"{one.text}\0{place}")[:8]] = one
+        return dict(sorted(found.items()))
 
     @property
     def tokens(self) -> tuple[str, ...]:
         """The tokens of the answers, in the item's own order."""
-        return tuple(option.token for option in self.options)
+        return tuple(self.options)
 
+    @property
+    def key(self) -> str:
+        """Token of the chosen response; never shown."""
+        return next(token for token, response in self.options.items() if response is self.set.chosen)
 
-def items_of(dataset: Dataset | Iterable[BonSet]) -> Iterator[ReviewItem]:
-    """The items of a data set, one for each set."""
-    for item in dataset:
-        texts = sorted(item.responses, key=lambda r: (_digest(r.text), r.id))
-        tokens = _tokens([r.text for r in texts])
-        named = dict(sorted(zip(tokens, texts, strict=True)))
-        options = tuple(Option(token=token, text=r.text, language=r.language) for token, r in named.items())
-        turns = (item.prompt,) if isinstance(item.prompt, str) else tuple(turn.content for turn in item.prompt)
-        shown = [item.id, item.culture, item.language, *turns, *((o.token, o.text, o.language) for o in options)]
-        yield ReviewItem(
-            id=_digest(json.dumps(shown))[:20],
-            set_id=item.id,
-            culture=item.culture,
-            domain=str(item.domain),
-            language=item.language,
-            source_item=item.family or item.source_item,
-            turns=turns,
-            options=options,
-            responses={token: r.id for token, r in named.items()},
-            key=next(token for token, r in named.items() if r.id == item.chosen.id),
-        )
+    @property
+    def turns(self) -> list[str]:
+        """The texts of the question; a plain prompt is one."""
+        prompt = self.set.prompt
+        return [prompt] if isinstance(prompt, str) else [turn.content for turn in prompt]
 
+    @cached_property
+    def id(self) -> str:
+        """Hash of what is shown: a changed text is another item."""
+        options = [(token, one.text, one.language) for token, one in self.options.items()]
+        return _digest(json.dumps([self.set.id, self.set.culture, self.set.language, *self.turns, *options]))[:20]
 
-def _tokens(texts: list[str]) -> list[str]:
-    """A short name for each text, made from the text and, where two are alike, from its place."""
-    found: list[str] = []
-    for place, text in enumerate(texts):
-        token = _digest(text)[:8]
-        found.append(token if token not in found else _digest(f"{text}\0{place}")[:8])
-    return found
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What the page receives."""
+        options = [{"token": token, "text": one.text, "language": one.language} for token, one in self.options.items()]
+        return {"id": self.id, "language": self.set.language, "turns": self.turns, "options": options}
 
 
 def _digest(text: str) -> str:

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
 from typing import Literal
-from uuid import UUID
 
 from carb_cli import display
-from carb_cli.review import handing_out, recording
-from carb_cli.review.asking import Question, ReviewItem
+from carb_cli.review import recording
+from carb_cli.review.asking import ReviewItem
 from carb_cli.review.findings import tally, voted
 from carb_data import BonSet, CarbError, Dataset
 from carb_scorers import Scorer, best_of_n
 
 
-def verdict(scorer: Scorer, item: ReviewItem) -> Literal["fooled", "not fooled", "undecided", "failed"]:
+def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "undecided", "failed"]:
     """Ask a scorer, which does not see which answer is right.
 
     It is ``fooled`` where the wrong answer has the higher score, and ``undecided`` where both have the same. Whatever
     goes wrong is said to the organiser, and ``failed`` is no verdict.
     """
-    question = _question(item)
-    answers = [question.right, question.wrong]
+    texts = [item.chosen.text, item.rejected[0].text]
     try:
-        pick = best_of_n(scorer, question.question, answers, culture=item.culture, language=item.language)
+        pick = best_of_n(scorer, item.prompt, texts, culture=item.culture, language=item.language)
         if pick.index is not None:
             tie = pick.scores[0] == pick.scores[1]
             return "undecided" if tie else ("not fooled" if pick.index == 0 else "fooled")
@@ -33,13 +30,6 @@ def verdict(scorer: Scorer, item: ReviewItem) -> Literal["fooled", "not fooled",
         reason = f"{type(error).__name__}: {error}"
     display.advice(f"The model gave no answer: {reason}")
     return "failed"
-
-
-def _question(item: ReviewItem) -> Question:
-    """What the writer of an item sent."""
-    texts = {option.token: option.text for option in item.options}
-    right = texts.pop(item.key)
-    return Question(id=UUID(item.set_id), question=item.turns[0], right=right, wrong=texts.popitem()[1])
 
 
 def written(db: sqlite3.Connection) -> Dataset:
@@ -51,21 +41,18 @@ def written(db: sqlite3.Connection) -> Dataset:
     Raises:
         CarbError: nobody wrote one.
     """
-    given = defaultdict(list)
-    for one in recording.given(db, written=True):
-        given[one.item.id].append(one)
-    models = {row["id"]: row["model"] for row in db.execute("SELECT id, model FROM item")}
-    found = handing_out.items(db, written=True).values()
+    found = recording.given(db, written=True)
     if not found:
         raise CarbError("Nobody has written a question yet; `carb review serve --beat` lets people write.")
-    return Dataset(_read_by_others(item, given[item.id], models[item.id]) for item in found)
+    models = {row["id"]: row["model"] for row in db.execute("SELECT id, model FROM item")}
+    return Dataset(_read_by_others(item, answers, models[item.id]) for item, answers in found)
 
 
 def _read_by_others(item: ReviewItem, answers: list[recording.GivenAnswer], model: str) -> BonSet:
     counted = tally(item, answers)
     agree = sum(one.answer.best == item.key for one in answers)
     notes = f"{agree} of {counted.reviews} other people agree" if counted.reviews else "nobody else has read it"
-    made = voted(_question(item).as_set(item.culture, item.language), counted)
+    made = voted(item.set, counted)
     parts = [made.provenance.notes, "written by a person of the place", notes, model]
     update = {
         "notes": "; ".join(part for part in parts if part),

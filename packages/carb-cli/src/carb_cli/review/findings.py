@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import nan
 from pathlib import Path
@@ -67,11 +67,11 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
     picked = [answer for answer in found if answer.status == "answered"]
     objections = sum(answer.status == "objected" for answer in found)
     counted = {}
-    for token in item.tokens:
+    for token, response in item.options.items():
         opinions = [answer.opinions[token] for answer in picked]
         verdicts = Counter(str(opinion.verdict) for opinion in opinions)
         counted[token] = OptionTally(
-            response=item.responses[token],
+            response=response.id,
             best=verdicts["best"],
             right=verdicts["right"],
             wrong=verdicts["wrong"],
@@ -84,7 +84,7 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
     options = tuple(counted.values())
     verdict, reasons = _decide(counted[item.key], options, len(picked), objections)
     return SetTally(
-        set_id=item.set_id,
+        set_id=item.set.id,
         reviews=len(picked) + objections,
         picks=len(picked),
         unknown=sum(answer.status == "unknown" for answer in found),
@@ -175,11 +175,9 @@ class Findings(Frozen):
 
 def find(db: sqlite3.Connection) -> Findings:
     """Everything that the answers in an open review file say so far."""
-    answers = list(recording.given(db))
-    given = defaultdict(list)
-    for one in answers:
-        given[one.item.id].append(one)
-    counted = [tally(item, given[id_]) for id_, item in handing_out.items(db).items()]
+    given = recording.given(db)
+    counted = [tally(item, answers) for item, answers in given]
+    answers = [one for _, answers in given for one in answers]
     verdicts = Counter(one.verdict for one in counted)
     picks = [one for one in answers if one.answer.best is not None]
     people = db.execute("SELECT id, name, region FROM reviewer ORDER BY rowid")
@@ -198,16 +196,21 @@ def find(db: sqlite3.Connection) -> Findings:
 def _lines(picks: Sequence[GivenAnswer]) -> dict[str, HumanLine]:
     groups: dict[str, list[GivenAnswer]] = {WHOLE: []}
     for one in picks:
-        for name in (WHOLE, f"{one.item.culture}/", f"/{one.item.domain}"):
+        for name in (WHOLE, f"{one.item.set.culture}/", f"/{one.item.set.domain}"):
             groups.setdefault(name, []).append(one)
     return {
         name: human_line(
             [int(one.answer.best == one.item.key) for one in group],
-            [one.item.source_item for one in group],
+            [_source(one.item.set) for one in group],
             [one.reviewer for one in group],
         )
         for name, group in sorted(groups.items())
     }
+
+
+def _source(item: BonSet) -> str:
+    """What sets have in common that are made from one question, mirrors included."""
+    return item.family or item.source_item
 
 
 def _agreement(picks: Sequence[GivenAnswer]) -> Agreement | None:
@@ -218,7 +221,7 @@ def _agreement(picks: Sequence[GivenAnswer]) -> Agreement | None:
     rows: dict[str, list[int | None]] = {one.item.id: [None] * len(people) for one in picks}
     for one in picks:
         rows[one.item.id][people.index(one.reviewer)] = one.item.tokens.index(str(one.answer.best))
-    sources = {one.item.id: one.item.source_item for one in picks}
+    sources = {one.item.id: _source(one.item.set) for one in picks}
     size = max(len(one.item.tokens) for one in picks)
     return agreement(list(rows.values()), categories=list(range(size)), clusters=list(sources.values()))
 

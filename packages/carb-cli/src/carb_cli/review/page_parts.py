@@ -61,7 +61,7 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
         "form-action 'none'"
     )
     shown = [item.shown | {"shown": item.tokens} for item in chosen]
-    made = page_with(fingerprint=fingerprint, language=language_of(chosen[0].culture), items=shown)
+    made = page_with(fingerprint=fingerprint, language=language_of(chosen[0].set.culture), items=shown)
     meta = '<meta charset="utf-8">'
     made = made.replace(meta, f'{meta}\n<meta http-equiv="Content-Security-Policy" content="{policy}">')
     made = made.replace('<link rel="stylesheet" href="review.css">', f"<style>{style}</style>")

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 from pydantic import TypeAdapter, ValidationError
 
 from carb_cli.review import auth, beat_the_model, handing_out, recording
-from carb_cli.review.asking import Person, ReviewItem, Sent
+from carb_cli.review.asking import Person, Sent
 from carb_cli.review.auth import RefusalError
 from carb_cli.review.page_parts import page_with, part
 from carb_cli.review.recording import Recorded
 from carb_cli.review.review_file import ReviewStore
-from carb_data import CarbError
+from carb_data import BonSet, CarbError
 from carb_data.errors import require
 from carb_data.validation import first_defect, validate
 from carb_scorers import Scorer
@@ -86,13 +86,13 @@ def _outcome(db: sqlite3.Connection, reviewer: str, sent: Any) -> dict[str, Any]
     return asdict(found) | {"id": id_}
 
 
-def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[ReviewItem, str]:
+def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[BonSet, str]:
     """A question that the reviewer wrote, and what the model made of it."""
     asked = (reviewer, ascii(sent.get("id")).strip("'"))
     row = db.execute("SELECT content, model FROM item WHERE writer = ? AND set_id = ?", asked).fetchone()
     if row is None:
         raise RefusalError(404, "There is no such question.")
-    return ReviewItem.model_validate_json(row["content"]), row["model"]
+    return BonSet.model_validate_json(row["content"]), row["model"]
 
 
 Job = Callable[[sqlite3.Connection, str, Body], Any]
@@ -189,7 +189,7 @@ class ReviewPage:
                 found = await asyncio.to_thread(beat_the_model.verdict, self._scorer, item)
                 made = f"{self._scorer.spec.name}: {found}"
                 if found != "failed":
-                    kept = "UPDATE item SET model = ? WHERE id = ?", (made, item.id)
+                    kept = "UPDATE item SET model = ? WHERE set_id = ?", (made, item.id)
                     await self._store.run(lambda db: db.execute(*kept))
         return {"verdict": made.rpartition(": ")[2] or "failed"}
 

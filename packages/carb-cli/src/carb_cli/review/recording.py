@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import StringConstraints
 
 from carb_cli.review import handing_out
-from carb_cli.review.asking import Event, Person, Question, ReviewAnswer, ReviewItem, Sent, items_of, mismatch
+from carb_cli.review.asking import Event, Person, Question, ReviewAnswer, ReviewItem, Sent, mismatch
 from carb_cli.review.review_file import transaction
-from carb_data import CarbError
+from carb_data import BonSet, CarbError
 from carb_data.models import Frozen
 from carb_data.validation import read_file
 
@@ -72,7 +72,7 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Re
     asked = db.execute("SELECT content FROM item WHERE id = ? AND writer IS NOT ?", (event.item, reviewer)).fetchone()
     if asked is None:
         return Recorded("refused", reason="this item is not, or no longer, part of the review")
-    if (reason := mismatch(event, ReviewItem.model_validate_json(asked["content"]))) is not None:
+    if (reason := mismatch(event, ReviewItem(BonSet.model_validate_json(asked["content"])))) is not None:
         return Recorded("refused", reason=reason)
     shown = json.dumps(event.shown)
     db.execute(
@@ -103,30 +103,33 @@ def _record_question(db: sqlite3.Connection, reviewer: str, sent: Question) -> R
         return Recorded("refused", reason="this review takes no questions")
     if db.execute("SELECT count(*) FROM item WHERE writer = ?", (reviewer,)).fetchone()[0] >= MOST_QUESTIONS:
         return Recorded("refused", reason=f"one person writes at most {MOST_QUESTIONS} questions")
-    (made,) = items_of([sent.as_set(*place.split())])
+    made = sent.as_set(*place.split())
     db.execute(
         "INSERT INTO item (id, set_id, content, writer) VALUES (?, ?, ?, ?)",
-        (made.id, made.set_id, made.model_dump_json(), reviewer),
+        (ReviewItem(made).id, made.id, made.model_dump_json(exclude_defaults=True), reviewer),
     )
     return Recorded("kept", 1)
 
 
-def given(db: sqlite3.Connection, *, written: bool = False) -> Iterator[GivenAnswer]:
-    """All current answers of people who consented, to the data set or to what reviewers wrote."""
-    known = handing_out.items(db, written=written)
-    rows = db.execute(
-        "SELECT item, reviewer, payload, shown, active_ms FROM assignment JOIN item ON item.id = item "
-        "WHERE payload IS NOT NULL AND (writer IS NOT NULL) = ? ORDER BY reviewer, item.rowid",
-        (written,),
-    )
-    for row in rows:
-        yield GivenAnswer(
-            item=known[row["item"]],
-            reviewer=row["reviewer"],
-            answer=ReviewAnswer.model_validate_json(row["payload"]),
-            shown=tuple(json.loads(row["shown"])),
-            active_ms=row["active_ms"],
+def given(db: sqlite3.Connection, *, written: bool = False) -> list[tuple[ReviewItem, list[GivenAnswer]]]:
+    """The items of the data set, or those that reviewers wrote, each with its current answers."""
+    found = []
+    for item in handing_out.items(db, written=written).values():
+        rows = db.execute(
+            "SELECT * FROM assignment WHERE item = ? AND payload IS NOT NULL ORDER BY reviewer", (item.id,)
         )
+        answers = [
+            GivenAnswer(
+                item=item,
+                reviewer=row["reviewer"],
+                answer=ReviewAnswer.model_validate_json(row["payload"]),
+                shown=tuple(json.loads(row["shown"])),
+                active_ms=row["active_ms"],
+            )
+            for row in rows
+        ]
+        found.append((item, answers))
+    return found
 
 
 class SavedAnswers(Frozen):

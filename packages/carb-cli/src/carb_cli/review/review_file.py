@@ -17,8 +17,8 @@ from typing import TypeVar
 from carb_data import CarbError
 
 T = TypeVar("T")
-APPLICATION = 0x43415232
-"""``application_id`` of the file: CAR2; another one where the schema changes."""
+APPLICATION = 0x43415233
+"""``application_id`` of the file: CAR3; another one where the schema changes."""
 BUSY_SECONDS = 30
 SCHEMA = """
 CREATE TABLE project (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
