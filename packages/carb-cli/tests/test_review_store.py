@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from functools import partial
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from carb_cli.review import auth, handing_out
 from carb_cli.review.asking import Person, ReviewAnswer, ReviewItem
 from carb_cli.review.handing_out import items, next_items
+from carb_cli.review.page_server import ReviewPage
 from carb_cli.review.recording import record
-from carb_cli.review.review_file import ReviewStore, connect, transaction
+from carb_cli.review.review_file import connect, transaction
 from carb_data import CarbError
 from review_helpers import a_set, an_event, current_answers, panel, picked, sets, truthful
 
@@ -148,36 +150,30 @@ def test_links_are_stored_hashed_expire_and_end(db: sqlite3.Connection, tmp_path
         assert auth.reviewer_of(db, late) is None
 
 
-def test_one_refused_job_harms_no_other(tmp_path: Path) -> None:
-    path = tmp_path / "a.reviews"
-    handing_out.create(path, THAI, "test").close()
-    store = ReviewStore(path)
+def test_one_refused_job_harms_no_other(db: sqlite3.Connection) -> None:
+    page = ReviewPage(db, port=0)
 
     def write(db: sqlite3.Connection, number: int) -> None:
         db.execute("INSERT INTO project VALUES (?, '')", (f"n{number}",))
         if number % 3 == 0:
             raise CarbError(f"refused {number}")
 
-    futures = [store.submit(partial(write, number=number)) for number in range(30)]
-    refused = {number for number, future in enumerate(futures) if future.exception() is not None}
-    assert refused == set(range(0, 30, 3))
-    found = store.submit(lambda db: db.execute("SELECT name FROM project WHERE name LIKE 'n%'").fetchall()).result()
+    async def at_once() -> list[CarbError | None]:
+        return await asyncio.gather(*(page.run(partial(write, number=n)) for n in range(30)), return_exceptions=True)
+
+    assert {n for n, outcome in enumerate(asyncio.run(at_once())) if outcome is not None} == set(range(0, 30, 3))
+    found = db.execute("SELECT name FROM project WHERE name LIKE 'n%'")
     assert {row["name"] for row in found} == {f"n{number}" for number in range(30) if number % 3}
-    store.close()
 
 
-def test_a_full_disk_is_told_and_keeps_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "a.reviews"
-    handing_out.create(path, THAI, "test").close()
-    store = ReviewStore(path)
-    pages = store.submit(lambda db: db.execute("PRAGMA page_count").fetchone()[0]).result()
-    store.submit(lambda db: db.execute(f"PRAGMA max_page_count={pages}").fetchone()).result()
-    big = "x" * 200_000
-    future = store.submit(lambda db: db.execute("INSERT INTO project VALUES ('big', ?)", (big,)))
-    with pytest.raises(sqlite3.OperationalError, match="full"):
-        future.result()
-    assert store.submit(lambda db: handing_out.setting(db, "big")).result() == ""
-    store.close()
+def test_a_full_disk_is_told_and_keeps_nothing(db: sqlite3.Connection) -> None:
+    pages = db.execute("PRAGMA page_count").fetchone()[0]
+    db.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(sqlite3.OperationalError, match="full"), transaction(db):
+        db.execute("INSERT INTO project VALUES ('big', ?)", ("x" * 200_000,))
+    assert handing_out.setting(db, "big") == ""
+    with transaction(db):
+        assert db.in_transaction
 
 
 @settings(max_examples=25, deadline=None)

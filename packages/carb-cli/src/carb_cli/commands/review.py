@@ -80,15 +80,14 @@ def serve(
         taken_port = taken.getsockname()[1]
         page = f"{public_url.rstrip('/')}/" if public_url else f"http://127.0.0.1:{taken_port}/"
         model = scorer.spec.name if scorer else ""
-        db = handing_out.create(out, sets, data, beat=None if beat is None else model, url=page)
-        links = {name: f"{page}#{token}" for name, token in handing_out.invite(db, invite)}
-        db.close()
-        if json:
-            print_json({"address": page, "port": taken_port, "links": links})
-        else:
-            _show_links(out, links, reachable=public_url is not None)
-        sys.stdout.flush()
-        page_server.serve(out, taken, public_url, scorer)
+        with closing(handing_out.create(out, sets, data, beat=None if beat is None else model, url=page)) as db:
+            links = {name: f"{page}#{token}" for name, token in handing_out.invite(db, invite)}
+            if json:
+                print_json({"address": page, "port": taken_port, "links": links})
+            else:
+                _show_links(out, links, reachable=public_url is not None)
+            sys.stdout.flush()
+            page_server.serve(db, taken, public_url, scorer)
 
 
 def _show_links(out: Path, links: dict[str, str], *, reachable: bool) -> None:

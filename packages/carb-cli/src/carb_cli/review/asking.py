@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
@@ -74,6 +74,12 @@ class ReviewItem:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@lru_cache(maxsize=2000)
+def stored(content: str) -> ReviewItem:
+    """The item of a stored set. Reading one takes longer than recording an answer to it, so that those in use stay."""
+    return ReviewItem(BonSet.model_validate_json(content))
 
 
 class Opinion(Frozen):

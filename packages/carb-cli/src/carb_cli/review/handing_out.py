@@ -9,10 +9,10 @@ import sqlite3
 from pathlib import Path
 
 from carb_cli.review import auth
-from carb_cli.review.asking import Person, ReviewItem
+from carb_cli.review.asking import Person, ReviewItem, stored
 from carb_cli.review.page_parts import language_of
 from carb_cli.review.review_file import connect, transaction
-from carb_data import BonSet, CarbError, Dataset
+from carb_data import CarbError, Dataset
 
 
 def create(path: Path, dataset: Dataset, name: str, *, beat: str | None = None, url: str = "") -> sqlite3.Connection:
@@ -65,7 +65,7 @@ def setting(db: sqlite3.Connection, name: str) -> str:
 def items(db: sqlite3.Connection, *, written: bool = False) -> dict[str, ReviewItem]:
     """The items of the data set, or those that reviewers wrote, by id."""
     rows = db.execute("SELECT id, content FROM item WHERE (writer IS NOT NULL) = ? ORDER BY rowid", (written,))
-    return {row["id"]: ReviewItem(BonSet.model_validate_json(row["content"])) for row in rows}
+    return {row["id"]: stored(row["content"]) for row in rows}
 
 
 def invite(db: sqlite3.Connection, count: int) -> list[tuple[str, str]]:
@@ -161,7 +161,7 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[
         "WHERE reviewer = ? AND payload IS NULL ORDER BY assignment.id LIMIT ?",
         (reviewer, count),
     )
-    chosen = [(ReviewItem(BonSet.model_validate_json(row["content"])), tuple(json.loads(row["shown"]))) for row in rows]
+    chosen = [(stored(row["content"]), tuple(json.loads(row["shown"]))) for row in rows]
     unseen = db.execute(
         "SELECT content FROM item WHERE writer IS NOT ?1 "
         "AND id NOT IN (SELECT item FROM assignment WHERE reviewer = ?1) "
@@ -170,7 +170,7 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[
         (reviewer, count - len(chosen)),
     )
     for row in unseen.fetchall():
-        new = ReviewItem(BonSet.model_validate_json(row["content"]))
+        new = stored(row["content"])
         shown = tuple(random.SystemRandom().sample(new.tokens, len(new.tokens)))
         db.execute(
             "INSERT INTO assignment (item, reviewer, shown) VALUES (?, ?, ?)", (new.id, reviewer, json.dumps(shown))

@@ -7,25 +7,26 @@ import json
 import socket
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
 from carb_cli.review import auth, beat_the_model, handing_out, recording
-from carb_cli.review.asking import Person, Sent
+from carb_cli.review.asking import Person, Sent, stored
 from carb_cli.review.auth import RefusalError
 from carb_cli.review.page_parts import page_with, part
 from carb_cli.review.recording import Recorded
-from carb_cli.review.review_file import ReviewStore
+from carb_cli.review.review_file import transaction
 from carb_data import BonSet, CarbError
 from carb_data.errors import require
 from carb_data.validation import first_defect, validate
 from carb_scorers import Scorer
 from carb_scorers.serve import LOOPBACK, take_port
 
+T = TypeVar("T")
 AT_ONCE = 50
 """Most events of a request."""
 HANDED_OUT = 20
@@ -92,7 +93,7 @@ def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[Bo
     row = db.execute("SELECT content, model FROM item WHERE writer = ? AND set_id = ?", asked).fetchone()
     if row is None:
         raise RefusalError(404, "There is no such question.")
-    return BonSet.model_validate_json(row["content"]), row["model"]
+    return stored(row["content"]).set, row["model"]
 
 
 Job = Callable[[sqlite3.Connection, str, Body], Any]
@@ -109,25 +110,34 @@ class ReviewPage:
     """The ASGI application.
 
     Args:
-        store: the open review file with its writer thread.
+        db: the open review file.
         port: the port of this machine at which the page is served.
         public_url: address under which a proxy offers it, with any path; null for this machine alone.
         scorer: the model that people try to fool with questions of their own; null for none.
     """
 
     def __init__(
-        self, store: ReviewStore, *, port: int, public_url: str | None = None, scorer: Scorer | None = None
+        self, db: sqlite3.Connection, *, port: int, public_url: str | None = None, scorer: Scorer | None = None
     ) -> None:
-        self._store = store
-        self._scorer = scorer
-        self._one_at_a_time = asyncio.Lock()
+        self._db = db
+        self.thread = ThreadPoolExecutor(max_workers=1)
+        self._scorer, self._asked = scorer, asyncio.Lock()
         public = urlsplit(public_url or "")
         own = {f"http://127.0.0.1:{port}", f"http://localhost:{port}"}
         self._origins = own | {f"{public.scheme}://{public.netloc.lower()}"} if public_url else own
         self._prefix = public.path.rstrip("/")
         self._secure = public.scheme == "https"
         # Two reviews under one host name have cookies of their own.
-        self._cookie = f"carb_review_{store.submit(lambda db: handing_out.setting(db, 'id')).result()}"
+        self._cookie = f"carb_review_{handing_out.setting(db, 'id')}"
+
+    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Do a job in the one thread that has the file. What it wrote is on the disk before this returns."""
+
+        def work() -> T:
+            with transaction(self._db):
+                return job(self._db)
+
+        return await asyncio.get_running_loop().run_in_executor(self.thread, work)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle a request."""
@@ -179,23 +189,23 @@ class ReviewPage:
                 raise RefusalError(403, "Agree to the consent text first.")
             return _JOBS[path](db, reviewer, sent)
 
-        return await (self._beat(run) if path == "/api/beat" else self._store.run(run)), {}
+        return await (self._beat(run) if path == "/api/beat" else self.run(run)), {}
 
     async def _beat(self, run: Callable[[sqlite3.Connection], Any]) -> dict[str, str]:
         """Whether a question fools the model, which gets one at a time. After a failure it may be asked again."""
-        async with self._one_at_a_time:
-            item, made = await self._store.run(run)
+        async with self._asked:
+            item, made = await self.run(run)
             if not made and self._scorer is not None:
                 found = await asyncio.to_thread(beat_the_model.verdict, self._scorer, item)
                 made = f"{self._scorer.spec.name}: {found}"
                 if found != "failed":
                     kept = "UPDATE item SET model = ? WHERE set_id = ?", (made, item.id)
-                    await self._store.run(lambda db: db.execute(*kept))
+                    await self.run(lambda db: db.execute(*kept))
         return {"verdict": made.rpartition(": ")[2] or "failed"}
 
     async def _enter(self, token: str) -> dict[str, str]:
         """Put a link's token where no script can read it."""
-        if await self._store.run(lambda db: auth.reviewer_of(db, token)) is None:
+        if await self.run(lambda db: auth.reviewer_of(db, token)) is None:
             raise RefusalError(403, "This link is not valid, or no longer.")
         cookie = f"{self._cookie}={token}; Path={self._prefix}/; Max-Age={auth.LINK_SECONDS}"
         return {"set-cookie": f"{cookie}; HttpOnly; SameSite=Strict{'; Secure' if self._secure else ''}"}
@@ -237,22 +247,18 @@ def listen(host: str, port: int, public_url: str | None) -> socket.socket:
     return take_port(host, port)
 
 
-def serve(path: Path, taken: socket.socket, public_url: str | None, scorer: Scorer | None = None) -> None:
+def serve(db: sqlite3.Connection, taken: socket.socket, public_url: str | None, scorer: Scorer | None = None) -> None:
     """Serve until a signal ends it. No access log is written: it would say who answered when."""
     uvicorn = require("uvicorn", package="carb-cli", extra="review")
-    store = ReviewStore(path)
-    try:
-        page = ReviewPage(store, port=taken.getsockname()[1], public_url=public_url, scorer=scorer)
-        config = uvicorn.Config(
-            page,
-            access_log=False,
-            log_level="warning",
-            server_header=False,
-            timeout_keep_alive=30,
-            lifespan="off",
-            ws="none",
-        )
+    page = ReviewPage(db, port=taken.getsockname()[1], public_url=public_url, scorer=scorer)
+    config = uvicorn.Config(
+        page,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_keep_alive=30,
+        lifespan="off",
+        ws="none",
+    )
+    with page.thread:
         uvicorn.Server(config).run(sockets=[taken])
-    finally:
-        store.close()
-        taken.close()

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import StringConstraints
 
 from carb_cli.review import handing_out
-from carb_cli.review.asking import Event, Person, Question, ReviewAnswer, ReviewItem, Sent, mismatch
+from carb_cli.review.asking import Event, Person, Question, ReviewAnswer, ReviewItem, Sent, mismatch, stored
 from carb_cli.review.review_file import transaction
-from carb_data import BonSet, CarbError
+from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import read_file
 
@@ -72,7 +72,7 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Re
     asked = db.execute("SELECT content FROM item WHERE id = ? AND writer IS NOT ?", (event.item, reviewer)).fetchone()
     if asked is None:
         return Recorded("refused", reason="this item is not, or no longer, part of the review")
-    if (reason := mismatch(event, ReviewItem(BonSet.model_validate_json(asked["content"])))) is not None:
+    if (reason := mismatch(event, stored(asked["content"]))) is not None:
         return Recorded("refused", reason=reason)
     shown = json.dumps(event.shown)
     db.execute(
