@@ -52,7 +52,7 @@ class Review:
             "SELECT payload FROM assignment JOIN reviewer ON reviewer.id = reviewer "
             f"WHERE name = '{name}' AND payload IS NOT NULL ORDER BY assignment.id"
         )
-        return [json.loads(row[0]) for row in self.rows(query)]
+        return [json.loads(row[0])["answer"] for row in self.rows(query)]
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +153,8 @@ def test_from_the_link_to_the_first_answer_on_a_phone(device: Any, review: Revie
     assert answer["opinions"][shown[2]]["verdict"] == "best"
     said = {"verdict": "depends", "on": ["region"], "which": "only in the north", "natural": True, "better": ""}
     assert answer["opinions"][shown[1]] == said
-    stored = review.rows("SELECT shown, active_ms FROM assignment WHERE payload IS NOT NULL")
-    assert any(json.loads(order) == shown and active > 0 for order, active in stored)
+    stored = [json.loads(row[0]) for row in review.rows("SELECT payload FROM assignment WHERE payload IS NOT NULL")]
+    assert any(one["shown"] == shown and one["active_ms"] > 0 for one in stored)
 
 
 def test_by_keyboard_alone(device: Any, review: Review) -> None:
@@ -419,7 +419,7 @@ def test_one_file_for_who_has_no_connection(device: Any, tmp_path: Path) -> None
     for _ in range(2):
         assert main(["review", "collect", str(out), str(answers)]) == 0
     with closing(sqlite3.connect(out)) as db:
-        found = [json.loads(row[0]) for row in db.execute("SELECT payload FROM assignment ORDER BY id")]
+        found = [json.loads(row[0])["answer"] for row in db.execute("SELECT payload FROM assignment ORDER BY id")]
         assert db.execute("SELECT name, language FROM reviewer").fetchall() == [("by post", "ar")]
     assert [one["status"] for one in found] == ["answered", "unknown"]
     assert found[0]["opinions"][tokens[1]]["verdict"] == "best"

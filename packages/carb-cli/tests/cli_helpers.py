@@ -109,12 +109,12 @@ def write_review(path: Path) -> None:
     from uuid import uuid4
 
     from carb_cli.review import handing_out
-    from carb_cli.review.handing_out import items
+    from carb_cli.review.review_file import given
     from carb_data import load
 
     db = handing_out.create(path, load("carb-seed").filter(cultures=["thai"]), "carb-seed")
     handing_out.invite(db, 2)
-    first = next(iter(items(db).values()))
+    first, _ = given(db)[0]
     db.close()
     verdicts = {token: {"verdict": "best" if token == first.key else "wrong"} for token in first.tokens}
     answer = {"status": "answered", "opinions": verdicts}

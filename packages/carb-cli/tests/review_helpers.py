@@ -11,9 +11,7 @@ from typing import Any
 
 from carb_cli.review import handing_out
 from carb_cli.review.asking import Event, Opinion, Person, ReviewAnswer, ReviewItem
-from carb_cli.review.handing_out import items
-from carb_cli.review.recording import GivenAnswer, given, record
-from carb_cli.review.review_file import transaction
+from carb_cli.review.review_file import GivenAnswer, given, introduce, record, transaction
 from carb_data import BonSet, Dataset
 from cli_helpers import small_set
 
@@ -34,6 +32,10 @@ def picked(item: ReviewItem, token: str | None, **others: str) -> ReviewAnswer:
     for name, verdict in others.items():
         opinions[name] = Opinion(verdict=verdict, on=("region",) if verdict == "depends" else ())
     return ReviewAnswer(status="answered", opinions=opinions)
+
+
+def items(db: sqlite3.Connection, **which: bool) -> dict[str, ReviewItem]:
+    return {item.id: item for item, _ in given(db, **which)}
 
 
 def current_answers(db: sqlite3.Connection) -> list[GivenAnswer]:
@@ -70,7 +72,7 @@ def panel(path: Path, dataset: Dataset, behaviours: Sequence[Behaviour], seed: i
     known = items(db)
     with transaction(db):
         for name, behaviour in zip(names, behaviours, strict=True):
-            handing_out.introduce(db, name, Person(consent=1))
+            introduce(db, name, Person(consent=1))
             for item in known.values():
                 answer = behaviour(rng, name, item)
                 if answer is not None:

@@ -17,21 +17,19 @@ from hypothesis import strategies as st
 from carb_cli.review import handing_out, page_server
 from carb_cli.review.asking import Opinion, ReviewAnswer, ReviewItem
 from carb_cli.review.findings import WHOLE, SetTally, apply, find, line_beside, tally
-from carb_cli.review.handing_out import items
-from carb_cli.review.recording import GivenAnswer, collect
+from carb_cli.review.review_file import GivenAnswer, collect
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from cli_helpers import Carb
-from review_helpers import Behaviour, a_set, an_event, current_answers, panel, picked, sets, truthful
+from review_helpers import Behaviour, a_set, an_event, current_answers, items, panel, picked, sets, truthful
 
 
 @pytest.fixture(autouse=True)
 def _the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A review draws ids and orders anew. Here each test draws the same ones in every run, so that a claim about a
-    mean cannot fail by chance."""
+    """A review draws ids anew. Here each test draws the same ones in every run, so that a claim about a mean cannot
+    fail by chance."""
     drawn = random.Random(0)
     monkeypatch.setattr(secrets, "token_hex", lambda n=16: drawn.randbytes(n).hex())
-    monkeypatch.setattr(random, "SystemRandom", lambda: drawn)
 
 
 def spammer(rng: random.Random, _: str, item: ReviewItem) -> ReviewAnswer:
@@ -128,10 +126,10 @@ def test_files_are_collected_once_and_corrections_count(tmp_path: Path) -> None:
     for number, content in enumerate([first, other, better]):
         paths.append(tmp_path / f"{number}.json")
         paths[-1].write_text(json.dumps(content))
-    assert (collect(db, paths[:2]).new, collect(db, paths[:2]).known) == (2, 2)
-    found = collect(db, [*paths, paths[0]])
-    assert (found.new, found.known, found.refused) == (1, 4, ())
-    assert {one.answer.best for one in current_answers(db)} == {item.tokens[0], item.key}
+    for state in ("kept", "known"):
+        assert [one.state for _, one in collect(db, paths[:2])] == [state] * 2
+    assert [one.state for _, one in collect(db, [*paths, paths[0]])] == ["known"] * 3 + ["kept", "known"]
+    assert {one.event.answer.best for one in current_answers(db)} == {item.tokens[0], item.key}
     names = [row["name"] for row in db.execute("SELECT name FROM reviewer ORDER BY rowid")]
     assert names == ["Noi", "Noi 2"]  # two people may choose one pseudonym
     db.close()
@@ -229,7 +227,7 @@ OTHERS = [token for token in ITEM.tokens if token != KEY]
 
 
 def of(*answers: ReviewAnswer) -> SetTally:
-    return tally(ITEM, [GivenAnswer(ITEM, str(n), a, ITEM.tokens, 0) for n, a in enumerate(answers)])
+    return tally(ITEM, [GivenAnswer(ITEM, str(n), an_event(ITEM, a)) for n, a in enumerate(answers)])
 
 
 AGREE, AGAINST = picked(ITEM, KEY), picked(ITEM, OTHERS[0])

@@ -14,12 +14,11 @@ from carb_cli.review import handing_out
 from carb_cli.review.asking import Person, Question
 from carb_cli.review.beat_the_model import verdict
 from carb_cli.review.findings import WHOLE, find
-from carb_cli.review.recording import record
-from carb_cli.review.review_file import transaction
+from carb_cli.review.review_file import introduce, record, transaction
 from carb_data import CarbError, Dataset, load
 from carb_scorers import ScoreError, ScoreRequest, ScoreResult, ScorerSpec
 from cli_helpers import Carb
-from review_helpers import a_set, an_event, picked, sets
+from review_helpers import a_set, an_event, items, picked, sets
 
 
 def a_question(number: int = 0, **changes: object) -> Question:
@@ -34,7 +33,7 @@ def db(tmp_path: Path) -> sqlite3.Connection:
     handing_out.invite(made, 3)
     with transaction(made):
         for row in made.execute("SELECT id FROM reviewer").fetchall():
-            handing_out.introduce(made, row["id"], Person(consent=1))
+            introduce(made, row["id"], Person(consent=1))
     yield made
     made.close()
 
@@ -50,12 +49,12 @@ def test_a_question_counts_once_and_belongs_to_its_writer(db: sqlite3.Connection
         assert [record(db, writer, sent).state for _ in range(2)] == ["kept", "known"]
         assert record(db, other, sent).state == "refused"
         assert len(handing_out.next_items(db, writer, 50)) == 2, "nobody is asked their own question"
-        shown = [item.shown for item, _ in handing_out.next_items(db, other, 50)]
+        shown = [item.shown for item in handing_out.next_items(db, other, 50)]
     assert len(shown) == 3
     assert shown[0]["turns"] == [sent.question], "people's questions come first"
     assert "wrong" not in json.dumps(shown[0]).replace(sent.wrong, "")
     assert str(sent.id) not in json.dumps(shown[0])
-    (own,) = handing_out.items(db, written=True).values()
+    (own,) = items(db, written=True).values()
     with transaction(db):
         assert record(db, writer, an_event(own, picked(own, own.key))).state == "refused"
     for number in range(200):
@@ -100,7 +99,7 @@ def test_what_people_wrote_is_a_data_set_that_says_who_agreed(
     with transaction(db):
         for number in range(3):
             assert record(db, writer, a_question(number)).state == "kept"
-        agreed, disputed, _ = handing_out.items(db, written=True).values()
+        agreed, disputed, _ = items(db, written=True).values()
         for who in (second, third):
             assert record(db, who, an_event(agreed, picked(agreed, agreed.key))).state == "kept"
         other = next(token for token in disputed.tokens if token != disputed.key)
@@ -128,7 +127,7 @@ def test_what_people_wrote_is_a_data_set_that_says_who_agreed(
     assert carb("data", "check", out).code == 0
     assert carb("eval", "baseline:length", out, "--out", tmp_path / "run").code == 0
     assert handing_out.forget(db, name) == 0
-    assert handing_out.items(db, written=True) == {}
+    assert items(db, written=True) == {}
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert all(b"as elsewhere" not in file.read_bytes() for file in tmp_path.glob("a.reviews*"))
 
@@ -141,7 +140,7 @@ def test_a_saved_file_brings_questions_too(db: sqlite3.Connection, tmp_path: Pat
     for new in (1, 0):
         ended = carb("review", "collect", tmp_path / "a.reviews", tmp_path / "answers.json", "--json")
         assert (ended.code, ended.json["new"]) == (0, new), ended.err
-    assert len(handing_out.items(db, written=True)) == 1
+    assert len(items(db, written=True)) == 1
 
 
 class Asked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from shlex import quote
@@ -14,7 +15,7 @@ from carb_cli import display
 from carb_cli.display import interval, number, percent
 from carb_cli.json_output import print_json
 from carb_cli.options import DataName, Json, Several
-from carb_cli.review import auth, beat_the_model, findings, handing_out, recording
+from carb_cli.review import auth, beat_the_model, findings, handing_out
 from carb_cli.review import review_file as files
 from carb_cli.review.asking import ReviewItem
 from carb_cli.review.page_parts import language_of, organisers_kit, single_file
@@ -180,24 +181,26 @@ def collect(
         if renew is not None:
             with files.transaction(db):
                 token = auth.make_link(db, handing_out.named(db, renew))
-            said["link"] = link = f"{handing_out.setting(db, 'url')}#{token}"
+            said["link"] = link = f"{files.setting(db, 'url')}#{token}"
             lines.append(f"{renew}: {link}")
-        found = recording.collect(db, answers)
+        outcomes = files.collect(db, answers)
         if written is not None:
             made = beat_the_model.written(db)
             made.save(written)
             agreed = sum(item.provenance.tier == "human-voted" for item in made)
             said |= {"questions": len(made), "agreed": agreed}
             lines.append(f"{len(made)} questions written to {written}; other people agree on {agreed}.")
-    if found.reviewers:
-        counts = f"{found.new} new answers, {found.known} known, {found.newer} with a newer answer in the file"
-        lines.append(f"{found.reviewers} reviewers: {counts}.")
-    lines += [f"Refused: {line}" for line in found.refused]
+    states = Counter(one.state for _, one in outcomes)
+    new, known, newer = (states[state] for state in ("kept", "known", "conflict"))
+    refused = [f"{where}: {one.reason}" for where, one in outcomes if one.state == "refused"]
+    if answers:
+        lines.append(f"{new} new answers, {known} known, {newer} with a newer answer in the file.")
+    lines += [f"Refused: {line}" for line in refused]
     if json:
-        print_json(said | found.model_dump(mode="json"))
+        print_json(said | {"new": new, "known": known, "newer": newer, "refused": refused})
     else:
         display.say("\n".join(lines))
-    return 1 if found.refused else 0
+    return 1 if refused else 0
 
 
 def apply(
@@ -227,24 +230,18 @@ def apply(
     """
     with closing(files.connect(reviews)) as db:
         found = findings.find(db)
-    if out is None:
-        if json:
-            print_json(found.model_dump(mode="json"))
-        else:
-            _show(found)
-        return
-    made, applied = findings.apply(load(data or found.data), found)
-    made.save(out)
-    beside = findings.companion(out)
-    write_whole(beside, applied.model_dump_json(indent=1) + "\n")
+    if not json:
+        _show(found)
+    if out is not None:
+        made, found = findings.apply(load(data or found.data), found)
+        made.save(out)
+        beside = findings.companion(out)
+        write_whole(beside, found.model_dump_json(indent=1) + "\n")
+        if not json:
+            verified = found.verdicts["keep"]
+            display.say(f"{len(made)} sets written to {out}, {verified} of them verified. Details: {beside}")
     if json:
-        print_json(applied.model_dump(mode="json"))
-        return
-    line = found.lines[findings.WHOLE]
-    verified, retired = found.verdicts["keep"], found.verdicts["retire"]
-    display.say(f"{len(made)} sets written to {out}, {verified} of them verified; retired: {retired}.")
-    said = f"Human line: {percent(line.share)}% ({interval(line.low, line.high)})."
-    display.say(f"{said if line.enough else 'Too few people or answers for a human line.'} Details: {beside}")
+        print_json(found.model_dump(mode="json"))
 
 
 def _show(found: findings.Findings) -> None:

@@ -53,23 +53,21 @@ class ReviewItem:
         """Token of the chosen response; never shown."""
         return next(token for token, response in self.options.items() if response is self.set.chosen)
 
-    @property
-    def turns(self) -> list[str]:
-        """The texts of the question; a plain prompt is one."""
-        prompt = self.set.prompt
-        return [prompt] if isinstance(prompt, str) else [turn.content for turn in prompt]
-
     @cached_property
-    def id(self) -> str:
-        """Hash of what is shown: a changed text is another item."""
-        options = [(token, one.text, one.language) for token, one in self.options.items()]
-        return _digest(json.dumps([self.set.id, self.set.culture, self.set.language, *self.turns, *options]))[:20]
-
-    @property
     def shown(self) -> dict[str, Any]:
         """What the page receives."""
-        options = [{"token": token, "text": one.text, "language": one.language} for token, one in self.options.items()]
-        return {"id": self.id, "language": self.set.language, "turns": self.turns, "options": options}
+        prompt = self.set.prompt
+        content = {
+            "language": self.set.language,
+            "turns": [prompt] if isinstance(prompt, str) else [turn.content for turn in prompt],
+            "options": [{"token": t, "text": one.text, "language": one.language} for t, one in self.options.items()],
+        }
+        return {"id": _digest(json.dumps([self.set.id, self.set.culture, content]))[:20], **content}
+
+    @property
+    def id(self) -> str:
+        """Hash of what is shown: a changed text is another item."""
+        return str(self.shown["id"])
 
 
 def _digest(text: str) -> str:

@@ -6,9 +6,9 @@ import sqlite3
 from typing import Literal
 
 from carb_cli import display
-from carb_cli.review import recording
 from carb_cli.review.asking import ReviewItem
 from carb_cli.review.findings import tally, voted
+from carb_cli.review.review_file import GivenAnswer, given
 from carb_data import BonSet, CarbError, Dataset
 from carb_scorers import Scorer, best_of_n
 
@@ -41,16 +41,16 @@ def written(db: sqlite3.Connection) -> Dataset:
     Raises:
         CarbError: nobody wrote one.
     """
-    found = recording.given(db, written=True)
+    found = given(db, written=True)
     if not found:
         raise CarbError("Nobody has written a question yet; `carb review serve --beat` lets people write.")
     models = {row["id"]: row["model"] for row in db.execute("SELECT id, model FROM item")}
     return Dataset(_read_by_others(item, answers, models[item.id]) for item, answers in found)
 
 
-def _read_by_others(item: ReviewItem, answers: list[recording.GivenAnswer], model: str) -> BonSet:
+def _read_by_others(item: ReviewItem, answers: list[GivenAnswer], model: str) -> BonSet:
     counted = tally(item, answers)
-    agree = sum(one.answer.best == item.key for one in answers)
+    agree = sum(one.event.answer.best == item.key for one in answers)
     notes = f"{agree} of {counted.reviews} other people agree" if counted.reviews else "nobody else has read it"
     made = voted(item.set, counted)
     parts = [made.provenance.notes, "written by a person of the place", notes, model]

@@ -10,10 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Literal, get_args
 
-from carb_cli.review import handing_out, recording
 from carb_cli.review.asking import ReviewItem
-from carb_cli.review.recording import GivenAnswer
-from carb_data import BonSet, CarbError, Dataset, Response, Votes
+from carb_cli.review.review_file import GivenAnswer, given, setting
+from carb_data import BonSet, CarbError, Dataset, Votes
 from carb_data.models import Frozen
 from carb_data.validation import read_file
 from carb_metrics import agreement, human_line
@@ -63,7 +62,7 @@ class SetTally(Frozen):
 
 def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
     """Count the answers to one item."""
-    found = [given.answer for given in answers]
+    found = [one.event.answer for one in answers]
     picked = [answer for answer in found if answer.status == "answered"]
     objections = sum(answer.status == "objected" for answer in found)
     counted = {}
@@ -175,14 +174,14 @@ class Findings(Frozen):
 
 def find(db: sqlite3.Connection) -> Findings:
     """Everything that the answers in an open review file say so far."""
-    given = recording.given(db)
-    counted = [tally(item, answers) for item, answers in given]
-    answers = [one for _, answers in given for one in answers]
+    answered = given(db)
+    counted = [tally(item, answers) for item, answers in answered]
+    answers = [one for _, answers in answered for one in answers]
     verdicts = Counter(one.verdict for one in counted)
-    picks = [one for one in answers if one.answer.best is not None]
+    picks = [one for one in answers if one.event.answer.best is not None]
     people = db.execute("SELECT id, name, region FROM reviewer ORDER BY rowid")
     return Findings(
-        data=handing_out.setting(db, "data"),
+        data=setting(db, "data"),
         rules=RULES_NAME,
         lines=_lines(picks),
         agreement=_agreement(picks),
@@ -200,7 +199,7 @@ def _lines(picks: Sequence[GivenAnswer]) -> dict[str, HumanLine]:
             groups.setdefault(name, []).append(one)
     return {
         name: human_line(
-            [int(one.answer.best == one.item.key) for one in group],
+            [int(one.event.answer.best == one.item.key) for one in group],
             [_source(one.item.set) for one in group],
             [one.reviewer for one in group],
         )
@@ -220,7 +219,7 @@ def _agreement(picks: Sequence[GivenAnswer]) -> Agreement | None:
         return None
     rows: dict[str, list[int | None]] = {one.item.id: [None] * len(people) for one in picks}
     for one in picks:
-        rows[one.item.id][people.index(one.reviewer)] = one.item.tokens.index(str(one.answer.best))
+        rows[one.item.id][people.index(one.reviewer)] = one.item.tokens.index(str(one.event.answer.best))
     sources = {one.item.id: _source(one.item.set) for one in picks}
     size = max(len(one.item.tokens) for one in picks)
     return agreement(list(rows.values()), categories=list(range(size)), clusters=list(sources.values()))
@@ -231,16 +230,16 @@ def _reviewer(person: sqlite3.Row, answers: Sequence[GivenAnswer], picks: Sequen
     mine = [one for one in answers if one.reviewer == id_]
     own = {one.item.id: one for one in picks if one.reviewer == id_}
     others = [one for one in picks if one.reviewer != id_ and one.item.id in own]
-    times = [one.active_ms / 1000 for one in mine if one.active_ms]
+    times = [one.event.active_ms / 1000 for one in mine if one.event.active_ms]
     return ReviewerRow(
         name=person["name"],
         region=person["region"],
         answered=len(mine),
         picks=len(own),
-        key=_mean([one.answer.best == one.item.key for one in own.values()]),
-        others=_mean([one.answer.best == own[one.item.id].answer.best for one in others]),
+        key=_mean([one.event.answer.best == one.item.key for one in own.values()]),
+        others=_mean([one.event.answer.best == own[one.item.id].event.answer.best for one in others]),
         seconds=median(times) if times else None,
-        first=_mean([one.shown[0] == one.answer.best for one in own.values()]),
+        first=_mean([one.event.shown[0] == one.event.answer.best for one in own.values()]),
     )
 
 
@@ -274,13 +273,9 @@ def voted(item: BonSet, counted: SetTally) -> BonSet:
     """A set with people's votes, and the mark that it is verified."""
     if not counted.picks:
         return item
-    found = {option.response: option for option in counted.options}
-
-    def with_votes(response: Response) -> Response:
-        option = found[response.id]
-        return response.model_copy(update={"votes": Votes(asked=counted.picks, right=option.best + option.right)})
-
-    update: dict[str, object] = {"responses": tuple(map(with_votes, item.responses))}
+    votes = {one.response: Votes(asked=counted.picks, right=one.best + one.right) for one in counted.options}
+    responses = tuple(one.model_copy(update={"votes": votes[one.id]}) for one in item.responses)
+    update: dict[str, object] = {"responses": responses}
     if counted.verdict == "keep":
         mark = f"verified by {counted.reviews} native speakers (rules {RULES_NAME})"
         notes = "; ".join(part for part in (item.provenance.notes, mark) if part)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import random
 import secrets
 import sqlite3
 from pathlib import Path
 
 from carb_cli.review import auth
-from carb_cli.review.asking import Person, ReviewItem, stored
+from carb_cli.review.asking import ReviewItem, stored
 from carb_cli.review.page_parts import language_of
-from carb_cli.review.review_file import connect, transaction
+from carb_cli.review.review_file import call, connect, setting, transaction
 from carb_data import CarbError, Dataset
 
 
@@ -56,18 +54,6 @@ def create(path: Path, dataset: Dataset, name: str, *, beat: str | None = None, 
     return db
 
 
-def setting(db: sqlite3.Connection, name: str) -> str:
-    """A stored setting of the review; empty where it is not set."""
-    row = db.execute("SELECT value FROM project WHERE name = ?", (name,)).fetchone()
-    return "" if row is None else str(row["value"])
-
-
-def items(db: sqlite3.Connection, *, written: bool = False) -> dict[str, ReviewItem]:
-    """The items of the data set, or those that reviewers wrote, by id."""
-    rows = db.execute("SELECT id, content FROM item WHERE (writer IS NOT NULL) = ? ORDER BY rowid", (written,))
-    return {row["id"]: stored(row["content"]) for row in rows}
-
-
 def invite(db: sqlite3.Connection, count: int) -> list[tuple[str, str]]:
     """Add reviewers called ``reviewer N`` until there are ``count``, and make a link for each new one.
 
@@ -78,40 +64,8 @@ def invite(db: sqlite3.Connection, count: int) -> list[tuple[str, str]]:
     with transaction(db):
         while (number := db.execute("SELECT count(*) + 1 FROM reviewer").fetchone()[0]) <= count:
             id_ = secrets.token_hex(8)
-            made.append((_add(db, id_, f"reviewer {number}"), auth.make_link(db, id_)))
+            made.append((call(db, id_, f"reviewer {number}"), auth.make_link(db, id_)))
     return made
-
-
-def admit(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
-    """Make a reviewer who answered elsewhere known."""
-    if db.execute("SELECT 1 FROM reviewer WHERE id = ?", (reviewer,)).fetchone() is None:
-        _add(db, reviewer, person.name or "reviewer")
-    introduce(db, reviewer, person)
-
-
-def _add(db: sqlite3.Connection, id_: str, wanted: str) -> str:
-    name = _free(db, id_, wanted)
-    db.execute("INSERT INTO reviewer (id, name) VALUES (?, ?)", (id_, name))
-    return name
-
-
-def _free(db: sqlite3.Connection, reviewer: str, wanted: str) -> str:
-    """The wanted name, with a number behind it if another reviewer has that name."""
-    name, number = wanted, 1
-    while db.execute("SELECT 1 FROM reviewer WHERE name = ? AND id != ?", (name, reviewer)).fetchone():
-        number += 1
-        name = f"{wanted} {number}"
-    return name
-
-
-def introduce(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
-    """Store what a reviewer says of themselves."""
-    if person.name:
-        db.execute("UPDATE reviewer SET name = ? WHERE id = ?", (_free(db, reviewer, person.name), reviewer))
-    db.execute(
-        "UPDATE reviewer SET region = ?, language = ?, consent = ? WHERE id = ?",
-        (person.region, person.language, person.consent, reviewer),
-    )
 
 
 def named(db: sqlite3.Connection, name: str) -> str:
@@ -144,8 +98,8 @@ def forget(db: sqlite3.Connection, name: str) -> int:
     return int(answers)
 
 
-def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[ReviewItem, tuple[str, ...]]]:
-    """Hand out the next items, each with the order of its answers.
+def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[ReviewItem]:
+    """Hand out the next items.
 
     First come items that were handed out and not answered, then questions that people wrote, then new sets. Both
     kinds are sorted by the number of answers, then by the number of people who were asked, then at random. What people
@@ -156,24 +110,18 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[
         reviewer: id of the reviewer.
         count: largest number of items to return.
     """
-    rows = db.execute(
-        "SELECT content, shown FROM assignment JOIN item ON item.id = item "
+    waiting = db.execute(
+        "SELECT content FROM assignment JOIN item ON item.id = item "
         "WHERE reviewer = ? AND payload IS NULL ORDER BY assignment.id LIMIT ?",
         (reviewer, count),
-    )
-    chosen = [(stored(row["content"]), tuple(json.loads(row["shown"]))) for row in rows]
+    ).fetchall()
     unseen = db.execute(
-        "SELECT content FROM item WHERE writer IS NOT ?1 "
+        "SELECT id, content FROM item WHERE writer IS NOT ?1 "
         "AND id NOT IN (SELECT item FROM assignment WHERE reviewer = ?1) "
         "ORDER BY writer IS NULL, (SELECT count(payload) FROM assignment WHERE item = item.id), "
         "(SELECT count(*) FROM assignment WHERE item = item.id), random() LIMIT ?2",
-        (reviewer, count - len(chosen)),
-    )
-    for row in unseen.fetchall():
-        new = stored(row["content"])
-        shown = tuple(random.SystemRandom().sample(new.tokens, len(new.tokens)))
-        db.execute(
-            "INSERT INTO assignment (item, reviewer, shown) VALUES (?, ?, ?)", (new.id, reviewer, json.dumps(shown))
-        )
-        chosen.append((new, shown))
-    return chosen
+        (reviewer, count - len(waiting)),
+    ).fetchall()
+    new = [(row["id"], reviewer) for row in unseen]
+    db.executemany("INSERT INTO assignment (item, reviewer) VALUES (?, ?)", new)
+    return [stored(row["content"]) for row in (*waiting, *unseen)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import socket
 import sqlite3
 from collections.abc import Callable
@@ -14,12 +15,11 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
-from carb_cli.review import auth, beat_the_model, handing_out, recording
+from carb_cli.review import auth, beat_the_model, handing_out
 from carb_cli.review.asking import Person, Sent, stored
 from carb_cli.review.auth import RefusalError
 from carb_cli.review.page_parts import page_with, part
-from carb_cli.review.recording import Recorded
-from carb_cli.review.review_file import transaction
+from carb_cli.review.review_file import Recorded, introduce, record, setting, transaction
 from carb_data import BonSet, CarbError
 from carb_data.errors import require
 from carb_data.validation import first_defect, validate
@@ -50,41 +50,38 @@ def _me(db: sqlite3.Connection, reviewer: str, _: Body) -> dict[str, Any]:
     return dict(row) | {
         "reviewer": reviewer,
         "total": db.execute("SELECT count(*) FROM item WHERE writer IS NOT ?", (reviewer,)).fetchone()[0],
-        "writes": handing_out.setting(db, "place") != "",
-        "model": handing_out.setting(db, "model") != "",
+        "writes": setting(db, "place") != "",
+        "model": setting(db, "model") != "",
         "written": {row["set_id"]: 1 for row in db.execute("SELECT set_id FROM item WHERE writer = ?", (reviewer,))},
-        "suggested": handing_out.setting(db, "language"),
+        "suggested": setting(db, "language"),
         "revisions": {answer["item"]: answer["revision"] for answer in answers},
     }
 
 
 def _person(db: sqlite3.Connection, reviewer: str, sent: Body) -> dict[str, Any]:
     """Store the consent and what the reviewer says of themselves."""
-    handing_out.introduce(db, reviewer, validate(Person, sent, "What you say of yourself"))
+    introduce(db, reviewer, validate(Person, sent, "What you say of yourself"))
     return _me(db, reviewer, sent)
 
 
 def _next(db: sqlite3.Connection, reviewer: str, _: Body) -> list[dict[str, Any]]:
-    """Hand out items."""
-    return [item.shown | {"shown": shown} for item, shown in handing_out.next_items(db, reviewer, HANDED_OUT)]
+    """Hand out items, each with an order of its answers that is drawn anew."""
+    items = handing_out.next_items(db, reviewer, HANDED_OUT)
+    return [item.shown | {"shown": random.sample(item.tokens, len(item.tokens))} for item in items]
 
 
 def _events(db: sqlite3.Connection, reviewer: str, sent: Body) -> list[dict[str, Any]]:
-    """Record answers; each has its own outcome."""
+    """Record answers; each has its own outcome, and one that cannot be read stops no other."""
     events = sent.get("events")
     if not isinstance(events, list) or not 1 <= len(events) <= AT_ONCE:
         raise RefusalError(422, f"Send between 1 and {AT_ONCE} events.")
-    return [_outcome(db, reviewer, one) for one in events]
-
-
-def _outcome(db: sqlite3.Connection, reviewer: str, sent: Any) -> dict[str, Any]:
-    """Record an event; one that cannot be read is refused alone and stops no other."""
-    id_ = sent.get("id") if isinstance(sent, dict) else None
-    try:
-        found = recording.record(db, reviewer, _SENT.validate_python(sent))
-    except ValidationError as error:
-        found = Recorded("refused", reason=first_defect(error))
-    return asdict(found) | {"id": id_}
+    outcomes = []
+    for one in events:
+        try:
+            outcomes.append(record(db, reviewer, _SENT.validate_python(one)))
+        except ValidationError as error:
+            outcomes.append(Recorded("refused", reason=first_defect(error)))
+    return [asdict(outcome) for outcome in outcomes]
 
 
 def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[BonSet, str]:
@@ -96,8 +93,7 @@ def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[Bo
     return stored(row["content"]).set, row["model"]
 
 
-Job = Callable[[sqlite3.Connection, str, Body], Any]
-_JOBS: dict[str, Job] = {
+_JOBS: dict[str, Callable[[sqlite3.Connection, str, Body], Any]] = {
     "/api/me": _me,
     "/api/person": _person,
     "/api/next": _next,
@@ -128,7 +124,7 @@ class ReviewPage:
         self._prefix = public.path.rstrip("/")
         self._secure = public.scheme == "https"
         # Two reviews under one host name have cookies of their own.
-        self._cookie = f"carb_review_{handing_out.setting(db, 'id')}"
+        self._cookie = f"carb_review_{setting(db, 'id')}"
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Do a job in the one thread that has the file. What it wrote is on the disk before this returns."""
@@ -172,7 +168,12 @@ class ReviewPage:
 
     async def _posted(self, path: str, headers: dict[str, str], body: bytes) -> tuple[Any, dict[str, str]]:
         """The answer to a write, and the header that sets a cookie."""
-        sent = _object(body)
+        try:
+            sent = json.loads(body)
+        except (ValueError, RecursionError):
+            sent = None
+        if not isinstance(sent, dict):
+            raise RefusalError(422, "Send a JSON object.")
         if path == "/api/enter":
             return {"ok": True}, await self._enter(str(sent.get("token"))[:200])
         if path not in _JOBS:
@@ -211,24 +212,12 @@ class ReviewPage:
         return {"set-cookie": f"{cookie}; HttpOnly; SameSite=Strict{'; Secure' if self._secure else ''}"}
 
 
-def _object(body: bytes) -> Body:
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise RefusalError(422, "Send a JSON object.")
-    return found
-
-
 async def _body(receive: Any) -> bytes:
     """The body of a request. It is read beyond the allowed size, up to a limit, so that the sender gets the refusal."""
-    body = b""
-    more = True
-    while more and len(body) < 8 * auth.LARGEST:
+    body, message = b"", {"more_body": True}
+    while message.get("more_body", False) and len(body) < 8 * auth.LARGEST:
         message = await receive()
         body += message.get("body", b"")
-        more = message.get("more_body", False)
     return body
 
 

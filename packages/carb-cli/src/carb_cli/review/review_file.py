@@ -1,18 +1,29 @@
-"""The one SQLite file of a review: its tables, and what is written in one piece.
+"""The one SQLite file of a review: its tables, and how what people say comes into it and out again.
 
-Write-ahead log with ``synchronous=FULL``: a commit is on the disk before it is acknowledged.
+Write-ahead log with ``synchronous=FULL``: a commit is on the disk before it is acknowledged. Each event counts once,
+and never over a newer answer.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import StringConstraints
+
+from carb_cli.review.asking import Event, Person, Question, ReviewItem, Sent, mismatch, stored
 from carb_data import CarbError
+from carb_data.models import Frozen
+from carb_data.validation import read_file
 
+MOST_QUESTIONS = 100
+"""The largest number of questions that one person may write."""
 APPLICATION = 0x43415233
 """``application_id`` of the file: CAR3; another one where the schema changes."""
 BUSY_SECONDS = 30
@@ -28,8 +39,7 @@ CREATE TABLE item (
 ) STRICT;
 CREATE TABLE assignment (
     id INTEGER PRIMARY KEY, item TEXT NOT NULL REFERENCES item ON DELETE CASCADE, reviewer TEXT NOT NULL
-    REFERENCES reviewer ON DELETE CASCADE, shown TEXT NOT NULL, revision INTEGER NOT NULL DEFAULT 0, payload TEXT,
-    active_ms INTEGER NOT NULL DEFAULT 0, UNIQUE (item, reviewer)
+    REFERENCES reviewer ON DELETE CASCADE, revision INTEGER NOT NULL DEFAULT 0, payload TEXT, UNIQUE (item, reviewer)
 ) STRICT;
 CREATE TABLE event (
     id TEXT PRIMARY KEY, assignment INTEGER NOT NULL REFERENCES assignment ON DELETE CASCADE
@@ -37,7 +47,7 @@ CREATE TABLE event (
 CREATE INDEX assignment_of ON assignment (reviewer);
 CREATE INDEX event_of ON event (assignment);
 """
-"""``payload`` is the current answer, null until there is one. ``event`` says only which were kept, so that each counts
+"""``payload`` is the last event, null until there is one. ``event`` says only which were kept, so that each counts
 once. No time of day is kept: it would say who answered when."""
 
 
@@ -83,3 +93,150 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
     with db:
         db.execute("BEGIN IMMEDIATE")
         yield
+
+
+def setting(db: sqlite3.Connection, name: str) -> str:
+    """A stored setting of the review; empty where it is not set."""
+    row = db.execute("SELECT value FROM project WHERE name = ?", (name,)).fetchone()
+    return "" if row is None else str(row["value"])
+
+
+def call(db: sqlite3.Connection, reviewer: str, wanted: str) -> str:
+    """Give a reviewer, known or new, the wanted name, with a number behind it if another reviewer has that name."""
+    name, number = wanted, 1
+    while db.execute("SELECT 1 FROM reviewer WHERE name = ? AND id != ?", (name, reviewer)).fetchone():
+        number += 1
+        name = f"{wanted} {number}"
+    changed = "INSERT INTO reviewer (id, name) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name"
+    db.execute(changed, (reviewer, name))
+    return name
+
+
+def introduce(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
+    """Store what a reviewer, known or new, says of themselves."""
+    before = db.execute("SELECT name FROM reviewer WHERE id = ?", (reviewer,)).fetchone()
+    call(db, reviewer, person.name or (before["name"] if before else "reviewer"))
+    db.execute(
+        "UPDATE reviewer SET region = ?, language = ?, consent = ? WHERE id = ?",
+        (person.region, person.language, person.consent, reviewer),
+    )
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of an event."""
+
+    state: Literal["kept", "known", "conflict", "refused"]
+    """``known``: it had been kept before; ``conflict``: a newer answer is there; ``refused``: it fits no item."""
+    revision: int = 0
+    """The current revision of the answer."""
+    reason: str = ""
+    answer: dict[str, Any] | None = None
+    """The newer answer, on a conflict."""
+
+
+def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Recorded:
+    """Keep what a reviewer sent, in a transaction of the caller.
+
+    The same id counts once. ``base`` is the revision that the reviewer saw. Where it is older than the current one,
+    the reviewer decides between both. Where it is newer, a backup was restored in between, and the event is kept.
+
+    Args:
+        db: the file, in a transaction.
+        reviewer: id of the reviewer.
+        event: the answer, with its own id and the revision that the reviewer saw; or a question.
+    """
+    if isinstance(event, Question):
+        return _record_question(db, reviewer, event)
+    before = db.execute(
+        "SELECT reviewer, revision FROM event JOIN assignment ON assignment.id = assignment WHERE event.id = ?",
+        (str(event.id),),
+    ).fetchone()
+    if before is not None:
+        if before["reviewer"] != reviewer:
+            return Recorded("refused", reason="this event belongs to another reviewer")
+        return Recorded("known", before["revision"])
+    # Nobody is asked their own question.
+    asked = db.execute("SELECT content FROM item WHERE id = ? AND writer IS NOT ?", (event.item, reviewer)).fetchone()
+    if asked is None:
+        return Recorded("refused", reason="this item is not, or no longer, part of the review")
+    if (reason := mismatch(event, stored(asked["content"]))) is not None:
+        return Recorded("refused", reason=reason)
+    mine = event.item, reviewer
+    db.execute("INSERT OR IGNORE INTO assignment (item, reviewer) VALUES (?, ?)", mine)
+    row = db.execute("SELECT id, revision, payload FROM assignment WHERE item = ? AND reviewer = ?", mine).fetchone()
+    if event.base < row["revision"]:
+        return Recorded("conflict", row["revision"], "a newer answer is there", json.loads(row["payload"])["answer"])
+    revision = event.base + 1
+    db.execute("INSERT INTO event VALUES (?, ?)", (str(event.id), row["id"]))
+    changed = "UPDATE assignment SET revision = ?, payload = ? WHERE id = ?"
+    db.execute(changed, (revision, event.model_dump_json(), row["id"]))
+    return Recorded("kept", revision)
+
+
+def _record_question(db: sqlite3.Connection, reviewer: str, sent: Question) -> Recorded:
+    before = db.execute("SELECT writer FROM item WHERE set_id = ?", (str(sent.id),)).fetchone()
+    if before is not None:
+        if before["writer"] != reviewer:
+            return Recorded("refused", reason="this question belongs to another reviewer")
+        return Recorded("known", 1)
+    place = setting(db, "place")
+    if not place:
+        return Recorded("refused", reason="this review takes no questions")
+    if db.execute("SELECT count(*) FROM item WHERE writer = ?", (reviewer,)).fetchone()[0] >= MOST_QUESTIONS:
+        return Recorded("refused", reason=f"one person writes at most {MOST_QUESTIONS} questions")
+    made = sent.as_set(*place.split())
+    db.execute(
+        "INSERT INTO item (id, set_id, content, writer) VALUES (?, ?, ?, ?)",
+        (ReviewItem(made).id, made.id, made.model_dump_json(exclude_defaults=True), reviewer),
+    )
+    return Recorded("kept", 1)
+
+
+class GivenAnswer(NamedTuple):
+    """A reviewer's last event on an item."""
+
+    item: ReviewItem
+    reviewer: str
+    event: Event
+
+
+def given(db: sqlite3.Connection, *, written: bool = False) -> list[tuple[ReviewItem, list[GivenAnswer]]]:
+    """The items of the data set, or those that reviewers wrote, each with its current answers."""
+    contents = db.execute("SELECT content FROM item WHERE (writer IS NOT NULL) = ? ORDER BY rowid", (written,))
+    found = []
+    for item in [stored(row["content"]) for row in contents]:
+        last = "SELECT * FROM assignment WHERE item = ? AND payload IS NOT NULL ORDER BY reviewer"
+        rows = db.execute(last, (item.id,)).fetchall()
+        answers = [GivenAnswer(item, row["reviewer"], Event.model_validate_json(row["payload"])) for row in rows]
+        found.append((item, answers))
+    return found
+
+
+class SavedAnswers(Frozen):
+    """The file that the page saves."""
+
+    form: Literal["carb.review.answers/1"]
+    reviewer: Annotated[str, StringConstraints(pattern=r"^[0-9a-f-]{16,36}$")]
+    person: Person
+    events: tuple[Sent, ...]
+
+
+def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> list[tuple[str, Recorded]]:
+    """Add the answers of files; a file that was collected before adds nothing.
+
+    Returns:
+        The place of each answer, by file and id, and what became of it.
+
+    Raises:
+        CarbError: a file is not one of answers, with what is wrong; then nothing of any file is added.
+    """
+    found: list[tuple[str, Recorded]] = []
+    with transaction(db):
+        for path in paths:
+            if path.suffix != ".json":
+                raise CarbError(f"{path}: answers are the .json files that the page saved; reviews are not merged.")
+            saved = read_file(SavedAnswers, path, "file of answers that the review page saved")
+            introduce(db, saved.reviewer, saved.person)
+            found += [(f"{path.name}: {e.id}", record(db, saved.reviewer, e)) for e in saved.events]
+    return found
