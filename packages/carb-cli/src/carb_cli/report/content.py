@@ -210,11 +210,11 @@ def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
     found = next((one for folder in runs.folders if (one := line_beside(folder / "dataset.parquet")) is not None), None)
     if found is None:
         return PeoplePart()
-    lines = found.lines
+    groups = {name: line for name, line in found.lines.items() if name != WHOLE}
     return PeoplePart(
-        line=lines[WHOLE],
-        groups={name: line for name, line in lines.items() if name != WHOLE},
-        cultures=sum(line.answers > 0 for name, line in lines.items() if name.endswith("/")),
+        line=found.lines[WHOLE],
+        groups=groups,
+        cultures=sum(line.answers > 0 for name, line in groups.items() if name.endswith("/")),
         whole=found.fingerprint != runs.records[0].dataset.fingerprint,
         scorers=_against_people(found, scores, confidence),
     )

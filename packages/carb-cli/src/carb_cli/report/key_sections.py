@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from carb_cli.display import counted, number, p_value, percent
 from carb_cli.report.report_json import Report
 from carb_cli.report.tables import Section, Shown, Table, count, estimate, group_name, link, scorer_cell, share
-from carb_metrics.rows import Estimate
+from carb_cli.review.findings import WHOLE
+from carb_metrics.rows import Estimate, HumanLine
 
 SHOWN = 12
 """Clusters and confusions that the section on failures shows."""
@@ -23,19 +24,8 @@ def people(report: Report) -> Section:
     who += f"{line.answers:,} answers on {line.sets:,} sets"
     of_all = ", on the whole reviewed data set" if found.whole else ""
     said = f"{who}{of_all}; they pick the key in {percent(line.share)}%"
-    needs = f"A line needs {line.FEWEST_PEOPLE} people and {line.FEWEST_ANSWERS} answers."
-    said = f"{said}." if line.enough else f"{who}{of_all}: too few for a human line. {needs}"
-    rows = [
-        (
-            Shown(_group(key)),
-            share(Estimate(estimate=one.share, low=one.low, high=one.high) if one.enough else Estimate()),
-            *map(count, (one.people, one.answers, one.sets)),
-        )
-        for key, one in {"/": line, **found.groups}.items()
-        if key.startswith("/") or key.endswith("/")
-    ]
-    rows = rows if line.enough else []
-    tables = [Table("Human line", ("sets of", "the key %", "people", "answers", "sets"), rows, needs)]
+    said = f"{said}." if line.enough else f"{who}{of_all}: too few for a human line."
+    tables = [human_lines({WHOLE: line, **found.groups})]
     if found.scorers and (among := found.scorers[0]).human_percent.estimate is not None:
         alike = (Shown("people with each other"), share(among.human_percent), estimate(among.human_alpha), Shown(""))
         compared = [
@@ -43,9 +33,24 @@ def people(report: Report) -> Section:
             for row in found.scorers
         ]
         columns = ("who", "same pick %", "beyond chance", "sets")
-        note = "Beyond chance: Krippendorff's α for people, Gwet's AC1 for a scorer and the majority of people."
+        note = "Beyond chance: Krippendorff's α for people, Gwet's AC1 for a scorer and the majority of people. "
+        note += "Sets that the review retired are not among them."
         tables.append(Table("Agreement with people", columns, [alike, *compared], note))
     return Section("people", title, said, tuple(tables))
+
+
+def human_lines(lines: Mapping[str, HumanLine]) -> Table:
+    """How often people pick the key of all sets, and of those of a culture or a domain."""
+    rows = [
+        (
+            Shown(_group(key)),
+            share(Estimate(estimate=one.share, low=one.low, high=one.high) if one.enough else Estimate()),
+            *map(count, (one.people, one.answers, one.sets)),
+        )
+        for key, one in lines.items()
+    ]
+    needs = f"A line needs {HumanLine.FEWEST_PEOPLE} people and {HumanLine.FEWEST_ANSWERS} answers."
+    return Table("Human line", ("sets of", "the key %", "people", "answers", "sets"), rows, needs)
 
 
 def _group(key: str) -> str:

@@ -111,7 +111,7 @@ class PeoplePart(Frozen):
     line: HumanLine | None = None
     """How often they pick the key, where `carb review apply` made this data set."""
     groups: dict[str, HumanLine] = Field(default_factory=dict)
-    """The same for a culture (``thai/``), a domain (``/values``), or both (``thai/values``)."""
+    """The same for a culture (``thai/``) or a domain (``/values``)."""
     cultures: int = 0
     """Cultures with an answer."""
     whole: bool = False

@@ -1,4 +1,4 @@
-"""What a review says: the human line, agreement, each reviewer, the verdict on each set, and votes for the data set."""
+"""What a review says: the human line, each reviewer, the verdict on each set, and votes for the data set."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from carb_cli.review.review_file import GivenAnswer, given, setting
 from carb_data import BonSet, CarbError, Dataset, Votes
 from carb_data.models import Frozen
 from carb_data.validation import read_file
-from carb_metrics import agreement, human_line
-from carb_metrics.rows import Agreement, HumanLine
+from carb_metrics import human_line
+from carb_metrics.rows import HumanLine
 
 Verdict = Literal["keep", "fix", "retire", "open"]
-WHOLE = ""
+WHOLE = "/"
 """Name of the human line over all sets."""
 
 
@@ -162,8 +162,6 @@ class Findings(Frozen):
     lines: dict[str, HumanLine]
     """The human line over all (``WHOLE``), and of each ``culture/`` and ``/domain``. Retired sets count: it is not
     raised by leaving out what people did not agree on."""
-    agreement: Agreement | None
-    """Do reviewers pick the same answer? Over sets with two picks or more; null with fewer than two people."""
     reviewers: tuple[ReviewerRow, ...]
     """Empty in what is written beside a data set: people agreed to be published without their pseudonym."""
     verdicts: dict[str, int]
@@ -184,7 +182,6 @@ def find(db: sqlite3.Connection) -> Findings:
         data=setting(db, "data"),
         rules=RULES_NAME,
         lines=_lines(picks),
-        agreement=_agreement(picks),
         reviewers=tuple(_reviewer(person, answers, picks) for person in people),
         verdicts={name: verdicts[name] for name in get_args(Verdict)},
         needed=sum(max(0, MIN_REVIEWS - one.reviews) for one in counted),
@@ -200,29 +197,11 @@ def _lines(picks: Sequence[GivenAnswer]) -> dict[str, HumanLine]:
     return {
         name: human_line(
             [int(one.event.answer.best == one.item.key) for one in group],
-            [_source(one.item.set) for one in group],
+            [one.item.set.family or one.item.set.source_item for one in group],
             [one.reviewer for one in group],
         )
         for name, group in sorted(groups.items())
     }
-
-
-def _source(item: BonSet) -> str:
-    """What sets have in common that are made from one question, mirrors included."""
-    return item.family or item.source_item
-
-
-def _agreement(picks: Sequence[GivenAnswer]) -> Agreement | None:
-    """Picks by the answer's place in the item's own order, which is random and so means the same on every set."""
-    people = sorted({one.reviewer for one in picks})
-    if len(people) < 2:
-        return None
-    rows: dict[str, list[int | None]] = {one.item.id: [None] * len(people) for one in picks}
-    for one in picks:
-        rows[one.item.id][people.index(one.reviewer)] = one.item.tokens.index(str(one.event.answer.best))
-    sources = {one.item.id: _source(one.item.set) for one in picks}
-    size = max(len(one.item.tokens) for one in picks)
-    return agreement(list(rows.values()), categories=list(range(size)), clusters=list(sources.values()))
 
 
 def _reviewer(person: sqlite3.Row, answers: Sequence[GivenAnswer], picks: Sequence[GivenAnswer]) -> ReviewerRow:
