@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from carb_cli.review import handing_out
 from carb_cli.review.asking import Person, Question
-from carb_cli.review.beat_the_model import verdict
 from carb_cli.review.findings import WHOLE, find
+from carb_cli.review.page_server import verdict
 from carb_cli.review.review_file import introduce, record, transaction
 from carb_data import CarbError, Dataset, load
 from carb_scorers import ScoreError, ScoreRequest, ScoreResult, ScorerSpec

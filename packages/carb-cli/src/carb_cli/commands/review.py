@@ -16,8 +16,7 @@ from carb_cli.display import number, percent
 from carb_cli.json_output import print_json
 from carb_cli.options import DataName, Json, Several
 from carb_cli.report.key_sections import human_lines
-from carb_cli.review import auth, beat_the_model, findings, handing_out
-from carb_cli.review import review_file as files
+from carb_cli.review import auth, findings, handing_out, review_file
 from carb_cli.review.asking import ReviewItem
 from carb_cli.review.page_parts import language_of, organisers_kit, single_file
 from carb_cli.selection import reviewable
@@ -174,18 +173,18 @@ def collect(
         raise CarbError("Name at least one file, for example: carb review collect thai.reviews answers.json")
     said: dict[str, Any] = {}
     lines = []
-    with closing(files.connect(reviews)) as db:
+    with closing(review_file.connect(reviews)) as db:
         if forget is not None:
             said["forgotten"] = gone = handing_out.forget(db, forget)
             lines.append(f"{forget} and {gone} answers are removed from {reviews}. Delete the copies yourself.")
         if renew is not None:
-            with files.transaction(db):
+            with review_file.transaction(db):
                 token = auth.make_link(db, handing_out.named(db, renew))
-            said["link"] = link = f"{files.setting(db, 'url')}#{token}"
+            said["link"] = link = f"{review_file.setting(db, 'url')}#{token}"
             lines.append(f"{renew}: {link}")
-        outcomes = files.collect(db, answers)
+        outcomes = review_file.collect(db, answers)
         if written is not None:
-            made = beat_the_model.written(db)
+            made = findings.written(db)
             made.save(written)
             agreed = sum(item.provenance.tier == "human-voted" for item in made)
             said |= {"questions": len(made), "agreed": agreed}
@@ -229,7 +228,7 @@ def apply(
     out
         The .jsonl or .parquet file to write; the other file has its name and ends in .review.json.
     """
-    with closing(files.connect(reviews)) as db:
+    with closing(review_file.connect(reviews)) as db:
         found = findings.find(db)
     if not json:
         _show(found)
@@ -248,21 +247,16 @@ def apply(
 def _show(found: findings.Findings) -> None:
     """Print what a review says, as tables."""
     human_lines(found.lines).show()
-    columns = ["reviewer", "region", "answered", "picks", "key %", "others %", "seconds", "first %"]
-    people = [
-        (
-            *(one.name, one.region, one.answered, one.picks, percent(one.key), percent(one.others)),
-            *(number(one.seconds, 0), percent(one.first)),
-        )
-        for one in found.reviewers
-    ]
-    display.table(
-        "Reviewers: how often their pick is the key, and another person's", columns, people, right=columns[2:]
-    )
+    columns = ["reviewer", "region", "answered", "picks", "key %", "others %", "first %", "seconds"]
+    people = []
+    for one in found.reviewers:
+        shares = map(percent, (one.key, one.others, one.first))
+        people.append((one.name, one.region, one.answered, one.picks, *shares, number(one.seconds, 0)))
+    title = "Reviewers: how often their pick is the key, another person's, and the first on the screen"
+    display.table(title, columns, people, right=columns[2:])
     verdicts = ", ".join(f"{name}: {count}" for name, count in found.verdicts.items())
     display.say(f"Sets by the rules {found.rules}: {verdicts}. Reviews still needed: {found.needed}.")
-    shown = [
-        (one.set_id, one.verdict, "; ".join(one.reasons)) for one in found.sets if one.verdict in ("fix", "retire")
-    ]
-    if shown:
-        display.table("To fix or retire", ["set", "verdict", "reasons"], shown)
+    wrong = [one for one in found.sets if one.verdict in ("fix", "retire")]
+    if wrong:
+        rows = [(one.set_id, one.verdict, "; ".join(one.reasons)) for one in wrong]
+        display.table("To fix or retire", ["set", "verdict", "reasons"], rows)

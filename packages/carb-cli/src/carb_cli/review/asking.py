@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal, Self
+from functools import lru_cache
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
@@ -17,57 +16,35 @@ from pydantic import Discriminator, Field, StringConstraints, Tag, model_validat
 from carb_data import BonSet, Response
 from carb_data.models import Frozen
 
-Verdict = Literal["best", "right", "wrong", "depends"]
-Depends = Literal["region", "generation", "religion", "other"]
 Words = Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)]
 Short = Annotated[str, StringConstraints(max_length=80, strip_whitespace=True)]
 Answer = Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True)]
 Token = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,16}$")]
 
 
-@dataclass(frozen=True)
 class ReviewItem:
     """A set as it is put to reviewers. ``shown`` is all that a reviewer's page receives of it."""
 
-    set: BonSet
-
-    @cached_property
-    def options(self) -> dict[str, Response]:
-        """The answers by token, which is made from the text alone and, where two are alike, from its place.
-
-        They stand in the order of their tokens, so that the place says nothing.
-        """
-        found: dict[str, Response] = {}
-        for place, one in enumerate(sorted(self.set.responses, key=lambda r: (_digest(r.text), r.id))):
+    def __init__(self, item: BonSet) -> None:
+        self.set = item
+        options: dict[str, Response] = {}
+        for place, one in enumerate(sorted(item.responses, key=lambda r: (_digest(r.text), r.id))):
             token = _digest(one.text)[:8]
-            found[token if token not in found else _digest(f"{one.text}\0{place}")[:8]] = one
-        return dict(sorted(found.items()))
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """The tokens of the answers, in the item's own order."""
-        return tuple(self.options)
-
-    @property
-    def key(self) -> str:
+            options[token if token not in options else _digest(f"{one.text}\0{place}")[:8]] = one
+        self.options = dict(sorted(options.items()))
+        """The answers by token, which is made from the text alone and, where two are alike, from its place. They stand
+        in the order of their tokens, so that the place says nothing."""
+        self.tokens = tuple(self.options)
+        self.key = next(token for token, one in self.options.items() if one is item.chosen)
         """Token of the chosen response; never shown."""
-        return next(token for token, response in self.options.items() if response is self.set.chosen)
-
-    @cached_property
-    def shown(self) -> dict[str, Any]:
-        """What the page receives."""
-        prompt = self.set.prompt
         content = {
-            "language": self.set.language,
-            "turns": [prompt] if isinstance(prompt, str) else [turn.content for turn in prompt],
+            "language": item.language,
+            "turns": [item.prompt] if isinstance(item.prompt, str) else [turn.content for turn in item.prompt],
             "options": [{"token": t, "text": one.text, "language": one.language} for t, one in self.options.items()],
         }
-        return {"id": _digest(json.dumps([self.set.id, self.set.culture, content]))[:20], **content}
-
-    @property
-    def id(self) -> str:
+        self.id = _digest(json.dumps([item.id, item.culture, content]))[:20]
         """Hash of what is shown: a changed text is another item."""
-        return str(self.shown["id"])
+        self.shown = {"id": self.id, **content}
 
 
 def _digest(text: str) -> str:
@@ -83,9 +60,9 @@ def stored(content: str) -> ReviewItem:
 class Opinion(Frozen):
     """What a reviewer says of one answer."""
 
-    verdict: Verdict
+    verdict: Literal["best", "right", "wrong", "depends"]
     """``best`` here; another one ``right`` here too, ``wrong`` here, or it ``depends``."""
-    on: tuple[Depends, ...] = ()
+    on: tuple[Literal["region", "generation", "religion", "other"], ...] = ()
     """What the answer depends on."""
     which: Words = ""
     """Which region, generation or religion, in the reviewer's words."""

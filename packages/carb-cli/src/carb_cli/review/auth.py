@@ -64,11 +64,7 @@ def hashed(token: str) -> bytes:
 
 
 def make_link(db: sqlite3.Connection, reviewer: str) -> str:
-    """Make a new private link; the older one of the same person ends, on all devices.
-
-    Args:
-        db: the file, in a transaction.
-        reviewer: the reviewer's id.
+    """Make a new private link, in a transaction of the caller; the older one of the same person ends, on all devices.
 
     Returns:
         The token, which is stored nowhere.

@@ -1,4 +1,4 @@
-"""What a review says: the human line, each reviewer, the verdict on each set, and votes for the data set."""
+"""What a review says: the human line, each reviewer, each set, and votes on the data set and on people's questions."""
 
 from __future__ import annotations
 
@@ -227,11 +227,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def apply(dataset: Dataset, findings: Findings) -> tuple[Dataset, Findings]:
-    """Put votes on every reviewed response, mark verified sets, and leave retired ones out.
-
-    Args:
-        dataset: the data set that was reviewed.
-        findings: what the review says.
+    """Put votes on every reviewed response of a data set, mark verified sets, and leave retired ones out.
 
     Raises:
         CarbError: the review is of another data set.
@@ -254,12 +250,39 @@ def voted(item: BonSet, counted: SetTally) -> BonSet:
         return item
     votes = {one.response: Votes(asked=counted.picks, right=one.best + one.right) for one in counted.options}
     responses = tuple(one.model_copy(update={"votes": votes[one.id]}) for one in item.responses)
-    update: dict[str, object] = {"responses": responses}
-    if counted.verdict == "keep":
-        mark = f"verified by {counted.reviews} native speakers (rules {RULES_NAME})"
-        notes = "; ".join(part for part in (item.provenance.notes, mark) if part)
-        update["provenance"] = item.provenance.model_copy(update={"notes": notes})
-    return item.model_copy(update=update)
+    made = item.model_copy(update={"responses": responses})
+    mark = f"verified by {counted.reviews} native speakers (rules {RULES_NAME})"
+    return _noted(made, mark) if counted.verdict == "keep" else made
+
+
+def _noted(item: BonSet, *notes: str, **more: object) -> BonSet:
+    """The set with further notes, and what else is known, about where it comes from."""
+    said = "; ".join(part for part in (item.provenance.notes, *notes) if part)
+    return item.model_copy(update={"provenance": item.provenance.model_copy(update={"notes": said, **more})})
+
+
+def written(db: sqlite3.Connection) -> Dataset:
+    """The questions that people wrote, with the votes of those who were asked them.
+
+    ``provenance.tier`` is ``human-voted`` where more than half of the other people picked the writer's answer, else
+    ``human-written``; ``provenance.notes`` has the numbers, and whether a model was fooled. Names are not in it.
+
+    Raises:
+        CarbError: nobody wrote one.
+    """
+    found = given(db, written=True)
+    if not found:
+        raise CarbError("Nobody has written a question yet; `carb review serve --beat` lets people write.")
+    models = {row["id"]: row["model"] for row in db.execute("SELECT id, model FROM item")}
+    made = []
+    for item, answers in found:
+        counted = tally(item, answers)
+        agree = sum(one.event.answer.best == item.key for one in answers)
+        said = f"{agree} of {counted.reviews} other people agree" if counted.reviews else "nobody else has read it"
+        notes = "written by a person of the place", said, models[item.id]
+        tier = "human-voted" if 2 * agree > counted.reviews else "human-written"
+        made.append(_noted(voted(item.set, counted), *notes, tier=tier))
+    return Dataset(made)
 
 
 def companion(path: Path) -> Path:
@@ -268,10 +291,7 @@ def companion(path: Path) -> Path:
 
 
 def line_beside(path: Path) -> Findings | None:
-    """What people said of a data set, for reports that show the human line; null where it was not reviewed.
-
-    Args:
-        path: the file of the data set.
+    """What people said of a file's data set, for reports that show the human line; null where it was not reviewed.
 
     Raises:
         CarbError: the file beside it cannot be read.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from carb_cli.review import auth
 from carb_cli.review.asking import ReviewItem, stored
-from carb_cli.review.page_parts import language_of
 from carb_cli.review.review_file import call, connect, setting, transaction
 from carb_data import CarbError, Dataset
 
@@ -33,15 +32,9 @@ def create(path: Path, dataset: Dataset, name: str, *, beat: str | None = None, 
     if len(places) > 1:
         raise CarbError("People write questions about one place in one language; name it with --culture.")
     db = connect(path, create=True)
-    made = {
-        "data": name,
-        "language": language_of(dataset[0].culture),
-        "fingerprint": dataset.fingerprint,
-        "id": secrets.token_hex(8),
-    }
+    made = {"data": name, "fingerprint": dataset.fingerprint, "id": secrets.token_hex(8)}
     with transaction(db):
-        before = setting(db, "fingerprint")
-        if before not in ("", dataset.fingerprint):
+        if setting(db, "fingerprint") not in ("", dataset.fingerprint):
             raise CarbError(f"{path} is a review of other data ({setting(db, 'data')}); name another --out.")
         db.executemany("INSERT OR IGNORE INTO project VALUES (?, ?)", made.items())
         now_so = {"place": "".join(places), "model": beat or "", "url": url}
@@ -74,11 +67,10 @@ def named(db: sqlite3.Connection, name: str) -> str:
     Raises:
         CarbError: there is none.
     """
-    row = db.execute("SELECT id FROM reviewer WHERE name = ?", (name,)).fetchone()
-    if row is None:
-        names = [r["name"] for r in db.execute("SELECT name FROM reviewer ORDER BY name LIMIT 20")]
-        raise CarbError(f"There is no reviewer '{name}'. There are: {', '.join(names) or 'none'}.")
-    return str(row["id"])
+    ids = {row["name"]: row["id"] for row in db.execute("SELECT name, id FROM reviewer ORDER BY name")}
+    if name not in ids:
+        raise CarbError(f"There is no reviewer '{name}'. There are: {', '.join([*ids][:20]) or 'none'}.")
+    return str(ids[name])
 
 
 def forget(db: sqlite3.Connection, name: str) -> int:
@@ -99,16 +91,11 @@ def forget(db: sqlite3.Connection, name: str) -> int:
 
 
 def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[ReviewItem]:
-    """Hand out the next items.
+    """Hand out the next items, at most ``count``, in a transaction of the caller.
 
     First come items that were handed out and not answered, then questions that people wrote, then new sets. Both
     kinds are sorted by the number of answers, then by the number of people who were asked, then at random. What people
     answered never matters here, so a plain mean over the answers is unbiased even if people stop early.
-
-    Args:
-        db: the file, in a transaction.
-        reviewer: id of the reviewer.
-        count: largest number of items to return.
     """
     waiting = db.execute(
         "SELECT content FROM assignment JOIN item ON item.id = item "
@@ -122,6 +109,5 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[Review
         "(SELECT count(*) FROM assignment WHERE item = item.id), random() LIMIT ?2",
         (reviewer, count - len(waiting)),
     ).fetchall()
-    new = [(row["id"], reviewer) for row in unseen]
-    db.executemany("INSERT INTO assignment (item, reviewer) VALUES (?, ?)", new)
+    db.executemany("INSERT INTO assignment (item, reviewer) VALUES (?, ?)", [(row["id"], reviewer) for row in unseen])
     return [stored(row["content"]) for row in (*waiting, *unseen)]

@@ -10,23 +10,22 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
-from carb_cli.review import auth, beat_the_model, handing_out
+from carb_cli import display
+from carb_cli.review import auth, handing_out
 from carb_cli.review.asking import Person, Sent, stored
 from carb_cli.review.auth import RefusalError
-from carb_cli.review.page_parts import page_with, part
+from carb_cli.review.page_parts import language_of, page_with, part
 from carb_cli.review.review_file import Recorded, introduce, record, setting, transaction
 from carb_data import BonSet, CarbError
-from carb_data.errors import require
 from carb_data.validation import first_defect, validate
-from carb_scorers import Scorer
+from carb_scorers import Scorer, best_of_n
 from carb_scorers.serve import LOOPBACK, take_port
 
-T = TypeVar("T")
 AT_ONCE = 50
 """Most events of a request."""
 HANDED_OUT = 20
@@ -47,13 +46,14 @@ def _me(db: sqlite3.Connection, reviewer: str, _: Body) -> dict[str, Any]:
     answers = db.execute(
         "SELECT item, revision FROM assignment WHERE reviewer = ? AND payload IS NOT NULL ORDER BY id", (reviewer,)
     )
+    first = stored(db.execute("SELECT content FROM item ORDER BY rowid").fetchone()["content"])
     return dict(row) | {
         "reviewer": reviewer,
         "total": db.execute("SELECT count(*) FROM item WHERE writer IS NOT ?", (reviewer,)).fetchone()[0],
         "writes": setting(db, "place") != "",
         "model": setting(db, "model") != "",
         "written": {row["set_id"]: 1 for row in db.execute("SELECT set_id FROM item WHERE writer = ?", (reviewer,))},
-        "suggested": setting(db, "language"),
+        "suggested": language_of(first.set.culture),
         "revisions": {answer["item"]: answer["revision"] for answer in answers},
     }
 
@@ -126,10 +126,10 @@ class ReviewPage:
         # Two reviews under one host name have cookies of their own.
         self._cookie = f"carb_review_{setting(db, 'id')}"
 
-    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
+    async def run(self, job: Callable[[sqlite3.Connection], Any]) -> Any:
         """Do a job in the one thread that has the file. What it wrote is on the disk before this returns."""
 
-        def work() -> T:
+        def work() -> Any:
             with transaction(self._db):
                 return job(self._db)
 
@@ -141,19 +141,19 @@ class ReviewPage:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         body = await _body(receive)
-        status, kind, more = 200, "application/json", {"cache-control": "no-store"}
+        status, kind, carried = 200, "application/json", dict(auth.HEADERS)
         try:
             auth.check(scope["method"], headers, self._origins)
             path = scope["path"]
-            if self._prefix and path.startswith(f"{self._prefix}/"):  # a proxy that keeps the prefix
+            if path.startswith(f"{self._prefix}/"):  # a proxy may keep the prefix
                 path = path[len(self._prefix) :]
             if scope["method"] == "POST":
                 content, cookie = await self._posted(path, headers, body)
-                more |= cookie
+                carried |= cookie
                 text = json.dumps(content)
             elif scope["method"] in ("GET", "HEAD") and path in _FILES:
                 name, kind = _FILES[path]
-                more = {"cache-control": "no-cache"}
+                carried["cache-control"] = "no-cache"
                 text = page_with() if path == "/" else part(name)
             else:
                 raise RefusalError(404, "There is nothing here.")
@@ -161,9 +161,9 @@ class ReviewPage:
             status = error.status if isinstance(error, RefusalError) else 422
             text = json.dumps({"reason": str(error)})
         payload = text.encode()
-        more |= {"content-type": f"{kind}; charset=utf-8", "content-length": str(len(payload))}
-        carried = [(name.encode(), value.encode()) for name, value in (auth.HEADERS | more).items()]
-        await send({"type": "http.response.start", "status": status, "headers": carried})
+        carried |= {"content-type": f"{kind}; charset=utf-8", "content-length": str(len(payload))}
+        fields = [(name.encode(), value.encode()) for name, value in carried.items()]
+        await send({"type": "http.response.start", "status": status, "headers": fields})
         await send({"type": "http.response.body", "body": payload})
 
     async def _posted(self, path: str, headers: dict[str, str], body: bytes) -> tuple[Any, dict[str, str]]:
@@ -197,7 +197,7 @@ class ReviewPage:
         async with self._asked:
             item, made = await self.run(run)
             if not made and self._scorer is not None:
-                found = await asyncio.to_thread(beat_the_model.verdict, self._scorer, item)
+                found = await asyncio.to_thread(verdict, self._scorer, item)
                 made = f"{self._scorer.spec.name}: {found}"
                 if found != "failed":
                     kept = "UPDATE item SET model = ? WHERE set_id = ?", (made, item.id)
@@ -210,6 +210,25 @@ class ReviewPage:
             raise RefusalError(403, "This link is not valid, or no longer.")
         cookie = f"{self._cookie}={token}; Path={self._prefix}/; Max-Age={auth.LINK_SECONDS}"
         return {"set-cookie": f"{cookie}; HttpOnly; SameSite=Strict{'; Secure' if self._secure else ''}"}
+
+
+def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "undecided", "failed"]:
+    """Ask a scorer, which does not see which answer is right.
+
+    It is ``fooled`` where the wrong answer has the higher score, and ``undecided`` where both have the same. Whatever
+    goes wrong is said to the organiser, and ``failed`` is no verdict.
+    """
+    texts = [item.chosen.text, item.rejected[0].text]
+    try:
+        pick = best_of_n(scorer, item.prompt, texts, culture=item.culture, language=item.language)
+        if pick.index is not None:
+            tie = pick.scores[0] == pick.scores[1]
+            return "undecided" if tie else ("not fooled" if pick.index == 0 else "fooled")
+        reason = pick.error.message if pick.error else ""
+    except Exception as error:  # a third party's scorer may raise anything
+        reason = f"{type(error).__name__}: {error}"
+    display.advice(f"The model gave no answer: {reason}")
+    return "failed"
 
 
 async def _body(receive: Any) -> bytes:
@@ -238,7 +257,8 @@ def listen(host: str, port: int, public_url: str | None) -> socket.socket:
 
 def serve(db: sqlite3.Connection, taken: socket.socket, public_url: str | None, scorer: Scorer | None = None) -> None:
     """Serve until a signal ends it. No access log is written: it would say who answered when."""
-    uvicorn = require("uvicorn", package="carb-cli", extra="review")
+    import uvicorn  # the command has seen that it is there
+
     page = ReviewPage(db, port=taken.getsockname()[1], public_url=public_url, scorer=scorer)
     config = uvicorn.Config(
         page,

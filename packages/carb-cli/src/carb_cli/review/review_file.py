@@ -1,7 +1,6 @@
 """The one SQLite file of a review: its tables, and how what people say comes into it and out again.
 
-Write-ahead log with ``synchronous=FULL``: a commit is on the disk before it is acknowledged. Each event counts once,
-and never over a newer answer.
+Write-ahead log with ``synchronous=FULL``: a commit is on the disk before it is acknowledged.
 """
 
 from __future__ import annotations
@@ -70,10 +69,8 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     db.row_factory = sqlite3.Row
     try:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=FULL")
-        db.execute("PRAGMA foreign_keys=ON")
-        db.execute("PRAGMA secure_delete=ON")
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
+            db.execute(f"PRAGMA {pragma}")
         with transaction(db):
             if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
                 for statement in SCHEMA.split(";"):
@@ -140,11 +137,6 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Re
 
     The same id counts once. ``base`` is the revision that the reviewer saw. Where it is older than the current one,
     the reviewer decides between both. Where it is newer, a backup was restored in between, and the event is kept.
-
-    Args:
-        db: the file, in a transaction.
-        reviewer: id of the reviewer.
-        event: the answer, with its own id and the revision that the reviewer saw; or a question.
     """
     if isinstance(event, Question):
         return _record_question(db, reviewer, event)
