@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import secrets
 import uuid
 from itertools import pairwise
 from pathlib import Path
@@ -22,14 +21,6 @@ from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from cli_helpers import Carb
 from review_helpers import Behaviour, a_set, an_event, current_answers, items, panel, picked, sets, truthful
-
-
-@pytest.fixture(autouse=True)
-def _the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A review draws ids anew. Here each test draws the same ones in every run, so that a claim about a mean cannot
-    fail by chance."""
-    drawn = random.Random(0)
-    monkeypatch.setattr(secrets, "token_hex", lambda n=16: drawn.randbytes(n).hex())
 
 
 def spammer(rng: random.Random, _: str, item: ReviewItem) -> ReviewAnswer:
