@@ -132,7 +132,7 @@ def asked_for(page: Any) -> str:
 def test_from_the_link_to_the_first_answer_on_a_phone(device: Any, review: Review, tmp_path: Path) -> None:
     page = device(next(review.links))
     assert "#" not in page.url  # the address bar does not give the link away
-    assert page.locator("html").get_attribute("lang") == "th"
+    assert (page.locator("html").get_attribute("lang"), page.title()) == ("th", texts("th")["title"])
     page.locator("button[type=submit]").click()
     assert asked_for(page) == texts("th")["missing_agree"]
     begin(page, "phone")

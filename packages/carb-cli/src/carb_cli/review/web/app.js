@@ -16,7 +16,7 @@ function refresh() {
     no_storage: device?.memory.size > 0,
     conflict: held()?.state === "conflict",
     refused: held()?.state === "refused" && { reason: held().reason },
-    title: { say: stopped || "done_title" },
+    ending: { say: stopped || "done_title" },
     done_text: !stopped && !pack,
     send_file: Boolean(pack),
     again: Boolean(stopped),
