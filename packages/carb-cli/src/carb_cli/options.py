@@ -16,7 +16,10 @@ Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False,
 
 TextFile = Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)]
 """A file for a text, or ``-`` for stdout."""
+MdFile = Annotated[TextFile, Parameter(help="Write the leaderboard as a Markdown table to this file; - for stdout.")]
+LatexFile = Annotated[TextFile, Parameter(help="Write the leaderboard as a LaTeX table to this file; - for stdout.")]
 
+DataFile = Annotated[Path, Parameter(help="The .jsonl or .parquet file to write.")]
 RunFolder = Annotated[Path, Parameter(help="Folders that `carb run` wrote, all on the same data set.")]
 DataName = Annotated[str, Parameter(help="carb-seed, a path, or hf://owner/name.")]
 Confidence = Annotated[float, Parameter(help="Confidence of the intervals, between 0 and 1.")]

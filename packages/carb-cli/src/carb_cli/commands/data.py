@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from carb_cli import display
 from carb_cli.json_output import counts, print_json
-from carb_cli.options import DataName, Json
+from carb_cli.options import DataFile, DataName, Json
 from carb_cli.progress import progress
 from carb_data import CarbError, load
 from carb_data.dataset import SEED, seed_folders
@@ -165,7 +165,7 @@ def build(
     name: str,
     *,
     source: Path | None = None,
-    out: Path,
+    out: DataFile,
     seed: int = 0,
     option: Annotated[tuple[str, ...], Parameter(name=["--option", "-o"], negative=())] = (),
     json: Json = False,
@@ -183,8 +183,6 @@ def build(
     source
         Folder or file that holds the source's data. By default, what `carb data fetch` got, or a folder of the
         source's name in CARB_DATA_DIR.
-    out
-        The .jsonl or .parquet file to write.
     seed
         Seed of all random choices.
     option

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from carb_cli import display
 from carb_cli.json_output import print_json
-from carb_cli.options import DataName, Flag, Json, Several
+from carb_cli.options import DataFile, DataName, Flag, Json, Several
 from carb_cli.progress import progress
 from carb_data import load
 from carb_scorers import generate
 
 
-def construct(*, config: Path, out: Path, json: Json = False) -> None:
+def construct(*, config: Path, out: DataFile, json: Json = False) -> None:
     """Write sets from reference texts with language models: question, right answer, wrong answers, filters.
 
     The models' answers are kept beside --out: the same command goes on after an interruption and pays for nothing
@@ -27,8 +27,6 @@ def construct(*, config: Path, out: Path, json: Json = False) -> None:
     ----------
     config
         TOML file that names the references and the models.
-    out
-        The .jsonl or .parquet file to write.
     """
     wanted = generate.read_construct_config(config)
     with progress() as report:
@@ -41,7 +39,7 @@ def construct(*, config: Path, out: Path, json: Json = False) -> None:
 def perturb(
     data: DataName,
     *,
-    out: Path,
+    out: DataFile,
     model: str,
     kinds: Annotated[tuple[Literal["CC", "RC", "CL", "RP"], ...], Several] = ("CC", "RC", "CL", "RP"),
     languages: Annotated[tuple[str, ...], Several] = ("en",),
@@ -59,8 +57,6 @@ def perturb(
 
     Parameters
     ----------
-    out
-        The .jsonl or .parquet file to write.
     kinds
         CC changes the concept, RC removes the culture's name, CL translates, RP paraphrases; may be repeated.
     languages

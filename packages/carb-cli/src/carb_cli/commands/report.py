@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.options import Confidence, RunFolder, TextFile
+from carb_cli.options import Confidence, LatexFile, MdFile, RunFolder
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections
@@ -22,8 +22,8 @@ def report(
     only: str | None = None,
     json: Annotated[Path | None, Parameter(name="--json", allow_leading_hyphen=True, show_default=False)] = None,
     html: Annotated[Path | None, Parameter(show_default=False)] = None,
-    md: TextFile = None,
-    latex: TextFile = None,
+    md: MdFile = None,
+    latex: LatexFile = None,
     confidence: Confidence = 0.95,
 ) -> None:
     """Show what runs found: a table here, --json for programs, --html for people.
@@ -40,10 +40,6 @@ def report(
         Write the whole content as JSON to this file; - for stdout, and then nothing else is printed.
     html
         Write one self-contained HTML file.
-    md
-        Write the leaderboard as a Markdown table to this file; - for stdout.
-    latex
-        Write the leaderboard as a LaTeX table to this file; - for stdout.
     """
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb report runs/first")

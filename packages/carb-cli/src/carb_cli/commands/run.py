@@ -10,7 +10,7 @@ from typing import Annotated
 from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK, invoked
-from carb_cli.options import Flag, Json, Several, TextFile
+from carb_cli.options import Flag, Json, LatexFile, MdFile, Several
 from carb_cli.scoring import AS_USUAL, RunOptions, exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
@@ -26,8 +26,8 @@ def run(
     sets: SetOptions = EVERY_SET,
     options: RunOptions = AS_USUAL,
     dry_run: Flag = False,
-    md: TextFile = None,
-    latex: TextFile = None,
+    md: MdFile = None,
+    latex: LatexFile = None,
     json: Json = False,
 ) -> int:
     """Score a data set with reward models. The same command goes on after any interruption.
@@ -51,10 +51,6 @@ def run(
     dry_run
         Say what would be done, with the calls, an estimate of the tokens and the cost, and do nothing else. The cost
         needs price_in and price_out (per million tokens) in the spec.
-    md
-        Write the leaderboard as a Markdown table to this file; - for stdout.
-    latex
-        Write the leaderboard as a LaTeX table to this file; - for stdout.
     """
     if bool(scorer) == (suite is not None):
         raise CarbError("Give either --scorer or --suite, for example: --scorer baseline:length")
