@@ -6,21 +6,16 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from carb_data import CarbError, ScoreTable, load
-from carb_scorers import ScoreRequest, ScoreResult, best_of_n, evaluate, open_scorer, score, texts
+from carb_data import CarbError
+from carb_scorers import ScoreRequest, ScoreResult, best_of_n, open_scorer, score, texts
 from carb_scorers.integrations import as_trl_reward, as_verl_reward
-from carb_scorers.integrations.reward_scale import RewardScale
 from carb_scorers.integrations.verl import NoRewardError
 from fake_scorer import FakeScorer
 
@@ -168,44 +163,11 @@ def test_an_awaited_reward_gives_the_same_numbers_and_compares_whole_groups() ->
     assert [len(r.candidates) for r in scorer.requests] == [2, 1]
 
 
-@pytest.fixture
-def calibration(tmp_path: Path) -> Path:
-    """The scores of a run of the length baseline: median 30, median absolute deviation 10."""
-    rows = [f"Was?,{'x' * chosen},{'x' * rejected}" for chosen, rejected in ((10, 20), (29, 31), (40, 50))]
-    (tmp_path / "sets.csv").write_text("\n".join(["prompt,chosen,rejected", *rows]))
-    evaluate(load(tmp_path / "sets.csv"), ["baseline:length"]).save(tmp_path / "scores.parquet")
-    return tmp_path / "scores.parquet"
-
-
-@given(scores=st.lists(st.integers(0, 10**6), min_size=2, max_size=20))
-def test_a_scaled_reward_is_bounded_and_keeps_the_order(scores: list[int]) -> None:
-    scale = RewardScale(centre=30.0, spread=15.0)
-    rewards = [scale(score) for score in sorted(scores)]
-    assert rewards == sorted(rewards)
-    assert all(0 <= reward <= 1 for reward in rewards)
-
-
-def test_a_scale_comes_from_a_run_of_the_scorer(calibration: Path) -> None:
-    spread = 1.4826 * 10
-    expected = [1 / (1 + math.exp(-(length - 30) / spread)) for length in (30, 60, 3000)]
-    asked = {"prompts": ["Was?"] * 3, "completions": ["x" * 30, "x" * 60, "x" * 3000]}
-    assert as_trl_reward("baseline:length", scale=calibration, **PLACE)(**asked) == pytest.approx(expected)
-    assert expected[0] == 0.5
-    verl = as_verl_reward("baseline:length", scale=calibration)
-    assert verl("d", "x" * 60, None, INFO) == pytest.approx(expected[1])
-
-
-def test_a_scale_without_spread_or_file_is_named(calibration: Path, tmp_path: Path) -> None:
-    with pytest.raises(CarbError, match="nowhere"):
-        as_trl_reward("baseline:length", scale=tmp_path / "nowhere.parquet")
-    frame = ScoreTable.load(calibration).frame
-    ScoreTable(frame.with_columns(score=pl.lit(1.0))).save(calibration)
-    with pytest.raises(CarbError, match="no spread"):
-        as_trl_reward("baseline:length", scale=calibration)
-    two = [frame, frame.with_columns(scorer=pl.lit("another"))]
-    ScoreTable(pl.concat(two)).save(calibration)
-    with pytest.raises(CarbError, match=r"no scores of 'baseline:random'.*'another', 'baseline:length'"):
-        as_verl_reward("baseline:random", scale=calibration)
+def test_a_scale_makes_rewards_of_scores() -> None:
+    asked = {"prompts": ["Was?"] * 2, "completions": ["eins", "bad"]}
+    assert as_trl_reward(Fake(), scale=math.sqrt, **PLACE)(**asked) == [None, None]  # a failed score has no reward
+    assert as_trl_reward("baseline:length", scale=math.sqrt, **PLACE)(**asked) == [2.0, math.sqrt(3)]
+    assert as_verl_reward("baseline:length", scale=math.sqrt)("d", "eins", None, INFO) == 2.0
 
 
 def test_scores_of_loose_texts() -> None:

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 
 from carb_data import CarbError
-from carb_scorers.integrations.reward_scale import read_scale
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer
 from carb_scorers.spec import ASKED_WITHOUT_CULTURE
 from carb_scorers.texts import Opened, Text, as_prompt, is_list, score_texts, text_of
 from carb_scorers.waiting import wait_for
+
+Scale = Callable[[float], float]
 
 
 class TRLReward:
     """Called by the trainer with a batch; gives a reward for each completion, ``None`` where scoring failed."""
 
     def __init__(
-        self, scorer: Scorer | str, culture: str | None, language: str | None, seed: int, scale: str | Path
+        self, scorer: Scorer | str, culture: str | None, language: str | None, seed: int, scale: Scale
     ) -> None:
         self._opened = Opened(scorer)
         self._constants = {"culture": culture, "language": language}
-        self._seed = seed
-        self._scale = read_scale(scale, self._opened.name)
+        self._seed, self._scale = seed, scale
         self.__name__ = self._opened.name
 
     def __call__(self, *arguments: Any, **columns: Any) -> list[float | None]:
@@ -63,8 +62,7 @@ class TRLReward:
         ]
         used = await anyio.to_thread.run_sync(self._opened.get)
         scores = [one.score for one in await score_texts(used, texts, seed=self._seed)]
-        scale = self._scale
-        rewards = scores if scale is None else [None if score is None else scale(score) for score in scores]
+        rewards = [None if score is None else self._scale(score) for score in scores]
         if log_metric is not None and rewards:
             log_metric(f"rewards/{self.__name__}/failed", sum(reward is None for reward in rewards) / len(rewards))
         return rewards
@@ -106,7 +104,7 @@ def as_trl_reward(
     culture: str | None = None,
     language: str | None = None,
     seed: int = 0,
-    scale: str | Path = "raw",
+    scale: Scale = float,
     awaited: bool = False,
 ) -> TRLReward:
     """A scorer as a reward function for ``GRPOTrainer`` and its kin.
@@ -120,16 +118,12 @@ def as_trl_reward(
         culture: culture of the prompts that have none in a column ``culture`` of the data.
         language: language of the prompts that have none in a column ``language`` of the data.
         seed: seed of the order in which completions are presented.
-        scale: ``raw`` for the scorer's own numbers; or the ``scores.parquet`` of a run of it, by whose median and
-            spread a reward is put between 0 and 1.
+        scale: function of a score that gives the reward; by default the score itself.
         awaited: whether the function is asynchronous, which suits a scorer on a server; by default it is not.
 
     Returns:
         A function ``(prompts, completions, **columns) -> list of rewards``. A completion that could not be scored
         gets ``None``, which TRL leaves out of the group's mean.
-
-    Raises:
-        CarbError: the file of the scale is not there, or has no spread.
     """
     kind = AsyncTRLReward if awaited else TRLReward
     return kind(scorer, culture, language, seed, scale)

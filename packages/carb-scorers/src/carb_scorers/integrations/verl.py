@@ -8,11 +8,9 @@ verl does not give the prompt, so that must be in ``extra_info``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError
-from carb_scorers.integrations.reward_scale import RewardScale, read_scale
 from carb_scorers.scorer import Scorer
 from carb_scorers.texts import Opened, Scored, Text, as_prompt, score_texts
 from carb_scorers.waiting import wait_together
@@ -23,7 +21,7 @@ class NoRewardError(RuntimeError):
 
 
 def as_verl_reward(
-    scorer: Scorer | str, *, when_failed: float | None = None, seed: int = 0, scale: str | Path = "raw"
+    scorer: Scorer | str, *, when_failed: float | None = None, seed: int = 0, scale: Callable[[float], float] = float
 ) -> Callable[..., Any]:
     """A scorer as verl's ``compute_score``.
 
@@ -40,12 +38,8 @@ def as_verl_reward(
         ``batch`` calls as ``compute_score(solution_strs=..., extra_infos=..., ...) -> list of floats``: responses to
         the same prompt then share a request, which a scorer that compares (a judge) needs. It needs ``prompt`` (a text
         or messages), ``culture`` and ``language`` in ``extra_info``; data source and ground truth are not used.
-
-    Raises:
-        CarbError: the file of the scale is not there, or has no spread.
     """
     opened = Opened(scorer)
-    scaled = read_scale(scale, opened.name)
 
     def rewards(responses: Sequence[str], infos: Sequence[Mapping[str, Any] | None]) -> list[float]:
         texts = [_text(response, info) for response, info in zip(responses, infos, strict=True)]
@@ -53,7 +47,7 @@ def as_verl_reward(
         async def ask() -> list[Scored]:
             return await score_texts(opened.get(), texts, seed=seed)
 
-        return [_reward(scored, when_failed, scaled) for scored in wait_together(ask)]
+        return [_reward(scored, when_failed, scale) for scored in wait_together(ask)]
 
     def compute_score(
         data_source: Any = None,  # noqa: ARG001 - verl's signature
@@ -90,9 +84,9 @@ def _plain(prompt: Any) -> Any:
     return prompt if isinstance(prompt, str) or not isinstance(prompt, Iterable) else list(prompt)
 
 
-def _reward(scored: Scored, when_failed: float | None, scaled: RewardScale | None) -> float:
+def _reward(scored: Scored, when_failed: float | None, scale: Callable[[float], float]) -> float:
     if scored.score is not None:
-        return scored.score if scaled is None else scaled(scored.score)
+        return scale(scored.score)
     if when_failed is not None:
         return when_failed
     error = scored.error
