@@ -30,8 +30,8 @@ def fill(text: str, fields: Mapping[str, Any], where: str) -> str:
         raise CarbError(f"{where} cannot be filled: {error}. It may use {', '.join(sorted(fields))}.") from None
 
 
-def check_template(text: str) -> None:
-    """See whether a text is a template.
+def checked_template(text: str) -> str:
+    """A text that is a template.
 
     Raises:
         ValueError: it is not; the message names the line.
@@ -42,6 +42,7 @@ def check_template(text: str) -> None:
         _environment().parse(text)
     except TemplateSyntaxError as error:
         raise ValueError(f"not a Jinja template: {error.message} (line {error.lineno})") from None
+    return text
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from carb_data.models import Frozen
 from carb_scorers.known import resolved
@@ -23,6 +23,7 @@ from carb_scorers.models.protocol import (
     RewardModel,
     Turn,
     read_backend_options,
+    spec_of,
 )
 from carb_scorers.scorer import ScoreError, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
 
@@ -61,16 +62,7 @@ def open_classifier(name: str, target: str, options: Mapping[str, str]) -> Score
     read, kind = read_backend_options(ClassifierOptions, REWARD_MODELS, name, options)
     target = resolved(target, "classifier")
     model: RewardModel = kind.open(target, read)
-    spec = ScorerSpec(
-        name=name,
-        kind="classifier",
-        model=target,
-        revision=model.revision,
-        parameters=read.model_dump(mode="json", exclude={"revision"}),
-        comparative=False,
-        in_flight=model.in_flight,
-    )
-    return ClassifierScorer(spec, model)
+    return ClassifierScorer(spec_of(name, "classifier", target, model, read, comparative=False), model)
 
 
 CUE = "\n"
@@ -144,20 +136,11 @@ def open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     """
     read, kind = read_backend_options(ImplicitOptions, LANGUAGE_MODELS, name, options)
     policy: LanguageModel = kind.open(target, read)
-    parameters: dict[str, Any] = read.model_dump(mode="json", exclude={"revision", "ref_revision"})
     reference: LanguageModel | None = None
     if read.ref != "none":
         reference = kind.open(read.ref, read.model_copy(update={"revision": read.ref_revision}))
-        parameters["ref_revision"] = reference.revision
-    spec = ScorerSpec(
-        name=name,
-        kind="implicit",
-        model=target,
-        revision=policy.revision,
-        parameters=parameters,
-        comparative=False,
-        in_flight=policy.in_flight,
-    )
+    added = {} if reference is None else {"ref_revision": reference.revision}
+    spec = spec_of(name, "implicit", target, policy, read, comparative=False, **added)
     return ImplicitScorer(spec, policy, reference, read)
 
 

@@ -42,12 +42,10 @@ def as_inspect_scorer(
     def carb() -> Any:
         async def score(state: Any, target: Any) -> Any:
             used = opened.get()
-            alone = used.spec.kind in ASKED_WITHOUT_CULTURE
-            default = {"culture": UNKNOWN, "language": UNDETERMINED} if alone else {"culture": None, "language": None}
-            metadata = dict(default)
+            metadata = {"culture": UNKNOWN, "language": UNDETERMINED} if used.spec.kind in ASKED_WITHOUT_CULTURE else {}
             for given in ({"culture": culture, "language": language}, state.metadata or {}):
                 metadata |= {name: value for name, value in given.items() if value is not None}
-            missing = [name for name in ("culture", "language") if metadata[name] is None]
+            missing = [name for name in ("culture", "language") if name not in metadata]
             if missing:
                 raise CarbError(
                     f"Sample '{state.sample_id}' has no {' and no '.join(missing)} in its metadata; add it there, or "

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import closest, read_file
-from carb_scorers.jinja_filling import check_template
+from carb_scorers.jinja_filling import checked_template
 
 Mode = Literal["listwise", "pairwise", "pointwise"]
 MODES: tuple[Mode, ...] = ("listwise", "pairwise", "pointwise")
@@ -31,12 +31,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _template(text: str) -> str:
-    check_template(text)
-    return text
-
-
-Template = Annotated[str, AfterValidator(_template)]
+Template = Annotated[str, AfterValidator(checked_template)]
 """Jinja text; see ``docs/how-to/forms.md`` for the fields that it may use."""
 
 

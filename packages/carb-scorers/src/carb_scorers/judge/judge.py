@@ -18,7 +18,14 @@ from carb_scorers.judge.form import Mode, read_form
 from carb_scorers.judge.order_and_prompt import LETTERS, Ask, Asker, Orders, read_words, shown_orders
 from carb_scorers.judge.reading import Read, read_probabilities, read_verdicts
 from carb_scorers.known import resolved
-from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, Writing, read_backend_options
+from carb_scorers.models.protocol import (
+    LANGUAGE_MODELS,
+    Failure,
+    LanguageModel,
+    Writing,
+    read_backend_options,
+    spec_of,
+)
 from carb_scorers.scorer import (
     Candidate,
     Presentation,
@@ -212,15 +219,10 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     target = resolved(target, "judge")
     writes = read.read == "generate"  # which a model in this process does faster for a window than for one request
     model: LanguageModel = kind.open(target, read)
-    spec = ScorerSpec(
-        name=name,
-        kind="judge",
-        model=target,
-        revision=model.revision,
-        parameters={**read.model_dump(mode="json", exclude={"revision"}), "prompt_sha256": _prompt_hash(asker)},
-        comparative=read.mode != "pointwise",
-        in_flight=None if writes and model.in_flight == 1 else model.in_flight,
-    )
+    hashed, compares = _prompt_hash(asker), read.mode != "pointwise"
+    spec = spec_of(name, "judge", target, model, read, comparative=compares, prompt_sha256=hashed)
+    if writes and model.in_flight == 1:
+        spec = spec.model_copy(update={"in_flight": None})
     return JudgeScorer(spec, model, form_of(read))
 
 

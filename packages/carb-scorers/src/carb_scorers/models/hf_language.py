@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from carb_scorers.models.hf_passes import Passes, check_cancelled, is_out_of_mem
 from carb_scorers.models.protocol import BackendKind, Choices, Failure, Generation, Prompt, Writing, seeds_for
 from carb_scorers.models.shared_prefix import padded, token_budget_batches
 from carb_scorers.models.source import model_source
-from carb_scorers.models.token_rows import Row, RowsOf, TokenLanguageModel, fitted
+from carb_scorers.models.token_rows import Finish, Row, RowsOf, TokenLanguageModel, fitted
 from carb_scorers.scorer import Usage
 
 A = TypeVar("A")
@@ -56,11 +56,7 @@ class HFLanguageModel(TokenLanguageModel):
         return await anyio.to_thread.run_sync(run)
 
     async def _logprobs(
-        self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[str] | None,
-        rows_of: RowsOf,
-        finish: Callable[[Sequence[Sequence[float]], Usage], A],
+        self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, finish: Finish[A]
     ) -> list[A | Failure]:
         return await anyio.to_thread.run_sync(partial(self._passes.run, prompts, answers, rows_of, _read, finish))
 

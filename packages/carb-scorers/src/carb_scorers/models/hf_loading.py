@@ -6,7 +6,7 @@ import gc
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass
 from functools import partial
@@ -87,12 +87,10 @@ class Loaded:
     max_length: int
 
 
-Loader = str | Callable[[Any, Any], Any]
-"""A transformers class by name, or ``(transformers, config) -> class with from_pretrained``."""
-
-
-def load(target: str, options: HFOptions, loader: Loader) -> Loaded:
+def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     """Load a model (a folder, a hub id or a GGUF file) and its tokenizer in evaluation mode.
+
+    ``loader`` is a class with ``from_pretrained``, or the name of one of transformers.
 
     Raises:
         CarbError: the model is not there, is not of that class, has no safetensors weights or lacks some, or has
@@ -117,7 +115,7 @@ def load(target: str, options: HFOptions, loader: Loader) -> Loaded:
                 placed["quantization_config"] = transformers.GgufConfig(dequantize=True)
                 name = str(packed.parent)
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
-            model, info = _loader(transformers, loader, name, source).from_pretrained(
+            model, info = getattr(transformers, str(loader), loader).from_pretrained(
                 name,
                 dtype=_dtype(torch, options.dtype, where, packed is not None),
                 use_safetensors=True,
@@ -241,13 +239,7 @@ def _replace_template(tokenizer: Any, given: str | None) -> str:
     return f"+template:{hashlib.sha256(tokenizer.chat_template.encode()).hexdigest()[:16]}"
 
 
-def _loader(transformers: Any, loader: Loader, name: str, source: dict[str, Any]) -> Any:
-    if isinstance(loader, str):
-        return getattr(transformers, loader)
-    return loader(transformers, transformers.AutoConfig.from_pretrained(name, **source))
-
-
-def _code_of_its_own(model: Any, loader: Loader) -> str | None:
+def _code_of_its_own(model: Any, loader: Any) -> str | None:
     """The class in the model's folder that its configuration names, where another one was loaded in its place."""
     named = (getattr(model.config, "auto_map", None) or {}).get(loader) if isinstance(loader, str) else None
     named = named[0] if isinstance(named, list | tuple) else named

@@ -17,7 +17,7 @@ from carb_data.errors import require
 from carb_scorers.models.chat_tokens import groups_of
 from carb_scorers.models.hf_loading import HFOptions, Loaded
 from carb_scorers.models.protocol import Failure, Prompt
-from carb_scorers.models.shared_prefix import PrefixCache, common_prefix, token_budget_batches
+from carb_scorers.models.shared_prefix import PrefixCache, common_prefix, padded, token_budget_batches
 from carb_scorers.models.token_rows import Row, RowsOf, fitted
 from carb_scorers.scorer import ScoreError, Usage
 
@@ -206,14 +206,8 @@ class Passes:
     def _padded_right(self, rows: Sequence[Row]) -> Any:
         """The logits of the last places of each row, from the model's own forward pass over whole rows."""
         torch = self._torch
-        width = max(len(row.tokens) for row in rows)
-        config = self.open().model.config.get_text_config()
-        ids = torch.full((len(rows), width), getattr(config, "pad_token_id", None) or 0, dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for line, row in enumerate(rows):
-            ids[line, : len(row.tokens)] = torch.tensor(row.tokens)
-            mask[line, : len(row.tokens)] = 1
-        found = self._whole(ids.to(self._device), mask.to(self._device))
+        token = getattr(self.open().model.config.get_text_config(), "pad_token_id", None) or 0
+        found = self._whole(*padded([row.tokens for row in rows], self._device, right=True, token=token))
         if found.shape[1] == 1:
             return found
         last = torch.arange(-max(row.keep for row in rows), 0, device=self._device)

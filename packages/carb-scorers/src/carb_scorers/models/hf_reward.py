@@ -16,7 +16,7 @@ import anyio.to_thread
 from carb_data import CarbError
 from carb_data.errors import require
 from carb_scorers.models.chat_tokens import conversation_ids
-from carb_scorers.models.hf_loading import HFOptions, Loaded, Loader, load, quiet, uncollected
+from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
 from carb_scorers.models.hf_passes import Passes
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
 from carb_scorers.models.source import model_source
@@ -38,7 +38,7 @@ def _logits(output: Any) -> Any:
 class Adapter:
     """How to get scores out of an architecture."""
 
-    loader: Loader = "AutoModelForSequenceClassification"
+    loader: str | Callable[[Any, Any], Any] = "AutoModelForSequenceClassification"
     """A transformers class by name, or a function ``(transformers, config) -> class with from_pretrained``."""
     output: Callable[[Any], Any] = _logits
     """Function from the output of the model's own forward pass to ``(rows, outputs)``."""
@@ -91,17 +91,17 @@ ADAPTERS: dict[str, Adapter] = {
 """Architecture to adapter; add to it for an architecture of one's own."""
 
 
-def adapter_for(target: str, options: HFOptions) -> Adapter:
-    """The adapter of a model, from its configuration; the plain one where none is registered."""
+def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
+    """The adapter of a model, from its configuration, and what loads it; the plain one where none is registered."""
     transformers = require("transformers", package="carb-scorers", extra="hf")
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     try:
         with quiet():
             config = transformers.AutoConfig.from_pretrained(target, **source)
     except (OSError, ValueError, KeyError):
-        return Adapter()  # loading says what is wrong
-    listed = (ADAPTERS.get(name) for name in config.architectures or ())
-    return next((adapter for adapter in listed if adapter is not None), Adapter())
+        return (adapter := Adapter()), adapter.loader  # loading says what is wrong
+    adapter = next((ADAPTERS[name] for name in config.architectures or () if name in ADAPTERS), Adapter())
+    return adapter, adapter.loader if isinstance(adapter.loader, str) else adapter.loader(transformers, config)
 
 
 class HFRewardModel:
@@ -151,8 +151,8 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
             counts.
     """
     model_source(target)  # report a typing error before torch is imported, which takes seconds
-    adapter = adapter_for(target, options)
-    return HFRewardModel(target, load(target, options, adapter.loader), adapter, options)
+    adapter, loader = adapter_for(target, options)
+    return HFRewardModel(target, load(target, options, loader), adapter, options)
 
 
 def _place(target: str, model: Any, adapter: Adapter, options: RewardOptions) -> int:

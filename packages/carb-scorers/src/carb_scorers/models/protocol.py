@@ -20,7 +20,7 @@ from pydantic import create_model
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import read_options
-from carb_scorers.scorer import ScoreError, Usage
+from carb_scorers.scorer import ScoreError, ScorerSpec, Usage
 
 __all__ = ["LANGUAGE_MODELS", "Turn", "Watch", "read_backend_options"]
 
@@ -188,6 +188,21 @@ class RewardModel(Model, Protocol):
     async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> Sequence[Reward | Failure]:
         """The reward of ``answers[i]`` as the assistant's turn after ``prompts[i]``."""
         ...
+
+
+def spec_of(
+    name: str, kind: str, target: str, model: Model, read: Frozen, *, comparative: bool, **added: Any
+) -> ScorerSpec:
+    """The spec of a scorer that asks a model: it records all options, with what the revisions came to."""
+    return ScorerSpec(
+        name=name,
+        kind=kind,
+        model=target,
+        revision=model.revision,
+        parameters={**read.model_dump(mode="json", exclude={"revision", "ref_revision"}), **added},
+        comparative=comparative,
+        in_flight=model.in_flight,
+    )
 
 
 def seeds_for(prompts: Sequence[Prompt], writing: Writing) -> list[int]:

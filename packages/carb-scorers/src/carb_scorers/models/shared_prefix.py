@@ -105,15 +105,16 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]
     return batches
 
 
-def padded(rows: Sequence[Tokens], device: Any) -> tuple[Any, Any]:
-    """Token ids and mask, padded on the left."""
+def padded(rows: Sequence[Tokens], device: Any, *, right: bool = False, token: int = 0) -> tuple[Any, Any]:
+    """Token ids and mask, padded with a token on the left, or on the right."""
     torch = require("torch", package="carb-scorers", extra="hf")
     width = max(map(len, rows))
-    ids = torch.zeros((len(rows), width), dtype=torch.long)
+    ids = torch.full((len(rows), width), token, dtype=torch.long)
     mask = torch.zeros_like(ids)
     for line, row in enumerate(rows):
-        ids[line, width - len(row) :] = torch.tensor(row, dtype=torch.long)
-        mask[line, width - len(row) :] = 1
+        own = slice(len(row)) if right else slice(width - len(row), width)
+        ids[line, own] = torch.tensor(row, dtype=torch.long)
+        mask[line, own] = 1
     return ids.to(device), mask.to(device)
 
 

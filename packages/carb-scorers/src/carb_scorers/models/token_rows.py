@@ -13,6 +13,8 @@ from carb_scorers.models.protocol import Choices, Continuation, Failure, Prompt
 from carb_scorers.scorer import ScoreError, Usage
 
 A = TypeVar("A")
+Finish = Callable[[Sequence[Sequence[float]], Usage], A]
+"""Makes an answer from the log-probabilities of a prompt's rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,7 @@ class TokenLanguageModel:
         self._tokenizer = tokenizer
 
     async def _logprobs(
-        self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[str] | None,
-        rows_of: RowsOf,
-        finish: Callable[[Sequence[Sequence[float]], Usage], A],
+        self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, finish: Finish[A]
     ) -> list[A | Failure]:
         """An answer to each prompt, which ``finish`` makes from the log-probabilities of its rows' targets."""
         raise NotImplementedError

@@ -27,7 +27,7 @@ from carb_scorers.models.chat_tokens import conversation_ids, prompt_ids, watche
 from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
 from carb_scorers.models.protocol import BackendKind, Choices, Failure, Generation, Prompt, Reward, Writing, seeds_for
 from carb_scorers.models.source import model_source
-from carb_scorers.models.token_rows import Row, RowsOf, TokenLanguageModel, fitted
+from carb_scorers.models.token_rows import Finish, Row, RowsOf, TokenLanguageModel, fitted
 from carb_scorers.scorer import Usage
 
 Tokens = tuple[int, ...]
@@ -225,11 +225,7 @@ class VLLMLanguageModel(TokenLanguageModel):
         await anyio.to_thread.run_sync(self._engine.close)
 
     async def _logprobs(
-        self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[str] | None,
-        rows_of: RowsOf,
-        finish: Callable[[Sequence[Sequence[float]], Usage], A],
+        self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, finish: Finish[A]
     ) -> list[A | Failure]:
         def asked(_: int, row: Row) -> tuple[Tokens, Any]:
             if row.keep == 1:
