@@ -274,9 +274,17 @@ def test_a_suite_from_the_registry(carb: Carb, tmp_path: Path, monkeypatch: pyte
     assert f"{pinned.count(None)} have no revision" in written.err
     assert models[pinned.index("eb2676d20da2f2d41082289d23c59b9f7427f955")].name == "armorm-llama3-8b-v0.1"
 
-    monkeypatch.setattr(hub, "model_info", lambda name, timeout: SimpleNamespace(sha="c0ffee1234" * 4))
+    gone = pinned.index(None)
+
+    def model_info(name: str, timeout: float) -> SimpleNamespace:
+        if name == small[gone].id:
+            raise hub.errors.RepositoryNotFoundError("404", response=SimpleNamespace(headers={}, request=None))
+        return SimpleNamespace(sha="c0ffee1234" * 4)
+
+    monkeypatch.setattr(hub, "model_info", model_info)
     path.write_text(carb("models", "--suite").out)
-    assert [model.revision for model in read_suite(path)] == [one or "c0ffee1234" * 4 for one in pinned]
+    found = [model.revision for model in read_suite(path)]
+    assert found == [*pinned[: gone + 1], *(one or "c0ffee1234" * 4 for one in pinned[gone + 1 :])]
 
     path.write_text(carb("models", "carb", "--suite").out)
     assert {model.name for model in read_suite(path)} == {m.name for m in known_models().models if "carb" in m.scores}

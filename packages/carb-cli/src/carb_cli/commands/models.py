@@ -85,12 +85,13 @@ def _tables(benchmark: str | None) -> Iterator[str]:
 
 
 def _newest(ids: Sequence[str]) -> dict[str, str]:
-    """The newest commits of models that the hub names; those before the first that it does not."""
+    """The newest commits of models, of those that the hub knows; where it cannot be reached, no further ones."""
     found: dict[str, str] = {}
     with suppress(Exception):  # whatever a missing network, a proxy, the offline mode or a missing library raises
         hub = require("huggingface_hub", package="carb-scorers", extra="hf")
         for name in ids:
-            found[name] = str(hub.model_info(name, timeout=5).sha)
+            with suppress(hub.errors.HfHubHTTPError):  # an answer about this model alone, such as that there is none
+                found[name] = str(hub.model_info(name, timeout=5).sha)
     return found
 
 
