@@ -169,3 +169,12 @@ def test_the_formatter_is_nowhere_switched_off() -> None:
     """A budget of lines is met by deleting, not by layouts that the formatter would undo."""
     sources = [path for part in ("packages", "tests", "examples", "benchmarks") for path in (ROOT / part).rglob("*.py")]
     assert [str(path) for path in sources if re.search(r"#\s*fmt\s*:", path.read_text(encoding="utf-8"))] == []
+
+
+def test_web_files_keep_the_columns_of_python() -> None:
+    """A budget of lines is not met by longer ones, either."""
+    folder = ROOT / "packages" / "carb-cli" / "src"
+    files = [path for path in folder.rglob("*") if path.suffix in {".js", ".css", ".html", ".jinja"}]
+    assert {path.suffix for path in files} == {".js", ".css", ".html", ".jinja"}
+    lines = [(path.name, line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [(name, line) for name, line in lines if len(line) > 120] == []

@@ -44,7 +44,8 @@ const block = (tag, attributes, language, [text, length]) => {
   if (/^[A-Za-z0-9-]+$/.test(language)) element.lang = language;
   element.append(...visible(text));
   if (length > text.length) {
-    element.append(make("span", { class: "odd" }, `${count(length - text.length)} further characters are not in this file`));
+    const rest = `${count(length - text.length)} further characters are not in this file`;
+    element.append(make("span", { class: "odd" }, rest));
   }
   return element;
 };

@@ -1,4 +1,4 @@
-// The list of sets: failures first, or any others; by whose, how, culture, domain and words. A link shows one set alone.
+// The list of sets: failures first, or any others; by whose, how, culture, domain and words. A link shows one set.
 const PAGE = 20;
 const ANY = "any", EVERY = "", SETS = "sets";
 
@@ -8,18 +8,26 @@ const setList = (data) => {
   const indexOf = new Map(data.scorers.map((one, index) => [one.name, index]));
   const named = data.scorers.map((one) => [one.name, one.label]);
   const main = data.sets.filter((item) => !item.mirror);
-  const values = (key) => [...new Set(main.flatMap((item) => key.map((one) => item[one])))].sort().map((name) => [name, name]);
+  const values = (keys) => {
+    const found = new Set(main.flatMap((item) => keys.map((key) => item[key])));
+    return [...found].sort().map((name) => [name, name]);
+  };
   fill($("#fail-scorer"), [[EVERY, "every model gets it wrong"], [ANY, "any scorer gets it wrong"],
     [SETS, "all sets, right or wrong"], ...named.map(([name, label]) => [name, `${label} gets it wrong`])]);
   fill($("#fail-rival"), named.map(([name, label]) => [name, `${label} gets it right`]));
   fill($("#fail-culture"), values(["culture", "root"]));
   fill($("#fail-domain"), values(["domain"]));
   $("#fail-sets").parentElement.hidden = !data.sets.some((item) => item.mirror);
-  for (const [id, name] of [["scorer", "whose"], ["rival", "rival"], ["outcome", "how"], ["culture", "culture"], ["domain", "domain"], ["sets", "sets"]]) bind($(`#fail-${id}`), name);
+  for (const name of ["rival", "culture", "domain", "sets"]) bind($(`#fail-${name}`), name);
+  bind($("#fail-scorer"), "whose");
+  bind($("#fail-outcome"), "how");
   const search = $("#fail-search");
   watchers.push(() => { if (document.activeElement !== search) search.value = chosen.find; });
   let waiting;
-  search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(() => choose({ find: search.value.trim() }, true), 150); });
+  search.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => choose({ find: search.value.trim() }, true), 150);
+  });
 
   const wrong = (item) => [...item.outcomes].filter((one) => one !== "w").length;
   let found = [], shown = 0, last = null;
@@ -34,8 +42,9 @@ const setList = (data) => {
     for (const item of found.slice(shown, shown + PAGE)) {
       const question = item.prompt.at(-1)[0].replace(/\s+/g, " ").trim();
       const title = make("bdi", {}, ...visible(question.slice(0, 240) + (question.length > 240 ? "…" : "")));
-      const tags = [item.culture, item.domain, `wrong for ${wrong(item)} of ${data.scorers.length}`, ...(item.mirror ? ["mirror"] : [])];
-      const details = make("details", {}, make("summary", {}, title, make("span", { class: "tag" }, ` · ${tags.join(" · ")}`)));
+      const tags = [item.culture, item.domain, `wrong for ${wrong(item)} of ${data.scorers.length}`];
+      const tag = make("span", { class: "tag" }, ["", ...tags, ...(item.mirror ? ["mirror"] : [])].join(" · "));
+      const details = make("details", {}, make("summary", {}, title, tag));
       details.addEventListener("toggle", () => { if (details.open) open(details, item); });
       list.append(details);
     }
@@ -57,7 +66,10 @@ const setList = (data) => {
       if (whose === ANY) return [...item.outcomes].some(fits);
       return fits(item.outcomes[indexOf.get(whose)]);
     };
-    const says = (item) => [item.id, ...[...item.prompt, ...item.answers].map(([text]) => text)].some((text) => text.toLowerCase().includes(words));
+    const says = (item) => {
+      const texts = [...item.prompt, ...item.answers].map(([text]) => text);
+      return [item.id, ...texts].some((text) => text.toLowerCase().includes(words));
+    };
     found = data.sets.filter((item) => (set !== "" ? item.id === set : failed(item)
       && (rival === "" || item.outcomes[indexOf.get(rival)] === "w")
       && (culture === "" || item.culture === culture || item.root === culture)
