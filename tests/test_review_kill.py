@@ -56,6 +56,8 @@ def test_no_acknowledged_answer_is_lost(tmp_path: Path) -> None:
     for client in clients:
         client.enter()
     items = [client.items(6) for client in clients]
+    shown = [item["shown"] for own in items for item in own]
+    assert any(order != sorted(order) for order in shown), "answers in a fixed order have a liked place"
     revisions: list[dict[str, int]] = [{} for _ in clients]
     acknowledged: list[str] = []
     for number in range(ROUNDS):
