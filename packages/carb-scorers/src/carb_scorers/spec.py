@@ -23,8 +23,8 @@ __all__ = ["OPERATIONAL", "ParsedSpec", "kinds", "parse_spec", "provider", "usin
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
 
-OPERATIONAL = frozenset({"concurrency", "key_env", "patience", "price_in", "price_out", "retries", "timeout"})
-"""Options that say how a server is asked and never change a score, in any kind. They are no part of a scorer's name
+OPERATIONAL = frozenset({"concurrency", "key_env", "packed", "patience", "price_in", "price_out", "retries", "timeout"})
+"""Options that say how a model is asked and never change a score, in any kind. They are no part of a scorer's name
 nor of what makes it another scorer, so that a run may go on with other ones."""
 
 ASKED_WITHOUT_CULTURE = frozenset({"classifier", "implicit"})

@@ -20,6 +20,7 @@ from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.models import Frozen
 from carb_data.validation import JsonObject
+from carb_scorers.models.packed import load_packed
 from carb_scorers.models.source import gguf_arguments, gguf_revision, model_source
 
 HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
@@ -73,6 +74,8 @@ class HFOptions(TemplateOptions):
     """Padded tokens in a forward pass that items share; bounds memory. Halved where memory runs out."""
     max_length: int | None = Field(default=None, ge=1)
     """Longest row in tokens. Default: what the model's configuration allows."""
+    packed: bool = False
+    """Of a GGUF file: keep weights packed in memory and unpack a layer's in each pass. The same scores, later."""
     trust_remote_code: bool = False
     """Run Python code that comes with the model. Only for models whose code you have read."""
 
@@ -105,32 +108,33 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     placed: dict[str, Any] = {} if options.device_map is None else {"device_map": options.device_map}
     if options.attention != "auto":
         placed["attn_implementation"] = options.attention
-    packed = Path(name) if name.endswith(".gguf") else None
+    file = Path(name) if name.endswith(".gguf") else None
+    if options.packed and (file is None or options.device_map is not None):
+        raise CarbError("packed=true is for a GGUF file on one device (device=, not device_map=); leave it out.")
     broken: type[Exception] = require("safetensors", package="carb-scorers", extra="hf").SafetensorError
     failures = (OSError, ValueError, RuntimeError, ImportError, KeyError, broken)
     try:
-        with quiet(), nullcontext() if packed is None else redirect_stderr(StringIO()):  # a bar that no setting hides
-            if packed is not None:
-                source |= gguf_arguments(packed)
+        with quiet(), nullcontext() if file is None else redirect_stderr(StringIO()):  # a bar that no setting hides
+            if file is not None:
+                source |= gguf_arguments(file)
                 placed["quantization_config"] = transformers.GgufConfig(dequantize=True)
-                name = str(packed.parent)
+                name = str(file.parent)
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
-            model, info = getattr(transformers, str(loader), loader).from_pretrained(
-                name,
-                dtype=_dtype(torch, options.dtype, where, packed is not None),
-                use_safetensors=True,
-                output_loading_info=True,
-                **placed,
-                **source,
-            )
+            dtype = _dtype(torch, options.dtype, where, file is not None)
+            if file is not None and options.packed:
+                model, info = load_packed(file, dtype, placed.get("attn_implementation"))
+            else:
+                model, info = getattr(transformers, str(loader), loader).from_pretrained(
+                    name, dtype=dtype, use_safetensors=True, output_loading_info=True, **placed, **source
+                )
             if options.device_map is None:
                 model.to(where)
     except failures as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise CarbError(
-            f"Cannot load the model '{target}': {reason} Give a local folder or a hub id owner/name whose weights "
-            f"are in safetensors format, or a GGUF file."
-        ) from None
+        hint = "Give a local folder or a hub id owner/name whose weights are in safetensors format, or a GGUF file."
+        if options.packed:
+            hint = "Leave packed= out, or start llama.cpp's server and ask it with backend=openai."
+        raise CarbError(f"Cannot load the model '{target}': {reason.rstrip('.')}. {hint}") from None
     if (own := _code_of_its_own(model, loader)) and not options.trust_remote_code:
         raise CarbError(
             f"The model '{target}' comes with code of its own ({own}), without which its score is not known. Read that "
@@ -145,7 +149,7 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     model.eval()
     template = set_chat_template(tokenizer, options)
     limit = options.max_length or _position_limit(model) or 1_000_000
-    revision = revision_of(model.config, name) if packed is None else gguf_revision(packed)
+    revision = revision_of(model.config, name) if file is None else gguf_revision(file)
     return Loaded(model, tokenizer, revision + template, limit)
 
 
