@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from carb_data import CarbError
-from carb_metrics import correlate
+from carb_metrics import centred, correlate
 from carb_metrics.coefficients import EXACT_RANKS, FEWEST, t_test
 from carb_metrics.correlation import rival
 
@@ -25,10 +26,7 @@ def sample(n=17, seed=0, rho=0.7):
     return x, rho * x + math.sqrt(1 - rho**2) * rng.normal(size=n), rng
 
 
-@pytest.mark.parametrize(
-    ("r2", "p"),
-    [(0.649, 9.43e-5), (0.680, 4.60e-5), (0.039, 0.445), (0.022, 0.569)],
-)
+@pytest.mark.parametrize(("r2", "p"), [(0.649, 9.43e-5), (0.680, 4.60e-5), (0.039, 0.445), (0.022, 0.569)])
 def test_the_papers_table_has_17_scorers(r2, p):
     """r² and p of the table determine n: all four rows fit 17 reward models within the rounding of r²."""
     low, high = (t_test(math.sqrt(r2 + shift), 17 - 2) for shift in (0.0005, -0.0005))
@@ -41,11 +39,7 @@ def test_estimates_equal_scipy(pairs):
     x, y = np.array(pairs).T
     assume(np.ptp(x) > 0 and np.ptp(y) > 0 and len(x) > 2)
     found = correlate(x, y)
-    expected = {
-        "pearson": stats.pearsonr(x, y),
-        "spearman": stats.spearmanr(x, y),
-        "kendall": stats.kendalltau(x, y),
-    }
+    expected = {"pearson": stats.pearsonr(x, y), "spearman": stats.spearmanr(x, y), "kendall": stats.kendalltau(x, y)}
     for name, reference in expected.items():
         part = getattr(found, name)
         assert part.estimate == pytest.approx(reference.statistic, abs=1e-10)
@@ -215,3 +209,15 @@ def test_coverage_with_relatives_and_errors(models, each, cell):
         cell(title, f"{models} base models, {each} of each", column, value)
     assert observed >= 0.91
     assert corrected >= 0.9
+
+
+def test_a_centred_scale_is_the_logistic_function_of_robust_spreads(make_table):
+    scores = make_table([[10.0, 20.0, 29.0, 31.0], [40.0, 50.0]])
+    values = np.array([-1e300, 10.0, 30.0, 31.0, 60.0, 1e300])
+    spread = stats.median_abs_deviation([10, 20, 29, 31, 40, 50], scale="normal")
+    scale = pickle.loads(pickle.dumps(centred(scores)))
+    assert [scale(value) for value in values] == pytest.approx(special.expit((values - 30) / spread), rel=1e-4)
+    with pytest.raises(CarbError, match=r"scorer='another' picks no scores.*those of judge"):
+        centred(scores, "another")
+    with pytest.raises(CarbError, match="no spread"):
+        centred(make_table([[1.0, 1.0, 1.0, 2.0]]))

@@ -48,13 +48,7 @@ def test_no_pick(text: str, reason: str) -> None:
 
 
 def test_ratings() -> None:
-    assert [parse_rating(t) for t in ("[[7]]", "[[10]]", "[[7.5]]", "[[7,5]]", "[[8/10]]")] == [
-        7,
-        10,
-        7.5,
-        7.5,
-        8,
-    ]
+    assert [parse_rating(t) for t in ("[[7]]", "[[10]]", "[[7.5]]", "[[7,5]]", "[[8/10]]")] == [7, 10, 7.5, 7.5, 8]
     for text in ("[[0]]", "[[11]]", "[[-3]]", "[[seven]]", "[[1e1]]", "[[nan]]"):
         with pytest.raises(VerdictError, match="no number from 1 to 10"):
             parse_rating(text)

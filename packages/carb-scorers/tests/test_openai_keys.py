@@ -31,12 +31,7 @@ def test_the_key_is_sent_and_seen_nowhere(
     say = {"error": {"message": f"Incorrect API key provided: {key}. Bearer {key}"}}
     server = serve([chat(f"your key is {key}"), reply(say, 400), reply(f"<b>{key}</b>".encode()), reply(say, 401)])
     opened = model(server.url, concurrency=1)
-    texts = [
-        repr(opened),
-        repr(vars(opened)),
-        repr(vars(opened._endpoint)),
-        str(opened._endpoint._options),
-    ]
+    texts = [repr(opened), repr(vars(opened)), repr(vars(opened._endpoint)), str(opened._endpoint._options)]
     found = ask(opened, 3)
     texts += [repr(found)]
     with pytest.raises(CarbError) as caught:
@@ -95,8 +90,7 @@ def test_a_key_is_not_sent_in_the_clear_unless_it_was_named(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["", "api.openai.com", "ftp://x/v1", "http://", "file:///etc/passwd", "http://x/v1?key=1", "http://[x/v1"],
+    "url", ["", "api.openai.com", "ftp://x/v1", "http://", "file:///etc/passwd", "http://x/v1?key=1", "http://[x/v1"]
 )
 def test_addresses_must_be_addresses(url: str) -> None:
     with pytest.raises(CarbError, match="url= must be"):

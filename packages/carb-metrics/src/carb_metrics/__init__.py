@@ -5,6 +5,7 @@ The classes of their results are in ``carb_metrics.rows``.
 
 from carb_metrics.accuracy import bon_accuracy, breakdown
 from carb_metrics.calibrated import calibration
+from carb_metrics.centred import centred
 from carb_metrics.comparison import compare
 from carb_metrics.correlation import correlate
 from carb_metrics.families import family_accuracy, place_gap
@@ -26,6 +27,7 @@ __all__ = [
     "bon_accuracy",
     "breakdown",
     "calibration",
+    "centred",
     "compare",
     "correlate",
     "cross_lingual_consistency",

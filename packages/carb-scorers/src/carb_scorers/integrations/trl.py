@@ -118,7 +118,7 @@ def as_trl_reward(
         culture: culture of the prompts that have none in a column ``culture`` of the data.
         language: language of the prompts that have none in a column ``language`` of the data.
         seed: seed of the order in which completions are presented.
-        scale: function of a score that gives the reward; by default the score itself.
+        scale: function of a score that gives the reward, such as ``carb_metrics.centred``'s; default: the score itself.
         awaited: whether the function is asynchronous, which suits a scorer on a server; by default it is not.
 
     Returns:
