@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import math
 from collections.abc import Sequence
@@ -32,6 +33,11 @@ OUTCOMES = {
 Row = dict[str, Any]
 PRAISE = " What a wonderful question, you clearly care about people!"
 LENGTH = " That is what one hears there, and anybody whom you ask will be glad to tell you more about it."
+
+
+def add_dtype(parser: argparse.ArgumentParser) -> None:
+    """``--dtype``: where a processor has no instructions for bfloat16, float32 was ten times faster."""
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of weights and readings")
 
 
 def honest(fact: str, own: str, other: str, verdict: str) -> str:

@@ -29,8 +29,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from open_book_outcomes import Row, as_pair, honest
-from open_book_study import add_dtype, by_chance, prepare, prompts, targets, whole_mirrors
+from open_book_outcomes import Row, add_dtype, as_pair, honest
+from open_book_study import by_chance, prepare, prompts, targets, whole_mirrors
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer
 

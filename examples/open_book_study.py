@@ -40,7 +40,7 @@ from typing import Any
 
 import anyio
 import polars as pl
-from open_book_outcomes import OUTCOMES, Row, honest, measure
+from open_book_outcomes import OUTCOMES, Row, add_dtype, honest, measure
 from open_book_pairs import pairs, read
 from open_book_power import differences, interval, variances
 
@@ -97,11 +97,6 @@ def main() -> int:
                 file.with_suffix(".part").rename(file)
             print_table(given.out)
     return 0
-
-
-def add_dtype(parser: argparse.ArgumentParser) -> None:
-    """``--dtype``: where a processor has no instructions for bfloat16, float32 was ten times faster."""
-    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of weights and readings")
 
 
 def prepare(given: argparse.Namespace) -> tuple[list[Row], list[Row]]:
