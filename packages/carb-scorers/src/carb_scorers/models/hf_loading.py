@@ -75,7 +75,7 @@ class HFOptions(TemplateOptions):
     max_length: int | None = Field(default=None, ge=1)
     """Longest row in tokens. Default: what the model's configuration allows."""
     packed: bool = False
-    """Of a GGUF file: keep weights packed in memory and unpack a layer's in each pass. The same scores, later."""
+    """Of a GGUF file: keep weights packed in memory and unpack a layer's in each pass. Slower, with the same scores."""
     trust_remote_code: bool = False
     """Run Python code that comes with the model. Only for models whose code you have read."""
 

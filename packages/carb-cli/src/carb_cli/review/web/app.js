@@ -261,4 +261,4 @@ async function start() {
   show("consent", state);
 }
 
-start().finally(() => { document.documentElement.dataset.ready = "yes"; });
+start().finally(() => { chooser.disabled = false; document.documentElement.dataset.ready = "yes"; });
