@@ -15,7 +15,6 @@ from carb_data.errors import require
 from carb_data.validation import closest
 from carb_scorers.judge import form_names, form_text, read_form
 from carb_scorers.known import KnownModel, find, known_models
-from carb_scorers.models.hf_reward import ADAPTERS
 
 
 def models(
@@ -136,8 +135,7 @@ def _show(model: KnownModel) -> None:
         "architecture": f"{model.architecture or 'not known'}, {_billions(model.parameters, 1)} billion parameters",
         "memory": f"{_billions(model.memory, 0)} GB in bfloat16; a run needs some more",
         "template": f"form {form}" if form else "the chat template of its tokenizer",
-        "adapter": ("built in" if model.architecture in ADAPTERS else "none needed" if model.architecture else "none")
-        + (", with the model's own code (trust_remote_code=true)" if model.remote_code else ""),
+        "adapter": "the model's own code, with trust_remote_code=true" if model.remote_code else "none needed",
         "revision": model.revision or "not found",
         "licence": f"{_licence(model)} {model.licence_source or ''}",
         "run here": "yes" if model.tried else "no: its weights were not at hand",
