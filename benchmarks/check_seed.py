@@ -114,6 +114,8 @@ def _evidence_problems(fact: Fact) -> Iterator[tuple[str, str]]:
         return
     hosts = [_host(page.url) for page in (fact.source, fact.second_source) if page is not None]
     yield from (("source.url", f"{host} proves nothing") for host in hosts if _refused(host))
+    if fact.survey is not None and fact.evidence not in ("official", "scholarly"):
+        yield "evidence", "a survey's shares need the page or the data of its makers"
     if fact.kind is Kind.LAW and fact.evidence not in ("official", "national", "bronze"):
         yield "evidence", "a law needs an official page, or one in the place's language"
     if fact.evidence == "independent" and len(set(hosts)) < 2 and not _repositories(fact):

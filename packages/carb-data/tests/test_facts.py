@@ -135,6 +135,7 @@ def test_a_bad_line_is_reported_with_its_place(tmp_path, change, field):
             fact("AT", kind="value", survey=SURVEY | {"percent": 62}, evidence="press"),
             "62% is less than 20 points ahead",
         ),
+        (fact("AT", kind="value", survey=SURVEY, evidence="press"), "need the page or the data of its makers"),
         (fact("AT", kind="value", survey=SURVEY, evidence="press"), "54% of all who were asked is less than 55%"),
         (fact("AT", kind="value", survey=SURVEY, value="split"), "54% against 45.0 is not split"),
         (fact("AT", also=["klingon"]), "'klingon' is not in the registry, nor the place"),
