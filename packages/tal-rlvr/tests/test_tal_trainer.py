@@ -106,9 +106,9 @@ def loss_inputs(tiny_tokenizer):
     rows = outputs(tiny_tokenizer, 4)
     width = max(map(len, rows))
     eos = tiny_tokenizer.eos_token_id
-    prompts = torch.randint(10, 300, (4, 7), generator=generator)
+    prompts = torch.randint(10, 300, (2, 7), generator=generator).repeat(2, 1)  # each is computed once
     prompt_mask = torch.ones_like(prompts)
-    prompts[1, :3], prompt_mask[1, :3] = eos, 0
+    prompts[1::2, :3], prompt_mask[1::2, :3] = eos, 0
     return {
         "prompt_ids": prompts,
         "prompt_mask": prompt_mask,
@@ -154,6 +154,15 @@ def test_the_preset_s_loss_is_the_paper_s_objective(tiny_folder, tmp_path, loss_
     assert float((their_gradient - gradient).norm() / gradient.norm()) < 1e-5
 
 
+def test_prompts_in_the_cache_change_no_output(tiny_folder, tmp_path):
+    trainer = make_trainer(tiny_folder, tmp_path, scripted=False)
+    trainer.generation_config.do_sample = False
+    asked = [[11, 12, 13, 14], [15, 16], [11, 12, 13, 14], [15, 16]], None, {}, 2
+    shared = trainer._generate_single_turn(*asked)
+    trainer.args.gradient_checkpointing = True  # TRL's own way
+    assert shared == trainer._generate_single_turn(*asked)
+
+
 def rewards_by_hand(trainer, row, written, config):
     """R of each output, from the pure functions."""
     from tal_rlvr import correctness_reward, criteria_reward, format_reward, total_reward
@@ -189,8 +198,7 @@ def rewards_by_hand(trainer, row, written, config):
     )
 
 
-CORRECT = {"A": [1, -1, -1, 1], "B": [-1, 1, -1, -1]}
-"""R_corr of ``outputs`` by label."""
+CORRECT = {"A": [1, -1, -1, 1], "B": [-1, 1, -1, -1]}  # R_corr of ``outputs`` by label
 
 
 @pytest.mark.parametrize("form", ["ours", "paper", "floor", "permuted"])

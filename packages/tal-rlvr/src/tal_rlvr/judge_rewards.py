@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from carb_data import CarbError
@@ -72,12 +72,10 @@ class Reading(NamedTuple):
 
 
 class CriteriaCase(NamedTuple):
-    """One output of the judge, ready to be measured."""
+    """One output of the judge, ready to be measured; its first two rows are those of a ``Reading``."""
 
     with_criteria: VerdictRow
-    """Question, responses, z."""
     without_criteria: VerdictRow
-    """Question and responses alone."""
     label: Verdict
     paid: bool = True
     """False where the output's criteria count as none: it earns an R_appr of 0."""
@@ -95,38 +93,12 @@ class Appropriateness(NamedTuple):
     """The same after q, y1 and y2."""
 
 
-class BaselineCache:
-    """z-free terms by question and order, while the policy that they belong to is current."""
-
-    def __init__(self) -> None:
-        self._version: Hashable = None
-        self._values: dict[VerdictRow, tuple[float, float]] = {}
-
-    def use(self, version: Hashable) -> None:
-        """Forget everything when ``version`` (of the policy) is another one than before."""
-        if version != self._version:
-            self._version = version
-            self._values.clear()
-
-    def missing(self, rows: Sequence[VerdictRow]) -> list[VerdictRow]:
-        """Distinct rows that are not there yet, in order."""
-        return [row for row in dict.fromkeys(rows) if row not in self._values]
-
-    def add(self, rows: Sequence[VerdictRow], values: Sequence[tuple[float, float]]) -> None:
-        """Keep the log-probabilities of A and B of each row."""
-        self._values.update(zip(rows, values, strict=True))
-
-    def __getitem__(self, row: VerdictRow) -> tuple[float, float]:
-        return self._values[row]
-
-
 def criteria_reward(
     cases: Sequence[CriteriaCase],
     provider: VerdictLogprobs,
     *,
     odds: bool = True,
     clip: float | None = CLIP,
-    cache: BaselineCache | None = None,
 ) -> list[Appropriateness]:
     """R_appr of Think-as-Locals (Zhang et al. 2025, section 5), by teacher forcing on the verdict's token.
 
@@ -140,11 +112,10 @@ def criteria_reward(
 
     Args:
         cases: the outputs to measure, each with its prompt and its right verdict.
-        provider: the provider of log-probabilities; it is called once, with the z-free rows that are not cached
-            followed by the rows with criteria.
+        provider: the provider of log-probabilities; it is called once, with every different z-free row followed by the
+            rows with criteria.
         odds: whether to measure log-odds of the two verdicts instead of a log-probability over the vocabulary.
         clip: bound on the absolute value, in nats; null means no bound.
-        cache: the cache that keeps z-free terms between calls (``BaselineCache``).
 
     Returns:
         One per case; the value of a case that is not ``paid`` is 0.
@@ -155,13 +126,12 @@ def criteria_reward(
     """
     if clip is not None and not clip > 0:
         raise ValueError(f"clip must be above 0, got {clip}")
-    known = BaselineCache() if cache is None else cache
     readings = [_readings(case) for case in cases]
     flat = [reading for both in readings for reading, _ in both]
-    new = known.missing([reading.without_criteria for reading in flat])
-    values = provider([*new, *(reading.with_criteria for reading in flat)])
-    known.add(new, values[: len(new)])
-    found = iter(values[len(new) :])
+    bare_rows = list(dict.fromkeys(reading.without_criteria for reading in flat))
+    values = provider([*bare_rows, *(reading.with_criteria for reading in flat)])
+    known = dict(zip(bare_rows, values, strict=False))
+    found = iter(values[len(bare_rows) :])
     rewards = []
     for number, (case, both) in enumerate(zip(cases, readings, strict=True), 1):
         check_label(case.label, number)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from carb_data.errors import require
+from carb_scorers.models.shared_prefix import PrefixCache
 from tal_rlvr.judge_prompts import PromptConfig, render_prompt
 from tal_rlvr.preferences import OrderedPair
 from tal_rlvr.trl_rewards import CorrectnessFunction, CriteriaFunction, FormatFunction, RewardConfig
+from tal_rlvr.verdict_logprobs import sliding_window
 from tal_rlvr.verdict_tokens import make_prompt, verdict_tokens
 
 require("trl", package="tal-rlvr", extra="train")
-from trl import GRPOConfig, GRPOTrainer  # noqa: E402 - the line above names the missing extra
+import torch  # noqa: E402 - the line above names the missing extra
+from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 PAPER: dict[str, Any] = {
     "loss_type": "grpo",
@@ -111,6 +115,46 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             start = self.accelerator.process_index * own
             out["advantages"] = out["advantages"] * self._damping[start : start + own]
         return out
+
+    @property
+    def _shares(self) -> bool:
+        """Whether a prompt is computed once for its outputs: in one process that keeps activations."""
+        alone = self.accelerator.num_processes == 1 and not self.args.gradient_checkpointing
+        return alone and sliding_window(self.model) is None
+
+    def _generate_single_turn(self, prompt_ids: Any, *fields: Any, **options: Any) -> Any:
+        """TRL's outputs. Where transformers' own ``generate`` writes them, it finds the prompts in its cache."""
+        elsewhere = self.use_vllm or self.use_transformers_continuous_batching or any(fields[:2])  # images
+        if elsewhere or min(map(len, prompt_ids)) < 2 or not self._shares:
+            return super()._generate_single_turn(prompt_ids, *fields, **options)
+        model, prompts = self.accelerator.unwrap_model(self.model), [ids[:-1] for ids in prompt_ids]
+        with torch.no_grad():
+            known = PrefixCache(model, prompts, device=self.accelerator.device, logits_to_keep=1)
+        model.generate = partial(model.generate, **known.lines(prompts, last=True)[0])
+        try:
+            return super()._generate_single_turn(prompt_ids, *fields, **options)
+        finally:
+            del model.generate
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, **options: Any
+    ) -> Any:
+        """TRL's log-probabilities and entropies of outputs, with each prompt computed once for all of its outputs."""
+        ends = input_ids.shape[1] - logits_to_keep
+        others = [name for name in options if not name.startswith("compute") and options[name] is not None]
+        short = bool((attention_mask[:, :ends].sum(dim=1) < 2).any())
+        if others or short or options.get("compute_aux_loss") or not self._shares:
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, **options
+            )
+        shown = zip(input_ids[:, :ends], attention_mask[:, :ends], strict=True)
+        prompts = [ids[mask > 0][:-1].tolist() for ids, mask in shown]
+        labels = input_ids[:, ends - 1 :].masked_fill(attention_mask[:, ends - 1 :] == 0, -100)
+        with self.accelerator.autocast():
+            known = PrefixCache(model, prompts, device=input_ids.device, logits_to_keep=1)
+            rows = list(zip(prompts, input_ids[:, ends - 1 :].tolist(), strict=True))
+            out = known.outputs_behind(rows, last=True, labels=labels, fused_lm_head=True)
+        return out.log_probs, out.entropy if options.get("compute_entropy") else None, None
 
 
 def training_rows(

@@ -17,7 +17,6 @@ from carb_data.models import Frozen
 from tal_rlvr.judge_prompts import Prompt, holds_verdict
 from tal_rlvr.judge_rewards import (
     CLIP,
-    BaselineCache,
     CriteriaCase,
     Reading,
     VerdictLogprobs,
@@ -144,7 +143,6 @@ class CriteriaFunction:
         self.tokenizer = tokenizer
         self.tokens = tokens
         self.config = config
-        self._cache = BaselineCache()
         self.provider: VerdictLogprobs | None = None
         """What reads the verdict's probability; ``bind`` sets it."""
 
@@ -173,14 +171,11 @@ class CriteriaFunction:
                 "copied = 1."
             )
         started = time.perf_counter()
-        self._cache.use(trainer_state.global_step)
         none = [None] * len(prompts)
         swapped = swapped_prompt if self.config.both_orders and swapped_prompt is not None else none
         rows = zip(prompts, completion_ids, label, swapped, responses or none, strict=True)
         cases = [self._case(*row) for row in rows]
-        rewards = criteria_reward(
-            cases, self.provider, odds=self.config.odds, clip=self.config.bound, cache=self._cache
-        )
+        rewards = criteria_reward(cases, self.provider, odds=self.config.odds, clip=self.config.bound)
         if log_metric is not None:
             log_metric("R_appr/with_criteria", fmean([reward.with_criteria for reward in rewards]))
             log_metric("R_appr/without_criteria", fmean([reward.without_criteria for reward in rewards]))

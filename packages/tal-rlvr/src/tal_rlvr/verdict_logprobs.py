@@ -48,7 +48,7 @@ class PolicyVerdicts:
     def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
         torch = require("torch", package="tal-rlvr", extra="train")
         accelerator = self.trainer.accelerator
-        own = len(passes_of(rows, budget=self.budget, window=_window(self.trainer.model)))
+        own = len(passes_of(rows, budget=self.budget, window=sliding_window(self.trainer.model)))
         passes = int(accelerator.gather(torch.tensor([own], device=accelerator.device)).max())
         share = accelerator.num_processes == 1
         with self._gathered() as model, _evaluating(model):
@@ -113,7 +113,7 @@ def verdict_logprobs(
             repeat the first row. Only without ``share_prefix``.
     """
     torch = require("torch", package="tal-rlvr", extra="train")
-    batches = passes_of(rows, budget=budget, window=_window(model))
+    batches = passes_of(rows, budget=budget, window=sliding_window(model))
     out: list[tuple[float, float]] = [(0.0, 0.0)] * len(rows)
     device = next(model.parameters()).device
 
@@ -134,7 +134,8 @@ def verdict_logprobs(
     return out
 
 
-def _window(model: Any) -> int | None:
+def sliding_window(model: Any) -> int | None:
+    """How many tokens back a model sees; null where all."""
     window = getattr(model.config.get_text_config(), "sliding_window", None)
     return None if window is None else int(window)
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from carb_data.errors import require
 
-__all__ = ["PrefixCache", "common_prefix", "outputs_behind", "padded", "token_budget_batches"]
-
 Tokens = Sequence[int]
 Forward = Callable[..., Any]
 """A causal model of transformers, its body, or a function with its signature, such as a trainer's own module."""
@@ -45,10 +43,9 @@ class PrefixCache:
     """Prefixes that a model has read. Either all of them are empty, or none is."""
 
     def __init__(self, forward: Forward, prefixes: Sequence[Tokens], *, device: Any, **options: Any) -> None:
-        self._forward = forward
-        self._device = device
+        self._forward, self._device = forward, device
         self._places = {prefix: place for place, prefix in enumerate(dict.fromkeys(map(tuple, prefixes)))}
-        self._cache = None
+        self._cache: Any = None
         if () not in self._places:
             ids, self._mask = padded(list(self._places), device)
             self._cache = forward(**_inputs(ids, self._mask, 0), use_cache=True, **options)[_cache_name()]
@@ -59,13 +56,17 @@ class PrefixCache:
         ids, mask = padded([suffix for _, suffix in rows], self._device)
         if self._cache is None:
             return self._forward(**_inputs(ids, mask, 0), use_cache=False, **options)
-        which = [self._places[tuple(prefix)] for prefix, _ in rows]
+        known, before = self.lines([prefix for prefix, _ in rows], last=last)
+        inputs = _inputs(ids, torch.cat([before, mask], dim=1), before.shape[1])
+        return self._forward(**inputs, **known, use_cache=True, **options)
+
+    def lines(self, prefixes: Sequence[Tokens], *, last: bool = False) -> tuple[dict[str, Any], Any]:
+        """The model's argument with a line of the cache for each prefix, and the mask of these lines."""
+        which = [self._places[tuple(prefix)] for prefix in prefixes]
         cache = self._cache if last else copy.deepcopy(self._cache)
         if which != list(range(len(self._places))):
-            cache.batch_select_indices(torch.tensor(which, device=self._device))
-        before = self._mask[which]
-        inputs = _inputs(ids, torch.cat([before, mask], dim=1), before.shape[1])
-        return self._forward(**inputs, **{_cache_name(): cache}, use_cache=True, **options)
+            cache.batch_select_indices(self._mask.new_tensor(which))
+        return {_cache_name(): cache}, self._mask[which]
 
 
 def _cache_name() -> str:
@@ -76,8 +77,7 @@ def _cache_name() -> str:
 
 def common_prefix(rows: Sequence[Tokens]) -> int:
     """How many tokens all rows begin with, their last ones left out."""
-    first = rows[0]
-    most = min(map(len, rows)) - 1
+    first, most = rows[0], min(map(len, rows)) - 1
     return next((place for place in range(most) if any(row[place] != first[place] for row in rows)), max(most, 0))
 
 
