@@ -36,6 +36,8 @@ ENGLISH = 10
 HARD = 40
 """Sets of the published sample that no attack solves, those with the fewest characters."""
 KNOWLEDGE = ("word", "law", "date")
+BY_KIND = ("custom", "norm", "formula", "word", "date")
+"""Kinds with two families or more among those that are scored."""
 SETS = ("set", "source", "family", "culture", "domain", "language", "kind", "place", "right")
 SCORES = ("data", "model", "way", "set", "A", "B", "C", "D")
 MODELS = {"smollm2-135m": "SmolLM2 135M Instruct", "gemma3-270m": "Gemma 3 270M", "qwen2.5-1.5b": "Qwen2.5-Coder 1.5B"}
@@ -155,7 +157,9 @@ class Found:
         return table_of(mine, self.sets), Dataset(self.sets[row["set"]] for row in mine)
 
     def names(self, what: str) -> list[str]:
-        """The sets of one part: ``named``, ``implied``, ``knowledge``, or all of them."""
+        """The sets of one part: ``named``, ``implied``, ``knowledge``, those of one kind, or all of them."""
+        if what in BY_KIND:
+            return [name for name, row in self.about.items() if row["kind"] == what]
         if what == "knowledge":
             return [name for name, row in self.about.items() if row["kind"] in KNOWLEDGE]
         if what == "all":
@@ -227,6 +231,7 @@ PLACES: tuple[Part, ...] = (
     ("english", "likelihood open", "all", "English customs, open book"),
     ("book", "likelihood open", "all", "ten languages, open book"),
 )
+KINDS: tuple[Part, ...] = tuple(("seed", "likelihood", kind, kind) for kind in BY_KIND)
 WAYS: tuple[Part, ...] = tuple(("ways", way, "all", way) for way in ("listwise", "pairwise", "likelihood"))
 
 
@@ -299,7 +304,12 @@ def made() -> dict[Path, str]:
     """The page and its pictures, as the kept rows have them."""
     found = Found()
     page = PAGE.read_text(encoding="utf-8")
-    tables = {"places": table(found, PLACES), "ways": table(found, WAYS), "sample": sample(found)}
+    tables = {
+        "places": table(found, PLACES),
+        "kinds": table(found, KINDS),
+        "ways": table(found, WAYS),
+        "sample": sample(found),
+    }
     for name, text in tables.items():
         head, end = f"<!-- found: {name} -->\n", "<!-- end -->"
         before, _, rest = page.partition(head)
