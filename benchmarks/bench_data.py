@@ -23,7 +23,7 @@ from carb_data.files import SCHEMA, iter_file, to_json
 from carb_data.overlap import NgramIndex
 
 LOADED, STREAMED = 10_000, 100_000
-TRAIN, TEST = 1_000_000, 10_000
+TRAIN, TEST = 100_000, 10_000
 PLANTED = 400
 
 
