@@ -189,8 +189,8 @@ def test_the_content_of_the_third_version_keeps_its_rules():
     sets = load("carb-seed@3")
     assert load("carb-seed").fingerprint == sets.fingerprint
     assert all(r.source.fact and r.source.url for item in sets for r in (*item.responses, *item.perturbed))
-    named = [item for item in sets if item.place == "named"]
-    assert len(named) == sum(len(line.content.places) for line in bank.families)
+    assert sum(item.place == "named" for item in sets) == sum(len(line.content.places) for line in bank.families)
+    assert f"`{sets.fingerprint}`" in (seed_folders()["carb-seed@3"] / "README.md").read_text("utf-8")  # it is frozen
     firsts = [path.read_text("utf-8").partition("\n")[0] for path in seed_folders()["carb-seed@3"].rglob("*.jsonl")]
     assert all("carb-seed canary 5f0c6c1e-7c1d-4a8e-9d3b-3a7c2f61e0b4" in first for first in firsts)
 
