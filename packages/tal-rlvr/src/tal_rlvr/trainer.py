@@ -125,7 +125,7 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     def _generate_single_turn(self, prompt_ids: Any, *fields: Any, **options: Any) -> Any:
         """TRL's outputs. Where transformers' own ``generate`` writes them, it finds the prompts in its cache."""
         elsewhere = self.use_vllm or self.use_transformers_continuous_batching or any(fields[:2])  # images
-        if elsewhere or min(map(len, prompt_ids)) < 2 or not self._shares:
+        if elsewhere or self.args.cache_implementation or min(map(len, prompt_ids)) < 2 or not self._shares:
             return super()._generate_single_turn(prompt_ids, *fields, **options)
         model, prompts = self.accelerator.unwrap_model(self.model), [ids[:-1] for ids in prompt_ids]
         with torch.no_grad():
