@@ -116,16 +116,16 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             out["advantages"] = out["advantages"] * self._damping[start : start + own]
         return out
 
-    @property
-    def _shares(self) -> bool:
-        """Whether a prompt is computed once for its outputs: in one process that keeps activations."""
+    def _shares(self, tokens: int) -> bool:
+        """Whether a prompt is computed once for its outputs: in one process that keeps activations, within a window."""
         alone = self.accelerator.num_processes == 1 and not self.args.gradient_checkpointing
-        return alone and sliding_window(self.model) is None
+        return alone and tokens <= (sliding_window(self.model) or tokens)
 
     def _generate_single_turn(self, prompt_ids: Any, *fields: Any, **options: Any) -> Any:
         """TRL's outputs. Where transformers' own ``generate`` writes them, it finds the prompts in its cache."""
         elsewhere = self.use_vllm or self.use_transformers_continuous_batching or any(fields[:2])  # images
-        if elsewhere or self.args.cache_implementation or min(map(len, prompt_ids)) < 2 or not self._shares:
+        longest = max(map(len, prompt_ids)) + self.max_completion_length
+        if elsewhere or self.args.cache_implementation or min(map(len, prompt_ids)) < 2 or not self._shares(longest):
             return super()._generate_single_turn(prompt_ids, *fields, **options)
         model, prompts = self.accelerator.unwrap_model(self.model), [ids[:-1] for ids in prompt_ids]
         with torch.no_grad():
@@ -143,7 +143,7 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         ends = input_ids.shape[1] - logits_to_keep
         others = [name for name in options if not name.startswith("compute") and options[name] is not None]
         short = bool((attention_mask[:, :ends].sum(dim=1) < 2).any())
-        if others or short or options.get("compute_aux_loss") or not self._shares:
+        if others or short or options.get("compute_aux_loss") or not self._shares(input_ids.shape[1]):
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, **options
             )
