@@ -81,7 +81,7 @@ def main() -> int:
     parser.add_argument("--wrong", type=float, default=0.5, help="share of the start's targets with the other fact")
     parser.add_argument("--steps", type=int, default=60, help="steps of GRPO")
     parser.add_argument("--outputs", type=int, default=16, help="outputs of a step, in groups of eight")
-    parser.add_argument("--ratio", type=float, default=3.5, help="seconds of a GRPO step in supervised steps")
+    parser.add_argument("--ratio", type=float, default=1.1, help="seconds of a GRPO step in supervised steps")
     parser.add_argument("--tokens", type=int, default=64, help="longest output")
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate of supervised steps; GRPO has a fifth")
     parser.add_argument("--first-layer", type=int, default=0, help="the layer from which on there are adapters")
