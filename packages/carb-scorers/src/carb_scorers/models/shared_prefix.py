@@ -1,7 +1,6 @@
 """Rows of tokens that begin alike: what they have in common goes through the model once.
 
-A causal model remembers a beginning by its keys and values. Scoring, the rewards of criteria and the divergence of a
-policy read their log-probabilities through ``outputs_behind``.
+A causal model remembers a beginning by its keys and values. Scoring, rewards of criteria and training read behind it.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 
 from carb_data.errors import require
 
+__all__ = ["PrefixCache", "common_prefix", "outputs_behind", "padded", "token_budget_batches"]
 Tokens = Sequence[int]
 Forward = Callable[..., Any]
 """A causal model of transformers, its body, or a function with its signature, such as a trainer's own module."""
