@@ -15,8 +15,7 @@ from tal_rlvr.verdict_logprobs import sliding_window
 from tal_rlvr.verdict_tokens import make_prompt, verdict_tokens
 
 require("trl", package="tal-rlvr", extra="train")
-import torch  # noqa: E402 - the line above names the missing extra
-from trl import GRPOConfig, GRPOTrainer  # noqa: E402
+from trl import GRPOConfig, GRPOTrainer  # noqa: E402 - the line above names the missing extra
 
 PAPER: dict[str, Any] = {
     "loss_type": "grpo",
@@ -128,7 +127,7 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         if elsewhere or self.args.cache_implementation or min(map(len, prompt_ids)) < 2 or not self._shares(longest):
             return super()._generate_single_turn(prompt_ids, *fields, **options)
         model, prompts = self.accelerator.unwrap_model(self.model), [ids[:-1] for ids in prompt_ids]
-        with torch.no_grad():
+        with require("torch", package="tal-rlvr", extra="train").no_grad():
             known = PrefixCache(model, prompts, device=self.accelerator.device, logits_to_keep=1)
         model.generate = partial(model.generate, **known.lines(prompts, last=True)[0])
         try:
@@ -142,8 +141,8 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         """TRL's log-probabilities and entropies of outputs, with each prompt computed once for all of its outputs."""
         ends = input_ids.shape[1] - logits_to_keep
         others = [name for name in options if not name.startswith("compute") and options[name] is not None]
-        short = bool((attention_mask[:, :ends].sum(dim=1) < 2).any())
-        if others or short or options.get("compute_aux_loss") or not self._shares(input_ids.shape[1]):
+        fits = not others and not options.get("compute_aux_loss") and self._shares(input_ids.shape[1])
+        if not fits or bool((attention_mask[:, :ends].sum(dim=1) < 2).any()):  # one token has no prefix
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, **options
             )
