@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from importlib import resources
 from itertools import combinations
+from operator import mul
 
 from carb_data.language import same_language
 from carb_data.models import BonSet
@@ -127,8 +128,8 @@ def _jaccard(one: Counter[str], other: Counter[str]) -> float:
 
 
 def _cosine(one: Counter[str], other: Counter[str]) -> float:
-    dot = sum(count * other[gram] for gram, count in one.items())
-    sizes = math.sqrt(sum(n * n for n in one.values()) * sum(n * n for n in other.values()))
+    dot = sum(one[gram] * other[gram] for gram in one.keys() & other.keys())
+    sizes = math.sqrt(math.prod(sum(map(mul, part.values(), part.values())) for part in (one, other)))
     return dot / sizes if sizes else 0.0
 
 

@@ -100,6 +100,7 @@ def judge_bias(
     names = frame["scorer"].unique().sort().to_list()
     picks = None if presentations is None else _picks(presentations, known)
     picks = None if picks is None else picks.join(frame.select("item_id").unique(), on="item_id", how="semi")
+    centred = None if dataset is None else _centred(frame, dataset)
     rows: list[BiasRow] = []
     positions: list[PositionRow] = []
     for name in names:
@@ -109,8 +110,10 @@ def judge_bias(
             found, p = _positions(mine.filter(~pl.col("error")), confidence)
             positions += [PositionRow.model_validate({"scorer": name, **position}) for position in found]
             row |= {"position_p": p, **_consistency(mine, confidence)}
-        if dataset is not None:
-            row["length"] = _length(frame.filter(pl.col("scorer") == name), dataset, confidence)
+        if centred is not None:
+            own = centred.filter(pl.col("scorer") == name)
+            s, v, c, cluster = (own[column].to_numpy() for column in ("score", "length", "own", "cluster"))
+            row["length"] = _partial(s, v, c, cluster, confidence)
         rows.append(BiasRow.model_validate(row))
     return JudgeBias(scorers=tuple(rows), positions=tuple(positions), counted=counted)
 
@@ -193,8 +196,8 @@ def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
     return result
 
 
-def _length(frame: pl.DataFrame, dataset: Dataset, confidence: float) -> Estimate:
-    """The length bias of one scorer.
+def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
+    """``scorer``, ``cluster`` as a number, and without the mean of the set: ``score``, ``length``, ``own`` (chosen).
 
     Raises:
         CarbError: the data set lacks a response.
@@ -202,19 +205,14 @@ def _length(frame: pl.DataFrame, dataset: Dataset, confidence: float) -> Estimat
     rows = [(item.id, one.id, float(len(one.text))) for item in dataset for one in item.responses]
     lengths = pl.DataFrame(rows, schema=["item_id", "response_id", "length"], orient="row")
     scored = frame.filter(pl.col("score").is_not_null())
-    joined = scored.join(lengths, on=["item_id", "response_id"], how="left").sort("item_id", "response_id")
+    joined = scored.join(lengths, on=["item_id", "response_id"], how="left").sort("scorer", "item_id", "response_id")
     lost = joined.filter(pl.col("length").is_null())
     if lost.height:
         row = lost.row(0, named=True)
         raise CarbError(f"The data set has no response '{row['response_id']}' of item '{row['item_id']}'.")
     own = (pl.col("role") == "chosen").cast(pl.Float64).alias("own")
-    joined = joined.with_columns(own)
-    centred = joined.select(
-        "cluster", *(pl.col(c) - pl.col(c).mean().over("item_id") for c in ("score", "length", "own"))
-    )
-    cluster, _ = number(centred, ("cluster",))
-    s, v, c = (centred[name].to_numpy() for name in ("score", "length", "own"))
-    return _partial(s, v, c, cluster, confidence)
+    means = (pl.col(c) - pl.col(c).mean().over("scorer", "item_id") for c in ("score", "length", "own"))
+    return joined.with_columns(own).select("scorer", pl.col("cluster").rank("dense").over("scorer") - 1, *means)
 
 
 def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) -> Estimate:
