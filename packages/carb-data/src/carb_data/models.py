@@ -164,9 +164,9 @@ _given: dict[tuple[type[BaseModel], frozenset[str]], set[str]] = {}
 
 
 class Frozen(BaseModel):
-    """The base of all models of all packages: fixed once made, without unknown fields, described by its docstrings."""
+    """The base of all models of all packages: fixed once made, without unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
 
     def compacted(self) -> Self:
         """The same model and its parts, in place, in a third of the memory.

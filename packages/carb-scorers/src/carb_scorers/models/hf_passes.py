@@ -219,6 +219,7 @@ class Passes:
         question, *ends = (tokenizer(text, add_special_tokens=False)["input_ids"] or [0] for text in PROBE)
         starts = (question, question, question[1:])
         rows = [Row((*start, *end), len(start)) for start, end in zip(starts, (*ends, ends[0]), strict=True)]
+        rows = rows[: 3 if self.merges else 2]  # those of one item have one prefix, and are padded to one another alone
         forward = self._forward
 
         def agrees(batches: bool, tried: Callable[..., Any] | None, count: int) -> bool:
@@ -234,9 +235,8 @@ class Passes:
 
         with self._torch.inference_mode():
             alone = {row: self._padded_right([row])[0] for row in rows}
-        ways = [(batches, tried, count) for tried in (forward, None) for batches, count in ((True, 3), (False, 1))]
-        if not self.merges:  # rows of one item have one prefix and are padded to one another alone
-            ways = [(batches, tried, min(count, 2)) for batches, tried, count in ways]
+        counts = (True, len(rows)), (False, 1)
+        ways = [(batches, tried, count) for tried in (forward, None) for batches, count in counts]
         # What no way gives is left to the model's own pass over each row: NaN agrees with nothing, itself included.
         self._batches, self._forward = next(
             ((batches, tried) for batches, tried, count in ways if agrees(batches, tried, count)), (False, None)
