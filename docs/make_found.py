@@ -90,7 +90,10 @@ def characters(family: Sequence[BonSet]) -> int:
 
 
 def rows(folders: Iterable[Path]) -> None:
-    """Keep ids, labels and scores: an answer is a letter, the same one in all sets of a family."""
+    """Keep ids, labels and scores: an answer is a letter, the same one in all sets of a family.
+
+    What is kept of data that no run scored stays.
+    """
     about: dict[str, tuple[str, ...]] = {}
     scores: list[tuple[str, ...]] = []
     records = []
@@ -116,7 +119,11 @@ def rows(folders: Iterable[Path]) -> None:
             kept = {"data": data, "model": model, "way": way, "created": f"{record.created:%Y-%m-%d}"}
             kept |= record.model_dump(mode="json", include={"command", "dataset", "python", "versions", "machine"})
             records.append(kept | scorer.model_dump(mode="json", include={"spec", "items", "errors", "label_mass"}))
-    write(ROWS / "sets.csv", SETS, sorted(about.values()))
+    again, before = {record["data"] for record in records}, Found()
+    scores += [tuple(row.values()) for row in before.scores if row["data"] not in again]
+    about = {name: tuple(row.values()) for name, row in before.about.items()} | about
+    records += [one for one in before.records if one["data"] not in again]
+    write(ROWS / "sets.csv", SETS, sorted(about[name] for name in {row[3] for row in scores}))
     write(ROWS / "scores.csv", SCORES, sorted(scores))
     lines = (json.dumps(record, ensure_ascii=False) for record in sorted(records, key=str))
     (ROWS / "runs.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -146,6 +153,7 @@ class Found:
             self.about = {row["set"]: row for row in csv.DictReader(file)}
         with (ROWS / "scores.csv").open(encoding="utf-8", newline="") as file:
             self.scores = list(csv.DictReader(file))
+        self.records = [json.loads(line) for line in (ROWS / "runs.jsonl").read_text(encoding="utf-8").splitlines()]
         self.sets = {name: bare_set(row) for name, row in self.about.items()}
 
     def table(self, data: str, model: str, way: str, names: Iterable[str]) -> tuple[ScoreTable, Dataset]:
