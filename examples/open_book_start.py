@@ -51,6 +51,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/follows"))
     parser.add_argument("--steps", type=int, default=80, help="0: the model is read as it comes")
     parser.add_argument("--whole", type=int, default=2, help="whole judgements a step; 0 teaches the verdict alone")
+    parser.add_argument("--wrong", type=float, default=0.5, help="share of whole judgements with the other fact")
     parser.add_argument("--rate", type=float, default=2e-4, help="learning rate")
     parser.add_argument("--read", choices=["kept", "held"], default="kept", help="topics to read; held: the study's")
     parser.add_argument("--longest", type=int, default=360, help="characters of a question with both answers, at most")
@@ -105,7 +106,7 @@ class Reader:
         draw, begun = random.Random(given.seed), time.process_time()
         mirrors = whole_mirrors(rows)[::2]
         drawn = (row for _ in range(2 * given.steps) for row in draw.sample(mirrors, len(mirrors)))
-        whole = targets(rows, given.seed, 0.5)
+        whole = targets(rows, given.seed, given.wrong)
         written = (row for _ in range(given.steps * given.whole) for row in draw.sample(whole, len(whole)))
         self.model.train().get_input_embeddings().weight.requires_grad_(False)
         weights = [one for one in self.model.parameters() if one.requires_grad]

@@ -59,7 +59,6 @@ ARMS: dict[str, dict[str, Any]] = {
 NAMES = ("base", "start", *ARMS, "supervised")
 PROMPT = "Judge by what people say of the place.\n{{ prompt }}\nAnswers:\n{{ first }} = A\n{{ second }} = B"
 GRPO = {
-    "num_generations": 8,
     "beta": 0.0,
     "lr_scheduler_type": "constant",
     "save_strategy": "steps",
@@ -80,7 +79,8 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=40, help="supervised steps before each arm; 0: none")
     parser.add_argument("--wrong", type=float, default=0.5, help="share of the start's targets with the other fact")
     parser.add_argument("--steps", type=int, default=60, help="steps of GRPO")
-    parser.add_argument("--outputs", type=int, default=16, help="outputs of a step, in groups of eight")
+    parser.add_argument("--outputs", type=int, default=16, help="outputs of a step")
+    parser.add_argument("--group", type=int, default=8, help="outputs of a prompt in a step")
     parser.add_argument("--ratio", type=float, default=1.1, help="seconds of a GRPO step in supervised steps")
     parser.add_argument("--tokens", type=int, default=64, help="longest output")
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate of supervised steps; GRPO has a fifth")
@@ -206,8 +206,9 @@ def stage(
         "grpo": {"max_steps": 0},
     }
     if rewards is not None:
-        grpo = {**GRPO, "max_steps": given.steps, "per_device_train_batch_size": given.outputs}
-        config |= {"warmup": {}, "rewards": rewards, "grpo": {**grpo, "learning_rate": given.rate / 5}}
+        size = {"per_device_train_batch_size": given.outputs, "num_generations": given.group}
+        grpo = {**GRPO, **size, "max_steps": given.steps, "learning_rate": given.rate / 5}
+        config |= {"warmup": {}, "rewards": rewards, "grpo": grpo}
     return train(TrainConfig.model_validate(config), resume=True, on_log=tell)
 
 
