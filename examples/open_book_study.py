@@ -206,9 +206,8 @@ def stage(
         "grpo": {"max_steps": 0},
     }
     if rewards is not None:
-        size = {"per_device_train_batch_size": given.outputs, "num_generations": given.group}
-        grpo = {**GRPO, **size, "max_steps": given.steps, "learning_rate": given.rate / 5}
-        config |= {"warmup": {}, "rewards": rewards, "grpo": grpo}
+        own = {"num_generations": given.group, "per_device_train_batch_size": given.outputs, "max_steps": given.steps}
+        config |= {"warmup": {}, "rewards": rewards, "grpo": {**GRPO, **own, "learning_rate": given.rate / 5}}
     return train(TrainConfig.model_validate(config), resume=True, on_log=tell)
 
 
