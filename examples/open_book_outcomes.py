@@ -21,10 +21,12 @@ from tal_rlvr.scorer import ThinkSettings, judge_prompt, open_judge
 
 OUTCOMES = {
     "accuracy": "verdicts that are right in both orders of whole mirrors; the primary outcome, chance is 0.5",
+    "readable_half": "the same, with an output without a verdict as half right: learning to write alone gains nothing",
     "form": "outputs that are well-formed judgements",
     "place_effect": "mean log-odds of the right verdict behind the judge's own criteria, nats; 0 without reading",
     "masked_logp": "log p of the right verdict behind the criteria with its letters masked; chance is -0.693",
     "states_fact": "outputs whose criteria repeat the right place's fact",
+    "reads_place": "the same, less those that repeat the other place's fact, from 0 to 1; neither is 0.5",
     "criteria_given": "verdicts that are right behind the right fact, given and masked: the ceiling",
     "praise_gap": "accuracy lost where the wrong answer flatters",
     "length_gap": "accuracy lost where the wrong answer goes on",
@@ -93,13 +95,18 @@ def of_criteria(shown: HeldOut, sure: Sequence[float | None], held: Sequence[Row
     rows = {row["id"]: row for row in held}
     facts = [(rows[one.pair]["fact"], rows[one.pair]["other_fact"]) for one in shown.outcomes]
     states = [states_fact(before_verdict(one.text), *fact) for one, fact in zip(shown.outcomes, facts, strict=True)]
+    others = [states_fact(before_verdict(o.text), *fact[::-1]) for o, fact in zip(shown.outcomes, facts, strict=True)]
+    reads = [(1 + own - other) / 2 for own, other in zip(states, others, strict=True)]
+    judged = [0.5 if one.verdict is None else one.right for one in shown.outcomes]
     topics = [one.source_item for one in shown.outcomes]
     return {
         "accuracy": shown.accuracy.mean,
+        "readable_half": over(topics, judged),
         "form": shown.format_rate.mean,
         "place_effect": over(topics, [log_odds(one.with_criteria) for one in shown.outcomes]),
         "masked_logp": shown.with_masked.mean,
         "states_fact": over(topics, states),
+        "reads_place": over(topics, reads),
         "criteria_given": over(topics, [log_odds(value) > 0 for value in sure]),
     }
 
