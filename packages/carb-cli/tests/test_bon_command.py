@@ -51,11 +51,7 @@ def test_length_picks_the_longest(carb, task, tmp_path):
 
 @pytest.mark.parametrize(
     ("change", "told"),
-    [
-        ({"--task": None}, "--task"),
-        ({"--task": "bland:x"}, "write blend:PATH"),
-        ({"--n": "0"}, "at least one sample"),
-    ],
+    [({"--task": None}, "--task"), ({"--task": "bland:x"}, "write blend:PATH"), ({"--n": "0"}, "at least one sample")],
 )
 def test_wrong_use(carb, task, tmp_path, change, told):
     spec, policy = task

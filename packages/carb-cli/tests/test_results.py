@@ -142,11 +142,7 @@ def test_the_hubs_files_are_read_by_its_own_reader(results: Path) -> None:
     (_, own), (_, benchmark) = sorted(files.items(), key=lambda file: -len(file[0].parts))
     assert [path.name for path in files] == ["carb.yaml", "eval.yaml"]
     (found,) = hub.parse_eval_result_entries(yaml.safe_load(own))
-    assert (found.dataset_id, found.task_id, found.dataset_revision) == (
-        "owner/sets",
-        "accuracy",
-        commit,
-    )
+    assert (found.dataset_id, found.task_id, found.dataset_revision) == ("owner/sets", "accuracy", commit)
     assert found.value == pytest.approx(100 * entry.numbers.accuracy.accuracy, abs=0.005)
     assert "95% interval" in found.notes
     assert found.date == entry.run.created.isoformat(timespec="seconds")

@@ -119,9 +119,7 @@ def test_a_scorer_that_answers_for_other_items_or_candidates_gets_error_rows() -
     good = {c.id: 1.0 for c in request.candidates}
     error = ScoreError(kind="too-long", message="")
     partial = ScoreResult(
-        request_id=request.request_id,
-        scores={key: 1.0 for key in good if key != "1"},
-        errors={"1": error},
+        request_id=request.request_id, scores={key: 1.0 for key in good if key != "1"}, errors={"1": error}
     )
     assert checked(request, partial, comparative=False) == partial
     for result in (

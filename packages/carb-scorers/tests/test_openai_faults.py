@@ -41,12 +41,7 @@ def test_a_slow_answer_is_tried_again_then_given_up(serve: Callable[..., Server]
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [
-        ({"Retry_After": "7"}, 7.0),
-        ({"Retry_After": "2.5"}, 2.5),
-        ({"Retry_After": "nonsense"}, 0.0),
-        ({}, 0.0),
-    ],
+    [({"Retry_After": "7"}, 7.0), ({"Retry_After": "2.5"}, 2.5), ({"Retry_After": "nonsense"}, 0.0), ({}, 0.0)],
     ids=str,
 )
 def test_retry_after_is_honoured(serve: Callable[..., Server], header: dict[str, str], seconds: float) -> None:
@@ -72,9 +67,7 @@ def test_a_long_wait_is_the_users_to_decide(serve: Callable[..., Server]) -> Non
 
 def test_one_bad_request_is_given_up_and_others_go_on(serve: Callable[..., Server]) -> None:
     clock = Clock()
-    server = serve(
-        lambda _, body: reply({"error": "crash"}, 500) if "Question 3?" in str(body) else chat(),
-    )
+    server = serve(lambda _, body: reply({"error": "crash"}, 500) if "Question 3?" in str(body) else chat())
     found = ask(model(server.url, clock, retries=4, concurrency=2), 8)
     assert [isinstance(f, Failure) for f in found] == [n == 3 for n in range(8)]
     bad = found[3]

@@ -158,11 +158,7 @@ class ProgressCounter:
 
 
 async def evaluate_async(
-    dataset: Dataset,
-    scorers: Sequence[Scorer | str],
-    *,
-    seed: int = 0,
-    on_progress: OnProgress | None = None,
+    dataset: Dataset, scorers: Sequence[Scorer | str], *, seed: int = 0, on_progress: OnProgress | None = None
 ) -> ScoreTable:
     """``evaluate`` for callers that have an event loop already (asyncio or trio)."""
     if isinstance(scorers, str):
@@ -192,11 +188,7 @@ async def _evaluate_one(dataset: Dataset, scorer: Scorer, seed: int, on_progress
 
 
 def evaluate(
-    dataset: Dataset,
-    scorers: Sequence[Scorer | str],
-    *,
-    seed: int = 0,
-    on_progress: OnProgress | None = None,
+    dataset: Dataset, scorers: Sequence[Scorer | str], *, seed: int = 0, on_progress: OnProgress | None = None
 ) -> ScoreTable:
     """Score every response of a data set with every scorer.
 

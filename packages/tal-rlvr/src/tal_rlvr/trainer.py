@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from carb_data.errors import require
-from carb_scorers.models.shared_prefix import PrefixCache
+from carb_scorers.models.shared_prefix import PrefixCache, dense_head
 from tal_rlvr.judge_prompts import PromptConfig, render_prompt
 from tal_rlvr.preferences import OrderedPair
 from tal_rlvr.trl_rewards import CorrectnessFunction, CriteriaFunction, FormatFunction, RewardConfig
@@ -93,6 +93,7 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             processing_class=processing_class,
             **options,
         )
+        dense_head(self.accelerator.unwrap_model(self.model))
         if self.criteria_function is not None:
             self.criteria_function.bind(self)
 

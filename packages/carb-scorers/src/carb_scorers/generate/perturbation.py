@@ -14,10 +14,7 @@ from carb_data.surface import is_known, names_culture
 from carb_scorers.generate.instructions import for_version
 from carb_scorers.generate.writers import Progress, WriteReport, Writers, plain_fault, similarity, write_all
 
-WORDING: Mapping[Perturbation, tuple[float, float]] = {
-    Perturbation.CC: (0.3, 0.998),
-    Perturbation.RP: (0.05, 0.97),
-}
+WORDING: Mapping[Perturbation, tuple[float, float]] = {Perturbation.CC: (0.3, 0.998), Perturbation.RP: (0.05, 0.97)}
 """Least and largest cosine of character n-grams to the original. They hold the hand-made versions of carb-seed, and
 refuse little. Wording cannot be compared across languages (CL)."""
 MOST_UNCHANGED = 0.2

@@ -18,14 +18,7 @@ from carb_scorers.judge.form import Mode, read_form
 from carb_scorers.judge.order_and_prompt import LETTERS, Ask, Asker, Orders, read_words, shown_orders
 from carb_scorers.judge.reading import Read, read_probabilities, read_verdicts
 from carb_scorers.known import resolved
-from carb_scorers.models.protocol import (
-    LANGUAGE_MODELS,
-    Failure,
-    LanguageModel,
-    Writing,
-    read_backend_options,
-    spec_of,
-)
+from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, Writing, read_backend_options, spec_of
 from carb_scorers.scorer import (
     Candidate,
     Presentation,

@@ -25,12 +25,8 @@ def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False)
     """Token ids of a prompt up to the place where the answer begins.
 
     With a chat template they are the chat up to the assistant's turn; without one the messages as plain text and
-    the cue, behind the special tokens that the model expects at the start.
-
-    Args:
-        tokenizer: The tokenizer of the model.
-        prompt: The prompt.
-        answers_at_once: whether the answer itself is read at that place, so that no thought may come before it.
+    the cue, behind the special tokens that the model expects at the start. With ``answers_at_once`` the answer itself
+    is read at that place, so that no thought may come before it.
 
     Raises:
         CarbError: it may not, and the chat template begins a thought there.
@@ -92,12 +88,8 @@ class WordTree:
     """Map from a path behind the lead, ``()`` first, to the tokens whose log-probabilities are wanted there."""
 
     def choices(self, steps: Mapping[tuple[int, ...], Mapping[int, float]], usage: Usage) -> Choices:
-        """Log-probability of each answer where it is not the beginning of a longer one.
-
-        Args:
-            steps: for each path of ``after``, its tokens' log-probabilities.
-            usage: what they cost.
-        """
+        """Log-probability of each answer where it is not the beginning of a longer one, from ``steps``, the
+        log-probabilities of the tokens of each path of ``after``."""
         found = {}
         for text, ids in self.endings.items():
             longer = math.fsum(math.exp(steps[ids][token]) for token in self.after.get(ids, ()))

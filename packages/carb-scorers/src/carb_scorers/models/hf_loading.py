@@ -21,6 +21,7 @@ from carb_data.errors import require
 from carb_data.models import Frozen
 from carb_data.validation import JsonObject
 from carb_scorers.models.packed import load_packed
+from carb_scorers.models.shared_prefix import dense_head
 from carb_scorers.models.source import gguf_arguments, gguf_revision, model_source
 
 HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
@@ -146,7 +147,7 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
             f"{type(model).__name__} needs; scores would come from random numbers. Choose a model that was trained "
             f"for this kind of scorer."
         )
-    model.eval()
+    dense_head(model.eval())
     template = set_chat_template(tokenizer, options)
     limit = options.max_length or _position_limit(model) or 1_000_000
     revision = revision_of(model.config, name) if file is None else gguf_revision(file)

@@ -221,6 +221,7 @@ def plain_text(prompt: Prompt) -> str:
 
 _O = TypeVar("_O", bound=Frozen)
 _M = TypeVar("_M", covariant=True)
+S = TypeVar("S", bound=Frozen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +246,6 @@ REWARD_MODELS = {
     "openai": "carb_scorers.models.server_models:REWARD_MODEL",
     "vllm": "carb_scorers.models.vllm:REWARD_MODEL",
 }
-
-
-S = TypeVar("S", bound=Frozen)
 
 
 def read_backend_options(

@@ -202,12 +202,7 @@ def _usage(answer: Mapping[str, Any], attempts: int) -> Usage:
     read, written = (value if isinstance(value, int) and value >= 0 else 0 for value in given)
     named = [answer.get(name) for name in ("model", "system_fingerprint")]
     served = " ".join(json.dumps(name)[1:-1] for name in named if isinstance(name, str) and name)[:200]
-    return Usage(
-        input_tokens=read,
-        output_tokens=written,
-        requests=attempts,
-        served=(served,) if served else (),
-    )
+    return Usage(input_tokens=read, output_tokens=written, requests=attempts, served=(served,) if served else ())
 
 
 async def gather(calls: Sequence[Callable[[], Any]]) -> list[Any]:
