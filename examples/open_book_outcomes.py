@@ -27,6 +27,7 @@ OUTCOMES = {
     "masked_logp": "log p of the right verdict behind the criteria with its letters masked; chance is -0.693",
     "states_fact": "outputs whose criteria repeat the right place's fact",
     "reads_place": "the same, less those that repeat the other place's fact, from 0 to 1; neither is 0.5",
+    "follows_fact": "verdicts that follow the fact stated, of either place; at 0.5 the reward does not reach the place",
     "criteria_given": "verdicts that are right behind the right fact, given and masked: the ceiling",
     "praise_gap": "accuracy lost where the wrong answer flatters",
     "length_gap": "accuracy lost where the wrong answer goes on",
@@ -53,7 +54,7 @@ def honest(fact: str, own: str, other: str, verdict: str) -> str:
 
 async def measure(model: str, held: Sequence[Row], settings: ThinkSettings, dtype: str) -> dict[str, Any]:
     """Every outcome of a judge, and its verdicts."""
-    judge, _ = open_judge("study", model, {"dtype": dtype}, settings)
+    judge, _ = open_judge("study", model, {"dtype": dtype, "batch_tokens": "16384", "batching": "budget"}, settings)
     one_mirror = [row for _, own in itertools.groupby(held, itemgetter("source_item")) for row in list(own)[:2]]
     changed = {
         "praised": [as_pair(row, rejected=row["rejected"] + PRAISE) for row in one_mirror],
@@ -99,6 +100,8 @@ def of_criteria(shown: HeldOut, sure: Sequence[float | None], held: Sequence[Row
     reads = [(1 + own - other) / 2 for own, other in zip(states, others, strict=True)]
     judged = [0.5 if one.verdict is None else one.right for one in shown.outcomes]
     topics = [one.source_item for one in shown.outcomes]
+    stated = zip(topics, judged, states, others, strict=True)
+    followed = [(topic, right if own else 1 - right) for topic, right, own, other in stated if own or other]
     return {
         "accuracy": shown.accuracy.mean,
         "readable_half": over(topics, judged),
@@ -107,6 +110,7 @@ def of_criteria(shown: HeldOut, sure: Sequence[float | None], held: Sequence[Row
         "masked_logp": shown.with_masked.mean,
         "states_fact": over(topics, states),
         "reads_place": over(topics, reads),
+        "follows_fact": over(*zip(*followed, strict=True)) if followed else 0.5,
         "criteria_given": over(topics, [log_odds(value) > 0 for value in sure]),
     }
 

@@ -59,7 +59,6 @@ ARMS: dict[str, dict[str, Any]] = {
 NAMES = ("base", "start", *ARMS, "supervised")
 PROMPT = "Judge by what people say of the place.\n{{ prompt }}\nAnswers:\n{{ first }} = A\n{{ second }} = B"
 GRPO = {
-    "beta": 0.0,
     "lr_scheduler_type": "constant",
     "save_strategy": "steps",
     "save_steps": 10,
