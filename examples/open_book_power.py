@@ -4,7 +4,8 @@
     python examples/open_book_power.py --variances 0.0003 0 0.033 --seeds 5 8 --families 14 28
 
 The pilot has a row per verdict: ``seed, arm, source_item, label, verdict``. An arm's accuracy in a source item (a
-family) is the share of verdicts that equal the label. The difference of two arms in one seed and one family is
+family) is the share of verdicts that equal the label; one that cannot be read is half right. The difference of two
+arms in one seed and one family is
 
     d = effect + seed + family + rest,
 
@@ -70,7 +71,7 @@ def of_pilot(path: str, control: str, treated: str) -> Variances:
 
 def differences(rows: pl.DataFrame, control: str, treated: str) -> Floats:
     """(seeds, families) accuracy of the treated arm less that of the control, over what both have."""
-    right = rows.with_columns(right=(pl.col("label") == pl.col("verdict")).fill_null(False).cast(pl.Float64))
+    right = rows.with_columns(right=(pl.col("label") == pl.col("verdict")).cast(pl.Float64).fill_null(0.5))
     kept = right.filter(pl.col("arm").is_in([control, treated]) & pl.col("seed").is_not_null())
     means = kept.group_by("seed", "source_item", "arm").agg(pl.col("right").mean())
     wide = means.pivot("arm", index=["seed", "source_item"], values="right")
