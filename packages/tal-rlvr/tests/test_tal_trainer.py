@@ -158,7 +158,9 @@ def test_prompts_in_the_cache_change_no_output(tiny_folder, tmp_path):
     trainer = make_trainer(tiny_folder, tmp_path, scripted=False)
     trainer.generation_config.do_sample = False
     blocks = []  # a slice of last states is slow on a CPU, see ``dense_head``
-    trainer.model.lm_head.register_forward_pre_hook(lambda _, given: blocks.append(given[0].is_contiguous()))
+    for model in (trainer.model, trainer.ref_model):
+        model.lm_head.register_forward_pre_hook(lambda _, given: blocks.append(given[0].is_contiguous()))
+    trainer.ref_model(input_ids=torch.ones(3, 4, dtype=torch.long), logits_to_keep=1)
     asked = [[11, 12, 13, 14], [15, 16], [11, 12, 13, 14], [15, 16]], None, {}, 2
     shared = trainer._generate_single_turn(*asked)
     trainer.args.gradient_checkpointing = True  # TRL's own way

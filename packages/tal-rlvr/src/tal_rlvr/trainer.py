@@ -93,7 +93,8 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             processing_class=processing_class,
             **options,
         )
-        dense_head(self.accelerator.unwrap_model(self.model))
+        for own in filter(None, (self.model, self.ref_model)):
+            dense_head(self.accelerator.unwrap_model(own))
         if self.criteria_function is not None:
             self.criteria_function.bind(self)
 

@@ -149,7 +149,4 @@ def warmup_rows(rows: Sequence[OrderedPair], config: WarmupConfig, *, seed: int,
 def tokenised(tokenizer: Any, prompt: Sequence[int], target: str) -> dict[str, list[int]]:
     """Ids of prompt, target and the end of the turn, with the mask of what is learned."""
     answer = [*tokenizer(target, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-    return {
-        "input_ids": [*prompt, *answer],
-        "completion_mask": [0] * len(prompt) + [1] * len(answer),
-    }
+    return {"input_ids": [*prompt, *answer], "completion_mask": [0] * len(prompt) + [1] * len(answer)}
