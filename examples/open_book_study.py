@@ -1,12 +1,10 @@
 """Does R_appr help a judge that has to read the place? The arms, runs and outcomes of the test in open_book.md.
 
-    python examples/open_book_study.py --model PATH/smollm2-135m --out runs/open-book --seeds 0 1 2 3 4
+    python examples/open_book_study.py --dtype bfloat16 --model runs/start6 --out runs/open-book --arms C C+A
 
-The task is that of ``open_book_pairs.py``, with every place named. Half of the topics are held out. Each seed begins
-with a supervised start that teaches the form: its targets state a fact, and judge by it, but ``--wrong`` of them state
-the fact of the other place (0.5: nothing about the place is taught). From there each arm goes on:
+The task is that of ``open_book_pairs.py``, with every place named. Half of the topics are held out. The model is one
+that ``open_book_start.py`` made: it writes the form and follows criteria. From there each arm goes on:
 
-    base            the model as it comes, without the start
     start           no further step, read as it is
     C               GRPO on R_corr and the form
     C+A             the same with R_appr
@@ -56,7 +54,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "control labels": {"criteria_weight": 1.0},
 }
 """The rewards of each arm that is trained by reinforcement."""
-NAMES = ("base", "start", *ARMS, "supervised")
+NAMES = ("start", *ARMS, "supervised")
 PROMPT = "Judge by what people say of the place.\n{{ prompt }}\nAnswers:\n{{ first }} = A\n{{ second }} = B"
 GRPO = {
     "lr_scheduler_type": "constant",
@@ -68,21 +66,21 @@ GRPO = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="folder of the base model")
+    parser.add_argument("--model", required=True, help="folder of the start")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--arms", nargs="+", choices=NAMES, default=list(NAMES[1:]))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--arms", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(8)))
     parser.add_argument("--languages", nargs="+", default=["en"])
     parser.add_argument("--longest", type=int, default=360, help="characters of a question with both answers, at most")
     parser.add_argument("--mirrors", type=int, default=2, help="mirrors of each held-out topic, four rows each")
-    parser.add_argument("--start", type=int, default=40, help="supervised steps before each arm; 0: none")
-    parser.add_argument("--wrong", type=float, default=0.5, help="share of the start's targets with the other fact")
-    parser.add_argument("--steps", type=int, default=60, help="steps of GRPO")
+    parser.add_argument("--steps", type=int, default=40, help="steps of GRPO")
     parser.add_argument("--outputs", type=int, default=16, help="outputs of a step")
-    parser.add_argument("--group", type=int, default=8, help="outputs of a prompt in a step")
+    parser.add_argument("--group", type=int, default=4, help="outputs of a prompt in a step")
     parser.add_argument("--ratio", type=float, default=1.1, help="seconds of a GRPO step in supervised steps")
     parser.add_argument("--tokens", type=int, default=64, help="longest output")
-    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate of supervised steps; GRPO has a fifth")
+    parser.add_argument(
+        "--rate", type=float, default=1.5e-3, help="learning rate of supervised steps; GRPO has a fifth"
+    )
     parser.add_argument("--first-layer", type=int, default=0, help="the layer from which on there are adapters")
     add_dtype(parser)
     given = parser.parse_args()
@@ -94,7 +92,7 @@ def main() -> int:
                 found = {"arm": arm, "seed": seed, **run(given, arm, seed, parts)}
                 file.with_suffix(".part").write_text(json.dumps(found, ensure_ascii=False, indent=1))
                 file.with_suffix(".part").rename(file)
-            print_table(given.out)
+    print_table(given.out)
     return 0
 
 
@@ -135,7 +133,7 @@ def run(given: argparse.Namespace, arm: str, seed: int, parts: tuple[list[Row], 
     """Train one arm with one seed, read the judge, and give the weights up."""
     rows, held = parts
     begun = time.process_time()
-    folder, steps, curve = (given.model, 0, []) if arm == "base" else trained(given, arm, seed, rows)
+    folder, steps, curve = (given.model, 0, ()) if arm == "start" else trained(given, arm, seed, rows)
     seconds = time.process_time() - begun
     begun = time.process_time()
     settings = ThinkSettings(prompts=prompts(given), max_new_tokens=given.tokens)
@@ -146,20 +144,14 @@ def run(given: argparse.Namespace, arm: str, seed: int, parts: tuple[list[Row], 
 
 
 def trained(given: argparse.Namespace, arm: str, seed: int, rows: Sequence[Row]) -> tuple[str, int, Any]:
-    """The model's folder, its steps of GRPO and what they logged; an arm begins where its seed's start ended."""
-    begin = given.model
-    if given.start:
-        shown = targets(rows, seed, given.wrong)
-        begin = stage(given, f"begin-{seed}", seed, rows, targets=shown, steps=given.start).model
-    if arm == "start":
-        return begin, 0, ()
+    """The model's folder, its steps of GRPO and what they logged."""
     draw, name = random.Random(f"{seed}\0{arm}"), f"{arm.replace(' ', '-')}-{seed}"
     if arm == "supervised":
         steps = round(given.steps * given.ratio)
-        judge = stage(given, name, seed, rows, begin, targets=targets(rows, seed, 0.0), steps=steps)
+        judge = stage(given, name, seed, rows, targets=targets(rows, seed, 0.0), steps=steps)
     else:
         labels = [_relabelled(row) if arm == "control labels" and draw.random() < 0.5 else row for row in rows]
-        judge = stage(given, name, seed, labels, begin, rewards=ARMS[arm])
+        judge = stage(given, name, seed, labels, rewards=ARMS[arm])
     return judge.model, judge.steps, judge.curve
 
 
@@ -177,7 +169,6 @@ def stage(
     name: str,
     seed: int,
     rows: Sequence[Row],
-    model: str | None = None,
     *,
     targets: Sequence[Row] = (),
     steps: int = 0,
@@ -193,7 +184,7 @@ def stage(
         (out / f"{kind}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in content))
     upper = "|".join(map(str, range(given.first_layer, 100)))
     config = {
-        "model": model or given.model,
+        "model": given.model,
         "out": out,
         "seed": seed,
         "dtype": given.dtype,

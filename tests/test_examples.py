@@ -198,7 +198,7 @@ def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: P
     start = run("open_book_start.py", "--model", model, "--out", follows, "--longest", 260, "--steps", 4)
     assert "\ncriteria given, both orders: right in " in start.stdout, start.stderr[-3000:]
     words = ["--model", follows, "--out", tmp_path / "out", "--longest", 260, "--tokens", 128, "--mirrors", 1]
-    words += ["--start", 1, "--steps", 1, "--outputs", 8, "--seeds"]
+    words += ["--steps", 1, "--outputs", 8, "--seeds"]
     done = run("open_book_study.py", *words, 0, 1, "--arms", "C", "C+A")
     assert done.returncode == 0, done.stderr[-3000:]
     told = done.stdout.splitlines()[-1]

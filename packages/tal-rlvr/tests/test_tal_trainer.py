@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import math
+from statistics import mean, stdev
 
 import pytest
 
@@ -127,10 +127,13 @@ def losses(folder, tmp_path, inputs, **settings):
     trainer.current_gradient_accumulation_steps = 1
     reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     with torch.no_grad():
-        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
-        mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
+        ids, mask = (torch.cat([inputs[f"prompt_{x}"], inputs[f"completion_{x}"]], 1) for x in ("ids", "mask"))
         keep = inputs["completion_ids"].shape[1]
-        ref, _, _ = trainer._get_per_token_logps_and_entropies(trainer.ref_model, ids, mask, keep)
+        widths = []  # of what the model reads at once: a prompt, or what stands behind it
+        note = lambda _, __, given: widths.append(given["input_ids"].shape[1])  # noqa: E731
+        trainer.ref_model.register_forward_pre_hook(note, with_kwargs=True)
+        ref, _, _ = trainer._get_per_token_logps_and_entropies(trainer.ref_model, ids, mask, keep, batch_size=3)
+        assert max(widths) < ids.shape[1]
         generator = torch.Generator().manual_seed(2)
         for parameter in trainer.model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.02)
@@ -219,10 +222,9 @@ def test_advantages_are_the_group_s_and_come_from_all_rewards(tiny_folder, tmp_p
     rewards = rewards_by_hand(trainer, row, outputs(trainer.processing_class, 4), config)
     if form in ("floor", "permuted"):
         rewards = [r - right for r, right in zip(rewards, CORRECT[row["label"]], strict=True)]
-    mean = sum(rewards) / 4
-    std = math.sqrt(sum((r - mean) ** 2 for r in rewards) / 3)
+    std = stdev(rewards)
     assert (std < 1) == (form in ("floor", "permuted"))
-    wanted = [(r - mean) / (max(std, config.floor) + 1e-4) for r in rewards]
+    wanted = [(r - mean(rewards)) / (max(std, config.floor) + 1e-4) for r in rewards]
     if form == "permuted":
         assert got != pytest.approx(wanted, abs=1e-2)
         got, wanted = sorted(got), sorted(wanted)

@@ -94,11 +94,7 @@ class Appropriateness(NamedTuple):
 
 
 def criteria_reward(
-    cases: Sequence[CriteriaCase],
-    provider: VerdictLogprobs,
-    *,
-    odds: bool = True,
-    clip: float | None = CLIP,
+    cases: Sequence[CriteriaCase], provider: VerdictLogprobs, *, odds: bool = True, clip: float | None = CLIP
 ) -> list[Appropriateness]:
     """R_appr of Think-as-Locals (Zhang et al. 2025, section 5), by teacher forcing on the verdict's token.
 

@@ -142,20 +142,29 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     ) -> Any:
         """TRL's log-probabilities and entropies of outputs, with each prompt computed once for all of its outputs."""
         ends = input_ids.shape[1] - logits_to_keep
-        others = [name for name in options if not name.startswith("compute") and options[name] is not None]
+        ours = ("batch_size", "compute_entropy", "compute_aux_loss")
+        others = [name for name in options if name not in ours and options[name] is not None]
         fits = not others and not options.get("compute_aux_loss") and self._shares(input_ids.shape[1])
         if not fits or bool((attention_mask[:, :ends].sum(dim=1) < 2).any()):  # one token has no prefix
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, **options
             )
+        size = options.get("batch_size") or len(input_ids)
+        parts = zip(input_ids.split(size), attention_mask.split(size), strict=True)
+        found = [self._behind_prompts(model, ids, mask, ends) for ids, mask in parts]
+        cat = require("torch", package="tal-rlvr", extra="train").cat
+        entropies = cat([out.entropy for out in found]) if options.get("compute_entropy") else None
+        return cat([out.log_probs for out in found]), entropies, None
+
+    def _behind_prompts(self, model: Any, input_ids: Any, attention_mask: Any, ends: int) -> Any:
+        """The output over what begins at place ``ends``: log-probabilities and entropies, ``(rows, tokens)``."""
         shown = zip(input_ids[:, :ends], attention_mask[:, :ends], strict=True)
         prompts = [ids[mask > 0][:-1].tolist() for ids, mask in shown]
         labels = input_ids[:, ends - 1 :].masked_fill(attention_mask[:, ends - 1 :] == 0, -100)
         with self.accelerator.autocast():
             known = PrefixCache(model, prompts, device=input_ids.device, logits_to_keep=1)
             rows = list(zip(prompts, input_ids[:, ends - 1 :].tolist(), strict=True))
-            out = known.outputs_behind(rows, last=True, labels=labels, fused_lm_head=True)
-        return out.log_probs, out.entropy if options.get("compute_entropy") else None, None
+            return known.outputs_behind(rows, last=True, labels=labels, fused_lm_head=True)
 
 
 def training_rows(
