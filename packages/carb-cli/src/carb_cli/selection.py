@@ -52,10 +52,11 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
     Raises:
         CarbError: nothing is left, a culture or domain is unknown, or two data sets share a set's id.
     """
-    gc.disable()  # it would go through all sets again and again, and they hold no circles
+    gc.disable()  # it would go through all sets again and again, now and while they are scored; they hold no circles
     try:
         dataset = Dataset(item for name in data for item in _loaded(name, options.filling()))
     finally:
+        gc.freeze()
         gc.enable()
     if not len(dataset):
         raise CarbError(f"{' and '.join(data)} {'holds' if len(data) == 1 else 'hold'} no sets.")
