@@ -130,8 +130,8 @@ def losses(folder, tmp_path, inputs, **settings):
         ids, mask = (torch.cat([inputs[f"prompt_{x}"], inputs[f"completion_{x}"]], 1) for x in ("ids", "mask"))
         keep = inputs["completion_ids"].shape[1]
         widths = []  # of what the model reads at once: a prompt, or what stands behind it
-        note = lambda _, __, given: widths.append(given["input_ids"].shape[1])  # noqa: E731
-        trainer.ref_model.register_forward_pre_hook(note, with_kwargs=True)
+        before_each = trainer.ref_model.register_forward_pre_hook
+        before_each(lambda _, __, given: widths.append(given["input_ids"].shape[1]), with_kwargs=True)
         ref, _, _ = trainer._get_per_token_logps_and_entropies(trainer.ref_model, ids, mask, keep, batch_size=3)
         assert max(widths) < ids.shape[1]
         generator = torch.Generator().manual_seed(2)
