@@ -222,6 +222,9 @@ def targets(rows: Sequence[Row], seed: int, wrong: float) -> list[Row]:
 def print_table(out: Path) -> None:
     """The means of each arm over its seeds, and what R_appr adds; the verdicts go to ``verdicts.csv``."""
     runs = [json.loads(file.read_text()) for file in sorted(out.glob("*-[0-9]*.json"))]
+    steps = {one["steps"] for one in runs if one["arm"] in ARMS}
+    if len(steps) > 1 or len({tuple(o["pair"] for o in one["verdicts"]) for one in runs}) > 1:
+        sys.exit(f"The runs in {out} are not of one test: their steps or their held-out pairs differ.")
     for arm in NAMES:
         own = [one for one in runs if one["arm"] == arm]
         if own:

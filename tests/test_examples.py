@@ -201,14 +201,16 @@ def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: P
     words += ["--steps", 1, "--outputs", 8, "--seeds"]
     done = run("open_book_study.py", *words, 0, 1, "--arms", "C", "C+A")
     assert done.returncode == 0, done.stderr[-3000:]
-    told = done.stdout.splitlines()[-1]
-    assert told.startswith("C+A less C: ")
+    assert (told := done.stdout.splitlines()[-1]).startswith("C+A less C: ")
     rest = run("open_book_study.py", *words, 0, "--arms", "C", "C+A permuted", "control labels", "supervised", "start")
     assert rest.stdout.splitlines()[-1] == told
     assert rest.stderr.count("grpo 1 ") == 2  # what is there is not run again
     held = pl.read_csv(tmp_path / "out" / "verdicts.csv")
     assert sorted(set(held["arm"])) == ["C", "C+A", "C+A permuted", "control labels", "start", "supervised"]
     assert {len(own) for _, own in held.group_by("seed", "arm", "pair")} == {2}
+    foreign = tmp_path / "out" / "C-1.json"
+    foreign.write_text(foreign.read_text().replace('"steps": 1,', '"steps": 2,'))
+    assert "are not of one test" in run("open_book_study.py", *words, 0, "--arms", "C").stderr
 
 
 def test_a_language_model_harness_gets_the_question_of_carb_run(sets: Path, tmp_path: Path) -> None:

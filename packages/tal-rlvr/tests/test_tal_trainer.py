@@ -129,11 +129,10 @@ def losses(folder, tmp_path, inputs, **settings):
     with torch.no_grad():
         ids, mask = (torch.cat([inputs[f"prompt_{x}"], inputs[f"completion_{x}"]], 1) for x in ("ids", "mask"))
         keep = inputs["completion_ids"].shape[1]
-        widths = []  # of what the model reads at once: a prompt, or what stands behind it
-        before_each = trainer.ref_model.register_forward_pre_hook
-        before_each(lambda _, __, given: widths.append(given["input_ids"].shape[1]), with_kwargs=True)
+        read = []  # at once: a prompt, or what stands behind it
+        trainer.ref_model.register_forward_pre_hook(lambda *x: read.append(x[2]["input_ids"].shape), with_kwargs=True)
         ref, _, _ = trainer._get_per_token_logps_and_entropies(trainer.ref_model, ids, mask, keep, batch_size=3)
-        assert max(widths) < ids.shape[1]
+        assert max(width for _, width in read) < ids.shape[1]
         generator = torch.Generator().manual_seed(2)
         for parameter in trainer.model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.02)
@@ -222,9 +221,8 @@ def test_advantages_are_the_group_s_and_come_from_all_rewards(tiny_folder, tmp_p
     rewards = rewards_by_hand(trainer, row, outputs(trainer.processing_class, 4), config)
     if form in ("floor", "permuted"):
         rewards = [r - right for r, right in zip(rewards, CORRECT[row["label"]], strict=True)]
-    std = stdev(rewards)
-    assert (std < 1) == (form in ("floor", "permuted"))
-    wanted = [(r - mean(rewards)) / (max(std, config.floor) + 1e-4) for r in rewards]
+    assert (stdev(rewards) < 1) == (form in ("floor", "permuted"))
+    wanted = [(r - mean(rewards)) / (max(stdev(rewards), config.floor) + 1e-4) for r in rewards]
     if form == "permuted":
         assert got != pytest.approx(wanted, abs=1e-2)
         got, wanted = sorted(got), sorted(wanted)
