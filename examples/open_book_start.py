@@ -35,6 +35,7 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from carb_metrics import mean_interval
+from carb_scorers.models.shared_prefix import padded
 from tal_rlvr.held_out import by_item
 from tal_rlvr.judge_prompts import GENERAL, render_prompt
 from tal_rlvr.judge_rewards import VerdictRow
@@ -79,7 +80,8 @@ class Reader:
         self.tokenizer = AutoTokenizer.from_pretrained(given.model)
         self.dtype = getattr(torch, given.dtype)
         own = torch.float32 if given.steps else self.dtype
-        self.model = AutoModelForCausalLM.from_pretrained(given.model, dtype=own).eval()
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.model = AutoModelForCausalLM.from_pretrained(given.model, dtype=own).to(self.device).eval()
         self.tokens = verdict_tokens(self.tokenizer)
         self.prompts = prompts(given)
 
@@ -132,29 +134,27 @@ class Reader:
 
     def mixed(self) -> Any:
         """Products in the dtype of the run; the weights that are learned stay in float32."""
-        return torch.autocast("cpu", torch.bfloat16, enabled=self.dtype == torch.bfloat16)
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.dtype == torch.bfloat16)
 
     def loss(self, batch: Sequence[tuple[list[int], int]]) -> tuple[Any, float]:
         """The cross-entropy of the letters, and the share whose letter is the likelier one."""
-        longest = max(len(ids) for ids, _ in batch)
-        ids = torch.tensor([[0] * (longest - len(own)) + own for own, _ in batch])
-        mask = torch.tensor([[0] * (longest - len(own)) + [1] * len(own) for own, _ in batch])
+        ids, mask = padded([own for own, _ in batch], self.device)
         places = (mask.cumsum(1) - 1).clamp(min=0)
         with self.mixed():
             found = self.model(input_ids=ids, attention_mask=mask, position_ids=places, logits_to_keep=1)
-        logits, wanted = found.logits[:, -1].float(), torch.tensor([letter for _, letter in batch])
+        logits, wanted = found.logits[:, -1].float(), torch.tensor([letter for _, letter in batch], device=self.device)
         picked_a = logits[:, self.tokens.a] > logits[:, self.tokens.b]
         return cross_entropy(logits, wanted), float((picked_a == (wanted == self.tokens.a)).float().mean())
 
     def form_loss(self, rows: Sequence[Row]) -> Any:
         """The mean cross-entropy of the tokens of whole judgements."""
-        total = torch.zeros(())
+        total = torch.zeros((), device=self.device)
         for row in rows:
             folder = self.prompts.folder()
             asked = render_prompt(row["prompt"], (row["first"], row["second"]), GENERAL, folder=folder)
             prompt = encode_prompt(self.tokenizer, make_prompt(self.tokenizer, asked, chat=False))
             made = tokenised(self.tokenizer, prompt, row["judgement"])
-            ids, learned = torch.tensor([made["input_ids"]]), torch.tensor([made["completion_mask"]])
+            ids, learned = torch.tensor([made["input_ids"], made["completion_mask"]], device=self.device).split(1)
             with self.mixed():
                 total = total + self.model(input_ids=ids, labels=ids.where(learned == 1, -100)).loss
         return total / max(1, len(rows))

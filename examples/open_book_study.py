@@ -61,7 +61,10 @@ GRPO = {
     "save_strategy": "steps",
     "save_steps": 10,
     "save_total_limit": 1,
+    "bf16": False,
+    "gradient_checkpointing": False,
 }
+"""How C and its kin are trained. The last two make a GPU compute as a processor does: TRL's own differ there."""
 
 
 def main() -> int:
