@@ -20,8 +20,8 @@ from tal_rlvr.preferences import Pair
 from tal_rlvr.scorer import ThinkSettings, judge_prompt, open_judge
 
 OUTCOMES = {
-    "accuracy": "verdicts that are right in both orders of whole mirrors; the primary outcome, chance is 0.5",
-    "readable_half": "the same, with an output without a verdict as half right: learning to write alone gains nothing",
+    "accuracy": "verdicts that are right in both orders of whole mirrors; chance is 0.5 where all can be read",
+    "readable_half": "the same, what cannot be read being half right, so that form gains nothing; the primary outcome",
     "form": "outputs that are well-formed judgements",
     "place_effect": "mean log-odds of the right verdict behind the judge's own criteria, nats; 0 without reading",
     "masked_logp": "log p of the right verdict behind the criteria with its letters masked; chance is -0.693",

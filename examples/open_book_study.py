@@ -37,10 +37,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import numpy as np
 import polars as pl
 from open_book_outcomes import OUTCOMES, Row, add_dtype, honest, measure
 from open_book_pairs import pairs, read
-from open_book_power import differences, interval, variances
+from open_book_power import differences, interval, over_seeds, variances
 
 from tal_rlvr import TrainConfig, TrainResult, train
 from tal_rlvr.judge_prompts import PromptConfig
@@ -235,8 +236,11 @@ def print_table(out: Path) -> None:
             print(f"{arm}, {len(own)} seeds:", *(f"{name} {value:.3f}" for name, value in figures.items()))
     verdicts = pl.DataFrame([{"seed": r["seed"], "arm": r["arm"], **o} for r in runs for o in r["verdicts"]])
     verdicts.write_csv(out / "verdicts.csv")
-    both = set.intersection(*({one["seed"] for one in runs if one["arm"] == arm} for arm in ("C", "C+A")))
+    of = {(one["arm"], one["seed"]): one for one in runs}
+    both = [seed for arm, seed in of if arm == "C" and ("C+A", seed) in of]
     if len(both) > 1:
+        for name in OUTCOMES:
+            print(f"{name}:", over_seeds(np.array([of["C+A", seed][name] - of["C", seed][name] for seed in both])))
         table = differences(verdicts.filter(pl.col("seed").is_in(both)), "C", "C+A")
         found, low, high, _ = interval(table[None])
         print(f"C+A less C: {found[0]:+.3f} [{low[0]:+.3f}, {high[0]:+.3f}]; {variances(table)}")

@@ -158,16 +158,16 @@ def test_gpus_are_shared_out(
         "writes": 'spec = "frail:w"\nmemory_gb = 22',
         "both": 'spec = "frail:x"\ngpus = 2\nmemory_gb = 38.5',
         "big": 'spec = "frail:x"\nmemory_gb = 30',
+        "three": 'spec = "frail:x"\ngpus = 3',
         "none": 'spec = "baseline:length"',
     }
-    path = suite(tmp_path, **tables)
-    ended = carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out", "--json")
+    ended = carb("run", "--data", data_file, "--suite", suite(tmp_path, **tables), "--out", tmp_path / "out", "--json")
     assert ended.code == 1
     why = {model["name"]: model["why"] for model in ended.json["models"]}
-    assert {name for name, reason in why.items() if reason is not None} == {"big"}
+    assert {name for name, reason in why.items() if reason is not None} == {"big", "three"}
     assert "needs 30.0 GB on 1 GPU; free here: 21.0 GB, 24.1 GB." in why["big"]
-    saw = {name: (plugin / f"{name}.gpus").read_text() for name in ("reads", "writes", "both")}
-    assert saw == {"reads": "1", "writes": "GPU-2", "both": "1,GPU-2"}
+    assert "needs 3 GPUs;" in why["three"]
+    assert [(plugin / f"{name}.gpus").read_text() for name in ("reads", "writes", "both")] == ["1", "GPU-2", "1,GPU-2"]
 
 
 def test_a_models_process_gets_every_option(carb: Carb, plugin: Path, data_file: Path, tmp_path: Path) -> None:

@@ -109,9 +109,10 @@ def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
     if len([gpu for gpu in there if gpu.free >= needed / number]) >= number:
         return None
     have = ", ".join(display.size(gpu.free) for gpu in there) or "none"
+    memory = f"{display.size(needed)} on " if needed else ""
     return (
-        f"it needs {display.size(needed)} on {display.counted(number, 'GPU')}; free here: {have}. A model on "
-        "two takes gpus = 2, and tensor_parallel=2 (vLLM) or device_map=auto in its spec"
+        f"it needs {memory}{display.counted(number, 'GPU')}; free here: {have}. A model on two takes gpus = 2, and "
+        "tensor_parallel=2 (vLLM) or device_map=auto in its spec"
     )
 
 
