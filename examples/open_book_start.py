@@ -59,7 +59,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     add_dtype(parser)
     given = parser.parse_args()
-    rows, held = prepare(SimpleNamespace(languages=["en"], longest=given.longest, mirrors=1, out=given.out))
+    rows, held = prepare(SimpleNamespace(longest=given.longest, mirrors=1, out=given.out))
     topics = sorted({row["source_item"] for row in rows}, key=by_chance)
     topics = topics[: len(topics) // 3]
     kept = whole_mirrors([row for row in rows if row["source_item"] in topics], 3)

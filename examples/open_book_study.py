@@ -25,6 +25,7 @@ import argparse
 import hashlib
 import itertools
 import json
+import math
 import random
 import shutil
 import sys
@@ -67,6 +68,9 @@ GRPO = {
 }
 """How C and its kin are trained. The last two make a GPU compute as a processor does: TRL's own differ there."""
 
+SUPERVISED_STEPS = 1.1
+"""How many supervised steps cost as much as a step of C."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -74,18 +78,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--arms", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--seeds", nargs="+", type=int, default=list(range(8)))
-    parser.add_argument("--languages", nargs="+", default=["en"])
     parser.add_argument("--longest", type=int, default=360, help="characters of a question with both answers, at most")
     parser.add_argument("--mirrors", type=int, default=2, help="mirrors of each held-out topic, four rows each")
     parser.add_argument("--steps", type=int, default=40, help="steps of GRPO")
     parser.add_argument("--outputs", type=int, default=16, help="outputs of a step")
     parser.add_argument("--group", type=int, default=4, help="outputs of a prompt in a step")
-    parser.add_argument("--ratio", type=float, default=1.1, help="seconds of a GRPO step in supervised steps")
     parser.add_argument("--tokens", type=int, default=64, help="longest output")
-    parser.add_argument(
-        "--rate", type=float, default=1.5e-3, help="learning rate of supervised steps; GRPO has a fifth"
-    )
-    parser.add_argument("--first-layer", type=int, default=0, help="the layer from which on there are adapters")
+    parser.add_argument("--rate", type=float, default=1.5e-3, help="learning rate of supervised steps, 5 times GRPO's")
     add_dtype(parser)
     given = parser.parse_args()
     parts = prepare(given)
@@ -102,7 +101,7 @@ def main() -> int:
 
 def prepare(given: argparse.Namespace) -> tuple[list[Row], list[Row]]:
     """Training rows, and held-out rows in whole mirrors: two places are asked about the same two answers."""
-    facts, families = read("carb-seed", given.languages)
+    facts, families = read("carb-seed", ["en"])
     shown = SimpleNamespace(places=2, named=True, seed=0)
     rows = [row for name, sets in families.items() for row in pairs(name, sets, facts, shown)]
     short = [r for r in rows if len(r["closed"]) + len(r["chosen"]) + len(r["rejected"]) <= given.longest]
@@ -151,7 +150,7 @@ def trained(given: argparse.Namespace, arm: str, seed: int, rows: Sequence[Row])
     """The model's folder, its steps of GRPO and what they logged."""
     draw, name = random.Random(f"{seed}\0{arm}"), f"{arm.replace(' ', '-')}-{seed}"
     if arm == "supervised":
-        steps = round(given.steps * given.ratio)
+        steps = round(given.steps * SUPERVISED_STEPS)
         judge = stage(given, name, seed, rows, targets=targets(rows, seed, 0.0), steps=steps)
     else:
         labels = [_relabelled(row) if arm == "control labels" and draw.random() < 0.5 else row for row in rows]
@@ -183,10 +182,8 @@ def stage(
     if (out / RESULT).is_file():
         return TrainResult.model_validate_json((out / RESULT).read_bytes())
     out.mkdir(parents=True, exist_ok=True)
-    files = {"pairs": rows, "targets": targets}
-    for kind, content in files.items():
+    for kind, content in (("pairs", rows), ("targets", targets)):
         (out / f"{kind}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in content))
-    upper = "|".join(map(str, range(given.first_layer, 100)))
     config = {
         "model": given.model,
         "out": out,
@@ -196,7 +193,7 @@ def stage(
         "prompts": prompts(given),
         "mix": {"sources": [{"form": "preference", "path": str(out / "pairs.jsonl")}], "held_out": 0.0},
         "warmup": {"targets": str(out / "targets.jsonl"), "steps": steps, "batch_size": 8, "learning_rate": given.rate},
-        "lora": {"target_modules": rf".*layers\.({upper})\..*_proj"},
+        "lora": {"target_modules": r".*layers\..*_proj"},
         "grpo": {"max_steps": 0},
     }
     if rewards is not None:
@@ -236,6 +233,9 @@ def print_table(out: Path) -> None:
             print(f"{arm}, {len(own)} seeds:", *(f"{name} {value:.3f}" for name, value in figures.items()))
     verdicts = pl.DataFrame([{"seed": r["seed"], "arm": r["arm"], **o} for r in runs for o in r["verdicts"]])
     verdicts.write_csv(out / "verdicts.csv")
+    seen = [o for one in runs for o in one["verdicts"] if o["verdict"] and o["with_masked"] is not None]
+    agree = sum((o["verdict"] == o["label"]) == (o["with_masked"] > math.log(0.5)) for o in seen)
+    print(f"Behind its masked criteria a judge prefers the verdict that it wrote in {agree} of {len(seen)} outputs.")
     of = {(one["arm"], one["seed"]): one for one in runs}
     both = [seed for arm, seed in of if arm == "C" and ("C+A", seed) in of]
     if len(both) > 1:

@@ -104,8 +104,8 @@ def criteria_reward(
     text that moves the reader towards even, since a logarithm gains more on one order than it loses on the other; and
     codes for a verdict. The default takes the log-odds of the true verdict against the other, averages them over both
     orders, subtracts, and clips once. What says nothing about the responses, in whatever code or language, then earns 0
-    in expectation; what points to the true one gains as much as what points to the other loses. It is a reward of form:
-    beside R_corr it added -1.0 [-3.0, +0.9] points of accuracy in the open-book test (``examples/open_book.md``).
+    in expectation; what points to the true one gains as much as what points to the other loses. Take it for a
+    reward of form: beside R_corr it added -1.0 [-3.0, +0.9] points of accuracy in the test of ``examples/open_book.md``.
 
     Args:
         cases: the outputs to measure, each with its prompt and its right verdict.
