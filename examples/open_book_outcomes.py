@@ -1,14 +1,23 @@
-"""What ``open_book_study.py`` reads of a judge: the outcomes of the test in open_book.md, as means over topics."""
+"""What ``open_book_study.py`` reads of a judge and prints: the outcomes of the test in open_book.md."""
+
+# ruff: noqa: T201 - prints what a script asks for
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
+import sys
 from collections.abc import Sequence
 from operator import itemgetter
+from pathlib import Path
 from statistics import mean
 from typing import Any
+
+import numpy as np
+import polars as pl
+from open_book_power import differences, interval, t_interval, variances
 
 from carb_scorers.models import Generation, LanguageModel, Writing
 from tal_rlvr.held_out import HeldOut, by_item, evaluate_held_out, label_logprobs
@@ -137,3 +146,34 @@ def states_fact(text: str, fact: str, other: str) -> bool:
 
 def as_pair(row: Row, **changes: str) -> Pair:
     return Pair.model_validate({**{name: row[name] for name in Pair.model_fields if name in row}, **changes})
+
+
+def print_table(out: Path, arms: Sequence[str]) -> None:
+    """The means of each arm over its seeds, each less the start, and what R_appr adds; ``verdicts.csv`` is written."""
+    runs = [json.loads(file.read_text()) for file in sorted(out.glob("*-[0-9]*.json"))]
+    steps = {one["steps"] for one in runs if one["arm"].startswith(("C", "control"))}
+    if len(steps) > 1 or len({tuple(o["pair"] for o in one["verdicts"]) for one in runs}) > 1:
+        sys.exit(f"The runs in {out} are not of one test: their steps or their held-out pairs differ.")
+    verdicts = pl.DataFrame([{"seed": r["seed"], "arm": r["arm"], **o} for r in runs for o in r["verdicts"]])
+    verdicts.write_csv(out / "verdicts.csv")
+    of = {(one["arm"], one["seed"]): one for one in runs}
+    for arm in arms:
+        seeds = [seed for name, seed in of if name == arm]
+        if seeds:
+            figures = {name: mean(of[arm, seed][name] for seed in seeds) for name in ("cpu_seconds", *OUTCOMES)}
+            print(f"{arm}, {len(seeds)} seeds:", *(f"{name} {value:.3f}" for name, value in figures.items()))
+        shared = [seed for seed in seeds if arm != "start" and ("start", seed) in of]
+        if shared:
+            table = differences(verdicts.filter(pl.col("seed").is_in(shared)), "start", arm)
+            print(f"{arm} less start, over topics: {t_interval(table.mean(0))}")
+    seen = [o for one in runs for o in one["verdicts"] if o["verdict"] and o["with_masked"] is not None]
+    agree = sum((o["verdict"] == o["label"]) == (o["with_masked"] > math.log(0.5)) for o in seen)
+    print(f"Behind its masked criteria a judge prefers the verdict that it wrote in {agree} of {len(seen)} outputs.")
+    both = [seed for arm, seed in of if arm == "C" and ("C+A", seed) in of]
+    if len(both) > 1:
+        for name in OUTCOMES:
+            found = np.array([of["C+A", seed][name] - of["C", seed][name] for seed in both])
+            print(f"{name}, C+A less C over seeds: {t_interval(found)}")
+        table = differences(verdicts.filter(pl.col("seed").is_in(both)), "C", "C+A")
+        added, low, high, _ = interval(table[None])
+        print(f"C+A less C: {added[0]:+.3f} [{low[0]:+.3f}, {high[0]:+.3f}]; {variances(table)}")

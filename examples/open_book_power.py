@@ -114,8 +114,8 @@ def interval(d: Floats) -> tuple[Floats, Floats, Floats, npt.NDArray[np.bool_]]:
     return mean, mean - half, mean + half, (mean - half > 0) | (mean + half < 0)
 
 
-def over_seeds(d: Floats) -> str:
-    """The mean difference of two arms over seeds alone, with a 95% t interval."""
+def t_interval(d: Floats) -> str:
+    """The mean of a difference over seeds, or over topics, with a 95% t interval."""
     half = stats.t.ppf(0.975, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
     return f"{d.mean():+.3f} [{d.mean() - half:+.3f}, {d.mean() + half:+.3f}]"
 

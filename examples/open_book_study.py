@@ -25,7 +25,6 @@ import argparse
 import hashlib
 import itertools
 import json
-import math
 import random
 import shutil
 import sys
@@ -33,16 +32,12 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import mean
 from types import SimpleNamespace
 from typing import Any
 
 import anyio
-import numpy as np
-import polars as pl
-from open_book_outcomes import OUTCOMES, Row, add_dtype, honest, measure
+from open_book_outcomes import Row, add_dtype, honest, measure, print_table
 from open_book_pairs import pairs, read
-from open_book_power import differences, interval, over_seeds, variances
 
 from tal_rlvr import TrainConfig, TrainResult, train
 from tal_rlvr.judge_prompts import PromptConfig
@@ -95,7 +90,7 @@ def main() -> int:
                 found = {"arm": arm, "seed": seed, **run(given, arm, seed, parts)}
                 file.with_suffix(".part").write_text(json.dumps(found, ensure_ascii=False, indent=1))
                 file.with_suffix(".part").rename(file)
-    print_table(given.out)
+    print_table(given.out, NAMES)
     return 0
 
 
@@ -218,32 +213,6 @@ def targets(rows: Sequence[Row], seed: int, wrong: float) -> list[Row]:
             text = honest(told["fact"], told["chosen"], told["rejected"], verdict)
             made.append({"prompt": row["prompt"], "first": first, "second": second, "judgement": text})
     return made
-
-
-def print_table(out: Path) -> None:
-    """The means of each arm over its seeds, and what R_appr adds; the verdicts go to ``verdicts.csv``."""
-    runs = [json.loads(file.read_text()) for file in sorted(out.glob("*-[0-9]*.json"))]
-    steps = {one["steps"] for one in runs if one["arm"] in ARMS}
-    if len(steps) > 1 or len({tuple(o["pair"] for o in one["verdicts"]) for one in runs}) > 1:
-        sys.exit(f"The runs in {out} are not of one test: their steps or their held-out pairs differ.")
-    for arm in NAMES:
-        own = [one for one in runs if one["arm"] == arm]
-        if own:
-            figures = {name: mean(one[name] for one in own) for name in ("cpu_seconds", *OUTCOMES)}
-            print(f"{arm}, {len(own)} seeds:", *(f"{name} {value:.3f}" for name, value in figures.items()))
-    verdicts = pl.DataFrame([{"seed": r["seed"], "arm": r["arm"], **o} for r in runs for o in r["verdicts"]])
-    verdicts.write_csv(out / "verdicts.csv")
-    seen = [o for one in runs for o in one["verdicts"] if o["verdict"] and o["with_masked"] is not None]
-    agree = sum((o["verdict"] == o["label"]) == (o["with_masked"] > math.log(0.5)) for o in seen)
-    print(f"Behind its masked criteria a judge prefers the verdict that it wrote in {agree} of {len(seen)} outputs.")
-    of = {(one["arm"], one["seed"]): one for one in runs}
-    both = [seed for arm, seed in of if arm == "C" and ("C+A", seed) in of]
-    if len(both) > 1:
-        for name in OUTCOMES:
-            print(f"{name}:", over_seeds(np.array([of["C+A", seed][name] - of["C", seed][name] for seed in both])))
-        table = differences(verdicts.filter(pl.col("seed").is_in(both)), "C", "C+A")
-        found, low, high, _ = interval(table[None])
-        print(f"C+A less C: {found[0]:+.3f} [{low[0]:+.3f}, {high[0]:+.3f}]; {variances(table)}")
 
 
 if __name__ == "__main__":

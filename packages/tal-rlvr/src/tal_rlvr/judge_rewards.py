@@ -105,7 +105,7 @@ def criteria_reward(
     codes for a verdict. The default takes the log-odds of the true verdict against the other, averages them over both
     orders, subtracts, and clips once. What says nothing about the responses, in whatever code or language, then earns 0
     in expectation; what points to the true one gains as much as what points to the other loses. Take it for a
-    reward of form: beside R_corr it added -1.0 [-3.0, +0.9] points of accuracy in the test of ``examples/open_book.md``.
+    reward of form: beside R_corr it added -1.0 [-3.0, +0.9] points of accuracy in ``examples/open_book.md``.
 
     Args:
         cases: the outputs to measure, each with its prompt and its right verdict.
