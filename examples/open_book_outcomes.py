@@ -151,7 +151,7 @@ def as_pair(row: Row, **changes: str) -> Pair:
 def print_table(out: Path, arms: Sequence[str]) -> None:
     """The means of each arm over its seeds, each less the start, and what R_appr adds; ``verdicts.csv`` is written."""
     runs = [json.loads(file.read_text()) for file in sorted(out.glob("*-[0-9]*.json"))]
-    steps = {one["steps"] for one in runs if one["arm"].startswith(("C", "control"))}
+    steps = {one["steps"] for one in runs} - {0}  # of GRPO; the start and supervised arms have none
     if len(steps) > 1 or len({tuple(o["pair"] for o in one["verdicts"]) for one in runs}) > 1:
         sys.exit(f"The runs in {out} are not of one test: their steps or their held-out pairs differ.")
     verdicts = pl.DataFrame([{"seed": r["seed"], "arm": r["arm"], **o} for r in runs for o in r["verdicts"]])

@@ -61,7 +61,7 @@ GRPO = {
     "bf16": False,
     "gradient_checkpointing": False,
 }
-"""How C and its kin are trained. The last two make a GPU compute as a processor does: TRL's own differ there."""
+"""How the arms of ``ARMS`` are trained. The last two make a GPU compute as a processor does: TRL's own differ there."""
 
 SUPERVISED_STEPS = 1.1
 """How many supervised steps cost as much as a step of C."""
