@@ -150,7 +150,8 @@ def as_pair(row: Row, **changes: str) -> Pair:
 
 def print_table(out: Path, arms: Sequence[str]) -> None:
     """The means of each arm over its seeds, each less the start, and what R_appr adds; ``verdicts.csv`` is written."""
-    runs = [json.loads(file.read_text()) for file in sorted(out.glob("*-[0-9]*.json"))]
+    files = [json.loads(file.read_text()) for file in sorted(out.glob("*-[0-9]*.json"))]
+    runs = [{**one, "seed": seed} for one in files for seed in one.get("seeds", [one["seed"]])]  # a start has several
     steps = {one["steps"] for one in runs} - {0}  # of GRPO; the start and supervised arms have none
     if len(steps) > 1 or len({tuple(o["pair"] for o in one["verdicts"]) for one in runs}) > 1:
         sys.exit(f"The runs in {out} are not of one test: their steps or their held-out pairs differ.")
@@ -166,7 +167,7 @@ def print_table(out: Path, arms: Sequence[str]) -> None:
         if shared:
             table = differences(verdicts.filter(pl.col("seed").is_in(shared)), "start", arm)
             print(f"{arm} less start, over topics: {t_interval(table.mean(0))}")
-    seen = [o for one in runs for o in one["verdicts"] if o["verdict"] and o["with_masked"] is not None]
+    seen = [o for one in files for o in one["verdicts"] if o["verdict"] and o["with_masked"] is not None]
     agree = sum((o["verdict"] == o["label"]) == (o["with_masked"] > math.log(0.5)) for o in seen)
     print(f"Behind its masked criteria a judge prefers the verdict that it wrote in {agree} of {len(seen)} outputs.")
     both = [seed for arm, seed in of if arm == "C" and ("C+A", seed) in of]

@@ -122,7 +122,7 @@ class Reader:
             loss, right = self.loss(batch)
             form = self.form_loss([next(written) for _ in range(given.whole)])
             (loss + form).backward()
-            torch.nn.utils.clip_grad_norm_(weights, 1.0)
+            torch.nn.utils.clip_grad_norm_(weights, 1.0, error_if_nonfinite=True)
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 from pathlib import Path
 
 CONFTEST = Path(__file__).parent.parent / "packages" / "tal-rlvr" / "tests" / "conftest.py"
@@ -10,10 +10,5 @@ CONFTEST = Path(__file__).parent.parent / "packages" / "tal-rlvr" / "tests" / "c
 
 def make_tiny(folder: Path) -> Path:
     """Save the model and its tokenizer into a new folder."""
-    spec = importlib.util.spec_from_file_location("tal_conftest", CONFTEST)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.save_tiny(folder)
+    runpy.run_path(str(CONFTEST))["save_tiny"](folder)
     return folder

@@ -197,8 +197,8 @@ def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: P
     follows = tmp_path / "follows"
     start = run("open_book_start.py", "--model", model, "--out", follows, "--longest", 260, "--steps", 4)
     assert "\ncriteria given, both orders: right in " in start.stdout, start.stderr[-3000:]
-    words = ["--model", follows, "--out", tmp_path / "out", "--longest", 260, "--tokens", 128, "--mirrors", 1]
-    words += ["--steps", 1, "--outputs", 8, "--seeds"]
+    shared = ["--out", tmp_path / "out", "--longest", 260, "--mirrors", 1]
+    words = [*shared, "--model", follows, "--tokens", 128, "--steps", 1, "--outputs", 8, "--seeds"]
     done = run("open_book_study.py", *words, 0, 1, "--arms", "C", "C+A")
     assert done.returncode == 0, done.stderr[-3000:]
     assert (told := done.stdout.splitlines()[-1]).startswith("C+A less C: ")
@@ -208,6 +208,10 @@ def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: P
     held = pl.read_csv(tmp_path / "out" / "verdicts.csv")
     assert sorted(set(held["arm"])) == ["C", "C+A", "C+A permuted", "control labels", "start", "supervised"]
     assert {len(own) for _, own in held.group_by("seed", "arm", "pair")} == {2}
+    read = run("open_book_reader.py", f"implicit:{follows}?ref=none", *shared)
+    assert read.returncode == 0, read.stderr[-3000:]
+    told = [line.split(":")[0] for line in read.stdout.splitlines()]
+    assert told[-1] == "reads_place by the reader, C+A less C over seeds"
     foreign = tmp_path / "out" / "C-1.json"
     foreign.write_text(foreign.read_text().replace('"steps": 1,', '"steps": 2,'))
     assert "are not of one test" in run("open_book_study.py", *words, 0, "--arms", "C").stderr
