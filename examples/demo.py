@@ -47,4 +47,6 @@ def main(model: str, out: Path, count: int = FAMILIES) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     sys.exit(main(sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:4])))

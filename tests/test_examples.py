@@ -76,6 +76,7 @@ def test_every_example_has_a_line_and_is_read_in_a_sitting() -> None:
         assert path.name == "README.md" or f"`{path.name}{'/' if path.is_dir() else ''}`" in page
     for script in EXAMPLES.rglob("*.py"):
         assert len(script.read_text(encoding="utf-8").splitlines()) <= 250, script
+    assert "Usage: python examples/demo.py MODEL" in run("demo.py").stderr  # and no traceback
 
 
 @pytest.mark.real
