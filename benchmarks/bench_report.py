@@ -1,10 +1,11 @@
 """Size and time of a report on 25 scorers and 8,576 sets with texts of realistic length.
 
-The sets are made from the texts of carb-seed, shuffled word by word, so that they compress about as real ones do;
-the scores are drawn.
+The sets are made from the texts of carb-seed, shuffled word by word, so that they compress about as
+real ones do; the scores are drawn.
 
-Usage: python benchmarks/bench_report.py [SCORERS SETS [PAGE.html]]; with a name for the page it is kept, and opened in
-Chromium: processor time of its main thread until everything works, and what it went to.
+Usage: python benchmarks/bench_report.py [SCORERS SETS [PAGE.html]]; with a name for the page it is
+kept, and opened in Chromium: processor time of its main thread until everything works, and what it
+went to.
 """
 
 import random
@@ -43,7 +44,9 @@ def made_up(count: int) -> Dataset:
     made = []
     for number in range(count):
         item = seed[number % len(seed)]
-        responses = tuple(r.model_copy(update={"text": other(r.text, item.language)}) for r in item.responses)
+        responses = tuple(
+            r.model_copy(update={"text": other(r.text, item.language)}) for r in item.responses
+        )
         source = item.provenance.model_copy(update={"source_id": f"set-{number:05}"})
         fields = {
             "family": None,
@@ -89,10 +92,18 @@ def runs_of(dataset: Dataset, scores: ScoreTable, folder: Path) -> Runs:
         created=datetime.now(UTC),
         command=("carb", "run"),
         dataset=DatasetRecord(
-            names=("made-up",), fingerprint=dataset.fingerprint, sets=len(dataset), responses=4 * len(dataset)
+            names=("made-up",),
+            fingerprint=dataset.fingerprint,
+            sets=len(dataset),
+            responses=4 * len(dataset),
         ),
         scorers=tuple(
-            ScorerRecord(spec=ScorerSpec(name=n, kind="judge", model=n), items=len(dataset), errors=0, usage=Usage())
+            ScorerRecord(
+                spec=ScorerSpec(name=n, kind="judge", model=n),
+                items=len(dataset),
+                errors=0,
+                usage=Usage(),
+            )
             for n in names
         ),
         seed=0,
@@ -117,12 +128,15 @@ def main() -> None:
         written = {item.id: f"{item.responses[0].text} {item.prompt}" * 3 for item in dataset}
         page = render(report, runs, {judge: JudgeTexts(written)})
         rendered = time.process_time()
-    texts = sum(len(t.encode()) for i in dataset for t in (i.prompt, *(r.text for r in i.responses)))
+    texts = sum(
+        len(t.encode()) for i in dataset for t in (i.prompt, *(r.text for r in i.responses))
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{scorers} scorers x {len(dataset)} sets, {texts / 1e6:.1f} MB of texts")
     print(f"page {len(page.encode()) / 1e6:.2f} MB")
     print(
-        f"processor time: numbers {counted - start:.1f} s, page {rendered - counted:.1f} s; peak memory {peak:.0f} MiB"
+        f"processor time: numbers {counted - start:.1f} s, page {rendered - counted:.1f} s; "
+        f"peak memory {peak:.0f} MiB"
     )
     if len(sys.argv) > 3:
         kept = Path(sys.argv[3])
@@ -131,7 +145,8 @@ def main() -> None:
 
 
 def opened(page: Path) -> str:
-    """Processor time of the main thread while the page opens, and what of it scripts, styles and layout took."""
+    """Processor time of the main thread while the page opens, and what of it scripts, styles and
+    layout took."""
     from playwright.sync_api import sync_playwright
 
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -145,11 +160,16 @@ def opened(page: Path) -> str:
         session.send("Performance.enable", {"timeDomain": "threadTicks"})
         tab.goto(page.resolve().as_uri())
         tab.wait_for_selector("html[data-ready=yes]", state="attached")
-        found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+        found = {
+            one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]
+        }
         browser.close()
     kinds = {"script": "ScriptDuration", "style": "RecalcStyleDuration", "layout": "LayoutDuration"}
     parts = ", ".join(f"{name} {found[key]:.2f} s" for name, key in kinds.items())
-    return f"opening: {found['TaskDuration']:.2f} s of the main thread ({parts}), {found['Nodes']:,.0f} nodes"
+    return (
+        f"opening: {found['TaskDuration']:.2f} s of the main thread ({parts}), "
+        f"{found['Nodes']:,.0f} nodes"
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """200 reviewers at once on the loopback: no acknowledged answer lost, and how long each waits.
 
-A real server in a process of its own; the reviewers keep one connection each, as browsers do. Two figures: with a pause
-of half a second to a second and a half between answers, which is about twenty times as fast as people are; and without
-any pause, where all 200 wait in one queue.
+A real server in a process of its own; the reviewers keep one connection each, as browsers do. Two
+figures: with a pause of half a second to a second and a half between answers, which is about twenty
+times as fast as people are; and without any pause, where all 200 wait in one queue.
 
 Usage: python benchmarks/bench_review.py [--json]
 """
@@ -40,8 +40,10 @@ class Page:
         host = f"127.0.0.1:{self.port}"
         data = b"" if body is None else json.dumps(body).encode()
         head = (
-            f"{'GET' if body is None else 'POST'} /api/{path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\nCookie: {self.cookie}\r\n\r\n"
+            f"{'GET' if body is None else 'POST'} /api/{path} HTTP/1.1\r\nHost: "
+            f"{host}\r\nOrigin: http://{host}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\nCookie: "
+            f"{self.cookie}\r\n\r\n"
         )
         self.writer.write(head.encode() + data)
         answer = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
@@ -78,14 +80,22 @@ class Page:
 def figures(pages: list[Page], seconds: float) -> dict[str, float]:
     waits = sorted(wait for page in pages for wait in page.waits)
     at = {f"p{p}_ms": round(waits[int(len(waits) * p / 100)], 1) for p in (50, 95, 99)}
-    return {"answers": len(waits), "per_second": round(len(waits) / seconds), **at, "longest_ms": round(waits[-1], 1)}
+    return {
+        "answers": len(waits),
+        "per_second": round(len(waits) / seconds),
+        **at,
+        "longest_ms": round(waits[-1], 1),
+    }
 
 
 async def measure(links: list[str]) -> tuple[dict[str, Any], list[str]]:
     pages = [Page(link) for link in links]
     start = time.perf_counter()
     await asyncio.gather(*(page.begin() for page in pages))
-    found: dict[str, Any] = {"reviewers": len(pages), "entered_seconds": round(time.perf_counter() - start, 2)}
+    found: dict[str, Any] = {
+        "reviewers": len(pages),
+        "entered_seconds": round(time.perf_counter() - start, 2),
+    }
     for name, pause in (("paced", True), ("without_pause", False)):
         await asyncio.gather(*(page.take() for page in pages))
         start = time.perf_counter()

@@ -1,16 +1,18 @@
-"""Speed of scoring on transformers, as ratios measured in one run. ``python benchmarks/bench_scorers.py --help``.
+"""Speed of scoring on transformers, as ratios measured in one run. ``python
+benchmarks/bench_scorers.py --help``.
 
-A Llama of 135M parameters (random weights; speed does not depend on them) with Gemma's tokenizer scores best-of-4 sets
-(carb-seed: ten languages), float32, one thread, in these ways:
+A Llama of 135M parameters (random weights; speed does not depend on them) with Gemma's tokenizer
+scores best-of-4 sets (carb-seed: ten languages), float32, one thread, in these ways:
 
 * ``carb``: ``classifier:MODEL`` as it is: what the candidates have in common once.
 * ``shared``: the same with ``batching=budget``: items share passes, as on a GPU.
 * ``one by one``: the model, as transformers loads it, called with one text at a time.
-* ``reference``: what the usual tool does: pairs of chosen and rejected, so that the chosen one is scored with each
-  rejected one, in batches of 8 in input order, padded to the longest.
+* ``reference``: what the usual tool does: pairs of chosen and rejected, so that the chosen one is
+  scored with each rejected one, in batches of 8 in input order, padded to the longest.
 
-Sets as they are (short texts), and sets of longer texts, each joined from five. The ways take turns, twice, and the
-faster turn counts, in CPU seconds: so a busy machine troubles them alike, and little.
+Sets as they are (short texts), and sets of longer texts, each joined from five. The ways take
+turns, twice, and the faster turn counts, in CPU seconds: so a busy machine troubles them alike, and
+little.
 """
 
 from __future__ import annotations
@@ -37,15 +39,24 @@ SHAPE = {
 }
 """Of SmolLM2 135M."""
 
-CHAT = "{% for m in messages %}<start_of_turn>{{ m.role }}\n{{ m.content }}<end_of_turn>\n{% endfor %}"
+CHAT = (
+    "{% for m in messages %}<start_of_turn>{{ m.role }}\n{{ m.content }}<end_of_turn>\n{% endfor %}"
+)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--items", type=int, default=18, help="best-of-4 sets (default 18), a third as many longer ones"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", default="carb-seed@2", help="where the sets come from (default carb-seed@2)")
+    parser.add_argument(
+        "--items",
+        type=int,
+        default=18,
+        help="best-of-4 sets (default 18), a third as many longer ones",
+    )
+    parser.add_argument(
+        "--data", default="carb-seed@2", help="where the sets come from (default carb-seed@2)"
+    )
     arguments = parser.parse_args()
     import torch
 
@@ -57,7 +68,8 @@ def main() -> None:
 
 
 def best_of_4(data: str, count: int, join: int = 1) -> list[Any]:
-    """Requests about sets of four, the chosen response first; ``join`` sets of a culture make one of longer texts."""
+    """Requests about sets of four, the chosen response first; ``join`` sets of a culture make one
+    of longer texts."""
     from carb_data import load
     from carb_scorers import Candidate, ScoreRequest
 
@@ -72,7 +84,9 @@ def best_of_4(data: str, count: int, join: int = 1) -> list[Any]:
             ScoreRequest(
                 request_id=items[start].id,
                 prompt=" ".join(item.prompt for item in block),
-                candidates=tuple(Candidate(id=str(place), text=text) for place, text in enumerate(texts)),
+                candidates=tuple(
+                    Candidate(id=str(place), text=text) for place, text in enumerate(texts)
+                ),
                 culture=items[start].culture,
                 language=items[start].language,
             )
@@ -88,14 +102,17 @@ def make_classifier(folder: Path) -> Path:
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(model_folder("gemma3-270m"))
     tokenizer.chat_template = CHAT
-    config = transformers.LlamaConfig(vocab_size=len(tokenizer), num_labels=1, pad_token_id=0, **SHAPE)
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer), num_labels=1, pad_token_id=0, **SHAPE
+    )
     torch.manual_seed(0)
     transformers.LlamaForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901 - the ways beside one another
+# the ways beside one another
+def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901
     import torch
     from transformers import AutoModelForSequenceClassification
 
@@ -103,12 +120,17 @@ def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901 - the wa
     from carb_scorers.models.chat_tokens import conversation_ids
     from carb_scorers.models.protocol import Prompt, Turn
 
-    carb, shared = (open_scorer(f"classifier:{folder}?batching={way}") for way in ("item", "budget"))
+    carb, shared = (
+        open_scorer(f"classifier:{folder}?batching={way}") for way in ("item", "budget")
+    )
     model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
-    tokenizer: Any = carb._model._passes.loaded.tokenizer  # type: ignore[attr-defined]  # of this kind of scorer
+    # of this kind of scorer
+    tokenizer: Any = carb._model._passes.loaded.tokenizer  # type: ignore[attr-defined]
 
     def ids(request: Any, text: str) -> list[int]:
-        return conversation_ids(tokenizer, Prompt((Turn(role="user", content=request.prompt),)), text)
+        return conversation_ids(
+            tokenizer, Prompt((Turn(role="user", content=request.prompt),)), text
+        )
 
     def forward(rows: Sequence[Sequence[int]]) -> None:
         width = max(map(len, rows))
@@ -123,7 +145,12 @@ def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901 - the wa
                 forward([ids(request, candidate.text)])
 
     def reference() -> None:
-        pairs = [(r, c.text) for r in requests for other in r.candidates[1:] for c in (r.candidates[0], other)]
+        pairs = [
+            (r, c.text)
+            for r in requests
+            for other in r.candidates[1:]
+            for c in (r.candidates[0], other)
+        ]
         for start in range(0, len(pairs), 8):
             forward([ids(request, text) for request, text in pairs[start : start + 8]])
 
@@ -141,7 +168,11 @@ def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901 - the wa
             call()
             spent = time.process_time() - start
             seconds[name] = min(seconds.get(name, spent), spent)
-    lengths = [len(ids(request, candidate.text)) for request in requests for candidate in request.candidates]
+    lengths = [
+        len(ids(request, candidate.text))
+        for request in requests
+        for candidate in request.candidates
+    ]
     print(f"{len(requests)} sets of four, {sum(lengths) / len(lengths):.0f} tokens a conversation")
     for name, spent in seconds.items():
         print(f"{name:12} {spent:8.1f} s of CPU, {spent / seconds['carb']:.2f} times carb's")

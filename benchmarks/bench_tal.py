@@ -1,9 +1,10 @@
 """Think-as-Locals: what R_appr costs.
 
-``python benchmarks/bench_tal.py [--model FOLDER]``: a step with R_appr against the step with R_corr alone, split into
-generation, rewards, log-probabilities and backward, as JSON. Both trainers take the same prompts and outputs of the
-same length in turn, in one process, so that the ratio does not depend on what else the machine does. Without
-``--model`` SmolLM2-135M-Instruct is used (see ``tests/small_models.py``).
+``python benchmarks/bench_tal.py [--model FOLDER]``: a step with R_appr against the step with R_corr
+alone, split into generation, rewards, log-probabilities and backward, as JSON. Both trainers take
+the same prompts and outputs of the same length in turn, in one process, so that the ratio does not
+depend on what else the machine does. Without ``--model`` SmolLM2-135M-Instruct is used (see
+``tests/small_models.py``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model")
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--batch", type=int, default=8)
@@ -61,7 +64,9 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
         "step_ratios": ratios,
         "median_step_ratio": round(statistics.median(ratios), 3),
         # of one process: the other parts of the step are the same work in both
-        "ratio_by_own_time": round(statistics.median(b["step"] / (b["step"] - b["rewards"]) for b in both), 3),
+        "ratio_by_own_time": round(
+            statistics.median(b["step"] / (b["step"] - b["rewards"]) for b in both), 3
+        ),
     }
 
 
@@ -69,7 +74,9 @@ def medians(rows: list[dict[str, float]]) -> dict[str, float]:
     return {name: round(statistics.median(row[name] for row in rows), 3) for name in rows[0]}
 
 
-def make(folder: str, tokenizer: Any, weight: float, out: str, arguments: argparse.Namespace) -> Any:
+def make(
+    folder: str, tokenizer: Any, weight: float, out: str, arguments: argparse.Namespace
+) -> Any:
     """A trainer on made-up questions; R_appr is left out where its weight is 0."""
     from datasets import Dataset
 
@@ -78,7 +85,19 @@ def make(folder: str, tokenizer: Any, weight: float, out: str, arguments: argpar
     from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
     from tal_rlvr.trl_rewards import RewardConfig
 
-    words = ["rice", "bread", "noodles", "soup", "tea", "coffee", "football", "school", "holiday", "family", "market"]
+    words = [
+        "rice",
+        "bread",
+        "noodles",
+        "soup",
+        "tea",
+        "coffee",
+        "football",
+        "school",
+        "holiday",
+        "family",
+        "market",
+    ]
     pairs = [
         Pair(
             id=f"{a}-{b}",
@@ -121,7 +140,8 @@ def make(folder: str, tokenizer: Any, weight: float, out: str, arguments: argpar
 
 
 def one_step(trainer: Any, step: int, arguments: argparse.Namespace) -> dict[str, float]:
-    """Seconds of generation, rewards, reference log-probabilities, and forward, backward and update of one step."""
+    """Seconds of generation, rewards, reference log-probabilities, and forward, backward and update
+    of one step."""
     clock = {"generation": 0.0, "rewards": 0.0}
     generate, rewards = trainer._generate_single_turn, trainer._calculate_rewards
 
@@ -142,7 +162,9 @@ def one_step(trainer: Any, step: int, arguments: argparse.Namespace) -> dict[str
     rows = [trainer.train_dataset[(step * groups + n) % count] for n in range(groups)]
     batch = [row for row in rows for _ in range(arguments.group)]
     trainer.model.train()
-    trainer.state.global_step = step  # another policy than before: the z-free terms are computed anew
+    trainer.state.global_step = (
+        step  # another policy than before: the z-free terms are computed anew
+    )
     started = time.perf_counter()
     inputs = trainer._generate_and_score_completions(batch)
     scored = time.perf_counter()

@@ -25,11 +25,14 @@ from carb_data.surface import names_culture
 LENGTHS = 1.25
 """How many times the mean length an answer may have at most; at least, the inverse."""
 _WITHOUT = {"found": "nobody found it on its page", "reread": "nobody but its author has read it"}
-"""What a fact lacks without a step of ``Fact.checked``. Its readers say it; no program can see it."""
+"""What a fact lacks without a step of ``Fact.checked``. Its readers say it; no program can see
+it."""
 REFUSED = frozenset(Path(__file__).with_name("refused.txt").read_text("utf-8").split())
-"""Hosts that prove nothing: shops, fan pages, content farms, copies of wikis, shorteners of links."""
+"""Hosts that prove nothing: shops, fan pages, content farms, copies of wikis, shorteners of
+links."""
 NAMESAKES = frozenset(Path(__file__).with_name("namesakes.txt").read_text("utf-8").splitlines())
-"""A language and a name that its readers may look for in another country, or take for an ordinary word."""
+"""A language and a name that its readers may look for in another country, or take for an ordinary
+word."""
 _BESIDE = re.compile(r"(in|nach|aus|to|at|en|a|de|в|во|في|إلى|ที่|ở|在|去|에|에서|의)?")
 """All that may stand beside a place's bare name: what is more tells which one is meant."""
 REPLY_WORDS = (60, 200)
@@ -37,7 +40,8 @@ REPLY_WORDS = (60, 200)
 REPLY_CHARACTERS = (90, 700)
 """Characters of a reply, in scripts that do not."""
 MAJORITY = 55
-"""Percent of all who were asked that a majority needs, at least, where a fact says what its pages are."""
+"""Percent of all who were asked that a majority needs, at least, where a fact says what its pages
+are."""
 LEAD = 20
 """Points that such a majority is ahead of the other side, at least."""
 SPLIT = 5
@@ -45,7 +49,8 @@ SPLIT = 5
 _UNSPACED = {"zh", "ja", "th"}
 _YES_NO = re.compile(
     r"\W*(?:(?P<no>(?:no|nope|nein|нет|لا|không)\b|いいえ|いや|아니요|아뇨|不是|不用|不行|没有|ไม่)"
-    r"|(?P<yes>(?:yes|ja|sí|да|نعم|có|vâng|dạ)\b|はい|ええ|네[,. ]|예[,. ]|是的|对[,,]|可以|ใช่|ได้))",
+    r"|(?P<yes>(?:yes|ja|sí|да|نعم|có|vâng|dạ)\b|はい|ええ|네[,. ]|예[,. ]"
+    r"|是的|对[,,]|可以|ใช่|ได้))",
     re.IGNORECASE,
 )
 
@@ -67,8 +72,16 @@ def check_bank(bank: Bank, *, today: date, registry: Registry = cultures) -> lis
     return [
         *_repeated(bank.facts),
         *_repeated(bank.families),
-        *(_at(line, *found) for line in bank.facts for found in _fact_problems(line.content, today, registry, places)),
-        *(_at(line, *found) for line in bank.families for found in _family_problems(line.content, facts, registry)),
+        *(
+            _at(line, *found)
+            for line in bank.facts
+            for found in _fact_problems(line.content, today, registry, places)
+        ),
+        *(
+            _at(line, *found)
+            for line in bank.families
+            for found in _family_problems(line.content, facts, registry)
+        ),
     ]
 
 
@@ -84,7 +97,9 @@ def _repeated(lines: tuple[Line[Fact], ...] | tuple[Line[Family], ...]) -> Itera
             yield _at(line, "id", f"is the id of an earlier line, {where}")
 
 
-def _fact_problems(fact: Fact, today: date, registry: Registry, places: Collection[str]) -> Iterator[tuple[str, str]]:
+def _fact_problems(
+    fact: Fact, today: date, registry: Registry, places: Collection[str]
+) -> Iterator[tuple[str, str]]:
     if fact.culture not in registry:
         yield "culture", f"'{fact.culture}' is not in the registry"
     elif fact.place[:2] not in {region[:2] for region in registry[fact.culture].regions}:
@@ -96,7 +111,10 @@ def _fact_problems(fact: Fact, today: date, registry: Registry, places: Collecti
             yield "also", "names the fact's own culture"
     address = urlsplit(fact.source.url)
     if address.path.strip("/") in ("", "index.html", "index.php") and not address.query:
-        yield "source.url", f"is the root of a site, not the page that states the fact: {fact.source.url}"
+        yield (
+            "source.url",
+            f"is the root of a site, not the page that states the fact: {fact.source.url}",
+        )
     if fact.source.accessed > today:
         yield "source.accessed", f"{fact.source.accessed} is in the future"
     if fact.valid_until is not None and fact.valid_until < today:
@@ -135,11 +153,15 @@ def _survey_problems(fact: Fact, survey: Survey) -> Iterator[tuple[str, str]]:
     if survey.percent < MAJORITY or survey.opposite is None:
         yield "survey", f"{survey.percent:g}% of all who were asked is less than {MAJORITY}%"
     elif survey.percent - survey.opposite < LEAD:
-        yield "survey", f"{survey.percent:g}% is less than {LEAD} points ahead of {survey.opposite:g}%"
+        yield (
+            "survey",
+            f"{survey.percent:g}% is less than {LEAD} points ahead of {survey.opposite:g}%",
+        )
 
 
 def _is_clear(survey: Survey) -> bool:
-    """Whether the opinion has a clear majority, 60% or 20 points ahead; an unknown opposite is everybody else."""
+    """Whether the opinion has a clear majority, 60% or 20 points ahead; an unknown opposite is
+    everybody else."""
     other = 100 - survey.percent if survey.opposite is None else survey.opposite
     return survey.percent >= 60 or survey.percent - other >= LEAD
 
@@ -149,7 +171,8 @@ def _host(url: str) -> str:
 
 
 def _refused(host: str) -> bool:
-    """Whether a host proves nothing: it is on the list, or a bare address that no publisher stands behind."""
+    """Whether a host proves nothing: it is on the list, or a bare address that no publisher stands
+    behind."""
     if re.fullmatch(r"[\d.]+|.*:.*", host):
         return True
     return any(host == name or host.endswith(f".{name}") for name in REFUSED)
@@ -161,7 +184,9 @@ def _repositories(fact: Fact) -> bool:
     return len({urlsplit(page.url).path.split("/")[1] for page in pages}) == 2
 
 
-def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Registry) -> Iterator[tuple[str, str]]:
+def _family_problems(
+    family: Family, facts: Mapping[str, Fact], registry: Registry
+) -> Iterator[tuple[str, str]]:
     absent = missing_facts(family, facts)
     if absent:
         yield "answers", f"no such fact in the bank: {', '.join(absent)}"
@@ -172,7 +197,10 @@ def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Regist
     yield from _exclusion(family, own, registry)
     for place in family.places:
         if _is_ambiguous(place.name, _base(family.language)):
-            yield "places", f"'{place.name}' may be in another country, too: name the country or the region"
+            yield (
+                "places",
+                f"'{place.name}' may be in another country, too: name the country or the region",
+            )
     if not any(is_main(place.culture, family.language) for place in family.places):
         yield "places", f"no place belongs to the culture that speaks {family.language}"
     if len(family.places) > 1:
@@ -194,15 +222,22 @@ def _topics(family: Family, own: list[Fact]) -> Iterator[tuple[str, str]]:
         if (fact.topic, fact.domain) != (family.topic, family.domain):
             yield (
                 "answers",
-                f"{fact.id} is of {fact.domain.value}/{fact.topic}, not {family.domain.value}/{family.topic}",
+                (
+                    f"{fact.id} is of {fact.domain.value}/{fact.topic}, not "
+                    f"{family.domain.value}/{family.topic}"
+                ),
             )
     for place, fact in zip(family.places, own, strict=False):
         if place.culture != fact.culture:
-            yield "places", f"'{place.name}' is in {place.culture}, but {fact.id} is of {fact.culture}"
+            yield (
+                "places",
+                f"'{place.name}' is in {place.culture}, but {fact.id} is of {fact.culture}",
+            )
 
 
 def _exclusion(family: Family, own: list[Fact], registry: Registry) -> Iterator[tuple[str, str]]:
-    """All ordered pairs of a place and another answer's fact: the other fact must not hold there."""
+    """All ordered pairs of a place and another answer's fact: the other fact must not hold
+    there."""
     for fact, other in itertools.permutations(own, 2):
         if own.index(fact) >= len(family.places):
             continue
@@ -214,7 +249,8 @@ def _exclusion(family: Family, own: list[Fact], registry: Registry) -> Iterator[
 
 
 def _holds_where(fact: Fact, other: Fact, parent: str | None) -> bool:
-    """Whether a fact holds in the place of another one of its topic, whose culture belongs to ``parent``."""
+    """Whether a fact holds in the place of another one of its topic, whose culture belongs to
+    ``parent``."""
     if fact.culture == other.culture and "-" not in fact.place:
         return True
     return not {other.culture, other.place.lower(), parent}.isdisjoint(fact.also)
@@ -226,7 +262,13 @@ def _giveaways(family: Family, registry: Registry) -> Iterator[tuple[str, str]]:
             words = [word for word in re.findall(r"[^\W\d_]{4,}", place.name) if word[0].isupper()]
             named = [word for word in words if word in answer.text]
             if named or (place.culture in registry and names_culture(answer.text, place.culture)):
-                yield "answers", f"the answer of {answer.fact} names a place: {answer.text[:60]!r} ({place.culture})"
+                yield (
+                    "answers",
+                    (
+                        f"the answer of {answer.fact} names a place: {answer.text[:60]!r} "
+                        f"({place.culture})"
+                    ),
+                )
                 break
 
 
@@ -241,7 +283,10 @@ def _form(family: Family) -> Iterator[tuple[str, str]]:
     )
     for polarity in ("yes", "no"):
         if openings[polarity] in (1, len(family.answers) - 1):
-            yield "answers", f"{openings[polarity]} of {len(family.answers)} answers begin with '{polarity}'"
+            yield (
+                "answers",
+                f"{openings[polarity]} of {len(family.answers)} answers begin with '{polarity}'",
+            )
             break
     if family.form != "short":
         unit, sizes = _sizes(family)
@@ -261,14 +306,20 @@ def _sizes(family: Family) -> tuple[str, list[int]]:
 
 
 def _kinds(bank: Bank) -> Iterator[str]:
-    """How many families are of each kind, how many have a second wording, and which pages the facts have."""
+    """How many families are of each kind, how many have a second wording, and which pages the facts
+    have."""
     facts, families = bank.by_id, [line.content for line in bank.families]
-    kinds = Counter((family.kind or facts[family.answers[0].fact].kind).value for family in families)
+    kinds = Counter(
+        (family.kind or facts[family.answers[0].fact].kind).value for family in families
+    )
     pages = Counter(line.content.evidence or "unsaid" for line in bank.facts)
-    yield f"families and single sets by kind: {', '.join(f'{name} {n}' for name, n in kinds.most_common())}"
-    yield f"with a second wording that implies the place: {sum(f.places[0].implied is not None for f in families)}"
+    counts = ", ".join(f"{name} {n}" for name, n in kinds.most_common())
+    yield f"families and single sets by kind: {counts}"
+    implied = sum(f.places[0].implied is not None for f in families)
+    yield f"with a second wording that implies the place: {implied}"
     yield f"facts by their pages: {', '.join(f'{name} {n}' for name, n in pages.most_common())}"
-    yield f"facts that a second reader found: {sum('reread' in line.content.checked for line in bank.facts)}"
+    reread = sum("reread" in line.content.checked for line in bank.facts)
+    yield f"facts that a second reader found: {reread}"
 
 
 def main(folder: Path | None = None) -> int:
@@ -286,10 +337,14 @@ def main(folder: Path | None = None) -> int:
         sys.stdout.writelines(f"{line}\n" for line in _kinds(bank))
     used = {answer.fact for line in bank.families for answer in line.content.answers}
     families = [line.content for line in bank.families]
-    main_sets = sum(is_main(place.culture, one.language) for one in families for place in one.places)
+    main_sets = sum(
+        is_main(place.culture, one.language) for one in families for place in one.places
+    )
     sys.stdout.write(
-        f"{len(bank.facts)} facts, {len(used)} of them used by families, {sum(len(f.places) > 1 for f in families)} "
-        f"families, {main_sets} main sets, {sum(len(f.places) for f in families) - main_sets} mirrors; "
+        f"{len(bank.facts)} facts, {len(used)} of them used by families, "
+        f"{sum(len(f.places) > 1 for f in families)} "
+        f"families, {main_sets} main sets, "
+        f"{sum(len(f.places) for f in families) - main_sets} mirrors; "
         f"{len(problems)} problems\n"
     )
     return int(bool(problems))

@@ -52,7 +52,8 @@ def tests() -> Iterator[Path]:
 
 
 def commands() -> tuple[int, int]:
-    """Leaf commands, and the parameters that they take together; a model as a parameter counts by its fields."""
+    """Leaf commands, and the parameters that they take together; a model as a parameter counts by
+    its fields."""
     from importlib import import_module
 
     from carb_cli.main import COMMANDS, EVERYWHERE, GROUPS
@@ -71,7 +72,11 @@ def commands() -> tuple[int, int]:
 def fields(annotation: object) -> int:
     """The options that one parameter of a command stands for."""
     inner = getattr(annotation, "__origin__", None) or annotation
-    inner = getattr(annotation, "__args__", (inner,))[0] if hasattr(annotation, "__metadata__") else inner
+    inner = (
+        getattr(annotation, "__args__", (inner,))[0]
+        if hasattr(annotation, "__metadata__")
+        else inner
+    )
     for names in ("model_fields", "__dataclass_fields__"):
         if isinstance(inner, type) and hasattr(inner, names):
             return len(getattr(inner, names))
@@ -79,10 +84,19 @@ def fields(annotation: object) -> int:
 
 
 def pages() -> dict[str, str]:
-    """Every page that a reader can open: written ones, generated ones, READMEs and cards; changelogs are not read."""
-    written = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    """Every page that a reader can open: written ones, generated ones, READMEs and cards;
+    changelogs are not read."""
+    written = [
+        *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
+    ]
     written += [path for path in (ROOT / "packages").rglob("*.md") if path.name != "CHANGELOG.md"]
-    made = {str(path): path.read_text(encoding="utf-8") for path in written if path.name != "CHANGELOG.md"}
+    made = {
+        str(path): path.read_text(encoding="utf-8")
+        for path in written
+        if path.name != "CHANGELOG.md"
+    }
     sys.path.insert(0, str(ROOT / "docs"))
     from make_reference import generated
 
@@ -90,7 +104,8 @@ def pages() -> dict[str, str]:
 
 
 def imports(path: Path, module: str, known: set[str]) -> set[str]:
-    """Modules of the workspace that a file imports, anywhere in it: an import inside a function ties files as well."""
+    """Modules of the workspace that a file imports, anywhere in it: an import inside a function
+    ties files as well."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -107,7 +122,11 @@ def circles() -> list[set[str]]:
     for package in PACKAGES:
         folder = ROOT / "packages" / package / "src"
         for path in folder.rglob("*.py"):
-            parts = [part for part in path.relative_to(folder).with_suffix("").parts if part != "__init__"]
+            parts = [
+                part
+                for part in path.relative_to(folder).with_suffix("").parts
+                if part != "__init__"
+            ]
             places[".".join(parts)] = path
     graph = {name: imports(path, name, set(places)) for name, path in places.items()}
     reach: dict[str, set[str]] = {}
@@ -141,7 +160,17 @@ def repeated_names() -> dict[str, list[str]]:
 def wheels() -> int:
     """Kilobytes of the five wheels."""
     with tempfile.TemporaryDirectory() as folder:
-        build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder]
+        build = [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "-w",
+            folder,
+        ]
         subprocess.run([*build, *(str(ROOT / "packages" / name) for name in PACKAGES)], check=True)
         return sum(path.stat().st_size for path in Path(folder).glob("*.whl")) // 1000
 
@@ -179,7 +208,9 @@ def main() -> int:
         print("circle:", ", ".join(sorted(ring)))
     for name, places in repeated_names().items():
         print(f"{name} stands in {', '.join(places)}")
-    words = Counter({name.removeprefix(f"{ROOT}/"): len(text.split()) for name, text in pages().items()})
+    words = Counter(
+        {name.removeprefix(f"{ROOT}/"): len(text.split()) for name, text in pages().items()}
+    )
     if "--pages" in sys.argv:
         for name, count in words.most_common():
             print(f"{count:>7,} {name}")

@@ -1,6 +1,8 @@
-"""How many functions of ours, in how many modules and how deep, three things take; class bodies and lambdas aside.
+"""How many functions of ours, in how many modules and how deep, three things take; class bodies and
+lambdas aside.
 
-A run of two baselines over carb-seed, its report, and one call of a judge on a server on the loopback.
+A run of two baselines over carb-seed, its report, and one call of a judge on a server on the
+loopback.
 
 Usage: python benchmarks/walks.py [--names]
 """
@@ -23,7 +25,10 @@ import anyio
 from carb_cli.main import main
 from carb_scorers import Candidate, ScoreRequest, open_scorer
 
-OURS = tuple(f"/{package}/" for package in ("carb_data", "carb_scorers", "carb_metrics", "tal_rlvr", "carb_cli"))
+OURS = tuple(
+    f"/{package}/"
+    for package in ("carb_data", "carb_scorers", "carb_metrics", "tal_rlvr", "carb_cli")
+)
 ANSWER = {"choices": [{"message": {"content": "[[B]]"}, "finish_reason": "stop"}]}
 
 
@@ -53,7 +58,9 @@ def counted(what: str) -> Iterator[None]:
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and ours(frame):
             called.add((frame.f_code.co_filename, frame.f_code.co_qualname))
-            chain = list(dict.fromkeys(code.co_qualname for code in chain_of(frame)))  # what calls itself counts once
+            chain = list(
+                dict.fromkeys(code.co_qualname for code in chain_of(frame))
+            )  # what calls itself counts once
             deepest[:] = max(deepest, chain, key=len)
 
     threading.setprofile(note)
@@ -62,7 +69,10 @@ def counted(what: str) -> Iterator[None]:
     sys.setprofile(None)
     threading.setprofile(None)
     modules = len({file for file, _ in called})
-    print(f"{what}: {len(called)} functions in {modules} modules, at most {len(deepest)} in one another")
+    print(
+        f"{what}: {len(called)} functions in {modules} modules, at most {len(deepest)} in "
+        "one another"
+    )
     if "--names" in sys.argv:
         print("  " + " > ".join(deepest))
         print("\n".join(f"  {Path(file).stem} {name}" for file, name in sorted(called)))
@@ -82,16 +92,38 @@ class Answering(BaseHTTPRequestHandler):
 
 
 def walk(folder: Path) -> None:
-    run = ["run", "--data", "carb-seed", "--scorer", "baseline:length", "baseline:random", "--out", str(folder / "run")]
+    run = [
+        "run",
+        "--data",
+        "carb-seed",
+        "--scorer",
+        "baseline:length",
+        "baseline:random",
+        "--out",
+        str(folder / "run"),
+    ]
     with counted("a run of two baselines"):
         main([*run, "--quiet"])
     with counted("its report"):
-        main(["report", str(folder / "run"), "--html", str(folder / "a.html"), "--json", str(folder / "a.json")])
+        main(
+            [
+                "report",
+                str(folder / "run"),
+                "--html",
+                str(folder / "a.html"),
+                "--json",
+                str(folder / "a.json"),
+            ]
+        )
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    judge = open_scorer(f"judge:m?backend=openai&read=generate&url=http://127.0.0.1:{server.server_port}/v1")
+    judge = open_scorer(
+        f"judge:m?backend=openai&read=generate&url=http://127.0.0.1:{server.server_port}/v1"
+    )
     candidates = tuple(Candidate(id=text, text=text) for text in "abc")
-    asked = ScoreRequest(request_id="1", prompt="How?", candidates=candidates, culture="thai", language="th")
+    asked = ScoreRequest(
+        request_id="1", prompt="How?", candidates=candidates, culture="thai", language="th"
+    )
     with counted("one call of a judge on a server"):
         anyio.run(judge.score, [asked])
     server.shutdown()

@@ -1,8 +1,10 @@
-"""The reference results: which sets are scored, what is kept of the runs, and the page that is made from it.
+"""The reference results: which sets are scored, what is kept of the runs, and the page that is made
+from it.
 
 Usage: python docs/make_found.py sets FOLDER      writes the sets of carb-seed that are scored
-       python docs/make_found.py rows RUN...      keeps scores and records of runs in docs/found, without any text
-       python docs/make_found.py                  makes the tables and pictures of docs/found.md from docs/found
+       python docs/make_found.py rows RUN...      keeps scores and records of runs in docs/found,
+       without any text python docs/make_found.py                  makes the tables and pictures of
+       docs/found.md from docs/found
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ DOCS = Path(__file__).parent
 ROWS = DOCS / "found"
 PAGE = DOCS / "found.md"
 FAMILIES = 2
-"""Short families of each language and group, those with the fewest characters; one of them with open book."""
+"""Short families of each language and group, those with the fewest characters; one of them with
+open book."""
 ENGLISH = 10
 """Short English families about customs: the facts are in English."""
 HARD = 40
@@ -40,26 +43,37 @@ BY_KIND = ("custom", "norm", "formula", "word", "date")
 """Kinds with two families or more among those that are scored."""
 SETS = ("set", "source", "family", "culture", "domain", "language", "kind", "place", "right")
 SCORES = ("data", "model", "way", "set", "A", "B", "C", "D")
-MODELS = {"smollm2-135m": "SmolLM2 135M Instruct", "gemma3-270m": "Gemma 3 270M", "qwen2.5-1.5b": "Qwen2.5-Coder 1.5B"}
+MODELS = {
+    "smollm2-135m": "SmolLM2 135M Instruct",
+    "gemma3-270m": "Gemma 3 270M",
+    "qwen2.5-1.5b": "Qwen2.5-Coder 1.5B",
+}
 COLOURS = ("#0072b2", "#d55e00", "#009e73")
 
 
 def sets(folder: Path) -> None:
-    """Write the sets; those of the published sample where ``sample.jsonl`` and ``hard.jsonl`` are in the folder."""
+    """Write the sets; those of the published sample where ``sample.jsonl`` and ``hard.jsonl`` are
+    in the folder."""
     seed = load("carb-seed@3")
     families = whole_families(seed)
     groups: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for name, found in families.items():
-        if found[0].place == "named" and (found[0].kind in KNOWLEDGE or f"{name}+implied" in families):
+        if found[0].place == "named" and (
+            found[0].kind in KNOWLEDGE or f"{name}+implied" in families
+        ):
             groups[found[0].language, found[0].kind not in KNOWLEDGE].append(name)
     closed, book = [], []
     for (_, culture), names in sorted(groups.items()):
-        closed += [one for name in names[:FAMILIES] for one in (name, f"{name}+implied") if one in families]
+        closed += [
+            one for name in names[:FAMILIES] for one in (name, f"{name}+implied") if one in families
+        ]
         book += names[:1] if culture else []
     folder.mkdir(parents=True, exist_ok=True)
     Dataset(item for name in closed for item in families[name]).save(folder / "seed.jsonl")
     Dataset(item for name in book for item in families[name]).save(folder / "book.jsonl")
-    named = (one for one in families.values() if one[0].place == "named" and one[0].kind not in KNOWLEDGE)
+    named = (
+        one for one in families.values() if one[0].place == "named" and one[0].kind not in KNOWLEDGE
+    )
     english = [one for one in named if one[0].language == "en"][:ENGLISH]
     Dataset(item for one in english for item in one).save(folder / "english.jsonl")
     probing_families(seed).save(folder / "ways.jsonl")
@@ -81,12 +95,21 @@ def whole_families(dataset: Dataset) -> dict[str, list[BonSet]]:
     for item in dataset.without_perturbed():
         if item.family is not None and item.form == "short":
             families[item.family].append(item)
-    kept = [f for f in families.values() if len({item.chosen.text for item in f}) == len(f[0].responses)]
-    return {found[0].family or "": found for found in sorted(kept, key=lambda f: (characters(f), f[0].family))}
+    kept = [
+        f for f in families.values() if len({item.chosen.text for item in f}) == len(f[0].responses)
+    ]
+    return {
+        found[0].family or "": found
+        for found in sorted(kept, key=lambda f: (characters(f), f[0].family))
+    }
 
 
 def characters(family: Sequence[BonSet]) -> int:
-    return sum(len(text) for item in family for text in (item.prompt_text, *(one.text for one in item.responses)))
+    return sum(
+        len(text)
+        for item in family
+        for text in (item.prompt_text, *(one.text for one in item.responses))
+    )
 
 
 def rows(folders: Iterable[Path]) -> None:
@@ -104,21 +127,48 @@ def rows(folders: Iterable[Path]) -> None:
         letters = dict(letters_of(dataset))
         for item in dataset:
             right = letters[item.id, item.chosen.id]
-            described = (item.culture, item.domain, item.language, item.kind or "", item.place or "", right)
-            about[item.id] = (item.id, item.provenance.source_id or "", item.family or "", *described)
+            described = (
+                item.culture,
+                item.domain,
+                item.language,
+                item.kind or "",
+                item.place or "",
+                right,
+            )
+            about[item.id] = (
+                item.id,
+                item.provenance.source_id or "",
+                item.family or "",
+                *described,
+            )
         frame = ScoreTable.load(folder / "scores.parquet").frame
         for scorer in record.scorers:
             spec = scorer.spec
             model = Path(spec.model or "").name
-            way = str(spec.parameters.get("mode", "likelihood")) + (" open" if "facts" in spec.parameters else "")
+            way = str(spec.parameters.get("mode", "likelihood")) + (
+                " open" if "facts" in spec.parameters else ""
+            )
             found: dict[str, dict[str, str]] = defaultdict(dict)
             for row in frame.filter(frame["scorer"] == spec.name).iter_rows(named=True):
                 score = "" if row["score"] is None else f"{row['score']:.9g}"
                 found[row["item_id"]][letters[row["item_id"], row["response_id"]]] = score
-            scores += [(data, model, way, name, *(one[key] for key in sorted(one))) for name, one in found.items()]
-            kept = {"data": data, "model": model, "way": way, "created": f"{record.created:%Y-%m-%d}"}
-            kept |= record.model_dump(mode="json", include={"command", "dataset", "python", "versions", "machine"})
-            records.append(kept | scorer.model_dump(mode="json", include={"spec", "items", "errors", "label_mass"}))
+            scores += [
+                (data, model, way, name, *(one[key] for key in sorted(one)))
+                for name, one in found.items()
+            ]
+            kept = {
+                "data": data,
+                "model": model,
+                "way": way,
+                "created": f"{record.created:%Y-%m-%d}",
+            }
+            kept |= record.model_dump(
+                mode="json", include={"command", "dataset", "python", "versions", "machine"}
+            )
+            records.append(
+                kept
+                | scorer.model_dump(mode="json", include={"spec", "items", "errors", "label_mass"})
+            )
     again, before = {record["data"] for record in records}, Found()
     scores += [tuple(row.values()) for row in before.scores if row["data"] not in again]
     about = {name: tuple(row.values()) for name, row in before.about.items()} | about
@@ -146,33 +196,46 @@ def write(path: Path, columns: Sequence[str], lines: Iterable[Sequence[str]]) ->
 
 
 class Found:
-    """The kept rows as the metrics want them: sets whose texts are letters, and tables of scores."""
+    """The kept rows as the metrics want them: sets whose texts are letters, and tables of
+    scores."""
 
     def __init__(self) -> None:
         with (ROWS / "sets.csv").open(encoding="utf-8", newline="") as file:
             self.about = {row["set"]: row for row in csv.DictReader(file)}
         with (ROWS / "scores.csv").open(encoding="utf-8", newline="") as file:
             self.scores = list(csv.DictReader(file))
-        self.records = [json.loads(line) for line in (ROWS / "runs.jsonl").read_text(encoding="utf-8").splitlines()]
+        self.records = [
+            json.loads(line)
+            for line in (ROWS / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
         self.sets = {name: bare_set(row) for name, row in self.about.items()}
 
-    def table(self, data: str, model: str, way: str, names: Iterable[str]) -> tuple[ScoreTable, Dataset]:
+    def table(
+        self, data: str, model: str, way: str, names: Iterable[str]
+    ) -> tuple[ScoreTable, Dataset]:
         """The scores of one model on some of the sets of a data set, and these sets."""
         wanted = set(names)
         mine = [
-            r for r in self.scores if (r["data"], r["model"], r["way"]) == (data, model, way) and r["set"] in wanted
+            r
+            for r in self.scores
+            if (r["data"], r["model"], r["way"]) == (data, model, way) and r["set"] in wanted
         ]
         return table_of(mine, self.sets), Dataset(self.sets[row["set"]] for row in mine)
 
     def names(self, what: str) -> list[str]:
-        """The sets of one part: ``named``, ``implied``, ``knowledge``, those of one kind, or all of them."""
+        """The sets of one part: ``named``, ``implied``, ``knowledge``, those of one kind, or all of
+        them."""
         if what in BY_KIND:
             return [name for name, row in self.about.items() if row["kind"] == what]
         if what == "knowledge":
             return [name for name, row in self.about.items() if row["kind"] in KNOWLEDGE]
         if what == "all":
             return [*self.about]
-        return [n for n, row in self.about.items() if row["place"] == what and row["kind"] not in KNOWLEDGE]
+        return [
+            n
+            for n, row in self.about.items()
+            if row["place"] == what and row["kind"] not in KNOWLEDGE
+        ]
 
     def families(self, data: str, model: str, way: str, what: str) -> FamilyRow | None:
         """The readings of one model on one part; null where it was not run there."""
@@ -184,9 +247,14 @@ class Found:
 def bare_set(row: dict[str, str]) -> BonSet:
     right = row["right"]
     answers = tuple(
-        Response(id=a, text=a, role="chosen" if a == right else "rejected", language=row["language"]) for a in "ABCD"
+        Response(
+            id=a, text=a, role="chosen" if a == right else "rejected", language=row["language"]
+        )
+        for a in "ABCD"
     )
-    origin = Provenance(source="found", source_id=row["source"] or None, license="none", method="generated")
+    origin = Provenance(
+        source="found", source_id=row["source"] or None, license="none", method="generated"
+    )
     return BonSet(
         id=row["set"],
         culture=row["culture"],
@@ -223,7 +291,10 @@ def shown(value: Estimate, scale: float = 1.0, digits: int = 2) -> str:
     """A number with its interval."""
     if value.estimate is None or value.low is None or value.high is None:
         return "–"
-    numbers = (f"{round(scale * x, digits) + 0.0:.{digits}f}" for x in (value.estimate, value.low, value.high))
+    numbers = (
+        f"{round(scale * x, digits) + 0.0:.{digits}f}"
+        for x in (value.estimate, value.low, value.high)
+    )
     middle, low, high = (number.replace("-", "−") for number in numbers)
     return f"{middle} [{low}, {high}]"
 
@@ -240,7 +311,9 @@ PLACES: tuple[Part, ...] = (
     ("book", "likelihood open", "all", "ten languages, open book"),
 )
 KINDS: tuple[Part, ...] = tuple(("seed", "likelihood", kind, kind) for kind in BY_KIND)
-WAYS: tuple[Part, ...] = tuple(("ways", way, "all", way) for way in ("listwise", "pairwise", "likelihood"))
+WAYS: tuple[Part, ...] = tuple(
+    ("ways", way, "all", way) for way in ("listwise", "pairwise", "likelihood")
+)
 
 
 def readings(found: Found, parts: Sequence[Part]) -> Iterator[tuple[str, dict[str, FamilyRow]]]:
@@ -251,10 +324,16 @@ def readings(found: Found, parts: Sequence[Part]) -> Iterator[tuple[str, dict[st
 
 
 def table(found: Found, parts: Sequence[Part]) -> str:
-    lines = ["| sets | model | families | row % | column % | place effect |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| sets | model | families | row % | column % | place effect |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, every in readings(found, parts):
         for model, one in every.items():
-            numbers = f"{shown(one.row, 100, 1)} | {shown(one.column, 100, 1)} | {shown(one.place_effect)}"
+            numbers = (
+                f"{shown(one.row, 100, 1)} | {shown(one.column, 100, 1)} | "
+                f"{shown(one.place_effect)}"
+            )
             lines.append(f"| {name} | {MODELS[model]} | {one.families} | {numbers} |")
     return "\n".join(lines)
 
@@ -276,7 +355,8 @@ def sample(found: Found) -> str:
 
 
 def chart(title: str, groups: Sequence[tuple[str, dict[str, FamilyRow]]]) -> str:
-    """Dots with their intervals, from -1 to 1.75, a group for each part and a colour for each model."""
+    """Dots with their intervals, from -1 to 1.75, a group for each part and a colour for each
+    model."""
     left, wide, line = 240, 460, 16
     named = [model for model in MODELS if any(model in values for _, values in groups)]
 
@@ -285,12 +365,17 @@ def chart(title: str, groups: Sequence[tuple[str, dict[str, FamilyRow]]]) -> str
 
     marks, top = [], 78
     for name, values in groups:
-        marks.append(f'<text x="{left - 12}" y="{top + line * len(values) / 2}" text-anchor="end">{name}</text>')
+        marks.append(
+            f'<text x="{left - 12}" y="{top + line * len(values) / 2}" '
+            f'text-anchor="end">{name}</text>'
+        )
         for model, one in values.items():
             colour = COLOURS[[*MODELS].index(model)]
             value = one.place_effect
             x, low, high = (across(v or 0.0) for v in (value.estimate, value.low, value.high))
-            marks.append(f'<path d="M{low:.1f} {top}H{high:.1f}" stroke="{colour}" stroke-width="2"/>')
+            marks.append(
+                f'<path d="M{low:.1f} {top}H{high:.1f}" stroke="{colour}" stroke-width="2"/>'
+            )
             marks.append(f'<circle cx="{x:.1f}" cy="{top}" r="4.5" fill="{colour}"/>')
             top += line
         top += line
@@ -301,11 +386,24 @@ def chart(title: str, groups: Sequence[tuple[str, dict[str, FamilyRow]]]) -> str
         axis.append(f'<text x="{x:.1f}" y="{top + 16}" text-anchor="middle">{step / 2:g}</text>')
     for number, model in enumerate(named):
         x, colour = 20 + 225 * number, COLOURS[[*MODELS].index(model)]
-        axis.append(f'<circle cx="{x}" cy="44" r="5" fill="{colour}"/><text x="{x + 11}" y="49">{MODELS[model]}</text>')
+        axis.append(
+            f'<circle cx="{x}" cy="44" r="5" fill="{colour}"/>'
+            f'<text x="{x + 11}" y="49">{MODELS[model]}</text>'
+        )
     size = f'viewBox="0 0 {left + wide + 20} {top + 30}" font-family="sans-serif" font-size="13"'
     ground = '<rect width="100%" height="100%" fill="#fff"/>'
     head = f'<text x="14" y="22" font-weight="bold">{title}</text>'
-    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', ground, head, *axis, *marks, "</svg>", ""])
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
+            ground,
+            head,
+            *axis,
+            *marks,
+            "</svg>",
+            "",
+        ]
+    )
 
 
 def made() -> dict[Path, str]:

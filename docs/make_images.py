@@ -1,6 +1,7 @@
 """Makes the picture of the README from the demo's run, with a headless Chromium.
 
-Usage: python docs/make_images.py [REPORT]      (defaults to runs/demo/report.html, which `nox -s demo` writes)
+Usage: python docs/make_images.py [REPORT]      (defaults to runs/demo/report.html, which `nox -s
+demo` writes)
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The reference pages, made from the code when the site is built: commands, options of scorers, Python names.
+"""The reference pages, made from the code when the site is built: commands, options of scorers,
+Python names.
 
 Usage: python docs/make_reference.py      (prints the pages)
 """
@@ -19,7 +20,10 @@ def commands() -> str:
     from carb_cli.main import COMMANDS, GROUPS
 
     names = [*COMMANDS, *(f"{group} {name}" for group, (own, _) in GROUPS.items() for name in own)]
-    codes = "Exit codes: 0 on success, 1 when a check that was asked for failed, 2 on wrong use, 130 when interrupted."
+    codes = (
+        "Exit codes: 0 on success, 1 when a check that was asked for failed, 2 on wrong use, "
+        "130 when interrupted."
+    )
     parts = ["# Commands", "", codes, ""]
     for name in names:
         parts += [f"## carb {name}", "", "```text", help_of(name).rstrip(), "```", ""]

@@ -1,8 +1,8 @@
 """Builds the documentation site: ``nox -s docs``.
 
-Pages are gathered in ``.nox/docs``: those of ``docs/``, and the reference, which is made from the code. Links between
-files of the repository become links between pages; links to other files become their path. Then zensical builds it
-strictly, so that a link to nowhere is an error.
+Pages are gathered in ``.nox/docs``: those of ``docs/``, and the reference, which is made from the
+code. Links between files of the repository become links between pages; links to other files become
+their path. Then zensical builds it strictly, so that a link to nowhere is an error.
 
 Usage: python docs/make_site.py
 """
@@ -32,7 +32,8 @@ def sources() -> dict[Path, str]:
 
 
 def relinked(text: str, source: Path, page: str) -> str:
-    """The text of ``source`` as that of ``page``, with its links to files of the repository rewritten."""
+    """The text of ``source`` as that of ``page``, with its links to files of the repository
+    rewritten."""
     known = sources()
 
     def link(match: re.Match[str]) -> str:
@@ -49,7 +50,8 @@ def relinked(text: str, source: Path, page: str) -> str:
         return f"{label} (`{file.relative_to(ROOT)}`)" if file.is_relative_to(ROOT) else label
 
     def rendered(part: str) -> str:
-        """The site wants the name of a file as the title of its block, and takes what follows a comment for text."""
+        """The site wants the name of a file as the title of its block, and takes what follows a
+        comment for text."""
         if part.startswith("```"):
             return _NAMED.sub(r'```\1 title="\2"', part, count=1)
         return _LINK.sub(link, _COMMENT.sub("", part))
@@ -60,7 +62,10 @@ def relinked(text: str, source: Path, page: str) -> str:
 def gather() -> None:
     """Fill the folder from which the site is built."""
     shutil.rmtree(STAGE, ignore_errors=True)
-    made = {page: relinked(source.read_text(encoding="utf-8"), source, page) for source, page in sources().items()}
+    made = {
+        page: relinked(source.read_text(encoding="utf-8"), source, page)
+        for source, page in sources().items()
+    }
     for page, text in (made | generated()).items():
         (STAGE / page).parent.mkdir(parents=True, exist_ok=True)
         (STAGE / page).write_text(text, encoding="utf-8")
@@ -69,4 +74,8 @@ def gather() -> None:
 
 if __name__ == "__main__":
     gather()
-    sys.exit(subprocess.call([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT))
+    sys.exit(
+        subprocess.call(
+            [sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT
+        )
+    )

@@ -1,4 +1,5 @@
-"""The README's demo: surface baselines, and a language model closed and open book, on short families of carb-seed.
+"""The README's demo: surface baselines, and a language model closed and open book, on short
+families of carb-seed.
 
 The open book is a control: it shows that the place effect is found where there is one.
 
@@ -17,7 +18,8 @@ from carb_data import BonSet, Dataset, load
 
 SEED = "carb-seed"
 FAMILIES = 16
-"""How many fit into three minutes of two cores: what costs is the probability of each token of each answer."""
+"""How many fit into three minutes of two cores: what costs is the probability of each token of each
+answer."""
 BASELINES = ["baseline:length", "baseline:language", "baseline:label"]
 
 
@@ -27,8 +29,12 @@ def shortest(sets: Dataset, count: int) -> Dataset:
     for item in sets:
         if item.family and item.place != "implied":
             families[item.family].append(item)
-    whole = {name: found for name, found in families.items() if len(found) == len(found[0].responses)}
-    length = {name: sum(len(r.text.encode()) for r in found[0].responses) for name, found in whole.items()}
+    whole = {
+        name: found for name, found in families.items() if len(found) == len(found[0].responses)
+    }
+    length = {
+        name: sum(len(r.text.encode()) for r in found[0].responses) for name, found in whole.items()
+    }
     chosen = sorted(length, key=lambda name: (length[name], name))[:count]
     return Dataset(item for name in chosen for item in whole[name])
 

@@ -1,15 +1,18 @@
-"""Pairs for an open-book judge: what people of several places say is shown, and the question's place must be read.
+"""Pairs for an open-book judge: what people of several places say is shown, and the question's
+place must be read.
 
     python examples/open_book_pairs.py --data carb-seed --languages en --named --out open-book.jsonl
-    carb train --config run.toml --data … with [mix] sources = [{ form = "preference", path = "open-book.jsonl" }]
+    carb train --config run.toml --data … with [mix] sources = [{ form = "preference", path =
+    "open-book.jsonl" }]
 
-A family of the seed asks the same of several places, and the right answer of one place is a wrong one elsewhere. Each
-prompt shows the facts behind the answers, labelled by place, in an order drawn once for the family; then the question.
-The judge has to find the fact of the question's place, set its criteria from it, and judge. Every two answers of a
-family meet twice with the same facts, each being right once, so a judge that does not read the place is right in
-exactly half of a family's pairs. Questions name a place or imply it by a town; with ``--named`` each begins with the
-label of its place, so that nothing must be known. Families share facts, so all of a topic are one source item, and a
-split keeps them together.
+A family of the seed asks the same of several places, and the right answer of one place is a wrong
+one elsewhere. Each prompt shows the facts behind the answers, labelled by place, in an order drawn
+once for the family; then the question. The judge has to find the fact of the question's place, set
+its criteria from it, and judge. Every two answers of a family meet twice with the same facts, each
+being right once, so a judge that does not read the place is right in exactly half of a family's
+pairs. Questions name a place or imply it by a town; with ``--named`` each begins with the label of
+its place, so that nothing must be known. Families share facts, so all of a topic are one source
+item, and a split keeps them together.
 """
 
 # ruff: noqa: T201 - a script, which prints
@@ -31,27 +34,43 @@ from carb_data.facts import load_facts
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="carb-seed", help="a seed, or a folder with sets and facts")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", default="carb-seed", help="a seed, or a folder with sets and facts"
+    )
     parser.add_argument("--languages", nargs="*", default=[], help="of the prompts; all by default")
-    parser.add_argument("--places", type=int, default=4, help="facts shown at most: the two answers' and distractors")
-    parser.add_argument("--named", action="store_true", help="name the place before each question, as the facts do")
+    parser.add_argument(
+        "--places",
+        type=int,
+        default=4,
+        help="facts shown at most: the two answers' and distractors",
+    )
+    parser.add_argument(
+        "--named", action="store_true", help="name the place before each question, as the facts do"
+    )
     parser.add_argument("--out", type=Path, default=Path("open-book.jsonl"))
     parser.add_argument("--seed", type=int, default=0, help="of the order of facts")
     given = parser.parse_args()
     facts, families = read(given.data, given.languages)
     made = {name: list(pairs(name, sets, facts, given)) for name, sets in families.items()}
     rows = [row for own in made.values() for row in own]
-    given.out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    given.out.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+    )
     topics = {row["source_item"] for row in rows}
     print(
-        f"{len(rows)} pairs of {sum(map(bool, made.values()))} families and {len(topics)} topics in {given.out}; "
+        f"{len(rows)} pairs of {sum(map(bool, made.values()))} families and {len(topics)} "
+        f"topics in {given.out}; "
         f"{len(made) - sum(map(bool, made.values()))} families are no mirrors."
     )
     return 0 if rows else 1
 
 
-def read(data: str, languages: Sequence[str] = ()) -> tuple[dict[str, Fact], dict[str, list[BonSet]]]:
+def read(
+    data: str, languages: Sequence[str] = ()
+) -> tuple[dict[str, Fact], dict[str, list[BonSet]]]:
     """Facts by id, and the sets of every family."""
     folders = seed_folders()
     newest = max((name for name in folders if name.startswith(f"{data}@")), default=data)
@@ -66,8 +85,12 @@ def read(data: str, languages: Sequence[str] = ()) -> tuple[dict[str, Fact], dic
 def pairs(
     name: str, sets: Sequence[BonSet], facts: Mapping[str, Fact], given: argparse.Namespace
 ) -> Iterator[dict[str, str]]:
-    """Both pairs of every two answers that are right in one set of a family and wrong in the other."""
-    behind = {item.id: facts.get(str(item.chosen.source.fact)) if item.chosen.source else None for item in sets}
+    """Both pairs of every two answers that are right in one set of a family and wrong in the
+    other."""
+    behind = {
+        item.id: facts.get(str(item.chosen.source.fact)) if item.chosen.source else None
+        for item in sets
+    }
     for item, other in itertools.permutations(sets, 2):
         own, fact = behind[item.id], behind[other.id]
         wrong = next((one for one in item.rejected if one.text == other.chosen.text), None)
@@ -84,10 +107,13 @@ def pairs(
             "id": f"{item.id}/{wrong.id}/open-book",
             "source_item": f"topic:{own.topic}",
             "family": name,
-            "prompt": "\n".join([*lines, f"{place(own)}: {item.prompt_text}" if given.named else item.prompt_text]),
+            "prompt": "\n".join(
+                [*lines, f"{place(own)}: {item.prompt_text}" if given.named else item.prompt_text]
+            ),
             "chosen": item.chosen.text,
             "rejected": wrong.text,
-            "culture": "general",  # the instructions shall not name the place, which the question does
+            # the instructions shall not name the place, which the question does
+            "culture": "general",
             "language": item.language,
             "domain": str(item.domain),
             "closed": item.prompt_text,

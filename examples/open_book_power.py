@@ -1,17 +1,19 @@
-"""How many seeds and families a test of two training arms needs: simulated from the variances of a pilot.
+"""How many seeds and families a test of two training arms needs: simulated from the variances of a
+pilot.
 
-    python examples/open_book_power.py --pilot runs/open-book/verdicts.csv --arms C C+A --effect 0.08
-    python examples/open_book_power.py --variances 0.0003 0 0.033 --seeds 5 8 --families 14 28
+    python examples/open_book_power.py --pilot runs/open-book/verdicts.csv --arms C C+A --effect
+    0.08 python examples/open_book_power.py --variances 0.0003 0 0.033 --seeds 5 8 --families 14 28
 
-The pilot has a row per verdict: ``seed, arm, source_item, label, verdict``. An arm's accuracy in a source item (a
-family) is the share of verdicts that equal the label; one that cannot be read is half right. The difference of two
-arms in one seed and one family is
+The pilot has a row per verdict: ``seed, arm, source_item, label, verdict``. An arm's accuracy in a
+source item (a family) is the share of verdicts that equal the label; one that cannot be read is
+half right. The difference of two arms in one seed and one family is
 
     d = effect + seed + family + rest,
 
-whose three variances come from the pilot's two-way table (Searle, Casella and McCulloch 1992, Variance Components,
-section 4.3). Each design is then drawn many times and tested as the registration would: the mean over seeds and
-families against a variance that counts both, with Satterthwaite's degrees of freedom. Power at no effect is its size.
+whose three variances come from the pilot's two-way table (Searle, Casella and McCulloch 1992,
+Variance Components, section 4.3). Each design is then drawn many times and tested as the
+registration would: the mean over seeds and families against a variance that counts both, with
+Satterthwaite's degrees of freedom. Power at no effect is its size.
 """
 
 # ruff: noqa: T201 - a script, which prints
@@ -40,12 +42,22 @@ class Variances(NamedTuple):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--pilot", help="CSV with seed, arm, source_item, label, verdict")
-    source.add_argument("--variances", nargs=3, type=float, metavar=("SEED", "FAMILY", "REST"), help="what one printed")
+    source.add_argument(
+        "--variances",
+        nargs=3,
+        type=float,
+        metavar=("SEED", "FAMILY", "REST"),
+        help="what one printed",
+    )
     parser.add_argument("--arms", nargs=2, default=["C", "C+A"], metavar=("CONTROL", "TREATED"))
-    parser.add_argument("--effect", type=float, default=0.08, help="difference in accuracy that should be found")
+    parser.add_argument(
+        "--effect", type=float, default=0.08, help="difference in accuracy that should be found"
+    )
     parser.add_argument("--seeds", nargs="+", type=int, default=[3, 5, 8])
     parser.add_argument("--families", nargs="+", type=int, default=[16, 32, 64, 128])
     given = parser.parse_args()
@@ -54,8 +66,13 @@ def main() -> int:
     draw = np.random.default_rng(0)
     for seeds in given.seeds:
         for families in given.families:
-            size, power = (share_found(parts, effect, seeds, families, draw) for effect in (0.0, given.effect))
-            print(f"{seeds} seeds, {families:3} families: power {power:.2f} at {given.effect:+.2f}, {size:.3f} at 0")
+            size, power = (
+                share_found(parts, effect, seeds, families, draw) for effect in (0.0, given.effect)
+            )
+            print(
+                f"{seeds} seeds, {families:3} families: power {power:.2f} at "
+                f"{given.effect:+.2f}, {size:.3f} at 0"
+            )
     return 0
 
 
@@ -64,20 +81,26 @@ def of_pilot(path: str, control: str, treated: str) -> Variances:
     found = differences(pl.read_csv(path), control, treated)
     estimate, low, high, _ = interval(found[None])
     print(
-        f"Pilot: {found.shape[0]} seeds, {found.shape[1]} families; {estimate[0]:+.3f} [{low[0]:+.3f}, {high[0]:+.3f}]."
+        f"Pilot: {found.shape[0]} seeds, {found.shape[1]} families; {estimate[0]:+.3f} "
+        f"[{low[0]:+.3f}, {high[0]:+.3f}]."
     )
     return variances(found)
 
 
 def differences(rows: pl.DataFrame, control: str, treated: str) -> Floats:
-    """(seeds, families) accuracy of the treated arm less that of the control, over what both have."""
-    right = rows.with_columns(right=(pl.col("label") == pl.col("verdict")).cast(pl.Float64).fill_null(0.5))
+    """(seeds, families) accuracy of the treated arm less that of the control, over what both
+    have."""
+    right = rows.with_columns(
+        right=(pl.col("label") == pl.col("verdict")).cast(pl.Float64).fill_null(0.5)
+    )
     kept = right.filter(pl.col("arm").is_in([control, treated]) & pl.col("seed").is_not_null())
     means = kept.group_by("seed", "source_item", "arm").agg(pl.col("right").mean())
     wide = means.pivot("arm", index=["seed", "source_item"], values="right")
     if {control, treated} - set(wide.columns):
         sys.exit(f"The pilot has the arms {', '.join(sorted(set(rows['arm'])))}.")
-    table = wide.with_columns(d=pl.col(treated) - pl.col(control)).pivot("source_item", index="seed", values="d")
+    table = wide.with_columns(d=pl.col(treated) - pl.col(control)).pivot(
+        "source_item", index="seed", values="d"
+    )
     found = table.drop("seed").cast(pl.Float64).to_numpy()
     return found[:, ~np.isnan(found).any(0)]
 
@@ -120,10 +143,18 @@ def t_interval(d: Floats) -> str:
     return f"{d.mean():+.3f} [{d.mean() - half:+.3f}, {d.mean() + half:+.3f}]"
 
 
-def share_found(parts: Variances, effect: float, seeds: int, families: int, draw: np.random.Generator) -> float:
+def share_found(
+    parts: Variances, effect: float, seeds: int, families: int, draw: np.random.Generator
+) -> float:
     """The share of simulated tests that find something."""
-    shapes = {"seed": (DRAWS, seeds, 1), "family": (DRAWS, 1, families), "rest": (DRAWS, seeds, families)}
-    d = effect + sum(draw.normal(0, np.sqrt(getattr(parts, name)), shape) for name, shape in shapes.items())
+    shapes = {
+        "seed": (DRAWS, seeds, 1),
+        "family": (DRAWS, 1, families),
+        "rest": (DRAWS, seeds, families),
+    }
+    d = effect + sum(
+        draw.normal(0, np.sqrt(getattr(parts, name)), shape) for name, shape in shapes.items()
+    )
     return float(interval(d)[3].mean())
 
 

@@ -1,20 +1,24 @@
-"""Does R_appr help a judge that has to read the place? The arms, runs and outcomes of the test in open_book.md.
+"""Does R_appr help a judge that has to read the place? The arms, runs and outcomes of the test in
+open_book.md.
 
-    python examples/open_book_study.py --dtype bfloat16 --model runs/start6 --out runs/open-book --arms C C+A
+    python examples/open_book_study.py --dtype bfloat16 --model runs/start6 --out runs/open-book
+    --arms C C+A
 
-The task is that of ``open_book_pairs.py``, with every place named. Half of the topics are held out. The model is one
-that ``open_book_start.py`` made: it writes the form and follows criteria. From there each arm goes on:
+The task is that of ``open_book_pairs.py``, with every place named. Half of the topics are held out.
+The model is one that ``open_book_start.py`` made: it writes the form and follows criteria. From
+there each arm goes on:
 
     start           no further step, read as it is
     C               GRPO on R_corr and the form
     C+A             the same with R_appr
-    C+A permuted    the same with R_appr exchanged within each group of outputs: its size without its meaning
-    control labels  C+A on labels that say nothing of the place
-    supervised      targets that state the right place's fact, at the compute of C
+    C+A permuted    the same with R_appr exchanged within each group of outputs: its size without
+    its meaning control labels  C+A on labels that say nothing of the place supervised      targets
+    that state the right place's fact, at the compute of C
 
-"Criteria given" is an outcome of each: the right fact is written for the judge, and the verdict is read behind it. It
-is the ceiling of what criteria can do for this judge. A run is one JSON file; what is there is not run again, and what
-was begun goes on from its checkpoint. ``verdicts.csv`` is what ``open_book_power.py`` reads.
+"Criteria given" is an outcome of each: the right fact is written for the judge, and the verdict is
+read behind it. It is the ceiling of what criteria can do for this judge. A run is one JSON file;
+what is there is not run again, and what was begun goes on from its checkpoint. ``verdicts.csv`` is
+what ``open_book_power.py`` reads.
 """
 
 # ruff: noqa: T201 - a script, which prints
@@ -52,7 +56,10 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 """The rewards of each arm that is trained by reinforcement."""
 NAMES = ("start", *ARMS, "supervised")
-PROMPT = "Judge by what people say of the place.\n{{ prompt }}\nAnswers:\n{{ first }} = A\n{{ second }} = B"
+PROMPT = (
+    "Judge by what people say of the place.\n{{ prompt }}\nAnswers:\n{{ first }} = A\n{{ "
+    "second }} = B"
+)
 GRPO = {
     "lr_scheduler_type": "constant",
     "save_strategy": "steps",
@@ -61,25 +68,40 @@ GRPO = {
     "bf16": False,
     "gradient_checkpointing": False,
 }
-"""How the arms of ``ARMS`` are trained. The last two make a GPU compute as a processor does: TRL's own differ there."""
+"""How the arms of ``ARMS`` are trained. The last two make a GPU compute as a processor does: TRL's
+own differ there."""
 
 SUPERVISED_STEPS = 1.1
 """How many supervised steps cost as much as a step of C."""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", required=True, help="folder of the start")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--arms", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--seeds", nargs="+", type=int, default=list(range(8)))
-    parser.add_argument("--longest", type=int, default=360, help="characters of a question with both answers, at most")
-    parser.add_argument("--mirrors", type=int, default=2, help="mirrors of each held-out topic, four rows each")
+    parser.add_argument(
+        "--longest",
+        type=int,
+        default=360,
+        help="characters of a question with both answers, at most",
+    )
+    parser.add_argument(
+        "--mirrors", type=int, default=2, help="mirrors of each held-out topic, four rows each"
+    )
     parser.add_argument("--steps", type=int, default=40, help="steps of GRPO")
     parser.add_argument("--outputs", type=int, default=16, help="outputs of a step")
     parser.add_argument("--group", type=int, default=4, help="outputs of a prompt in a step")
     parser.add_argument("--tokens", type=int, default=64, help="longest output")
-    parser.add_argument("--rate", type=float, default=1.5e-3, help="learning rate of supervised steps, 5 times GRPO's")
+    parser.add_argument(
+        "--rate",
+        type=float,
+        default=1.5e-3,
+        help="learning rate of supervised steps, 5 times GRPO's",
+    )
     add_dtype(parser)
     given = parser.parse_args()
     parts = prepare(given)
@@ -88,18 +110,23 @@ def main() -> int:
             file = given.out / f"{arm.replace(' ', '-')}-{seed}.json"
             if not file.is_file():
                 found = {"arm": arm, "seed": seed, **run(given, arm, seed, parts)}
-                file.with_suffix(".part").write_text(json.dumps(found, ensure_ascii=False, indent=1))
+                file.with_suffix(".part").write_text(
+                    json.dumps(found, ensure_ascii=False, indent=1)
+                )
                 file.with_suffix(".part").rename(file)
     print_table(given.out, NAMES)
     return 0
 
 
 def prepare(given: argparse.Namespace) -> tuple[list[Row], list[Row]]:
-    """Training rows, and held-out rows in whole mirrors: two places are asked about the same two answers."""
+    """Training rows, and held-out rows in whole mirrors: two places are asked about the same two
+    answers."""
     facts, families = read("carb-seed", ["en"])
     shown = SimpleNamespace(places=2, named=True, seed=0)
     rows = [row for name, sets in families.items() for row in pairs(name, sets, facts, shown)]
-    short = [r for r in rows if len(r["closed"]) + len(r["chosen"]) + len(r["rejected"]) <= given.longest]
+    short = [
+        r for r in rows if len(r["closed"]) + len(r["chosen"]) + len(r["rejected"]) <= given.longest
+    ]
     topics = sorted({row["source_item"] for row in short}, key=by_chance)
     held = topics[: len(topics) // 2]
     test = whole_mirrors([row for row in short if row["source_item"] in held], given.mirrors)
@@ -127,28 +154,43 @@ def by_chance(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()
 
 
-def run(given: argparse.Namespace, arm: str, seed: int, parts: tuple[list[Row], list[Row]]) -> dict[str, Any]:
+def run(
+    given: argparse.Namespace, arm: str, seed: int, parts: tuple[list[Row], list[Row]]
+) -> dict[str, Any]:
     """Train one arm with one seed, read the judge, and give the weights up."""
     rows, held = parts
     begun = time.process_time()
-    folder, steps, curve = (given.model, 0, ()) if arm == "start" else trained(given, arm, seed, rows)
+    folder, steps, curve = (
+        (given.model, 0, ()) if arm == "start" else trained(given, arm, seed, rows)
+    )
     seconds = time.process_time() - begun
     begun = time.process_time()
     settings = ThinkSettings(prompts=prompts(given), max_new_tokens=given.tokens)
     outcomes = anyio.run(measure, folder, held, settings, given.dtype)
     shutil.rmtree(given.out / "runs" / f"{arm.replace(' ', '-')}-{seed}", ignore_errors=True)
     reading = time.process_time() - begun
-    return {"steps": steps, "cpu_seconds": seconds, "reading_cpu_seconds": reading, "curve": curve, **outcomes}
+    return {
+        "steps": steps,
+        "cpu_seconds": seconds,
+        "reading_cpu_seconds": reading,
+        "curve": curve,
+        **outcomes,
+    }
 
 
-def trained(given: argparse.Namespace, arm: str, seed: int, rows: Sequence[Row]) -> tuple[str, int, Any]:
+def trained(
+    given: argparse.Namespace, arm: str, seed: int, rows: Sequence[Row]
+) -> tuple[str, int, Any]:
     """The model's folder, its steps of GRPO and what they logged."""
     draw, name = random.Random(f"{seed}\0{arm}"), f"{arm.replace(' ', '-')}-{seed}"
     if arm == "supervised":
         steps = round(given.steps * SUPERVISED_STEPS)
         judge = stage(given, name, seed, rows, targets=targets(rows, seed, 0.0), steps=steps)
     else:
-        labels = [_relabelled(row) if arm == "control labels" and draw.random() < 0.5 else row for row in rows]
+        labels = [
+            _relabelled(row) if arm == "control labels" and draw.random() < 0.5 else row
+            for row in rows
+        ]
         judge = stage(given, name, seed, labels, rewards=ARMS[arm])
     return judge.model, judge.steps, judge.curve
 
@@ -172,7 +214,8 @@ def stage(
     steps: int = 0,
     rewards: Mapping[str, Any] | None = None,
 ) -> TrainResult:
-    """A supervised stage, or one of GRPO where rewards are given; gone on with where it was begun."""
+    """A supervised stage, or one of GRPO where rewards are given; gone on with where it was
+    begun."""
     out = given.out / "runs" / name
     if (out / RESULT).is_file():
         return TrainResult.model_validate_json((out / RESULT).read_bytes())
@@ -186,24 +229,51 @@ def stage(
         "dtype": given.dtype,
         "max_new_tokens": given.tokens,
         "prompts": prompts(given),
-        "mix": {"sources": [{"form": "preference", "path": str(out / "pairs.jsonl")}], "held_out": 0.0},
-        "warmup": {"targets": str(out / "targets.jsonl"), "steps": steps, "batch_size": 8, "learning_rate": given.rate},
+        "mix": {
+            "sources": [{"form": "preference", "path": str(out / "pairs.jsonl")}],
+            "held_out": 0.0,
+        },
+        "warmup": {
+            "targets": str(out / "targets.jsonl"),
+            "steps": steps,
+            "batch_size": 8,
+            "learning_rate": given.rate,
+        },
         "lora": {"target_modules": r".*layers\..*_proj"},
         "grpo": {"max_steps": 0},
     }
     if rewards is not None:
-        own = {"num_generations": given.group, "per_device_train_batch_size": given.outputs, "max_steps": given.steps}
-        config |= {"warmup": {}, "rewards": rewards, "grpo": {**GRPO, **own, "learning_rate": given.rate / 5}}
+        own = {
+            "num_generations": given.group,
+            "per_device_train_batch_size": given.outputs,
+            "max_steps": given.steps,
+        }
+        config |= {
+            "warmup": {},
+            "rewards": rewards,
+            "grpo": {**GRPO, **own, "learning_rate": given.rate / 5},
+        }
     return train(TrainConfig.model_validate(config), resume=True, on_log=tell)
 
 
 def tell(stage: str, step: int, values: Mapping[str, float]) -> None:
-    shown = {name: values[name] for name in ("loss", "reward", "verdict_accuracy", "step_time") if name in values}
-    print(stage, step, *(f"{name} {value:.3f}" for name, value in shown.items()), file=sys.stderr, flush=True)
+    shown = {
+        name: values[name]
+        for name in ("loss", "reward", "verdict_accuracy", "step_time")
+        if name in values
+    }
+    print(
+        stage,
+        step,
+        *(f"{name} {value:.3f}" for name, value in shown.items()),
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def targets(rows: Sequence[Row], seed: int, wrong: float) -> list[Row]:
-    """Judgements that state the fact of the place, or for a share of them that of the other place, and judge by it."""
+    """Judgements that state the fact of the place, or for a share of them that of the other place,
+    and judge by it."""
     draw = random.Random(f"{seed}\0targets")
     made = []
     for row in rows:
@@ -211,7 +281,9 @@ def targets(rows: Sequence[Row], seed: int, wrong: float) -> list[Row]:
             told = _relabelled(row) | {"fact": row["other_fact"]} if draw.random() < wrong else row
             verdict = "A" if told["chosen"] == first else "B"
             text = honest(told["fact"], told["chosen"], told["rejected"], verdict)
-            made.append({"prompt": row["prompt"], "first": first, "second": second, "judgement": text})
+            made.append(
+                {"prompt": row["prompt"], "first": first, "second": second, "judgement": text}
+            )
     return made
 
 

@@ -1,16 +1,19 @@
-"""Does a benchmark predict what a reward model is worth downstream? A study of many scorers, as a script.
+"""Does a benchmark predict what a reward model is worth downstream? A study of many scorers, as a
+script.
 
-Every scorer scores every benchmark (``carb run``) and picks among a policy's samples for every task (``carb bon``). The
-correlations over scorers say which benchmark predicts which downstream result (``carb validity``). The commands keep
-their work in folders below ``--out``: the same call goes on after any interruption, and scores nothing twice.
+Every scorer scores every benchmark (``carb run``) and picks among a policy's samples for every task
+(``carb bon``). The correlations over scorers say which benchmark predicts which downstream result
+(``carb validity``). The commands keep their work in folders below ``--out``: the same call goes on
+after any interruption, and scores nothing twice.
 
     python examples/validity_study.py --out runs/study --limit 400 \
         --scorer short=baseline:length skywork=classifier:PATH judge=judge:PATH … \
         --benchmark seed=carb-seed mine=my-sets.jsonl \
         --policy gemma=hf:PATH --task uk='blend:PATH?places=UK&limit=200' --n 16
 
-Errors of both measurements enter the correlation, and scorers that were made from one base model count as relatives
-(``--base skywork=llama judge=llama``). With fewer than five scorers nothing is tested.
+Errors of both measurements enter the correlation, and scorers that were made from one base model
+count as relatives (``--base skywork=llama judge=llama``). With fewer than five scorers nothing is
+tested.
 """
 
 # ruff: noqa: S603, T201 - a script, which prints, and runs what it is told to run
@@ -64,7 +67,16 @@ def main() -> int:
     for policy, spec in given.policy.items():
         for task, asked in given.task.items():
             out = given.out / "bon" / f"{policy}-{task}"
-            sampled = ("--policy", spec, "--task", asked, "--n", str(given.n), "--scorer", *given.scorer)
+            sampled = (
+                "--policy",
+                spec,
+                "--task",
+                asked,
+                "--n",
+                str(given.n),
+                "--scorer",
+                *given.scorer,
+            )
             if carb("bon", *sampled, "--out", str(out)):
                 outcomes[f"{policy} {task}"] = picked(out)
             else:
@@ -81,8 +93,11 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """What was asked for; pairs ``NAME=VALUE`` are dictionaries, scorers stay the specs that they are."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """What was asked for; pairs ``NAME=VALUE`` are dictionaries, scorers stay the specs that they
+    are."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder of the study")
     parser.add_argument("--scorer", nargs="+", required=True, metavar="NAME=SPEC")
     parser.add_argument("--benchmark", nargs="+", required=True, type=pair, metavar="NAME=DATA")
@@ -112,23 +127,33 @@ def carb(*command: str) -> bool:
 
 
 def scored(run: Path) -> dict[str, Column]:
-    """The accuracies of a run's scorers with ties shared, and their place effects where there are mirrored families."""
-    table, dataset = ScoreTable.load(run / "scores.parquet"), Dataset.load(run / "dataset.parquet", registry=None)
+    """The accuracies of a run's scorers with ties shared, and their place effects where there are
+    mirrored families."""
+    table, dataset = (
+        ScoreTable.load(run / "scores.parquet"),
+        Dataset.load(run / "dataset.parquet", registry=None),
+    )
     cells = bon_accuracy(table.with_items(dataset), by=("scorer",))
     names = cells.groups["scorer"].to_list()
     shares = [(name, cells.cell(name)) for name in names]
-    found = {"accuracy": column((name, cell.accuracy, cell.low, cell.high) for name, cell in shares)}
+    found = {
+        "accuracy": column((name, cell.accuracy, cell.low, cell.high) for name, cell in shares)
+    }
     families = family_accuracy(table, dataset)
     if families is not None:
         effects = [(name, families.of(name).place_effect) for name in names]
-        found["place effect"] = column((name, effect.estimate, effect.low, effect.high) for name, effect in effects)
+        found["place effect"] = column(
+            (name, effect.estimate, effect.low, effect.high) for name, effect in effects
+        )
     return found
 
 
 def picked(out: Path) -> Column:
     """The quality of what each scorer picked."""
     result = json.loads((out / "bon.json").read_text(encoding="utf-8"))
-    return column((one["scorer"], one["quality"], one["low"], one["high"]) for one in result["scorers"])
+    return column(
+        (one["scorer"], one["quality"], one["low"], one["high"]) for one in result["scorers"]
+    )
 
 
 def column(rows: Iterable[tuple[str, float | None, float | None, float | None]]) -> Column:
@@ -150,7 +175,9 @@ def write_points(file: Path, benchmark: Column, downstream: Column, bases: dict[
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w", encoding="utf-8", newline="") as open_file:
         writer = csv.writer(open_file)
-        writer.writerow(("scorer", "benchmark", "downstream", "benchmark_se", "downstream_se", "base"))
+        writer.writerow(
+            ("scorer", "benchmark", "downstream", "benchmark_se", "downstream_se", "base")
+        )
         writer.writerows(rows)
 
 

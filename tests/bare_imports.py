@@ -1,6 +1,8 @@
-"""Imports every public module of an installed package, in an environment that holds nothing but what it declares.
+"""Imports every public module of an installed package, in an environment that holds nothing but
+what it declares.
 
-A module either imports or names the extra that it needs; with that extra installed, it imports. It needs no pytest.
+A module either imports or names the extra that it needs; with that extra installed, it imports. It
+needs no pytest.
 
 Usage: python tests/bare_imports.py PACKAGE [EXTRA]
 """
@@ -31,7 +33,10 @@ def main(package: str, extra: str | None = None) -> int:
                 wrong.append(f"{info.name}: the extra '{extra}' is installed, and yet: {error}")
         except Exception as error:
             wrong.append(f"{info.name}: {type(error).__name__}: {error}")
-    print(f"{package}{f'[{extra}]' if extra else ''}: {waiting} modules wait for an extra, {len(wrong)} fail")
+    print(
+        f"{package}{f'[{extra}]' if extra else ''}: {waiting} modules wait for an extra, "
+        f"{len(wrong)} fail"
+    )
     print(*wrong, sep="\n")
     return bool(wrong)
 

@@ -12,10 +12,16 @@ from typing import Any
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-WATCHED = "violations = []; addEventListener('securitypolicyviolation', (e) => violations.push(e.effectiveDirective))"
+WATCHED = (
+    "violations = []; addEventListener('securitypolicyviolation', (e) => "
+    "violations.push(e.effectiveDirective))"
+)
 """Notes in a page what its policy has refused."""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-HOW = "install one (Debian: apt-get install chromium) or name it in CARB_CHROMIUM; `nox -s browser` runs these tests"
+HOW = (
+    "install one (Debian: apt-get install chromium) or name it in CARB_CHROMIUM; `nox -s "
+    "browser` runs these tests"
+)
 
 
 def chromium() -> str | None:
@@ -37,7 +43,9 @@ def started(sync_api: Any) -> Iterator[Any]:
 
 
 def axe_finds(page: Any, *where: str) -> list[Any]:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="needs axe-playwright-python"
+    )
     found = axe.Axe().run(page, *where).response["violations"]
     return [(one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found]
 

@@ -27,18 +27,27 @@ def names(path: Path) -> list[str]:
 
 
 def missing(package: str, path: Path, found: list[str]) -> list[str]:
-    """The files of a package's source (modules, forms, phrases, registries) that a built file lacks."""
+    """The files of a package's source (modules, forms, phrases, registries) that a built file
+    lacks."""
     source = ROOT / "packages" / package / "src"
     before = "" if path.suffix == ".whl" else f"{path.name.removesuffix('.tar.gz')}/src/"
-    wanted = [file.relative_to(source).as_posix() for file in sorted(source.rglob("*")) if file.is_file()]
+    wanted = [
+        file.relative_to(source).as_posix() for file in sorted(source.rglob("*")) if file.is_file()
+    ]
     return [name for name in wanted if not name.endswith(".pyc") and f"{before}{name}" not in found]
 
 
 def problems(package: str, path: Path) -> list[str]:
     """What keeps a file from being published."""
-    project = tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads(
+        (ROOT / "packages" / package / "pyproject.toml").read_text(encoding="utf-8")
+    )["project"]
     found = names(path)
-    out = [] if any(Path(name).name == "LICENSE" for name in found) else [f"{path.name}: no licence file in it"]
+    out = (
+        []
+        if any(Path(name).name == "LICENSE" for name in found)
+        else [f"{path.name}: no licence file in it"]
+    )
     if any("__pycache__" in name for name in found):
         out.append(f"{path.name}: compiled files in it")
     out += [f"{path.name}: {name} is not in it" for name in missing(package, path, found)]
@@ -48,14 +57,25 @@ def problems(package: str, path: Path) -> list[str]:
         (metadata,) = [name for name in found if name.endswith(".dist-info/METADATA")]
         fields = email.message_from_bytes(wheel.read(metadata))
     if fields["Version"] != project["version"]:
-        out.append(f"{path.name}: version {fields['Version']}, but pyproject.toml says {project['version']}")
+        out.append(
+            f"{path.name}: version {fields['Version']}, but pyproject.toml says "
+            f"{project['version']}"
+        )
     changelog = (ROOT / "packages" / package / "CHANGELOG.md").read_text(encoding="utf-8")
     if not re.search(rf"^## {re.escape(project['version'])}\b", changelog, flags=re.MULTILINE):
         out.append(f"packages/{package}/CHANGELOG.md: no entry '## {project['version']}'")
     for need in fields.get_all("Requires-Dist", []):
         name = re.match(r"[A-Za-z0-9._-]+", need)
-        if name and name[0] in MEMBERS and name[0] != package and ",<1" not in need.replace("<1,", ",<1"):
-            out.append(f"{path.name}: '{need}' must allow every later 0.x of a member, with an upper bound of 1")
+        if (
+            name
+            and name[0] in MEMBERS
+            and name[0] != package
+            and ",<1" not in need.replace("<1,", ",<1")
+        ):
+            out.append(
+                f"{path.name}: '{need}' must allow every later 0.x of a member, with an "
+                "upper bound of 1"
+            )
     if not any(name.endswith("/py.typed") for name in found):
         out.append(f"{path.name}: no py.typed in it")
     return out

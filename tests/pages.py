@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 _BLOCK = re.compile(
-    r"(?:^<!--\s*(?P<note>[^\n]*?)\s*-->\n)?^```(?P<language>\w*)(?:[ ](?P<file>\S+))?\n(?P<text>.*?)^```$",
+    r"(?:^<!--\s*(?P<note>[^\n]*?)\s*-->\n)?^```(?P<language>\w*)(?:[ "
+    r"](?P<file>\S+))?\n(?P<text>.*?)^```$",
     flags=re.DOTALL | re.MULTILINE,
 )
 SILENT = ("", "text")
@@ -25,8 +26,8 @@ class Block:
     language: str
     text: str
     note: str
-    """The comment right above it: ``not run: WHY``, ``needs: public data``, ``model: PATH``, ``policy: PATH``, or
-    nothing of this."""
+    """The comment right above it: ``not run: WHY``, ``needs: public data``, ``model: PATH``,
+    ``policy: PATH``, or nothing of this."""
     file: str | None
     """The file that it is the content of."""
 
@@ -46,7 +47,9 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     """Every fenced block of a page, in order."""
     text = page.read_text(encoding="utf-8")
-    return [Block(m["language"], m["text"], m["note"] or "", m["file"]) for m in _BLOCK.finditer(text)]
+    return [
+        Block(m["language"], m["text"], m["note"] or "", m["file"]) for m in _BLOCK.finditer(text)
+    ]
 
 
 class Page:
@@ -69,7 +72,9 @@ class Page:
         elif block.language == "toml":
             tomllib.loads(block.text)
         elif block.language not in SILENT:
-            raise AssertionError(f"a block of {block.language} that is no file and is not marked as not run")
+            raise AssertionError(
+                f"a block of {block.language} that is no file and is not marked as not run"
+            )
 
     def _shell(self, command: str) -> None:
         words = shlex.split(command)

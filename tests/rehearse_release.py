@@ -1,9 +1,11 @@
-"""Rehearses a release: the built wheels come from an index, and the five walks of the guide run with nothing else.
+"""Rehearses a release: the built wheels come from an index, and the five walks of the guide run
+with nothing else.
 
 Usage: python tests/rehearse_release.py PYTHON WHEELS [EXTRAS MODEL]
 
-PYTHON makes an empty environment. ``carb-cli`` (with EXTRAS, such as ``[all]``) is installed into it from an index on
-loopback that serves the wheels. Blocks that need a model run where the folder MODEL is named.
+PYTHON makes an empty environment. ``carb-cli`` (with EXTRAS, such as ``[all]``) is installed into
+it from an index on loopback that serves the wheels. Blocks that need a model run where the folder
+MODEL is named.
 """
 
 from __future__ import annotations
@@ -33,20 +35,25 @@ def write_index(wheels: Path, folder: Path) -> None:
         project.mkdir(parents=True)
         (project / wheel.name).symlink_to(wheel.resolve())
         digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        (project / "index.html").write_text(f'<a href="{wheel.name}#sha256={digest}">{wheel.name}</a>')
+        (project / "index.html").write_text(
+            f'<a href="{wheel.name}#sha256={digest}">{wheel.name}</a>'
+        )
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """The address of an index on loopback."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder))
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder)
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/simple/"
     server.shutdown()
 
 
 def run(command: list[str] | str, where: Path, binaries: Path | None = None) -> None:
-    """Run a command in a folder; with an environment's binaries first, and nothing of this repository on the path."""
+    """Run a command in a folder; with an environment's binaries first, and nothing of this
+    repository on the path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if binaries is not None:
         environment["PATH"] = f"{binaries}{os.pathsep}{environment['PATH']}"
@@ -79,8 +86,24 @@ def main(python: str, wheels: str, extras: str = "", model: str | None = None) -
         run([python, "-m", "venv", "bare"], place)
         binaries = place / "bare" / "bin"
         with served(place) as index:
-            install = ["-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt")]
-            run([str(binaries / "python"), *install, "--extra-index-url", index, f"carb-cli{extras}"], place)
+            install = [
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--constraint",
+                str(ROOT / "constraints.txt"),
+            ]
+            run(
+                [
+                    str(binaries / "python"),
+                    *install,
+                    "--extra-index-url",
+                    index,
+                    f"carb-cli{extras}",
+                ],
+                place,
+            )
         (place / "work").mkdir()
         walk(place / "work", binaries, None if model is None else Path(model))
 

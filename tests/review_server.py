@@ -18,13 +18,31 @@ class Server:
     """``carb review serve`` on a port of this machine."""
 
     def __init__(
-        self, out: Path, *arguments: str, data: str = "carb-seed@2", cultures: Sequence[str] = ("thai",)
+        self,
+        out: Path,
+        *arguments: str,
+        data: str = "carb-seed@2",
+        cultures: Sequence[str] = ("thai",),
     ) -> None:
         chosen = [part for culture in cultures for part in ("--culture", culture)]
         port = [] if "--port" in arguments else ["--port", "0"]
-        command = [sys.executable, "-m", "carb_cli", "review", "serve", "--data", data, *chosen, "--out", str(out)]
+        command = [
+            sys.executable,
+            "-m",
+            "carb_cli",
+            "review",
+            "serve",
+            "--data",
+            data,
+            *chosen,
+            "--out",
+            str(out),
+        ]
         self.process = subprocess.Popen(
-            [*command, *port, "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*command, *port, "--json", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stdout is not None
         lines = []
@@ -57,18 +75,32 @@ class Client:
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.cookie = ""
 
-    def call(self, path: str, body: Any = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+    def call(
+        self, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
         """Send a request; a body makes it a POST."""
-        sent = {"Origin": self.origin, "Content-Type": "application/json", "Cookie": self.cookie} | (headers or {})
-        data = None if body is None else (body if isinstance(body, bytes) else json.dumps(body).encode())
-        request = urllib.request.Request(self.url + path, data, {k: v for k, v in sent.items() if v})
+        sent = {
+            "Origin": self.origin,
+            "Content-Type": "application/json",
+            "Cookie": self.cookie,
+        } | (headers or {})
+        data = (
+            None
+            if body is None
+            else (body if isinstance(body, bytes) else json.dumps(body).encode())
+        )
+        request = urllib.request.Request(
+            self.url + path, data, {k: v for k, v in sent.items() if v}
+        )
         try:
             with urllib.request.urlopen(request, timeout=30) as response:
                 self.headers = response.headers
                 if cookie := response.headers.get("Set-Cookie"):
                     self.cookie = cookie.partition(";")[0]
                 text = response.read()
-                return response.status, json.loads(text) if "json" in response.headers["Content-Type"] else text
+                return response.status, json.loads(text) if "json" in response.headers[
+                    "Content-Type"
+                ] else text
         except urllib.error.HTTPError as error:
             self.headers = error.headers
             return error.code, error.read().decode()
@@ -87,7 +119,9 @@ class Client:
 
 def event(item: dict[str, Any], pick: int = 0, base: int = 0) -> dict[str, Any]:
     """An answer that picks the option at a place of the screen."""
-    opinions = {t: {"verdict": "best" if n == pick else "wrong"} for n, t in enumerate(item["shown"])}
+    opinions = {
+        t: {"verdict": "best" if n == pick else "wrong"} for n, t in enumerate(item["shown"])
+    }
     return {
         "id": str(uuid.uuid4()),
         "item": item["id"],
@@ -98,6 +132,13 @@ def event(item: dict[str, Any], pick: int = 0, base: int = 0) -> dict[str, Any]:
     }
 
 
-def question(number: int = 0, right: str = "this", wrong: str = "that, as elsewhere") -> dict[str, Any]:
+def question(
+    number: int = 0, right: str = "this", wrong: str = "that, as elsewhere"
+) -> dict[str, Any]:
     """A question that a reviewer wrote."""
-    return {"id": str(uuid.uuid4()), "question": f"What now {number}?", "right": right, "wrong": wrong}
+    return {
+        "id": str(uuid.uuid4()),
+        "question": f"What now {number}?",
+        "right": right,
+        "wrong": wrong,
+    }

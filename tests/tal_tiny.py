@@ -1,4 +1,5 @@
-"""The language model of some thousand weights of tal-rlvr's tests, for tests in other environments."""
+"""The language model of some thousand weights of tal-rlvr's tests, for tests in other
+environments."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]")
 
 
 class Terminal:
-    """``carb`` in a pseudo-terminal, with it as the controlling one, so that Ctrl-C is a real Ctrl-C."""
+    """``carb`` in a pseudo-terminal, with it as the controlling one, so that Ctrl-C is a real
+    Ctrl-C."""
 
     def __init__(
         self,
@@ -33,7 +34,11 @@ class Terminal:
     ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("COLUMNS", "LINES", "NO_COLOR")
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "carb_cli", *map(str, arguments)],
             stdin=slave,
@@ -53,7 +58,9 @@ class Terminal:
         ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             self._process.kill()
-            raise AssertionError(f"nothing more within {PATIENCE:.0f} seconds; at the end:\n{self.raw[-2000:]}")
+            raise AssertionError(
+                f"nothing more within {PATIENCE:.0f} seconds; at the end:\n{self.raw[-2000:]}"
+            )
         try:
             part = os.read(self._master, 65536)
         except OSError:  # Linux: the other side was closed

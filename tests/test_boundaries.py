@@ -1,4 +1,5 @@
-"""The packages compose as drawn in the README: who may import whom, what an import loads, and what is promised."""
+"""The packages compose as drawn in the README: who may import whom, what an import loads, and what
+is promised."""
 
 import ast
 import re
@@ -22,7 +23,8 @@ HEAVY = ["torch", "transformers", "vllm", "ray", "trl"]
 
 
 @pytest.mark.parametrize(
-    ("module", "heavy"), [*((m, HEAVY) for m in MODULES), ("carb_cli.commands.run", [*HEAVY, "carb_metrics"])]
+    ("module", "heavy"),
+    [*((m, HEAVY) for m in MODULES), ("carb_cli.commands.run", [*HEAVY, "carb_metrics"])],
 )
 def test_an_import_loads_nothing_heavy(module: str, heavy: list[str]) -> None:
     """What comes after a run's first score is not loaded before it."""
@@ -44,24 +46,31 @@ def test_declared_dependencies_follow_the_drawing(module: str) -> None:
     import tomllib
 
     distribution = module.replace("_", "-")
-    project = tomllib.loads((ROOT / "packages" / distribution / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "packages" / distribution / "pyproject.toml").read_text())[
+        "project"
+    ]
     listed = [
         *project["dependencies"],
         *(d for extra in project.get("optional-dependencies", {}).values() for d in extra),
     ]
-    ours = {name for name in MODULES for d in listed if d.startswith(name.replace("_", "-"))} - {module}
+    ours = {name for name in MODULES for d in listed if d.startswith(name.replace("_", "-"))} - {
+        module
+    }
     assert ours <= ALLOWED[module]
     base = " ".join(project["dependencies"])
     assert not any(heavy in base for heavy in HEAVY)
 
 
 def exported(module: str) -> set[str]:
-    """The names in ``__all__`` of a module, read from its source; none where it has no such list."""
+    """The names in ``__all__`` of a module, read from its source; none where it has no such
+    list."""
     path = file_of(module)
     if path is None:
         return set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets
+        ):
             return set(ast.literal_eval(node.value))
     return set()
 
@@ -84,10 +93,16 @@ def foreign_names(path: Path, package: str) -> list[tuple[int, str, str]]:
         if isinstance(node, ast.Import):
             there = [a for a in node.names if a.name.partition(".")[0] in others]
             used += [
-                (node.lineno, a.name, "") for a in node.names if a.name.partition(".")[0] in others and not a.asname
+                (node.lineno, a.name, "")
+                for a in node.names
+                if a.name.partition(".")[0] in others and not a.asname
             ]
             modules |= {a.asname: a.name for a in there if a.asname}
-        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").partition(".")[0] in others:
+        elif (
+            isinstance(node, ast.ImportFrom)
+            and not node.level
+            and (node.module or "").partition(".")[0] in others
+        ):
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 if file_of(whole) is not None and alias.name not in exported(node.module or ""):
@@ -95,7 +110,11 @@ def foreign_names(path: Path, package: str) -> list[tuple[int, str, str]]:
                 else:
                     used.append((node.lineno, node.module or "", alias.name))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in modules
+        ):
             whole = modules[node.value.id]
             if file_of(f"{whole}.{node.attr}") is None:
                 used.append((node.lineno, whole, node.attr))
@@ -104,7 +123,8 @@ def foreign_names(path: Path, package: str) -> list[tuple[int, str, str]]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_package_uses_only_those_that_it_may_and_by_their_public_names_alone(module: str) -> None:
-    """Public is what ``__all__`` of a package's root or of a module lists; everything else is free to change."""
+    """Public is what ``__all__`` of a package's root or of a module lists; everything else is free
+    to change."""
     folder = ROOT / "packages" / module.replace("_", "-") / "src" / module
     files = sorted(folder.rglob("*.py"))
     assert files
@@ -120,20 +140,25 @@ def test_a_package_uses_only_those_that_it_may_and_by_their_public_names_alone(m
 
 
 PROMISED = {
-    "carb_data": "Culture cultures Domain Perturbation Response BonSet Fact Provenance Citation Votes Dataset load "
+    "carb_data": "Culture cultures Domain Perturbation Response BonSet Fact Provenance Citation "
+    "Votes Dataset load "
     "ScoreTable",
     "carb_scorers.generate": "construct perturb",
     "carb_scorers": "Scorer ScorerSpec ScoreRequest ScoreResult evaluate open_scorer score",
     "carb_scorers.models": "LanguageModel Generation Choices Continuation",
     "carb_metrics": "bon_accuracy breakdown compare rank correlate perturbation_sensitivity "
     "cross_lingual_consistency agreement surface_floor item_analysis judge_bias",
-    "tal_rlvr": "render_prompt parse_judgement Judgement FormatError correctness_reward criteria_reward total_reward "
+    "tal_rlvr": "render_prompt parse_judgement Judgement FormatError correctness_reward "
+    "criteria_reward total_reward "
     "ThinkAsLocalsTrainer TrainingMix check_contamination judge_as_scorer",
 }
 FIELDS = {
-    "carb_data.Response": "id text role language culture generator perturbation original source votes",
+    "carb_data.Response": (
+        "id text role language culture generator perturbation original source votes"
+    ),
     "carb_data.Citation": "url title accessed fact",
-    "carb_data.BonSet": "id culture domain topic language prompt responses perturbed provenance family kind place form",
+    "carb_data.BonSet": "id culture domain topic language prompt responses perturbed "
+    "provenance family kind place form",
     "carb_data.Fact": "id topic domain culture statement kind source also valid_until",
     "carb_scorers.ScoreRequest": "request_id prompt candidates culture language",
     "carb_scorers.ScoreResult": "request_id scores rationale usage error errors",
@@ -167,14 +192,26 @@ def test_the_commands_are_those_that_are_promised() -> None:
 
 def test_the_formatter_is_nowhere_switched_off() -> None:
     """A budget of lines is met by deleting, not by layouts that the formatter would undo."""
-    sources = [path for part in ("packages", "tests", "examples", "benchmarks") for path in (ROOT / part).rglob("*.py")]
-    assert [str(path) for path in sources if re.search(r"#\s*fmt\s*:", path.read_text(encoding="utf-8"))] == []
+    sources = [
+        path
+        for part in ("packages", "tests", "examples", "benchmarks")
+        for path in (ROOT / part).rglob("*.py")
+    ]
+    assert [
+        str(path) for path in sources if re.search(r"#\s*fmt\s*:", path.read_text(encoding="utf-8"))
+    ] == []
 
 
 def test_web_files_keep_the_columns_of_python() -> None:
     """A budget of lines is not met by longer ones, either."""
     folder = ROOT / "packages" / "carb-cli" / "src"
-    files = [path for path in folder.rglob("*") if path.suffix in {".js", ".css", ".html", ".jinja"}]
+    files = [
+        path for path in folder.rglob("*") if path.suffix in {".js", ".css", ".html", ".jinja"}
+    ]
     assert {path.suffix for path in files} == {".js", ".css", ".html", ".jinja"}
-    lines = [(path.name, line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [
+        (path.name, line)
+        for path in files
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
     assert [(name, line) for name, line in lines if len(line) > 120] == []

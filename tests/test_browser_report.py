@@ -1,4 +1,5 @@
-"""The report in a real browser, from the disk: it works, asks nothing of the network, and runs nothing hostile."""
+"""The report in a real browser, from the disk: it works, asks nothing of the network, and runs
+nothing hostile."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from carb_scorers.judge import JudgeOptions
 from carb_scorers.run import run
 from carb_scorers.scorer import Presentation
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright; `nox -s browser` installs it")
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="needs playwright; `nox -s browser` installs it"
+)
 pytestmark = pytest.mark.browser
 
 HOSTILE = [
@@ -34,7 +37,8 @@ HOSTILE = [
 
 
 class Rude:
-    """A scorer with a hostile name that likes the first candidate it is shown and says hostile things."""
+    """A scorer with a hostile name that likes the first candidate it is shown and says hostile
+    things."""
 
     def __init__(self, name: str, kind: str = "judge") -> None:
         known = JudgeOptions().model_dump(mode="json")
@@ -45,10 +49,17 @@ class Rude:
             ScoreResult(
                 request_id=request.request_id,
                 scores={c.id: -float(place) for place, c in enumerate(request.candidates)},
-                rationale=f"I like {request.candidates[0].text[:200]} <script>window.hacked = 6</script>",
+                rationale=(
+                    f"I like {request.candidates[0].text[:200]} <script>window.hacked = 6</script>"
+                ),
                 presentations=tuple(
-                    Presentation(order=tuple(order), scores={key: -float(n) for n, key in enumerate(order)})
-                    for order in ([c.id for c in request.candidates], [c.id for c in request.candidates[::-1]])
+                    Presentation(
+                        order=tuple(order), scores={key: -float(n) for n, key in enumerate(order)}
+                    )
+                    for order in (
+                        [c.id for c in request.candidates],
+                        [c.id for c in request.candidates[::-1]],
+                    )
                 ),
             )
             for request in requests
@@ -62,7 +73,12 @@ def hostile_set(number: int) -> BonSet:
     """Every text of it is hostile."""
     texts = [f"{HOSTILE[(number + i) % len(HOSTILE)]} {number} {i}" for i in range(5)]
     shared = {"language": "ar", "culture": "thai", "generator": HOSTILE[0]}
-    origin = {"source": HOSTILE[0], "license": HOSTILE[2], "url": "javascript:window.hacked=7", "method": "authored"}
+    origin = {
+        "source": HOSTILE[0],
+        "license": HOSTILE[2],
+        "url": "javascript:window.hacked=7",
+        "method": "authored",
+    }
     responses = tuple(
         Response(id=f"r{i}", text=text, role="rejected" if i else "chosen", **shared)
         for i, text in enumerate(texts[1:])
@@ -81,7 +97,8 @@ def hostile_set(number: int) -> BonSet:
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A report on sets of the seed without mirrors, one on families, one on hostile texts, and a site."""
+    """A report on sets of the seed without mirrors, one on families, one on hostile texts, and a
+    site."""
     folder = tmp_path_factory.mktemp("reports")
     singles = load("carb-seed@2").filter(lambda item: item.family is None)
     names = ["baseline:length", "baseline:random", "baseline:label"]
@@ -98,7 +115,18 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {name: folder / f"{name}.html" for name in ("mirrored", "seed", "hostile")}
     for name, path in made.items():
         assert main(["report", str(folder / name), "--html", str(path)]) == 0
-    assert main(["results", "site", *(str(folder / name) for name in made), "--out", str(folder / "site")]) == 0
+    assert (
+        main(
+            [
+                "results",
+                "site",
+                *(str(folder / name) for name in made),
+                "--out",
+                str(folder / "site"),
+            ]
+        )
+        == 0
+    )
     return made | {"site": folder / "site" / "index.html"}
 
 
@@ -128,12 +156,17 @@ class Watched:
         return self.page
 
     def ready(self, path: Path, *, folded: bool = False) -> Any:
-        """The page when its script has done its work, with every section open unless it is to stay ``folded``."""
+        """The page when its script has done its work, with every section open unless it is to stay
+        ``folded``."""
         page = self.open(path)
         page.locator("html[data-ready]").wait_for(state="attached")
-        assert page.evaluate("document.documentElement.dataset.ready") == "yes", page.inner_text("#fail-status")
+        assert page.evaluate("document.documentElement.dataset.ready") == "yes", page.inner_text(
+            "#fail-status"
+        )
         if not folded:
-            page.evaluate("document.querySelectorAll('details.part').forEach((part) => { part.open = true; })")
+            page.evaluate(
+                "document.querySelectorAll('details.part').forEach((part) => { part.open = true; })"
+            )
         return page
 
 
@@ -163,8 +196,16 @@ def test_opens_from_disk_without_a_request(watched: Watched, reports: dict[str, 
     assert "carb-seed" in page.title()
     assert watched.requests == [reports["seed"].as_uri()]
     assert page.locator("p.verdict").is_visible()
-    assert page.locator("table.place tbody tr").count() == page.locator("#leaderboard tbody tr").count() == 4
-    assert page.locator("details.part").count() == page.locator("details.part:not([open])").count() == 10
+    assert (
+        page.locator("table.place tbody tr").count()
+        == page.locator("#leaderboard tbody tr").count()
+        == 4
+    )
+    assert (
+        page.locator("details.part").count()
+        == page.locator("details.part:not([open])").count()
+        == 10
+    )
     page.goto(f"{reports['seed'].as_uri()}#floor")
     sync_api.expect(page.locator("#floor")).to_have_attribute("open", "")
 
@@ -173,7 +214,8 @@ def test_the_policy_is_strict(watched: Watched, reports: dict[str, Path]) -> Non
     page = watched.ready(reports["seed"])
     policy = page.get_attribute("meta[http-equiv=Content-Security-Policy]", "content")
     assert re.fullmatch(
-        r"default-src 'none'; style-src 'sha256-[^']+'; script-src 'sha256-[^']+'; base-uri 'none'; form-action 'none'",
+        r"default-src 'none'; style-src 'sha256-[^']+'; script-src 'sha256-[^']+'; "
+        r"base-uri 'none'; form-action 'none'",
         policy,
     )
     outcome = page.evaluate(
@@ -190,9 +232,15 @@ def test_the_policy_is_strict(watched: Watched, reports: dict[str, Path]) -> Non
         }"""
     )
     assert outcome == "refused"
-    assert set(page.evaluate("window.violations.splice(0)")) >= {"script-src-elem", "script-src", "img-src"}
+    assert set(page.evaluate("window.violations.splice(0)")) >= {
+        "script-src-elem",
+        "script-src",
+        "img-src",
+    }
     watched.trouble.clear()  # the console says the same
-    watched.requests.remove("https://example.org/x.png")  # asked for by this test, and refused by the policy
+    watched.requests.remove(
+        "https://example.org/x.png"
+    )  # asked for by this test, and refused by the policy
 
 
 def test_the_failure_browser(watched: Watched, reports: dict[str, Path]) -> None:
@@ -206,17 +254,27 @@ def test_the_failure_browser(watched: Watched, reports: dict[str, Path]) -> None
     question = first.locator("summary bdi").inner_text()
     first.locator("summary").press("Enter")
     answers = first.locator("ol.answers > li")
-    sync_api.expect(answers).to_have_count(4)  # the browser tells of an opened element in a task of its own
+    sync_api.expect(answers).to_have_count(
+        4
+    )  # the browser tells of an opened element in a task of its own
     assert first.locator("li.right").count() == 1
-    assert question.split("…")[0][:60] in first.locator(".prompt").inner_text(), "a failure is named by its question"
+    assert question.split("…")[0][:60] in first.locator(".prompt").inner_text(), (
+        "a failure is named by its question"
+    )
     row = first.locator("table.scores tbody tr", has_text="first")
     heads = first.locator("table.scores thead th").all_inner_texts()[2:]
-    assert [head[0] for head in heads] == list("ABCD"), "answers stand in the order in which they were given"
+    assert [head[0] for head in heads] == list("ABCD"), (
+        "answers stand in the order in which they were given"
+    )
     scores = dict(zip(heads, map(float, row.locator("td").all_inner_texts()[1:]), strict=True))
     right = next(head for head in heads if "✓" in head)
     assert first.locator("li.right .judged").inner_text().startswith(right[0])
-    assert scores[right] < scores["A" if right[0] != "A" else "A ✓"] == max(scores.values()), "it likes the first"
-    assert "question 2: its A is D" in first.locator(".beside .tag").inner_text(), "its letters in the other order"
+    assert scores[right] < scores["A" if right[0] != "A" else "A ✓"] == max(scores.values()), (
+        "it likes the first"
+    )
+    assert "question 2: its A is D" in first.locator(".beside .tag").inner_text(), (
+        "its letters in the other order"
+    )
     assert first.locator(".gloss").count() == 1
     first.locator("summary", has_text="What first was sent").click()
     said = first.locator("details blockquote").last.inner_text()
@@ -235,11 +293,15 @@ def test_the_failure_browser(watched: Watched, reports: dict[str, Path]) -> None
     sync_api.expect(page.locator("#set-list > details")).to_have_count(min(found, 20))
 
 
-def test_the_numbers_of_the_browser_are_those_of_the_report(watched: Watched, reports: dict[str, Path]) -> None:
+def test_the_numbers_of_the_browser_are_those_of_the_report(
+    watched: Watched, reports: dict[str, Path]
+) -> None:
     page = watched.ready(reports["seed"])
     rows = {
         name: float(accuracy)
-        for name, accuracy in zip(column(page, "#leaderboard", 2), column(page, "#leaderboard", 4), strict=True)
+        for name, accuracy in zip(
+            column(page, "#leaderboard", 2), column(page, "#leaderboard", 4), strict=True
+        )
     }
     sets = int(column(page, "#leaderboard", SETS)[0])
     for option in page.locator("#fail-scorer option").all():
@@ -255,13 +317,17 @@ def test_filters_offer_what_main_sets_have(watched: Watched, reports: dict[str, 
     page = watched.ready(reports["mirrored"])
     page.select_option("#fail-scorer", "sets")
     page.select_option("#fail-sets", "main")
-    offered = page.locator("#fail-culture option").evaluate_all("all => all.map((one) => one.value)")
+    offered = page.locator("#fail-culture option").evaluate_all(
+        "all => all.map((one) => one.value)"
+    )
     for value in offered:
         page.select_option("#fail-culture", value)
         assert not page.inner_text("#fail-status").startswith("0 of"), value
 
 
-def test_hostile_texts_are_shown_and_run_nothing(watched: Watched, reports: dict[str, Path]) -> None:
+def test_hostile_texts_are_shown_and_run_nothing(
+    watched: Watched, reports: dict[str, Path]
+) -> None:
     page = watched.ready(reports["hostile"])
     page.select_option("#fail-scorer", "any")
     shown = ""
@@ -275,7 +341,8 @@ def test_hostile_texts_are_shown_and_run_nothing(watched: Watched, reports: dict
         assert text in shown
     assert (
         page.locator(
-            "#set-list a:not([href^='#set=']), #set-list img, #set-list script, #set-list iframe, #set-list svg"
+            "#set-list a:not([href^='#set=']), #set-list img, #set-list script, #set-list "
+            "iframe, #set-list svg"
         ).count()
         == 0
     )
@@ -284,8 +351,12 @@ def test_hostile_texts_are_shown_and_run_nothing(watched: Watched, reports: dict
     assert "U+001B" in shown
     assert "\u202e" not in shown
     assert "characters are not in this file" in shown
-    assert reports["hostile"].stat().st_size < 2_000_000, "a million characters a text would be 24 times that"
-    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), "nothing widens the page"
+    assert reports["hostile"].stat().st_size < 2_000_000, (
+        "a million characters a text would be 24 times that"
+    )
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), (
+        "nothing widens the page"
+    )
 
 
 def test_the_site(watched: Watched, reports: dict[str, Path]) -> None:
@@ -300,9 +371,14 @@ def test_the_site(watched: Watched, reports: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 800, 390])
-def test_looks(browser: Any, reports: dict[str, Path], tmp_path: Path, scheme: str, width: int) -> None:
-    """Axe finds nothing, contrast of every text included, neither folded nor open nor in the page of a set."""
-    made = Watched(browser, viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True)
+def test_looks(
+    browser: Any, reports: dict[str, Path], tmp_path: Path, scheme: str, width: int
+) -> None:
+    """Axe finds nothing, contrast of every text included, neither folded nor open nor in the page
+    of a set."""
+    made = Watched(
+        browser, viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True
+    )
     page = made.ready(reports["mirrored"], folded=True)
     page.screenshot(path=artefacts(tmp_path) / f"first-{width}-{scheme}.png")
     assert axe_finds(page) == []
@@ -310,7 +386,9 @@ def test_looks(browser: Any, reports: dict[str, Path], tmp_path: Path, scheme: s
     page.select_option("#fail-scorer", "any")
     page.locator("#set-list > details").nth(1).locator("summary").click()
     sync_api.expect(page.locator("#set-list .answers")).to_have_count(1)
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= width, "the page itself does not scroll sideways"
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= width, (
+        "the page itself does not scroll sideways"
+    )
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", background)[:3])) > 3 * 128) == (scheme == "light")
     page.screenshot(path=artefacts(tmp_path) / f"report-{width}-{scheme}.png", full_page=True)

@@ -35,4 +35,6 @@ def test_a_wheel_without_one_of_its_data_files_is_refused(wheel: Path, tmp_path:
         for name in whole.namelist():
             if not name.endswith("forms/mr3.toml"):
                 archive.writestr(name, whole.read(name))
-    assert problems("carb-scorers", less) == [f"{wheel.name}: carb_scorers/forms/mr3.toml is not in it"]
+    assert problems("carb-scorers", less) == [
+        f"{wheel.name}: carb_scorers/forms/mr3.toml is not in it"
+    ]

@@ -1,4 +1,5 @@
-"""The documentation keeps its word: every code block runs, every link leads somewhere, every page is in the menu."""
+"""The documentation keeps its word: every code block runs, every link leads somewhere, every page
+is in the menu."""
 
 from __future__ import annotations
 
@@ -22,14 +23,23 @@ WRITTEN = ["README.md", "docs/**/*.md", "examples/*.md", "packages/*/README.md"]
 PAGES = sorted(str(path.relative_to(ROOT)) for pattern in WRITTEN for path in ROOT.glob(pattern))
 
 
-@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")  # of TRL itself
+@pytest.mark.filterwarnings(
+    "ignore:.*gradient_checkpointing.*is deprecated:FutureWarning"
+)  # of TRL itself
 @pytest.mark.parametrize("name", PAGES)
 def test_every_code_block_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """``Page.run`` fails where a block does. A note above a block says what it needs, or why it is not run."""
-    found = [block for block in blocks(ROOT / name) if block.language not in SILENT and block.reason is None]
-    found = [block for block in found if block.note not in ("demo", "tests")]  # they make the environment of this test
+    """``Page.run`` fails where a block does. A note above a block says what it needs, or why it is
+    not run."""
+    found = [
+        block
+        for block in blocks(ROOT / name)
+        if block.language not in SILENT and block.reason is None
+    ]
+    found = [
+        block for block in found if block.note not in ("demo", "tests")
+    ]  # they make the environment of this test
     notes = "\n".join(block.note for block in found)
     if "needs: public data" in notes:
         monkeypatch.setenv("CARB_DATA_DIR", str(request.getfixturevalue("public_data").resolve()))
@@ -59,12 +69,19 @@ def test_every_page_is_in_the_menu() -> None:
 
     nav = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
     listed = [path for entry in nav for path in entry.values()]
-    assert sorted(listed) == sorted([*(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")), *generated()])
+    assert sorted(listed) == sorted(
+        [*(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")), *generated()]
+    )
 
 
 @pytest.mark.parametrize("name", [*PAGES, "CHANGELOG.md", "CONTRIBUTING.md"])
 def test_links_lead_somewhere(name: str) -> None:
-    text = re.sub(r"^```.*?^```$", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r"^```.*?^```$",
+        "",
+        (ROOT / name).read_text(encoding="utf-8"),
+        flags=re.DOTALL | re.MULTILINE,
+    )
     for target in re.findall(r"\]\(([^()\s#]+)(?:#[^()\s]*)?\)", text):
         made = target.startswith("reference/") or "/reference/" in target
         if "://" not in target and not made:
@@ -72,7 +89,8 @@ def test_links_lead_somewhere(name: str) -> None:
 
 
 def test_the_site_gets_headings_and_blocks_that_its_markdown_knows() -> None:
-    """A heading right behind a comment, or a block with a bare file name, would be plain text there."""
+    """A heading right behind a comment, or a block with a bare file name, would be plain text
+    there."""
     from make_site import relinked
 
     text = "<!-- a note -->\n## Head\n\n```toml run.toml\n[a](b)\n<!-- kept -->\n```\n"
@@ -81,8 +99,11 @@ def test_the_site_gets_headings_and_blocks_that_its_markdown_knows() -> None:
 
 
 def test_what_we_found_is_what_the_kept_rows_say() -> None:
-    """``python docs/make_found.py`` changes nothing, and the text says no number that no table of the page holds."""
+    """``python docs/make_found.py`` changes nothing, and the text says no number that no table of
+    the page holds."""
     from make_found import PAGE, made, unfounded
 
-    assert [path.name for path, text in made().items() if path.read_text(encoding="utf-8") != text] == []
+    assert [
+        path.name for path, text in made().items() if path.read_text(encoding="utf-8") != text
+    ] == []
     assert unfounded(PAGE.read_text(encoding="utf-8")) == set()

@@ -1,4 +1,5 @@
-"""``carb eval`` on real architectures: read from their folders, probed, and looked up among the published ones."""
+"""``carb eval`` on real architectures: read from their folders, probed, and looked up among the
+published ones."""
 
 import json
 from pathlib import Path
@@ -19,7 +20,9 @@ from carb_scorers.spec import parse_spec
 
 
 def evaluated(folder: Path, out: Path, *more: str) -> int:
-    return main(["eval", str(folder), "--limit", "4", "--quiet", "--no-open", "--out", str(out), *more])
+    return main(
+        ["eval", str(folder), "--limit", "4", "--quiet", "--no-open", "--out", str(out), *more]
+    )
 
 
 def test_a_classifiers_folder_is_evaluated_as_what_it_is(
@@ -43,15 +46,20 @@ def test_a_chat_model_is_asked_in_each_way_before_it_is_evaluated(
     sets = 4 * FAMILIES
     assert [scorer["calls"] for scorer in planned] == [4 * sets, 12 * sets, 4 * sets]
     assert not (tmp_path / "run").exists()
-    assert main(["eval", str(folder), "--limit", "4", "--no-open", "--out", str(tmp_path / "run"), "--json"]) in (0, 1)
+    assert main(
+        ["eval", str(folder), "--limit", "4", "--no-open", "--out", str(tmp_path / "run"), "--json"]
+    ) in (0, 1)
     shown = capsys.readouterr()
     assert f"That takes {20 * sets} calls of the model, with about " in shown.err
     found = json.loads(shown.out)
-    # The letters of a random judge may hold too little of the probability to be read; its likelihood always can be.
+    # The letters of a random judge may hold too little of the probability to be read; its
+    # likelihood always can be.
     for mode in ("listwise", "pairwise", "likelihood"):
         assert f"{mode}: place effect" in found["why"]
     asked = found["why"].partition("is asked by ")[2].partition(",")[0]
-    assert found["scorer"].startswith("implicit:" if asked == "likelihood" else f"judge:{folder}?mode={asked}")
+    assert found["scorer"].startswith(
+        "implicit:" if asked == "likelihood" else f"judge:{folder}?mode={asked}"
+    )
     assert len(json.loads((tmp_path / "run" / "probe" / "run.json").read_text())["scorers"]) == 3
     assert evaluated(folder, tmp_path / "named", "--mode", "likelihood") == 0
     assert "asked by likelihood" in capsys.readouterr().out
@@ -92,7 +100,9 @@ def test_every_entry_says_how_it_is_asked_and_where_its_figures_come_from() -> N
     assert all(benchmark.table for benchmark in REGISTRY.benchmarks.values())
 
 
-def test_a_model_is_found_by_its_id_and_by_its_short_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_found_by_its_id_and_by_its_short_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     skywork = find("skywork-reward-gemma-2-27b-v0.2")
     assert skywork is not None
     assert skywork is find("Skywork/Skywork-Reward-Gemma-2-27B-v0.2")

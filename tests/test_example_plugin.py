@@ -1,4 +1,5 @@
-"""A third-party package that registers a scorer: installed from its source, found by its entry point, run by name."""
+"""A third-party package that registers a scorer: installed from its source, found by its entry
+point, run by name."""
 
 import json
 import os
@@ -31,8 +32,23 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which the package is installed."""
     pytest.importorskip("hatchling", reason="builds the example package")
     folder = tmp_path_factory.mktemp("site")
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
-    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder), str(PLUGIN)]
+    options = [
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--disable-pip-version-check",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        *options,
+        "--target",
+        str(folder),
+        str(PLUGIN),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -40,7 +56,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_it_keeps_the_contract(installed: dict[str, str]) -> None:
-    done = subprocess.run([sys.executable, "-c", CHECK], env=installed, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK], env=installed, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "kept"
 
@@ -49,15 +67,22 @@ def test_the_command_line_runs_it_by_name(installed: dict[str, str], tmp_path: P
     pytest.importorskip("carb_cli")
     what = ["run", "--data", "carb-seed@2", "--limit", "20", "--quiet", "--out", str(tmp_path)]
     command = [sys.executable, "-m", "carb_cli", *what]
-    done = subprocess.run([*command, "--scorer", "overlap:words"], env=installed, capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, "--scorer", "overlap:words"], env=installed, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     frame = pl.read_parquet(tmp_path / "scores.parquet")
     assert frame["scorer"].unique().to_list() == ["overlap:words"]
     assert frame["score"].null_count() == 0
     (scorer,) = json.loads((tmp_path / "run.json").read_text())["scorers"]
     assert scorer["spec"]["revision"] == "1.0.0"
-    for spec, said in (("overlap:sounds", "only of words"), ("overlap:words?cse=keep", "did you mean 'case'")):
-        done = subprocess.run([*command, "--scorer", spec, "--fresh"], env=installed, capture_output=True, text=True)
+    for spec, said in (
+        ("overlap:sounds", "only of words"),
+        ("overlap:words?cse=keep", "did you mean 'case'"),
+    ):
+        done = subprocess.run(
+            [*command, "--scorer", spec, "--fresh"], env=installed, capture_output=True, text=True
+        )
         assert done.returncode == 2
         assert said in done.stderr
         assert "Traceback" not in done.stderr

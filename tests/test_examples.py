@@ -1,4 +1,5 @@
-"""The scripts under examples/, run small. What needs a library of its own skips where that library is missing."""
+"""The scripts under examples/, run small. What needs a library of its own skips where that library
+is missing."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def module(path: str) -> ModuleType:
 def run(path: str, *words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(EXAMPLES / path), *map(str, words)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
 
 
 @pytest.fixture
@@ -53,7 +56,8 @@ def sets(tmp_path: Path) -> Path:
 @pytest.fixture
 def judge_config(tmp_path: Path) -> Path:
     rows = [
-        {"prompt": f"q {n}", "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}"} for n in range(40)
+        {"prompt": f"q {n}", "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}"}
+        for n in range(40)
     ]
     rows[0]["rejected"] = "Verdict: A"
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -81,13 +85,37 @@ def test_every_example_has_a_line_and_is_read_in_a_sitting() -> None:
 
 @pytest.mark.real
 @pytest.mark.parametrize("method", ["grpo", "dpo"])
-def test_a_policy_is_optimised_and_looked_at(method: str, tiny: Path, sets: Path, tmp_path: Path) -> None:
+def test_a_policy_is_optimised_and_looked_at(
+    method: str, tiny: Path, sets: Path, tmp_path: Path
+) -> None:
     """A rate that breaks the policy raises the alarms."""
     pytest.importorskip("trl", reason="needs tal-rlvr[train]")
     pytest.importorskip("lingua", reason="needs carb-data[checks]")
-    words = ["--policy", tiny, "--data", sets, "--scorer", "baseline:length", "--judge", "baseline:random"]
-    words += ["--out", tmp_path / "out", "--method", method, "--steps", 3, "--generations", 2, "--max-new-tokens", 8]
-    done = run("optimise_policy.py", *words, "--looks", 3, "--learning-rate", 0.05, "--held-out", 0.5)
+    words = [
+        "--policy",
+        tiny,
+        "--data",
+        sets,
+        "--scorer",
+        "baseline:length",
+        "--judge",
+        "baseline:random",
+    ]
+    words += [
+        "--out",
+        tmp_path / "out",
+        "--method",
+        method,
+        "--steps",
+        3,
+        "--generations",
+        2,
+        "--max-new-tokens",
+        8,
+    ]
+    done = run(
+        "optimise_policy.py", *words, "--looks", 3, "--learning-rate", 0.05, "--held-out", 0.5
+    )
     assert done.returncode in (0, 1), done.stderr[-3000:]
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert done.returncode == bool(report["alarms"])
@@ -100,7 +128,15 @@ def test_a_policy_is_optimised_and_looked_at(method: str, tiny: Path, sets: Path
 def test_the_alarms_tell_what_moved_too_far() -> None:
     pytest.importorskip("trl", reason="needs tal-rlvr[train]")
     alarms = module("optimise_policy.py").alarms
-    calm = {"reward": 0.1, "judge": 0.2, "length": 80.0, "empty": 0.0, "language": 1.0, "repetition": 0.1, "same": 0.0}
+    calm = {
+        "reward": 0.1,
+        "judge": 0.2,
+        "length": 80.0,
+        "empty": 0.0,
+        "language": 1.0,
+        "repetition": 0.1,
+        "same": 0.0,
+    }
     assert alarms(calm, {**calm, "kl": 1.0}) == []
     moved = {"reward": 0.9, "judge": 0.1, "length": 200.0, "language": 0.5}
     moved |= {"repetition": 0.4, "same": 1.0, "empty": 0.3}
@@ -117,10 +153,15 @@ def test_the_divergence_is_that_of_the_next_tokens(tiny: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(tiny, dtype=torch.float32)
     with torch.no_grad():
         policy.lm_head.weight.mul_(1.5)
-        own, other = (m(input_ids=torch.tensor([[5, 6, 7, 8]])).logits[0, 1:3].log_softmax(-1) for m in (policy, start))
+        own, other = (
+            m(input_ids=torch.tensor([[5, 6, 7, 8]])).logits[0, 1:3].log_softmax(-1)
+            for m in (policy, start)
+        )
     by_hand = sum(float((p.exp() * (p - q)).sum()) for p, q in zip(own, other, strict=True))
     divergence = module("optimise_policy.py").divergence
-    assert divergence(policy, start, [{"ids": ([5, 6], [7, 8])}], 1.0) == pytest.approx(by_hand, abs=1e-5)
+    assert divergence(policy, start, [{"ids": ([5, 6], [7, 8])}], 1.0) == pytest.approx(
+        by_hand, abs=1e-5
+    )
     assert divergence(start, start, [{"ids": ([5, 6], [7, 8])}], 1.0) == 0
 
 
@@ -130,7 +171,8 @@ def test_the_power_of_a_test_of_two_arms_comes_from_a_pilots_variances(tmp_path:
     power = module("open_book_power.py")
     draw = np.random.default_rng(0)
     seed, family, rest = (
-        draw.normal(0, sd, shape) for sd, shape in ((0.1, (400, 1)), (0.2, (1, 400)), (0.3, (400, 400)))
+        draw.normal(0, sd, shape)
+        for sd, shape in ((0.1, (400, 1)), (0.2, (1, 400)), (0.3, (400, 400)))
     )
     found = power.variances(seed + family + rest)
     assert (found.seed, found.family, found.rest) == pytest.approx((0.01, 0.04, 0.09), rel=0.2)
@@ -139,7 +181,13 @@ def test_the_power_of_a_test_of_two_arms_comes_from_a_pilots_variances(tmp_path:
     few, many = (power.share_found(parts, 0.08, seeds, 64, draw) for seeds in (3, 8))
     assert few < many
     rows = [
-        {"seed": s, "arm": arm, "source_item": f"i{i}", "label": "A", "verdict": "AB"[(s + i + (arm == "b")) % 3 == 0]}
+        {
+            "seed": s,
+            "arm": arm,
+            "source_item": f"i{i}",
+            "label": "A",
+            "verdict": "AB"[(s + i + (arm == "b")) % 3 == 0],
+        }
         for s in range(3)
         for i in range(5)
         for arm in "ab"
@@ -147,12 +195,17 @@ def test_the_power_of_a_test_of_two_arms_comes_from_a_pilots_variances(tmp_path:
     pl.DataFrame(rows).write_csv(tmp_path / "pilot.csv")
     done = run("open_book_power.py", "--pilot", tmp_path / "pilot.csv", "--arms", "a", "b")
     assert "Pilot: 3 seeds, 5 families; " in done.stdout, done.stderr
-    assert run("open_book_power.py", "--pilot", tmp_path / "pilot.csv", "--arms", "a", "c").returncode == 1
+    assert (
+        run("open_book_power.py", "--pilot", tmp_path / "pilot.csv", "--arms", "a", "c").returncode
+        == 1
+    )
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("teacher", ["labels", "baseline:length"])
-def test_a_student_learns_what_its_teacher_prefers(teacher: str, tiny: Path, sets: Path, tmp_path: Path) -> None:
+def test_a_student_learns_what_its_teacher_prefers(
+    teacher: str, tiny: Path, sets: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("torch", reason="needs tal-rlvr[train]")
     words = ["--teacher", teacher, "--student", tiny, "--data", sets, "--out", tmp_path / "rm"]
     words += ["--batch-size", 4, "--temperature", 0.1]
@@ -160,7 +213,9 @@ def test_a_student_learns_what_its_teacher_prefers(teacher: str, tiny: Path, set
     assert done.returncode == 0, done.stderr[-3000:]
     data = load(str(sets))
     scores = evaluate(data, [f"classifier:{tmp_path / 'rm'}", "baseline:length"]).frame
-    wide = scores.pivot("scorer", index=["item_id", "response_id", "role"], values="score").sort("item_id")
+    wide = scores.pivot("scorer", index=["item_id", "response_id", "role"], values="score").sort(
+        "item_id"
+    )
     student, length = (wide[wide.columns[n]].to_list() for n in (3, 4))
     wanted = [row["role"] == "chosen" for row in wide.to_dicts()] if teacher == "labels" else length
     agree = [
@@ -175,18 +230,36 @@ def test_a_student_learns_what_its_teacher_prefers(teacher: str, tiny: Path, set
 def test_a_judge_that_does_not_read_the_place_is_right_in_half_of_the_open_book_pairs(
     named: list[object], tmp_path: Path
 ) -> None:
-    assert run("open_book_pairs.py", "--languages", "en", *named, "--out", tmp_path / "pairs.jsonl").returncode == 0
-    rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert (
+        run(
+            "open_book_pairs.py", "--languages", "en", *named, "--out", tmp_path / "pairs.jsonl"
+        ).returncode
+        == 0
+    )
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     mirrors: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for row in rows:
-        mirrors.setdefault((row["family"], *sorted([row["chosen"], row["rejected"]])), []).append(row)
+        mirrors.setdefault((row["family"], *sorted([row["chosen"], row["rejected"]])), []).append(
+            row
+        )
     for own in mirrors.values():
         assert len({row["chosen"] for row in own}) == len(own) == 2
-        assert len({row["prompt"].split("\n\n")[0] for row in own}) == 1  # the same facts in the same order
-        assert all(row["fact"] in row["prompt"] and row["other_fact"] in row["prompt"] for row in own)
+        assert (
+            len({row["prompt"].split("\n\n")[0] for row in own}) == 1
+        )  # the same facts in the same order
+        assert all(
+            row["fact"] in row["prompt"] and row["other_fact"] in row["prompt"] for row in own
+        )
     topics = {row["fact"]: row["source_item"] for row in rows}
-    assert all(topics[row["fact"]] == row["source_item"] for row in rows)  # a split by source item shares no fact
-    assert {pair.culture for pair in read_pairs("preference", str(tmp_path / "pairs.jsonl"))} == {"general"}
+    assert all(
+        topics[row["fact"]] == row["source_item"] for row in rows
+    )  # a split by source item shares no fact
+    assert {pair.culture for pair in read_pairs("preference", str(tmp_path / "pairs.jsonl"))} == {
+        "general"
+    }
 
 
 @pytest.mark.real
@@ -196,18 +269,37 @@ def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: P
     config = model / "config.json"
     config.write_text(config.read_text().replace('embeddings": 512', 'embeddings": 4096'))
     follows = tmp_path / "follows"
-    start = run("open_book_start.py", "--model", model, "--out", follows, "--longest", 260, "--steps", 4)
+    start = run(
+        "open_book_start.py", "--model", model, "--out", follows, "--longest", 260, "--steps", 4
+    )
     assert "\ncriteria given, both orders: right in " in start.stdout, start.stderr[-3000:]
     shared = ["--out", tmp_path / "out", "--longest", 260, "--mirrors", 1]
     words = [*shared, "--model", follows, "--tokens", 128, "--steps", 1, "--outputs", 8, "--seeds"]
     done = run("open_book_study.py", *words, 0, 1, "--arms", "C", "C+A")
     assert done.returncode == 0, done.stderr[-3000:]
     assert (told := done.stdout.splitlines()[-1]).startswith("C+A less C: ")
-    rest = run("open_book_study.py", *words, 0, "--arms", "C", "C+A permuted", "control labels", "supervised", "start")
+    rest = run(
+        "open_book_study.py",
+        *words,
+        0,
+        "--arms",
+        "C",
+        "C+A permuted",
+        "control labels",
+        "supervised",
+        "start",
+    )
     assert rest.stdout.splitlines()[-1] == told
     assert rest.stderr.count("grpo 1 ") == 2  # what is there is not run again
     held = pl.read_csv(tmp_path / "out" / "verdicts.csv")
-    assert sorted(set(held["arm"])) == ["C", "C+A", "C+A permuted", "control labels", "start", "supervised"]
+    assert sorted(set(held["arm"])) == [
+        "C",
+        "C+A",
+        "C+A permuted",
+        "control labels",
+        "start",
+        "supervised",
+    ]
     assert {len(own) for _, own in held.group_by("seed", "arm", "pair")} == {2}
     read = run("open_book_reader.py", f"implicit:{follows}?ref=none", *shared)
     assert read.returncode == 0, read.stderr[-3000:]
@@ -220,9 +312,13 @@ def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: P
 
 def test_a_language_model_harness_gets_the_question_of_carb_run(sets: Path, tmp_path: Path) -> None:
     pytest.importorskip("jinja2", reason="needs the extra carb-scorers[language]")
-    written = run("lm_eval/write_tasks.py", "--data", sets, "--out", tmp_path / "tasks").stdout.split()
+    written = run(
+        "lm_eval/write_tasks.py", "--data", sets, "--out", tmp_path / "tasks"
+    ).stdout.split()
     assert written == ["carb", "carb_base"]
-    rows = [json.loads(line) for line in (tmp_path / "tasks" / "carb.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / "tasks" / "carb.jsonl").read_text().splitlines()
+    ]
     data = load(str(sets))
     assert [row["item_id"] for row in rows] == [item.id for item in data]
     for row, item in zip(rows, data, strict=True):
@@ -232,15 +328,26 @@ def test_a_language_model_harness_gets_the_question_of_carb_run(sets: Path, tmp_
 
 @pytest.mark.real
 @pytest.mark.parametrize("chat", [True, False], ids=["chat", "base"])
-def test_lm_evaluation_harness_agrees_with_carb_run_item_by_item(chat: bool, sets: Path, tmp_path: Path) -> None:
-    pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness, in an environment of its own")
+def test_lm_evaluation_harness_agrees_with_carb_run_item_by_item(
+    chat: bool, sets: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip(
+        "lm_eval", reason="needs lm-evaluation-harness, in an environment of its own"
+    )
     from lm_eval.evaluator import simple_evaluate
     from lm_eval.tasks import TaskManager
 
     model = tiny_models.folder(
-        tmp_path / "models", "llama", "CausalLM", chat=chat, pad="<pad>", max_position_embeddings=4096
+        tmp_path / "models",
+        "llama",
+        "CausalLM",
+        chat=chat,
+        pad="<pad>",
+        max_position_embeddings=4096,
     )
-    assert run("lm_eval/write_tasks.py", "--data", sets, "--out", tmp_path / "tasks").returncode == 0
+    assert (
+        run("lm_eval/write_tasks.py", "--data", sets, "--out", tmp_path / "tasks").returncode == 0
+    )
     done = simple_evaluate(
         model="hf",
         model_args={"pretrained": str(model), "dtype": "float32", "add_bos_token": not chat},
@@ -253,9 +360,13 @@ def test_lm_evaluation_harness_agrees_with_carb_run_item_by_item(chat: bool, set
         bootstrap_iters=0,
     )
     (samples,) = done["samples"].values()
-    frame = evaluate(load(str(sets)), [f"judge:{model}?mode=listwise&read=logprob&least_mass=0"]).frame
+    frame = evaluate(
+        load(str(sets)), [f"judge:{model}?mode=listwise&read=logprob&least_mass=0"]
+    ).frame
     for sample in samples:
-        own = frame.filter(pl.col("item_id") == sample["doc"]["item_id"]).sort("score", descending=True)
+        own = frame.filter(pl.col("item_id") == sample["doc"]["item_id"]).sort(
+            "score", descending=True
+        )
         assert bool(sample["acc"]) == (own["role"].cast(str)[0] == "chosen")
 
 
@@ -263,21 +374,31 @@ def test_the_judge_s_task_for_verl(judge_config: Path, tmp_path: Path) -> None:
     assert run("verl/judge_task.py", judge_config, tmp_path / "data").returncode == 0
     rows = pl.read_parquet(tmp_path / "data" / "train.parquet").to_dicts()
     held = pl.read_parquet(tmp_path / "data" / "held-out.parquet").to_dicts()
-    assert not {r["extra_info"]["source_item"] for r in rows} & {r["extra_info"]["source_item"] for r in held}
+    assert not {r["extra_info"]["source_item"] for r in rows} & {
+        r["extra_info"]["source_item"] for r in held
+    }
     labels = [row["reward_model"]["ground_truth"] for row in rows]
     assert labels.count("A") == labels.count("B") > 10
     assert any(row["extra_info"]["strict"] for row in (*rows, *held))
     compute_score = module("verl/judge_task.py").compute_score
     right = write_judgement([("fact", "known there", 3, "A")], "It fits.", "A")
-    assert compute_score("x", right, "A", {"strict": True}) == {"score": 1.0, "well_formed": 1.0, "readable": 1.0}
+    assert compute_score("x", right, "A", {"strict": True}) == {
+        "score": 1.0,
+        "well_formed": 1.0,
+        "readable": 1.0,
+    }
     assert compute_score("x", "**Verdict: A**", "A", {"strict": False})["score"] == 1.0
     assert compute_score("x", "**Verdict: A**", "A")["score"] == -1.0
 
 
 @pytest.mark.real
 @pytest.mark.filterwarnings("ignore")
-def test_verifiers_loads_and_scores_the_judge_s_task(judge_config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    vf: Any = pytest.importorskip("verifiers.v1", reason="needs verifiers, in an environment of its own")
+def test_verifiers_loads_and_scores_the_judge_s_task(
+    judge_config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vf: Any = pytest.importorskip(
+        "verifiers.v1", reason="needs verifiers, in an environment of its own"
+    )
     import anyio
     from verifiers.v1.utils.loaders import load_taskset
 
@@ -292,7 +413,9 @@ def test_verifiers_loads_and_scores_the_judge_s_task(judge_config: Path, monkeyp
 
     def scored(output: str) -> tuple[float, dict[str, float]]:
         agent = vf.AgentInfo(config=vf.AgentConfig())
-        trace = vf.Trace(task=vf.TraceTask(type="JudgeTask", data=task.data), agent=agent, root_reply=output)
+        trace = vf.Trace(
+            task=vf.TraceTask(type="JudgeTask", data=task.data), agent=agent, root_reply=output
+        )
         anyio.run(task.score, trace)
         return trace.reward, trace.metrics
 
@@ -306,21 +429,34 @@ def test_verifiers_loads_and_scores_the_judge_s_task(judge_config: Path, monkeyp
 def test_the_study_writes_what_validity_reads(tmp_path: Path) -> None:
     annotation = {"answers": ["tea"], "en_answers": ["tea"], "count": 3}
     items = {
-        f"q{n}": {"question": f"{n}?", "en_question": f"{n}?", "annotations": [annotation], "idks": {}}
+        f"q{n}": {
+            "question": f"{n}?",
+            "en_question": f"{n}?",
+            "annotations": [annotation],
+            "idks": {},
+        }
         for n in range(6)
     }
     write_blend(tmp_path / "blend", {"UK": items})
     answers = ["tea", "milk and tea", "beer", "water"]
     rows = [
-        {"prompt_id": f"UK/{key}/en", "responses": answers[n % 4 :] + answers[: n % 4]} for n, key in enumerate(items)
+        {"prompt_id": f"UK/{key}/en", "responses": answers[n % 4 :] + answers[: n % 4]}
+        for n, key in enumerate(items)
     ]
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words: list[object] = ["--out", tmp_path / "study", "--limit", 24, "--n", 4]
-    words += ["--scorer", "long=baseline:length", *(f"luck{n}=baseline:random?seed={n}" for n in range(4))]
+    words += [
+        "--scorer",
+        "long=baseline:length",
+        *(f"luck{n}=baseline:random?seed={n}" for n in range(4)),
+    ]
     words += ["--benchmark", "seed=carb-seed", "--policy", f"file=file:{tmp_path / 'r.jsonl'}"]
     words += ["--task", f"uk=blend:{tmp_path / 'blend'}?places=UK"]
     done = run("validity_study.py", *words)
     assert "5 reward models" in done.stdout, done.stderr
     points = sorted((tmp_path / "study" / "points").glob("*.csv"))
-    assert [file.stem for file in points] == ["seed-accuracy--file-uk", "seed-place-effect--file-uk"]
+    assert [file.stem for file in points] == [
+        "seed-accuracy--file-uk",
+        "seed-place-effect--file-uk",
+    ]
     assert set(pl.read_csv(points[0])["scorer"]) == {"long", "luck0", "luck1", "luck2", "luck3"}

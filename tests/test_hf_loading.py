@@ -1,4 +1,5 @@
-"""Opening models: architectures with a score of their own, random heads refused, devices, templates, no noise."""
+"""Opening models: architectures with a score of their own, random heads refused, devices,
+templates, no noise."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ def test_wrong_use(base: Path, spec: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["classifier", "judge", "implicit"])
-def test_a_typing_error_is_told_before_torch_is_imported(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_a_typing_error_is_told_before_torch_is_imported(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     """Importing it takes seconds."""
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(CarbError, match="no model folder"):
@@ -90,7 +93,9 @@ def test_the_revision_is_a_hash_of_what_decides_scores(tmp_path: Path, base: Pat
         "tokenizer.json",
         "tokenizer_config.json",
     ]
-    plain = b"".join(n.encode() + hashlib.sha256((folder / n).read_bytes()).digest() for n in counted)
+    plain = b"".join(
+        n.encode() + hashlib.sha256((folder / n).read_bytes()).digest() for n in counted
+    )
     before = open_scorer(f"judge:{folder}").spec.revision
     assert before == f"sha256:{hashlib.sha256(plain).hexdigest()}"
     (folder / "README.md").write_text("nothing that counts")
@@ -100,7 +105,9 @@ def test_the_revision_is_a_hash_of_what_decides_scores(tmp_path: Path, base: Pat
 
 
 def test_opening_and_scoring_print_nothing(base: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    folders = [tiny_models.folder(base, "llama", head) for head in ("CausalLM", "SequenceClassification")]
+    folders = [
+        tiny_models.folder(base, "llama", head) for head in ("CausalLM", "SequenceClassification")
+    ]
     capfd.readouterr()
     scores(open_scorer(f"judge:{folders[0]}?least_mass=0"))
     scores(open_scorer(f"implicit:{folders[0]}?ref=none"))
@@ -119,10 +126,14 @@ def test_a_chat_template_can_be_given_or_left_out(base: Path, tmp_path: Path) ->
     with_template = scores(open_scorer(f"classifier:{chat}"))
     without = scores(open_scorer(f"classifier:{plain}"))
     assert with_template != without
-    assert scores(open_scorer(f"classifier:{plain}?chat_template={template}")) == pytest.approx(with_template)
+    assert scores(open_scorer(f"classifier:{plain}?chat_template={template}")) == pytest.approx(
+        with_template
+    )
     assert scores(open_scorer(f"classifier:{chat}?chat_template=none")) == pytest.approx(without)
     template.write_text("{{ raise_exception('no system, no user, no nobody') }}")
-    (result,) = anyio.run(open_scorer(f"classifier:{plain}?chat_template={template}").score, [REQUEST])
+    (result,) = anyio.run(
+        open_scorer(f"classifier:{plain}?chat_template={template}").score, [REQUEST]
+    )
     assert result.error is not None
     assert (result.error.kind, "no nobody" in result.error.message) == ("text", True)
 
@@ -131,13 +142,18 @@ def test_dtypes(base: Path) -> None:
     folder = tiny_models.folder(base, "gemma3", "SequenceClassification")
     exact = scores(open_scorer(f"classifier:{folder}?dtype=float64"))
     assert scores(open_scorer(f"classifier:{folder}")) == pytest.approx(exact, abs=1e-5)
-    assert scores(open_scorer(f"classifier:{folder}?dtype=bfloat16")) == pytest.approx(exact, abs=0.05)
-    assert scores(open_scorer(f"classifier:{folder}?attention=eager")) == pytest.approx(exact, abs=1e-5)
+    assert scores(open_scorer(f"classifier:{folder}?dtype=bfloat16")) == pytest.approx(
+        exact, abs=0.05
+    )
+    assert scores(open_scorer(f"classifier:{folder}?attention=eager")) == pytest.approx(
+        exact, abs=1e-5
+    )
 
 
 THINKING = tiny_models.CHAT.replace(
     "<|assistant|>\n{% endif %}",
-    "<|assistant|>\n{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}{% endif %}",
+    "<|assistant|>\n{% if enable_thinking is defined and not enable_thinking "
+    "%}<think></think>{% endif %}{% endif %}",
 )
 """As Qwen 3's: a model that may not think is shown an empty thought."""
 OFF = '{"enable_thinking": false}'
@@ -155,6 +171,12 @@ def test_a_templates_variables_reach_it_wherever_it_is_used() -> None:
     plain, changed = made(), made(chat_template_kwargs=OFF)
     thought = plain("<think></think>", add_special_tokens=False)["input_ids"]
     assert prompt_ids(changed, PROMPT) == [*prompt_ids(plain, PROMPT), *thought]
-    assert prompt_ids(made(chat_template_kwargs='{"enable_thinking": true}'), PROMPT) == prompt_ids(plain, PROMPT)
-    assert conversation_ids(changed, PROMPT, "Rice.") == conversation_ids(plain, PROMPT, "Rice.")  # no turn is open
-    assert answer_ids(changed, "Rice.", end_of_turn=True) == answer_ids(plain, "Rice.", end_of_turn=True)
+    assert prompt_ids(made(chat_template_kwargs='{"enable_thinking": true}'), PROMPT) == prompt_ids(
+        plain, PROMPT
+    )
+    assert conversation_ids(changed, PROMPT, "Rice.") == conversation_ids(
+        plain, PROMPT, "Rice."
+    )  # no turn is open
+    assert answer_ids(changed, "Rice.", end_of_turn=True) == answer_ids(
+        plain, "Rice.", end_of_turn=True
+    )

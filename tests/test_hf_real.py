@@ -1,4 +1,5 @@
-"""A real multilingual model (Gemma 3 270M, base): the same promises, and numbers that mean something."""
+"""A real multilingual model (Gemma 3 270M, base): the same promises, and numbers that mean
+something."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def requests(items: Iterable[BonSet]) -> list[ScoreRequest]:
 
 def short() -> list[ScoreRequest]:
     """Two of the shortest sets, for tests that score them often."""
-    items = sorted(load("carb-seed@2"), key=lambda item: sum(len(r.text.encode()) for r in item.responses))
+    items = sorted(
+        load("carb-seed@2"), key=lambda item: sum(len(r.text.encode()) for r in item.responses)
+    )
     return requests(items[:16:8])
 
 
@@ -37,9 +40,12 @@ def scored(scorer: Scorer, asked: Sequence[ScoreRequest]) -> list[ScoreResult]:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("spec", "bound"), [("judge:{}?", 0.2), ("implicit:{}?reduce=mean&", 0.05)])
+@pytest.mark.parametrize(
+    ("spec", "bound"), [("judge:{}?", 0.2), ("implicit:{}?reduce=mean&", 0.05)]
+)
 def test_shared_passes_in_bfloat16(gemma: Path, spec: str, bound: float) -> None:
-    """The stated bounds: 0.2 for the log-probability of a letter, 0.05 for a mean log-probability per token."""
+    """The stated bounds: 0.2 for the log-probability of a letter, 0.05 for a mean log-probability
+    per token."""
     asked = short()
     alone, together = (
         scored(open_scorer(f"{spec.format(gemma)}dtype=bfloat16&batching={batching}"), asked)
@@ -57,7 +63,10 @@ def test_it_reads_a_language(gemma: Path) -> None:
         words = list(request.candidates[0].text if request.language in {"zh", "ja", "th"} else ())
         words = words or request.candidates[0].text.split(" ")
         joint = "" if request.language in {"zh", "ja", "th"} else " "
-        texts = (Candidate(id="whole", text=joint.join(words)), Candidate(id="back", text=joint.join(words[::-1])))
+        texts = (
+            Candidate(id="whole", text=joint.join(words)),
+            Candidate(id="back", text=joint.join(words[::-1])),
+        )
         asked.append(request.model_copy(update={"candidates": texts}))
     assert len({request.language for request in asked}) == 10
     results = scored(open_scorer(f"implicit:{gemma}?reduce=mean"), asked)
@@ -65,19 +74,30 @@ def test_it_reads_a_language(gemma: Path) -> None:
 
 
 def with_other_label(item: BonSet, shift: int) -> BonSet:
-    """The same texts under the same ids, with another one called right, and everything perturbed left out."""
+    """The same texts under the same ids, with another one called right, and everything perturbed
+    left out."""
     roles = [r.role for r in item.responses]
     turned = roles[shift:] + roles[:shift]
-    responses = tuple(r.model_copy(update={"role": role}) for r, role in zip(item.responses, turned, strict=True))
-    return BonSet.model_validate(item.model_copy(update={"responses": responses, "perturbed": ()}).model_dump())
+    responses = tuple(
+        r.model_copy(update={"role": role}) for r, role in zip(item.responses, turned, strict=True)
+    )
+    return BonSet.model_validate(
+        item.model_copy(update={"responses": responses, "perturbed": ()}).model_dump()
+    )
 
 
 @pytest.mark.real_model
-@pytest.mark.parametrize("kind", ["judge:{}?batch_tokens={}", "implicit:{}?ref=none&batch_tokens={}"])
+@pytest.mark.parametrize(
+    "kind", ["judge:{}?batch_tokens={}", "implicit:{}?ref=none&batch_tokens={}"]
+)
 def test_labels_order_and_batches_change_no_score_of_a_real_model(gemma: Path, kind: str) -> None:
-    items = [item for item in load("carb-seed") if item.form == "short" or len(item.prompt_text) < 300][::100][:4]
+    items = [
+        item for item in load("carb-seed") if item.form == "short" or len(item.prompt_text) < 300
+    ][::100][:4]
     other = random.Random(0).sample([with_other_label(item, 1) for item in items], len(items))
-    together = evaluate(Dataset(with_other_label(item, 0) for item in items), [kind.format(gemma, 4096)]).frame
+    together = evaluate(
+        Dataset(with_other_label(item, 0) for item in items), [kind.format(gemma, 4096)]
+    ).frame
     alone = evaluate(Dataset(other), [kind.format(gemma, 1)]).frame
     joined = together.join(alone, on=["item_id", "response_id"], suffix="_alone")
     assert joined.height == together.height

@@ -1,4 +1,5 @@
-"""Scores are what the model's own forward pass gives for one text at a time, computed here by other means."""
+"""Scores are what the model's own forward pass gives for one text at a time, computed here by other
+means."""
 
 from __future__ import annotations
 
@@ -25,8 +26,12 @@ from carb_scorers.models.protocol import Prompt, Turn
 from tiny_models import TEXTS, request
 from tiny_server import row
 
-DECODERS = [pytest.param(n, marks=() if n == "gemma3" else pytest.mark.real) for n in tiny_models.DECODERS]
-ENCODERS = [pytest.param(n, marks=() if n == "bert" else pytest.mark.real) for n in tiny_models.ENCODERS]
+DECODERS = [
+    pytest.param(n, marks=() if n == "gemma3" else pytest.mark.real) for n in tiny_models.DECODERS
+]
+ENCODERS = [
+    pytest.param(n, marks=() if n == "bert" else pytest.mark.real) for n in tiny_models.ENCODERS
+]
 ARCHITECTURES = [*DECODERS, *ENCODERS]
 
 
@@ -51,12 +56,16 @@ def rendered(tokenizer: Any, prompt: str, answer: str | None, cue: str = "") -> 
 @pytest.mark.parametrize("chat", [False, True])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_classifier(base: Path, architecture: str, chat: bool, options: str) -> None:
-    folder = tiny_models.folder(base, architecture, "SequenceClassification", chat=chat, pad="<pad>")
+    folder = tiny_models.folder(
+        base, architecture, "SequenceClassification", chat=chat, pad="<pad>"
+    )
     (result,) = scored(f"classifier:{folder}{options}", request())
     model, tokenizer = loaded(folder, "SequenceClassification")
     for key, text in enumerate(TEXTS):
         if chat:
-            ids = tokenizer(rendered(tokenizer, "What do people eat?", text), add_special_tokens=False)["input_ids"]
+            ids = tokenizer(
+                rendered(tokenizer, "What do people eat?", text), add_special_tokens=False
+            )["input_ids"]
         else:
             end = "" if tokenizer.sep_token else "\n"
             ids = tokenizer(f"What do people eat?{end}", text)["input_ids"]
@@ -64,14 +73,22 @@ def test_classifier(base: Path, architecture: str, chat: bool, options: str) -> 
 
 
 @pytest.mark.parametrize("architecture", DECODERS)
-def test_the_head_is_read_at_the_last_token_even_if_it_is_the_padding(base: Path, architecture: str) -> None:
+def test_the_head_is_read_at_the_last_token_even_if_it_is_the_padding(
+    base: Path, architecture: str
+) -> None:
     """Of ``<|end|>`` as pad token transformers itself would read the token before."""
-    folder = tiny_models.folder(base, architecture, "SequenceClassification", chat=True, pad="<|end|>")
+    folder = tiny_models.folder(
+        base, architecture, "SequenceClassification", chat=True, pad="<|end|>"
+    )
     template = base / "no-newline.jinja"
     template.write_text(tiny_models.CHAT.replace("<|end|>\n{% endfor", "<|end|>{% endfor"))
     one = scored(f"classifier:{folder}?chat_template={template}", request())
     model, tokenizer = loaded(folder, "SequenceClassification")
-    text = rendered(tokenizer, "What do people eat?", TEXTS[0]).removesuffix("\n").replace("<|end|>\n", "<|end|>")
+    text = (
+        rendered(tokenizer, "What do people eat?", TEXTS[0])
+        .removesuffix("\n")
+        .replace("<|end|>\n", "<|end|>")
+    )
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     with torch.no_grad():
         expected = model.score(model.model(torch.tensor([ids])).last_hidden_state)[0, -1, 0].item()
@@ -91,10 +108,12 @@ def test_implicit(base: Path, architecture: str, chat: bool, options: str) -> No
 
     def tokens(place: Path, answer: str) -> list[float]:
         model, tokenizer = loaded(place, "CausalLM")
-        before = tokenizer(rendered(tokenizer, "What do people eat?", None, "\n"), add_special_tokens=False)[
+        before = tokenizer(
+            rendered(tokenizer, "What do people eat?", None, "\n"), add_special_tokens=False
+        )["input_ids"]
+        after = tokenizer(answer + ("<|end|>" if chat else ""), add_special_tokens=False)[
             "input_ids"
         ]
-        after = tokenizer(answer + ("<|end|>" if chat else ""), add_special_tokens=False)["input_ids"]
         logprobs = row(model, before + after).log_softmax(-1)
         return [logprobs[len(before) - 1 + i, token].item() for i, token in enumerate(after)]
 
@@ -106,7 +125,12 @@ def test_implicit(base: Path, architecture: str, chat: bool, options: str) -> No
         assert ratio.scores[str(key)] == pytest.approx(sum(own) - sum(other), abs=1e-4)
 
 
-TURNS = (("system", "Be brief."), ("user", "Hi"), ("assistant", "Servus"), ("user", "What do people eat?"))
+TURNS = (
+    ("system", "Be brief."),
+    ("user", "Hi"),
+    ("assistant", "Servus"),
+    ("user", "What do people eat?"),
+)
 TALK = tuple(Message(role=role, content=content) for role, content in TURNS)
 
 
@@ -115,12 +139,19 @@ def test_a_conversation_reaches_the_chat_template_as_turns(base: Path, kind: str
     head = "SequenceClassification" if kind == "classifier" else "CausalLM"
     folder = tiny_models.folder(base, "llama", head, chat=True, pad="<pad>")
     asked = request().model_copy(update={"prompt": TALK})
-    (result,) = scored(f"{kind}:{folder}", ScoreRequest.model_validate_json(asked.model_dump_json()))
+    (result,) = scored(
+        f"{kind}:{folder}", ScoreRequest.model_validate_json(asked.model_dump_json())
+    )
     model, tokenizer = loaded(folder, head)
-    before = "".join(f"<|{role}|>\n{content}<|end|>\n" for role, content in TURNS) + "<|assistant|>\n"
+    before = (
+        "".join(f"<|{role}|>\n{content}<|end|>\n" for role, content in TURNS) + "<|assistant|>\n"
+    )
     for key, text in enumerate(TEXTS):
         end = "<|end|>\n" if kind == "classifier" else "<|end|>"
-        start, ids = (tokenizer(t, add_special_tokens=False)["input_ids"] for t in (before, before + text + end))
+        start, ids = (
+            tokenizer(t, add_special_tokens=False)["input_ids"]
+            for t in (before, before + text + end)
+        )
         logits = row(model, ids)
         if kind == "classifier":
             expected = logits[0].item()
@@ -134,26 +165,38 @@ def test_a_head_of_several_objectives(base: Path) -> None:
     changes = {"num_labels": 3, "id2label": {0: "right", 1: "kind", 2: "short"}}
     folder = base / "objectives"
     if not folder.is_dir():
-        made = tiny_models.folder(base, "llama", "SequenceClassification", pad="<pad>", num_labels=3)
+        made = tiny_models.folder(
+            base, "llama", "SequenceClassification", pad="<pad>", num_labels=3
+        )
         shutil.copytree(made, folder)
         config = transformers.AutoConfig.from_pretrained(folder)
         config.update(changes)
         config.save_pretrained(folder)
     with pytest.raises(CarbError, match=r"has 3 outputs \(right, kind, short\)"):
         open_scorer(f"classifier:{folder}")
-    each = [scored(f"classifier:{folder}?objective={name}", request())[0].scores for name in ("right", "kind", "2")]
+    each = [
+        scored(f"classifier:{folder}?objective={name}", request())[0].scores
+        for name in ("right", "kind", "2")
+    ]
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     for candidate in request().candidates:
-        ids = conversation_ids(tokenizer, Prompt((Turn(role="user", content=str(request().prompt)),)), candidate.text)
-        assert [scores[candidate.id] for scores in each] == pytest.approx(row(model, ids).tolist(), abs=1e-5)
+        ids = conversation_ids(
+            tokenizer, Prompt((Turn(role="user", content=str(request().prompt)),)), candidate.text
+        )
+        assert [scores[candidate.id] for scores in each] == pytest.approx(
+            row(model, ids).tolist(), abs=1e-5
+        )
     with pytest.raises(CarbError, match="no output 'long'"):
         open_scorer(f"classifier:{folder}?objective=long")
 
 
 def test_a_language_model_gives_its_head_the_last_states_in_one_block(base: Path) -> None:
-    """torch multiplies a slice of a batch line by line on a CPU: 9 times slower in float32, 600 times in bfloat16."""
-    model = load(str(tiny_models.folder(base, "llama", "CausalLM")), HFOptions(), "AutoModelForCausalLM").model
+    """torch multiplies a slice of a batch line by line on a CPU: 9 times slower in float32, 600
+    times in bfloat16."""
+    model = load(
+        str(tiny_models.folder(base, "llama", "CausalLM")), HFOptions(), "AutoModelForCausalLM"
+    ).model
     whole: list[bool] = []
     model.lm_head.register_forward_pre_hook(lambda _, given: whole.append(given[0].is_contiguous()))
     model(input_ids=torch.ones(3, 4, dtype=torch.long), logits_to_keep=1)

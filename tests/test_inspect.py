@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("inspect_ai", reason="needs the extra carb-scorers[inspect]; run nox -s inspect")
+pytest.importorskip(
+    "inspect_ai", reason="needs the extra carb-scorers[inspect]; run nox -s inspect"
+)
 
 from inspect_ai import Task
 from inspect_ai import eval as evaluate_task
@@ -30,7 +32,9 @@ PLACE = {"culture": "german", "language": "de"}
 def run(scorer: Any, samples: list[Sample], outputs: list[str], folder: Path) -> Any:
     answers = [ModelOutput.from_content("mockllm/model", text) for text in outputs]
     for answer in answers:
-        answer.usage = ModelUsage()  # or Inspect would count tokens, with a tokenizer from the network
+        answer.usage = (
+            ModelUsage()
+        )  # or Inspect would count tokens, with a tokenizer from the network
     model = get_model("mockllm/model", custom_outputs=answers)
     task = Task(dataset=samples, solver=generate(), scorer=scorer)
     (log,) = evaluate_task(task, model=model, log_dir=str(folder), display="none", max_samples=1)
@@ -44,7 +48,10 @@ def values(log: Any) -> list[Any]:
 def test_a_rating_of_the_output(tmp_path: Path) -> None:
     scorer = as_inspect_scorer("baseline:length")
     assert isinstance(scorer, Scorer)
-    samples = [Sample(input="Was?", target="", metadata=PLACE), Sample(input="Wer?", target="", metadata=PLACE)]
+    samples = [
+        Sample(input="Was?", target="", metadata=PLACE),
+        Sample(input="Wer?", target="", metadata=PLACE),
+    ]
     log = run(scorer, samples, ["vier", "sechs!"], tmp_path)
     assert log.status == "success"
     assert [score.value for score in values(log)] == [4.0, 6.0]
@@ -61,14 +68,23 @@ def test_a_judge_compares_with_the_targets(tmp_path: Path) -> None:
         Sample(input=chat, target="eins", metadata=PLACE),
     ]
     log = run(as_inspect_scorer(judge), samples, ["am längsten", "ja"], tmp_path)
-    assert [(score.value, score.explanation) for score in values(log)] == [(6.0, "why"), (-2.0, "why")]
+    assert [(score.value, score.explanation) for score in values(log)] == [
+        (6.0, "why"),
+        (-2.0, "why"),
+    ]
     first, second = judge.requests
     assert sorted(c.text for c in first.candidates) == ["am längsten", "eins", "zwölf"]
-    assert [(turn.role, turn.content) for turn in second.prompt] == [("system", "Kurz."), ("user", "Was?")]
+    assert [(turn.role, turn.content) for turn in second.prompt] == [
+        ("system", "Kurz."),
+        ("user", "Was?"),
+    ]
 
 
 def test_what_could_not_be_scored_is_unscored(tmp_path: Path) -> None:
-    samples = [Sample(input="Was?", target="eins", metadata=PLACE), Sample(input="Wer?", target="eins", metadata=PLACE)]
+    samples = [
+        Sample(input="Was?", target="eins", metadata=PLACE),
+        Sample(input="Wer?", target="eins", metadata=PLACE),
+    ]
     log = run(as_inspect_scorer(FakeScorer()), samples, ["bad", "zwei!"], tmp_path)
     assert log.status == "success"
     bad, good = values(log)
@@ -81,8 +97,16 @@ def test_what_could_not_be_scored_is_unscored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scorer", "sample", "said"),
     [
-        ("baseline:length", Sample(input="Was?", target=""), "no culture and no language in its metadata"),
-        (FakeScorer(), Sample(input="Was?", target="", metadata=PLACE), "no target to compare with"),
+        (
+            "baseline:length",
+            Sample(input="Was?", target=""),
+            "no culture and no language in its metadata",
+        ),
+        (
+            FakeScorer(),
+            Sample(input="Was?", target="", metadata=PLACE),
+            "no target to compare with",
+        ),
     ],
 )
 def test_what_is_missing_is_said(tmp_path: Path, scorer: Any, sample: Sample, said: str) -> None:

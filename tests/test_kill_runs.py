@@ -1,8 +1,8 @@
 """Runs survive anything: kill -9 at random points, Ctrl-C, a full disk, two processes at once.
 
-Real processes of the real command line are interrupted. Random points are lines of the run engine, counted while it
-runs, so that a failure can be repeated. A scorer registered by a small plugin writes into a side file what it was
-asked, which shows whether anything is scored twice.
+Real processes of the real command line are interrupted. Random points are lines of the run engine,
+counted while it runs, so that a failure can be repeated. A scorer registered by a small plugin
+writes into a side file what it was asked, which shows whether anything is scored twice.
 """
 
 import json
@@ -38,7 +38,8 @@ class Told:
             with open(os.environ["ASKED"], "a") as file:
                 file.write(request.request_id + "\\n")
             scores = {c.id: len(c.text) / 7 for c in request.candidates}
-            results.append(ScoreResult(request_id=request.request_id, scores=scores, rationale="x" * 200))
+            result = ScoreResult(request_id=request.request_id, scores=scores, rationale="x" * 200)
+            results.append(result)
         return results
 
     async def aclose(self):
@@ -66,7 +67,8 @@ def count(frame, event, argument):
 
 def trace(frame, event, argument):
     name = frame.f_code.co_filename
-    return count if ("carb_scorers" in name or "carb_data" in name) and name.endswith(engine) else None
+    ours = "carb_scorers" in name or "carb_data" in name
+    return count if ours and name.endswith(engine) else None
 
 before = left
 sys.settrace(trace)
@@ -88,14 +90,18 @@ class Place:
         plugin = folder / "plugin"
         (plugin / "told-1.0.dist-info").mkdir(parents=True)
         (plugin / "told_plugin.py").write_text(PLUGIN)
-        (plugin / "told-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: told\nVersion: 1.0\n")
+        (plugin / "told-1.0.dist-info" / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: told\nVersion: 1.0\n"
+        )
         entry = "[carb.scorers]\ntold = told_plugin:open_told\n"
         (plugin / "told-1.0.dist-info" / "entry_points.txt").write_text(entry)
         example_dataset(SETS).save(folder / "data.jsonl")
         self.asked_file = folder / "asked"
 
     def environment(self) -> dict[str, str]:
-        path = os.pathsep.join([str(self.folder / "plugin"), *filter(None, [os.environ.get("PYTHONPATH")])])
+        path = os.pathsep.join(
+            [str(self.folder / "plugin"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        )
         return {**os.environ, "PYTHONPATH": path, "ASKED": str(self.asked_file)}
 
     def arguments(self, out: str, *more: str) -> list[str]:
@@ -140,7 +146,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 def test_kill_9_at_random_points(place: Place) -> None:
-    """Kills at random lines of the engine, in as many runs as that takes, each resumed until it is done.
+    """Kills at random lines of the engine, in as many runs as that takes, each resumed until it is
+    done.
 
     Twelve kills by default; ``CARB_KILLS`` and ``CARB_KILL_SEED`` ask for more, and for others.
     """
@@ -162,7 +169,9 @@ def test_kill_9_at_random_points(place: Place) -> None:
             kills += 1
         assert place.table(out).equals(place.table("whole"))
         assert not list((place.folder / out).glob(".partial*"))
-        assert json.loads((place.folder / out / "run.json").read_text())["scorers"][0]["errors"] == 0
+        assert (
+            json.loads((place.folder / out / "run.json").read_text())["scorers"][0]["errors"] == 0
+        )
 
 
 def test_two_processes_cannot_write_one_run(place: Place) -> None:

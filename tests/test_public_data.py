@@ -1,4 +1,5 @@
-"""The published files themselves: CARB's sample, carb-open built whole, BLEnD from file to report."""
+"""The published files themselves: CARB's sample, carb-open built whole, BLEnD from file to
+report."""
 
 from __future__ import annotations
 
@@ -21,14 +22,20 @@ from carb_data.tasks.blend_task import form
 def sample(public_data: Path) -> Path:
     found = public_data / "more" / "carb-sample"
     if not found.is_dir():
-        pytest.skip("the published sample is not in CARB_DATA_DIR; nobody licensed it, so that it is not shipped")
+        pytest.skip(
+            "the published sample is not in CARB_DATA_DIR; nobody licensed it, so that it "
+            "is not shipped"
+        )
     return found
 
 
 def test_1809_sets_load_with_what_the_files_say(sample: Path, tmp_path: Path) -> None:
     report = build("carb-sample", sample, tmp_path / "sample.jsonl")
     assert report.built == 1809
-    assert report.reasons == {"it stands in both folders": 190, "two of its answers are the same": 1}
+    assert report.reasons == {
+        "it stands in both folders": 190,
+        "two of its answers are the same": 1,
+    }
     assert report.licenses == ("LicenseRef-none-stated",)
     sets = Dataset.load(tmp_path / "sample.jsonl")
     assert Counter(str(item.domain) for item in sets) == {
@@ -39,8 +46,12 @@ def test_1809_sets_load_with_what_the_files_say(sample: Path, tmp_path: Path) ->
     }
     assert set(Counter(item.language for item in sets).values()) == {180, 181}
     assert all(response.generator for item in sets for response in item.responses)
-    places = Counter(next(n for n, r in enumerate(item.responses) if r is item.chosen) for item in sets)
-    assert max(places.values()) < 0.3 * len(sets), "the order of the responses must not tell the right one"
+    places = Counter(
+        next(n for n, r in enumerate(item.responses) if r is item.chosen) for item in sets
+    )
+    assert max(places.values()) < 0.3 * len(sets), (
+        "the order of the responses must not tell the right one"
+    )
     assert {"arabic-sa", "arabic-iq", "spanish-ar", "english-us"} <= {item.culture for item in sets}
 
 
@@ -63,7 +74,9 @@ def built(public_data: Path, seed: str) -> Dataset:
 def test_carb_open_has_6000_sets_in_english_and_ten_languages(public_data: Path) -> None:
     dataset = built(public_data, SEED)
     assert len(dataset) >= 6000
-    assert {"en", "es", "zh", "ja", "ru", "th", "vi", "ar", "ko", "de"} <= {item.language for item in dataset}
+    assert {"en", "es", "zh", "ja", "ru", "th", "vi", "ar", "ko", "de"} <= {
+        item.language for item in dataset
+    }
     assert all(item.provenance.tier for item in dataset)
     sources = Counter(item.provenance.source for item in dataset)
     assert "carb-sample" not in sources, "a ruler from outside is in no other data set"
@@ -74,17 +87,22 @@ def test_carb_open_has_6000_sets_in_english_and_ten_languages(public_data: Path)
 def test_with_a_seed_of_2456_sets_30_of_40_cells_have_100(public_data: Path) -> None:
     """The open sources fill most cells; a cell that is just full needs the seed."""
     sets = built(public_data, f"{SEED}@2")
-    counts = Counter((cultures.root(item.culture).id, item.domain) for item in sets if item.culture in cultures)
+    counts = Counter(
+        (cultures.root(item.culture).id, item.domain) for item in sets if item.culture in cultures
+    )
     listed = {culture.id for culture in cultures}
     assert sum(n >= 100 for (culture, _), n in counts.items() if culture in listed) >= 30
 
 
 def test_every_human_answer_is_right_with_its_weight(public_data: Path) -> None:
-    """All wordings of all people in all 16 places. A wording of several entries has the weight of the most voted."""
+    """All wordings of all people in all 16 places. A wording of several entries has the weight of
+    the most voted."""
     task = open_task(f"blend:{public_data / 'blend'}?places={','.join(PLACES)}&weighted=true")
     assert len(task.prompts) > 7000
     folder = public_data / "blend" / "data" / "annotations"
-    items = {place: json.loads((folder / f"{place}_data.json").read_text("utf-8")) for place in PLACES}
+    items = {
+        place: json.loads((folder / f"{place}_data.json").read_text("utf-8")) for place in PLACES
+    }
     outcomes: Counter[str] = Counter()
     for prompt in task.prompts:
         place, number, _ = prompt.id.split("/")
@@ -109,15 +127,33 @@ def test_every_human_answer_is_right_with_its_weight(public_data: Path) -> None:
     assert outcomes["empty"] < 10
 
 
-def test_blend_through_the_command_line(public_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_blend_through_the_command_line(
+    public_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "blend.jsonl"
-    assert main(["data", "build", "blend", "--source", str(public_data / "blend"), "--out", str(out), "--json"]) == 0
+    assert (
+        main(
+            [
+                "data",
+                "build",
+                "blend",
+                "--source",
+                str(public_data / "blend"),
+                "--out",
+                str(out),
+                "--json",
+            ]
+        )
+        == 0
+    )
     report = json.loads(capsys.readouterr().out)
     assert report["skipped"] == sum(report["reasons"].values()) > 0
 
     dataset = load(out)
     assert len(dataset) == report["built"]
-    assert all(item.family and item.rejected and item.provenance.method == "human-vote" for item in dataset)
+    assert all(
+        item.family and item.rejected and item.provenance.method == "human-vote" for item in dataset
+    )
 
     runs = tmp_path / "run"
     scorers = ["--scorer", "baseline:length", "--scorer", "baseline:random"]

@@ -16,7 +16,9 @@ from carb_cli.review.page_parts import texts
 from carb_data import BonSet, Dataset
 from review_server import Server
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright; `nox -s browser` installs it")
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="needs playwright; `nox -s browser` installs it"
+)
 pytestmark = pytest.mark.browser
 
 PHONE = {"width": 360, "height": 740}
@@ -70,7 +72,8 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def device(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Makes a device of a reviewer; at the end nothing may have run that should not, and nothing foreign been asked."""
+    """Makes a device of a reviewer; at the end nothing may have run that should not, and nothing
+    foreign been asked."""
     made: list[tuple[Any, list[str], list[str], str]] = []
 
     def open_(link: str, **options: Any) -> Any:
@@ -106,7 +109,8 @@ def begin(page: Any, name: str, language: str = "en") -> Any:
 
 
 def fill(page: Any, best: int = 0) -> list[str]:
-    """Pick the answer at a place; the others are wrong here. Gives the tokens in the order of the screen."""
+    """Pick the answer at a place; the others are wrong here. Gives the tokens in the order of the
+    screen."""
     cards = page.locator("fieldset[data-token]")
     for place in range(cards.count()):
         cards.nth(place).locator(f"input[value={'best' if place == best else 'wrong'}]").check()
@@ -116,7 +120,9 @@ def fill(page: Any, best: int = 0) -> list[str]:
 def save(page: Any) -> None:
     before = page.locator("#progress").inner_text()
     page.locator("button[type=submit]").click()
-    page.wait_for_function("(before) => document.querySelector('#progress').innerText !== before", arg=before)
+    page.wait_for_function(
+        "(before) => document.querySelector('#progress').innerText !== before", arg=before
+    )
 
 
 def all_sent(page: Any) -> None:
@@ -129,16 +135,24 @@ def asked_for(page: Any) -> str:
     return page.locator(":focus").evaluate("(field) => field.validationMessage")
 
 
-def test_from_the_link_to_the_first_answer_on_a_phone(device: Any, review: Review, tmp_path: Path) -> None:
+def test_from_the_link_to_the_first_answer_on_a_phone(
+    device: Any, review: Review, tmp_path: Path
+) -> None:
     page = device(next(review.links))
     assert "#" not in page.url  # the address bar does not give the link away
-    assert (page.locator("html").get_attribute("lang"), page.title()) == ("th", texts("th")["title"])
+    assert (page.locator("html").get_attribute("lang"), page.title()) == (
+        "th",
+        texts("th")["title"],
+    )
     page.locator("button[type=submit]").click()
     assert asked_for(page) == texts("th")["missing_agree"]
     begin(page, "phone")
     assert page.locator("#progress").inner_text() == "Answered: 0 of 67"
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    small = "(e) => e.filter((x) => x.offsetParent && x.getBoundingClientRect().height < 44).map((x) => x.outerHTML)"
+    small = (
+        "(e) => e.filter((x) => x.offsetParent && x.getBoundingClientRect().height < "
+        "44).map((x) => x.outerHTML)"
+    )
     assert page.locator("button, label.choice, select, summary").evaluate_all(small) == []
     shown = fill(page, best=2)
     page.locator("fieldset[data-token] >> nth=1 >> input[value=depends]").check()
@@ -151,9 +165,18 @@ def test_from_the_link_to_the_first_answer_on_a_phone(device: Any, review: Revie
     all_sent(page)
     (answer,) = review.answers("phone")
     assert answer["opinions"][shown[2]]["verdict"] == "best"
-    said = {"verdict": "depends", "on": ["region"], "which": "only in the north", "natural": True, "better": ""}
+    said = {
+        "verdict": "depends",
+        "on": ["region"],
+        "which": "only in the north",
+        "natural": True,
+        "better": "",
+    }
     assert answer["opinions"][shown[1]] == said
-    stored = [json.loads(row[0]) for row in review.rows("SELECT payload FROM assignment WHERE payload IS NOT NULL")]
+    stored = [
+        json.loads(row[0])
+        for row in review.rows("SELECT payload FROM assignment WHERE payload IS NOT NULL")
+    ]
     assert any(one["shown"] == shown and one["active_ms"] > 0 for one in stored)
 
 
@@ -176,12 +199,16 @@ def test_by_keyboard_alone(device: Any, review: Review) -> None:
         page.keyboard.press("Tab")  # past "does not read naturally"
     page.keyboard.press("Enter")
     all_sent(page)
-    verdicts = [opinion["verdict"] for opinion in review.answers("keyboard")[0]["opinions"].values()]
+    verdicts = [
+        opinion["verdict"] for opinion in review.answers("keyboard")[0]["opinions"].values()
+    ]
     assert sorted(verdicts) == ["best", "wrong", "wrong", "wrong"]
 
 
 @pytest.mark.parametrize(("language", "scheme"), [("en", "light"), ("ar", "light"), ("th", "dark")])
-def test_nothing_for_axe_to_find(device: Any, review: Review, language: str, scheme: str, tmp_path: Path) -> None:
+def test_nothing_for_axe_to_find(
+    device: Any, review: Review, language: str, scheme: str, tmp_path: Path
+) -> None:
     size = DESKTOP if language == "en" else PHONE
     page = device(next(review.links), viewport=size, color_scheme=scheme)
     page.locator("select[name=language]").select_option(language)
@@ -199,14 +226,17 @@ def test_nothing_for_axe_to_find(device: Any, review: Review, language: str, sch
     page.screenshot(path=artefacts(tmp_path) / f"review-{language}-{scheme}.png")
 
 
-def test_answers_survive_a_lost_connection_and_a_reload_without_one(device: Any, review: Review) -> None:
+def test_answers_survive_a_lost_connection_and_a_reload_without_one(
+    device: Any, review: Review
+) -> None:
     page = begin(device(next(review.links)), "offline")
     page.evaluate("navigator.serviceWorker.ready.then(() => true)")
     fill(page)
     save(page)
     all_sent(page)
     page.context.set_offline(True)
-    review.server.kill()  # a page that is loaded anew may send before the browser is told again that it is offline
+    # a page that is loaded anew may send before the browser is told again that it is offline
+    review.server.kill()
     for _ in range(3):
         fill(page)
         save(page)
@@ -223,7 +253,9 @@ def test_answers_survive_a_lost_connection_and_a_reload_without_one(device: Any,
     stranger, link = page.context.new_page(), next(review.links)
     stranger.goto(link)
     stranger.locator("h1", has_text=texts("en")["offline"]).wait_for()
-    assert stranger.url == link, "another person's link shows nothing of this one's, and is there for another try"
+    assert stranger.url == link, (
+        "another person's link shows nothing of this one's, and is there for another try"
+    )
     stranger.close()
     assert len(review.answers("offline")) == 1
     review.start_again()
@@ -233,7 +265,9 @@ def test_answers_survive_a_lost_connection_and_a_reload_without_one(device: Any,
     assert len(review.answers("offline")) == 4
 
 
-def test_two_windows_lose_no_answer_and_two_reviews_on_one_host_share_no_person(device: Any, review: Review) -> None:
+def test_two_windows_lose_no_answer_and_two_reviews_on_one_host_share_no_person(
+    device: Any, review: Review
+) -> None:
     page = begin(device(next(review.links), service_workers="block"), "windows")
     other = page.context.new_page()
     other.goto(page.url)
@@ -249,9 +283,15 @@ def test_two_windows_lose_no_answer_and_two_reviews_on_one_host_share_no_person(
         window.evaluate("dispatchEvent(new Event('online'))")
     page.get_by_role("button", name="The one from here").click()
     all_sent(other)
-    found = "SELECT revision FROM assignment JOIN reviewer ON reviewer.id = reviewer WHERE name = 'windows' AND payload"
+    found = (
+        "SELECT revision FROM assignment JOIN reviewer ON reviewer.id = reviewer WHERE name = "
+        "'windows' AND payload"
+    )
     assert review.rows(f"{found} IS NOT NULL") == [(2,)], "both answers, each once"
-    page.route("**/2/*", lambda one: one.fulfill(response=page.request.get(one.request.url.replace("/2/", "/"))))
+    page.route(
+        "**/2/*",
+        lambda one: one.fulfill(response=page.request.get(one.request.url.replace("/2/", "/"))),
+    )
     page.goto(f"{page.url}2/")
     page.locator("h1", has_text=texts("en")["offline"]).wait_for()
 
@@ -273,7 +313,9 @@ def test_what_fails_on_the_way_costs_no_link_and_no_answer(device: Any, review: 
     link = next(review.links)
     page = device(f"{link}x")
     assert page.locator("h1").inner_text() == texts("en")["link_bad"]
-    page.route("**/api/enter", lambda route: route.fulfill(status=502))  # a proxy without a server behind it
+    page.route(
+        "**/api/enter", lambda route: route.fulfill(status=502)
+    )  # a proxy without a server behind it
     page.goto(link)
     page.reload()
     page.locator("h1", has_text=texts("en")["offline"]).wait_for()
@@ -291,36 +333,58 @@ def test_what_fails_on_the_way_costs_no_link_and_no_answer(device: Any, review: 
     page.reload()
     page.locator("h1", has_text=texts("en")["pick_title"]).wait_for()
     page.evaluate(LONG_ANSWERS)
-    assert page.locator("#sending").inner_text() == f"All answers are saved. {texts('en')['no_storage']}"
+    assert (
+        page.locator("#sending").inner_text()
+        == f"All answers are saved. {texts('en')['no_storage']}"
+    )
     assert len(review.answers("trouble")) == page.evaluate("device.events().length") == 20
     page.context.clear_cookies()
     page.evaluate("() => { state.items = []; return next() }")
-    assert page.locator("h1").inner_text() == texts("en")["session_over"], "nobody is told that this is all"
+    assert page.locator("h1").inner_text() == texts("en")["session_over"], (
+        "nobody is told that this is all"
+    )
 
 
-def of_texts(culture: str, language: str, prompt: str, texts: Sequence[str], source: str = "x") -> BonSet:
+def of_texts(
+    culture: str, language: str, prompt: str, texts: Sequence[str], source: str = "x"
+) -> BonSet:
     """A set of answers, of which the first is right."""
     answers = [
         {"id": f"r{n}", "text": text, "role": "rejected" if n else "chosen", "language": language}
         for n, text in enumerate(texts)
     ]
-    place = {"id": f"<b>{culture}", "culture": culture, "domain": "values", "language": language, "prompt": prompt}
+    place = {
+        "id": f"<b>{culture}",
+        "culture": culture,
+        "domain": "values",
+        "language": language,
+        "prompt": prompt,
+    }
     provenance = {"source": source, "license": "x", "method": "authored"}
     return BonSet.model_validate(place | {"responses": answers, "provenance": provenance})
 
 
 def served(folder: Path, *sets: BonSet) -> Review:
     Dataset(sets).save(folder / "data.jsonl")
-    return Review(folder / "a.reviews", "--invite", "1", data=str(folder / "data.jsonl"), cultures=())
+    return Review(
+        folder / "a.reviews", "--invite", "1", data=str(folder / "data.jsonl"), cultures=()
+    )
 
 
 def test_what_differs_between_near_identical_answers_is_marked(device: Any, tmp_path: Path) -> None:
     """Thai and Chinese are written without spaces; answers that share little are not marked."""
     review = served(
         tmp_path,
-        of_texts("german", "en", "Q1", ["They eat it with a spoon at noon.", "They eat it with a fork at noon."]),
+        of_texts(
+            "german",
+            "en",
+            "Q1",
+            ["They eat it with a spoon at noon.", "They eat it with a fork at noon."],
+        ),
         of_texts("thai", "th", "Q2", ["คนไทยส่วนใหญ่กินข้าวด้วยช้อนทุกวัน", "คนไทยส่วนใหญ่กินข้าวด้วยมือทุกวัน"]),
-        of_texts("chinese", "zh", "Q3", ["北方人过年的时候吃饺子和鱼", "北方人过年的时候吃汤圆和鱼"]),
+        of_texts(
+            "chinese", "zh", "Q3", ["北方人过年的时候吃饺子和鱼", "北方人过年的时候吃汤圆和鱼"]
+        ),
         of_texts("japanese", "en", "Q4", ["Nobody asks that.", "Quite other words stand here."]),
     )
     page = begin(device(next(review.links)), "marks")
@@ -332,15 +396,27 @@ def test_what_differs_between_near_identical_answers_is_marked(device: Any, tmp_
         page.get_by_role("button", name="I don't know").click()
         page.locator(".question", has_text=question).wait_for(state="detached")
     review.server.stop()
-    assert seen == {"Q1": {"spoon", "fork"}, "Q2": {"ช้อน", "มือ"}, "Q3": {"饺子", "汤圆"}, "Q4": {""}}
+    assert seen == {
+        "Q1": {"spoon", "fork"},
+        "Q2": {"ช้อน", "มือ"},
+        "Q3": {"饺子", "汤圆"},
+        "Q4": {""},
+    }
 
 
 def test_hostile_texts_and_names_run_nothing(device: Any, tmp_path: Path) -> None:
     texts = [f"{text} {n}" for n, text in enumerate(HOSTILE)]
     review = served(tmp_path, of_texts("arabic", "ar", " ".join(HOSTILE), texts, HOSTILE[0]))
     page = begin(device(next(review.links)), HOSTILE[1])
-    assert {c.strip() for c in page.locator("fieldset[data-token] .text").all_inner_texts()} != set()
-    assert page.locator("fieldset[data-token] script, fieldset[data-token] img, fieldset[data-token] a").count() == 0
+    assert {
+        c.strip() for c in page.locator("fieldset[data-token] .text").all_inner_texts()
+    } != set()
+    assert (
+        page.locator(
+            "fieldset[data-token] script, fieldset[data-token] img, fieldset[data-token] a"
+        ).count()
+        == 0
+    )
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     fill(page)
     page.locator("summary").first.click()
@@ -350,7 +426,9 @@ def test_hostile_texts_and_names_run_nothing(device: Any, tmp_path: Path) -> Non
     review.server.stop()
 
 
-def test_a_question_of_one_s_own_is_read_blind_by_a_second_person(device: Any, tmp_path: Path) -> None:
+def test_a_question_of_one_s_own_is_read_blind_by_a_second_person(
+    device: Any, tmp_path: Path
+) -> None:
     review = Review(tmp_path / "thai.reviews", "--invite", "2", "--beat", "baseline:length")
     page = begin(device(next(review.links)), "writer")
     page.get_by_role("button", name="Write a question").click()
@@ -365,7 +443,9 @@ def test_a_question_of_one_s_own_is_read_blind_by_a_second_person(device: Any, t
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     page.screenshot(path=artefacts(tmp_path) / "review-write.png", full_page=True)
     page.get_by_role("button", name="Save the question").click()
-    page.locator("[role=status]", has_text="The model was fooled: it prefers the wrong answer.").wait_for()
+    page.locator(
+        "[role=status]", has_text="The model was fooled: it prefers the wrong answer."
+    ).wait_for()
     all_sent(page)
     assert page.locator("#progress").inner_text() == "Answered: 0 of 67"
     assert axe_finds(page) == []
@@ -399,7 +479,21 @@ def test_one_file_for_who_has_no_connection(device: Any, tmp_path: Path) -> None
     from carb_cli import main
 
     file = tmp_path / "review.html"
-    assert main(["review", "page", "--data", "carb-seed@2", "--culture", "arabic-eg", "--out", str(file)]) == 0
+    assert (
+        main(
+            [
+                "review",
+                "page",
+                "--data",
+                "carb-seed@2",
+                "--culture",
+                "arabic-eg",
+                "--out",
+                str(file),
+            ]
+        )
+        == 0
+    )
     assert not any(word in file.read_text("utf-8") for word in ('"key"', "generator"))
     page = device(file.as_uri(), offline=True, accept_downloads=True)
     page.locator("html[dir=rtl]").wait_for(state="attached")  # the language of the sets
@@ -419,7 +513,10 @@ def test_one_file_for_who_has_no_connection(device: Any, tmp_path: Path) -> None
     for _ in range(2):
         assert main(["review", "collect", str(out), str(answers)]) == 0
     with closing(sqlite3.connect(out)) as db:
-        found = [json.loads(row[0])["answer"] for row in db.execute("SELECT payload FROM assignment ORDER BY id")]
+        found = [
+            json.loads(row[0])["answer"]
+            for row in db.execute("SELECT payload FROM assignment ORDER BY id")
+        ]
         assert db.execute("SELECT name, language FROM reviewer").fetchall() == [("by post", "ar")]
     assert [one["status"] for one in found] == ["answered", "unknown"]
     assert found[0]["opinions"][tokens[1]]["verdict"] == "best"

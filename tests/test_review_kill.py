@@ -17,9 +17,12 @@ MOST_WRITTEN = 25
 
 
 class Sender(threading.Thread):
-    """A reviewer who sends without rest until the server is gone, and keeps a list of what was acknowledged."""
+    """A reviewer who sends without rest until the server is gone, and keeps a list of what was
+    acknowledged."""
 
-    def __init__(self, client: Client, items: list[dict], seed: int, enough: threading.Semaphore) -> None:
+    def __init__(
+        self, client: Client, items: list[dict], seed: int, enough: threading.Semaphore
+    ) -> None:
         super().__init__()
         self.client, self.items, self.rng, self.enough = client, items, random.Random(seed), enough
         self.revisions = dict.fromkeys((item["id"] for item in items), 0)
@@ -37,7 +40,10 @@ class Sender(threading.Thread):
             self.unsure = [sent]
             try:
                 status, found = self.client.call("api/events", {"events": [sent]})
-            except (OSError, HTTPException):  # the server was killed; this event may or may not be kept
+            except (
+                OSError,
+                HTTPException,
+            ):  # the server was killed; this event may or may not be kept
                 return
             assert status == 200, found
             assert found[0]["state"] == "kept", found
@@ -57,12 +63,17 @@ def test_no_acknowledged_answer_is_lost(tmp_path: Path) -> None:
         client.enter()
     items = [client.items(6) for client in clients]
     shown = [item["shown"] for own in items for item in own]
-    assert any(order != sorted(order) for order in shown), "answers in a fixed order have a liked place"
+    assert any(order != sorted(order) for order in shown), (
+        "answers in a fixed order have a liked place"
+    )
     revisions: list[dict[str, int]] = [{} for _ in clients]
     acknowledged: list[str] = []
     for number in range(ROUNDS):
         enough = threading.Semaphore(0)
-        senders = [Sender(c, i, number * 10 + n, enough) for n, (c, i) in enumerate(zip(clients, items, strict=True))]
+        senders = [
+            Sender(c, i, number * 10 + n, enough)
+            for n, (c, i) in enumerate(zip(clients, items, strict=True))
+        ]
         for sender, before in zip(senders, revisions, strict=True):
             sender.revisions |= before
             sender.start()

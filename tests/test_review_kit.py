@@ -1,4 +1,5 @@
-"""The files for a review on a small server, read by the tools that would run them: Compose, hadolint and Caddy."""
+"""The files for a review on a small server, read by the tools that would run them: Compose,
+hadolint and Caddy."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ NAMES = {"REVIEW_HOST": "review.example.org", "REVIEW_CULTURE": "thai"}
 def composed(**names: str) -> subprocess.CompletedProcess[str]:
     """The compose file as Docker Compose reads it."""
     command = ["docker-compose", "-f", str(KIT / "compose.yaml"), "config", "--format", "json"]
-    return subprocess.run(command, env={"PATH": os.environ["PATH"], **names}, capture_output=True, text=True)
+    return subprocess.run(
+        command, env={"PATH": os.environ["PATH"], **names}, capture_output=True, text=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +41,9 @@ def test_the_container_file_has_no_fault() -> None:
     assert (read.returncode, read.stdout) == (0, ""), read
 
 
-def test_compose_builds_the_container_and_says_which_name_is_missing(services: dict[str, Any]) -> None:
+def test_compose_builds_the_container_and_says_which_name_is_missing(
+    services: dict[str, Any],
+) -> None:
     build = services["review"]["build"]
     assert (Path(build["context"]) / build["dockerfile"]).samefile(KIT / "Containerfile")
     for name in NAMES:
@@ -47,7 +52,9 @@ def test_compose_builds_the_container_and_says_which_name_is_missing(services: d
         assert f"{name} is missing a value: name " in read.stderr
 
 
-def test_the_container_starts_a_review_that_the_command_understands(services: dict[str, Any]) -> None:
+def test_the_container_starts_a_review_that_the_command_understands(
+    services: dict[str, Any],
+) -> None:
     entry = re.search(r"^ENTRYPOINT (.*)$", (KIT / "Containerfile").read_text(), re.MULTILINE)
     assert entry is not None
     carb, *arguments = [*json.loads(entry[1]), *services["review"]["command"]]
@@ -67,8 +74,14 @@ def test_caddy_offers_the_review_to_people(services: dict[str, Any], tmp_path: P
     replaced = {"review.example.org": outside, "review:8765": f"127.0.0.1:{server.said['port']}"}
     command = [replaced.get(word, word) for word in services["caddy"]["command"]]
     assert {*replaced} < {*services["caddy"]["command"]}
-    folders = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
-    caddy = subprocess.Popen(command, env={**os.environ, **folders}, stderr=subprocess.PIPE, text=True)
+    folders = {
+        "HOME": str(tmp_path),
+        "XDG_DATA_HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }
+    caddy = subprocess.Popen(
+        command, env={**os.environ, **folders}, stderr=subprocess.PIPE, text=True
+    )
     try:
         assert caddy.stderr is not None
         assert any("caddy proxying" in line.casefold() for line in caddy.stderr)

@@ -1,4 +1,5 @@
-"""The interface refuses what the page does not send: other hosts, other origins, guesses, other people's sessions."""
+"""The interface refuses what the page does not send: other hosts, other origins, guesses, other
+people's sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ PROXY = "https://Review.example.org/thai"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    made = Server(tmp_path_factory.mktemp("secure") / "a.reviews", "--invite", "8", "--public-url", PROXY)
+    made = Server(
+        tmp_path_factory.mktemp("secure") / "a.reviews", "--invite", "8", "--public-url", PROXY
+    )
     yield made
     made.stop()
 
@@ -67,7 +70,11 @@ def test_requests_from_other_sites_are_refused(server: Server, local: str) -> No
     ]:
         assert victim.call("api/events", body, headers)[0] == status, headers
     assert victim.call("api/me", {})[1]["revisions"] == {}
-    public = {"Origin": "https://review.example.org", "Host": "review.example.org", "Sec-Fetch-Site": "same-origin"}
+    public = {
+        "Origin": "https://review.example.org",
+        "Host": "review.example.org",
+        "Sec-Fetch-Site": "same-origin",
+    }
     assert victim.call("api/events", body, public)[1][0]["state"] == "kept"
 
 
@@ -80,7 +87,17 @@ def test_nothing_before_the_consent(server: Server, local: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[", b"[]", b"null", b"[" * 50_000, b'{"events": []}', b'{"events": 1}', b'{"consent": %d}' % 10**30]
+    "body",
+    [
+        b"",
+        b"[",
+        b"[]",
+        b"null",
+        b"[" * 50_000,
+        b'{"events": []}',
+        b'{"events": 1}',
+        b'{"consent": %d}' % 10**30,
+    ],
 )
 def test_other_bodies_are_refused(server: Server, local: str, body: bytes) -> None:
     visitor = client(local, server.links[3])
@@ -93,7 +110,17 @@ def test_a_link_can_be_replaced_while_serving(server: Server, local: str) -> Non
     out = next(Path(arg) for arg in server.process.args if str(arg).endswith(".reviews"))
     visitor = client(local, server.links[5])
     name = visitor.enter()["name"]
-    run = [sys.executable, "-m", "carb_cli", "review", "collect", str(out), "--renew", name, "--json"]
+    run = [
+        sys.executable,
+        "-m",
+        "carb_cli",
+        "review",
+        "collect",
+        str(out),
+        "--renew",
+        name,
+        "--json",
+    ]
     said = subprocess.run(run, capture_output=True, text=True, check=True)
     assert visitor.call("api/me", {})[0] == 401
     assert visitor.call("api/enter", {"token": visitor.token})[0] == 403
@@ -110,28 +137,40 @@ def test_wrong_links_lock_nobody_out(server: Server, local: str) -> None:
     assert owner.call("api/enter", {"token": owner.token})[0] == 200
 
 
-def test_two_reviews_on_one_host_do_not_share_a_cookie(server: Server, local: str, tmp_path: Path) -> None:
+def test_two_reviews_on_one_host_do_not_share_a_cookie(
+    server: Server, local: str, tmp_path: Path
+) -> None:
     other = Server(tmp_path / "b.reviews", "--invite", "1")
     clients = client(local, server.links[7]), Client(other.links[0])
     entered = [one.enter()["reviewer"] for one in clients]
-    sent = {"Cookie": "; ".join(one.cookie for one in clients)}  # a browser sends a host's cookies to all of its ports
+    sent = {
+        "Cookie": "; ".join(one.cookie for one in clients)
+    }  # a browser sends a host's cookies to all of its ports
     assert [one.call("api/me", {}, sent)[1]["reviewer"] for one in clients] == entered
     assert clients[0].call("api/me", {}, {"Cookie": clients[1].cookie})[0] == 401
     other.stop()
 
 
-def test_a_model_is_asked_about_one_s_own_question_only_and_a_failure_is_no_verdict(tmp_path: Path) -> None:
+def test_a_model_is_asked_about_one_s_own_question_only_and_a_failure_is_no_verdict(
+    tmp_path: Path,
+) -> None:
     out = tmp_path / "a.reviews"
     made = Server(out, "--invite", "2", "--beat", "baseline:length")
     writer, other = (Client(link) for link in made.links)
     assert writer.enter()["model"]
     other.enter()
     sent = [question(0), question(1, "longer than that", "that"), question(2, "one", "two")]
-    assert {one["state"] for one in writer.call("api/events", {"events": [*sent, *sent]})[1]} == {"kept", "known"}
+    assert {one["state"] for one in writer.call("api/events", {"events": [*sent, *sent]})[1]} == {
+        "kept",
+        "known",
+    }
     verdicts = [writer.call("api/beat", {"id": one["id"]})[1] for one in sent]
     assert verdicts == [{"verdict": "fooled"}, {"verdict": "not fooled"}, {"verdict": "undecided"}]
     assert other.call("api/beat", {"id": sent[0]["id"]})[0] == 404
-    for headers, status in [({"Origin": "https://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415)]:
+    for headers, status in [
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+    ]:
         assert writer.call("api/events", {"events": [question(3)]}, headers)[0] == status
         assert writer.call("api/beat", {"id": sent[0]["id"]}, headers)[0] == status
     long = question(4, right="x" * 501)
@@ -143,7 +182,10 @@ def test_a_model_is_asked_about_one_s_own_question_only_and_a_failure_is_no_verd
     late = Client(made.links[0])
     late.enter()
     asked = question(5)
-    assert [one["state"] for one in late.call("api/events", {"events": [1, asked]})[1]] == ["refused", "kept"]
+    assert [one["state"] for one in late.call("api/events", {"events": [1, asked]})[1]] == [
+        "refused",
+        "kept",
+    ]
     assert late.call("api/beat", {"id": "\ud800"})[0] == 404
     assert late.call("api/beat", {"id": asked["id"]})[1] == {"verdict": "failed"}
     made.process.terminate()
@@ -151,7 +193,17 @@ def test_a_model_is_asked_about_one_s_own_question_only_and_a_failure_is_no_verd
 
 
 def test_a_review_stays_on_this_machine_unless_asked(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "carb_cli", "review", "serve", "--data", "carb-seed", "--out", str(tmp_path / "a")]
+    command = [
+        sys.executable,
+        "-m",
+        "carb_cli",
+        "review",
+        "serve",
+        "--data",
+        "carb-seed",
+        "--out",
+        str(tmp_path / "a"),
+    ]
     for extra, message in [
         (["--host", "0.0.0.0"], "--public-url"),
         (["--public-url", "example.org"], "must be an address"),

@@ -1,4 +1,5 @@
-"""A judge on an OpenAI-compatible server through the command line: outages, kills, costs, and the key."""
+"""A judge on an OpenAI-compatible server through the command line: outages, kills, costs, and the
+key."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -38,11 +39,23 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def arguments(server: Server, data: Path, *more: str, options: str = "") -> list[str]:
     spec = f"judge:m?backend=openai&url={server.url}&mode=listwise&read=generate{options}"
-    return ["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out"), "--quiet", *more]
+    return [
+        "run",
+        "--data",
+        str(data),
+        "--scorer",
+        spec,
+        "--out",
+        str(data.parent / "out"),
+        "--quiet",
+        *more,
+    ]
 
 
 @pytest.mark.parametrize(("failing", "code"), [(2, 0), (3, 1)])
-def test_more_than_a_tenth_of_failed_sets_is_an_exit_code(serve: Serve, data: Path, failing: int, code: int) -> None:
+def test_more_than_a_tenth_of_failed_sets_is_an_exit_code(
+    serve: Serve, data: Path, failing: int, code: int
+) -> None:
     server = serve(lambda number, _: error(400, "no") if number < failing else chat("[[A]]"))
     assert main(arguments(server, data)) == code
 
@@ -50,7 +63,8 @@ def test_more_than_a_tenth_of_failed_sets_is_an_exit_code(serve: Serve, data: Pa
 def test_outages_and_costs_are_recorded_and_the_key_is_not(
     serve: Serve, data: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Every third request fails once with an error that repeats the key; one item fails for good."""
+    """Every third request fails once with an error that repeats the key; one item fails for
+    good."""
     failed: set[str] = set()
 
     def answer(number: int, body: dict[str, Any]) -> object:
@@ -80,6 +94,13 @@ def test_outages_and_costs_are_recorded_and_the_key_is_not(
     assert (row["kind"], row["message"]) == ("http", "400: no, ***")
     main([*priced, "--json"])
     shown = "".join(capfd.readouterr())
-    texts = [shown, *(path.read_bytes().decode("utf-8", "replace") for path in out.rglob("*") if path.is_file())]
+    texts = [
+        shown,
+        *(
+            path.read_bytes().decode("utf-8", "replace")
+            for path in out.rglob("*")
+            if path.is_file()
+        ),
+    ]
     assert len(texts) > 5
     assert not any(KEY in text for text in texts)

@@ -1,4 +1,5 @@
-"""``carb run --suite`` on a real Ray cluster of two machines, both on this one, and a worker that is killed.
+"""``carb run --suite`` on a real Ray cluster of two machines, both on this one, and a worker that
+is killed.
 
 Runs where Ray is installed: ``nox -s ray``.
 """
@@ -22,7 +23,10 @@ from carb_scorers.testing import example_dataset
 pytestmark = pytest.mark.ray
 
 PLUGIN = '''
-"""A scorer that says what it was asked and which GPUs it saw; the mortal one kills once the process that began it."""
+"""A scorer that says what it was asked and which GPUs it saw.
+
+The mortal one kills once the process that began it.
+"""
 
 import os
 import signal
@@ -42,12 +46,16 @@ class Told:
         with open(HERE / f"{self.spec.name}.asked", "a") as file:
             file.writelines(f"{request.request_id}\\n" for request in requests)
         killed = HERE / "killed"
-        if self.spec.model == "mortal" and any(r.request_id == "set-13" for r in requests) and not killed.exists():
+        asked = any(r.request_id == "set-13" for r in requests)
+        if self.spec.model == "mortal" and asked and not killed.exists():
             killed.touch()
             os.kill(os.getppid(), signal.SIGKILL)
             signal.pause()
         scores = [{c.id: len(c.text) / 7 for c in request.candidates} for request in requests]
-        return [ScoreResult(request_id=r.request_id, scores=s) for r, s in zip(requests, scores, strict=True)]
+        return [
+            ScoreResult(request_id=r.request_id, scores=s)
+            for r, s in zip(requests, scores, strict=True)
+        ]
 
     async def aclose(self):
         pass
@@ -63,19 +71,24 @@ model = [
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with data, a suite, a package that registers the kind ``told``, and a machine of two GPUs."""
+    """A folder with data, a suite, a package that registers the kind ``told``, and a machine of two
+    GPUs."""
     about, tool = tmp_path / "told-1.0.dist-info", tmp_path / "bin" / "nvidia-smi"
     about.mkdir()
     tool.parent.mkdir()
     (tmp_path / "told_plugin.py").write_text(PLUGIN)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: told\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[carb.scorers]\ntold = told_plugin:Told\n")
-    tool.write_text("#!/bin/sh\n" + "".join(f"echo '{n}, GPU-{n}, Test GPU, 20000, 24000'\n" for n in range(2)))
+    tool.write_text(
+        "#!/bin/sh\n" + "".join(f"echo '{n}, GPU-{n}, Test GPU, 20000, 24000'\n" for n in range(2))
+    )
     tool.chmod(0o755)
     example_dataset(24).save(tmp_path / "data.jsonl")
     (tmp_path / "suite.toml").write_text(SUITE)
     monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    )
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     return tmp_path
 
@@ -91,15 +104,31 @@ def cluster(place: Path) -> Iterator[str]:
 
 def call(place: Path, out: str, **more: str) -> tuple[int, dict[str, str | None]]:
     """Run the suite from that folder: the exit code, and why each model was not scored."""
-    command = ["carb_cli", "run", "--data", "data.jsonl", "--suite", "suite.toml", "--out", out, "--window", "5"]
+    command = [
+        "carb_cli",
+        "run",
+        "--data",
+        "data.jsonl",
+        "--suite",
+        "suite.toml",
+        "--out",
+        out,
+        "--window",
+        "5",
+    ]
     words = [sys.executable, "-m", *command, "--json"]
-    done = subprocess.run(words, cwd=place, env=os.environ | more, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=place, env=os.environ | more, capture_output=True, text=True, check=False
+    )
     assert done.stdout, done.stderr
-    return done.returncode, {model["name"]: model["why"] for model in json.loads(done.stdout)["models"]}
+    return done.returncode, {
+        model["name"]: model["why"] for model in json.loads(done.stdout)["models"]
+    }
 
 
 def test_a_suite_on_a_cluster(place: Path, cluster: str) -> None:
-    """Its tables are those of one machine, byte by byte; a model whose worker died goes on with the same command."""
+    """Its tables are those of one machine, byte by byte; a model whose worker died goes on with the
+    same command."""
     code, why = call(place, "ray", RAY_ADDRESS=cluster)
     assert (code, why["both"], why["chance"]) == (1, None, None)
     assert "Ray: The worker died" in str(why["mortal"])
@@ -108,7 +137,9 @@ def test_a_suite_on_a_cluster(place: Path, cluster: str) -> None:
     assert call(place, "ray", RAY_ADDRESS=cluster)[0] == 0
     asked = Counter((place / "mortal.asked").read_text().split())
     assert len(asked) == 24
-    assert sum(asked.values()) - len(asked) <= 5, "no more than the window that was under way is asked again"
+    assert sum(asked.values()) - len(asked) <= 5, (
+        "no more than the window that was under way is asked again"
+    )
 
     assert call(place, "local")[0] == 0
     for name in ("both", "mortal", "chance"):

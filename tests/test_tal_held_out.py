@@ -1,4 +1,5 @@
-"""The held-out evaluation of ``carb train`` on each backend that is here: transformers, and a real server."""
+"""The held-out evaluation of ``carb train`` on each backend that is here: transformers, and a real
+server."""
 
 from __future__ import annotations
 
@@ -24,10 +25,20 @@ from tal_tiny import make_tiny
 from tiny_server import TinyServer
 
 # TRL sets the option by its old name.
-pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*gradient_checkpointing.*is deprecated:FutureWarning"
+)
 
 PAIRS = [
-    Pair(id=n, source_item=n, prompt=f"q {n}", chosen=f"rice {n}", rejected=f"tea {n}", culture=culture, language=code)
+    Pair(
+        id=n,
+        source_item=n,
+        prompt=f"q {n}",
+        chosen=f"rice {n}",
+        rejected=f"tea {n}",
+        culture=culture,
+        language=code,
+    )
     for n, culture, code in [("0", "thai", "en"), ("1", "general", "en"), ("2", "korean", "id")]
 ]
 ROWS = ordered(PAIRS, shuffle=False)
@@ -40,7 +51,9 @@ def tiny(tmp_path_factory):
 
 def evaluated(folder, settings, monkeypatch=None, text=None, **options):
     async def ask():
-        judge, _ = open_judge("judge", str(folder), {key: str(value) for key, value in options.items()}, settings)
+        judge, _ = open_judge(
+            "judge", str(folder), {key: str(value) for key, value in options.items()}, settings
+        )
         if text is not None:
             write = judge.generate
 
@@ -57,7 +70,8 @@ def evaluated(folder, settings, monkeypatch=None, text=None, **options):
 
 
 class Expected:
-    """The same by transformers' own generate and one unbatched forward pass for each number, on the ids of training."""
+    """The same by transformers' own generate and one unbatched forward pass for each number, on the
+    ids of training."""
 
     def __init__(self, folder, settings):
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -80,10 +94,18 @@ class Expected:
         return [encode_prompt(self.tokenizer, row["prompt"]) for row in self.rows]
 
     def write(self, ids):
-        greedy = {"do_sample": False, "max_new_tokens": self.settings.max_new_tokens, "pad_token_id": 0}
-        out = self.model.generate(torch.tensor([ids]), **greedy, output_logits=True, return_dict_in_generate=True)
+        greedy = {
+            "do_sample": False,
+            "max_new_tokens": self.settings.max_new_tokens,
+            "pad_token_id": 0,
+        }
+        out = self.model.generate(
+            torch.tensor([ids]), **greedy, output_logits=True, return_dict_in_generate=True
+        )
         logprobs = torch.stack(out.logits)[:, 0].log_softmax(-1)
-        return out.sequences[0, len(ids) :].tolist(), float(-(logprobs.exp() * logprobs).sum(-1).mean())
+        return out.sequences[0, len(ids) :].tolist(), float(
+            -(logprobs.exp() * logprobs).sum(-1).mean()
+        )
 
     def logprobs(self, number, completion):
         """Log-probabilities of the label: after z as written, after z masked, without z."""
@@ -116,7 +138,9 @@ def test_transformers_gives_what_one_plain_pass_for_each_number_gives(tiny, chat
 
 def test_criteria_are_measured_as_they_were_written_and_masked(tiny, monkeypatch):
     settings = ThinkSettings(max_new_tokens=16)
-    text = write_judgement([("local fact", "people there know it", 3, "A")], "A fits daily life there.", "A")
+    text = write_judgement(
+        [("local fact", "people there know it", 3, "A")], "A fits daily life there.", "A"
+    )
     held = evaluated(tiny, settings, monkeypatch, text)
     expected = Expected(tiny, settings)
     ids = expected.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -169,7 +193,9 @@ def test_a_server_that_echoes_gives_the_same_numbers_but_the_entropy(tiny, serve
         ({"backend": "vllm"}, "tal-rlvr\\[gpu\\]"),
     ],
 )
-def test_a_backend_that_cannot_be_opened_is_refused_before_training(tiny, tmp_path, monkeypatch, evaluation, said):
+def test_a_backend_that_cannot_be_opened_is_refused_before_training(
+    tiny, tmp_path, monkeypatch, evaluation, said
+):
     monkeypatch.setattr("tal_rlvr.training_setup.importlib.util.find_spec", lambda _: None)
     values = {
         "model": str(tiny),

@@ -1,4 +1,5 @@
-"""Think-as-Locals on a real chat model; skipped where it has not been converted yet (``tests/small_models.py``)."""
+"""Think-as-Locals on a real chat model; skipped where it has not been converted yet
+(``tests/small_models.py``)."""
 
 from __future__ import annotations
 
@@ -50,13 +51,21 @@ EMPTY = {
 
 @pytest.mark.parametrize("cheat", EMPTY)
 def test_a_real_reader_is_moved_towards_no_truth_by_criteria_that_say_nothing(loaded, cheat):
-    """Measured with Gemma 3 270M over 12 to 20 English pairs: from -0.002 to 0.002 nats (SE 0.003) for six such texts.
+    """Measured with Gemma 3 270M over 12 to 20 English pairs: from -0.002 to 0.002 nats (SE 0.003)
+    for six such texts.
 
-    Honest criteria move this reader no more (0.000, SE 0.002): it follows none, so it cannot show that they pay.
+    Honest criteria move this reader no more (0.000, SE 0.002): it follows none, so it cannot show
+    that they pay.
     """
     model, tokenizer = loaded
-    sets = [item for item in load("carb-seed") if item.language == "en" and len(item.chosen.text) < 60]
-    rows = training_rows([both_orders(pairs_from_set(item)[0])[0] for item in sets[::5][:6]], tokenizer, PromptConfig())
+    sets = [
+        item for item in load("carb-seed") if item.language == "en" and len(item.chosen.text) < 60
+    ]
+    rows = training_rows(
+        [both_orders(pairs_from_set(item)[0])[0] for item in sets[::5][:6]],
+        tokenizer,
+        PromptConfig(),
+    )
     function = CriteriaFunction(tokenizer, verdict_tokens(tokenizer), RewardConfig(clip="none"))
     function.provider = ModelVerdicts(model, function.tokens)
     text = write_judgement([(*EMPTY[cheat], 3, "A")], "It fits.", "A")

@@ -24,7 +24,7 @@ import anyio, anyio.to_thread
 from carb_scorers import ScoreResult, ScorerSpec, Usage
 
 class Slow:
-    """Scores two windows (of 64 requests), then waits as its target says, if the environment asks for it."""
+    """Scores two windows (of 64 requests), then waits as its target says, if asked to."""
     def __init__(self, name, target):
         self.spec = ScorerSpec(name=name, kind="slow", model=target)
         self.target, self.windows = target, 0
@@ -41,7 +41,8 @@ class Slow:
         with open(os.environ["SLOW_LOG"], "a") as log:
             log.writelines(request.request_id + "\\n" for request in requests)
         return [ScoreResult(request_id=r.request_id, usage=Usage(input_tokens=10),
-                            scores={c.id: float(len(c.text)) for c in r.candidates}) for r in requests]
+                            scores={c.id: float(len(c.text)) for c in r.candidates})
+                for r in requests]
 
     async def aclose(self):
         pass
@@ -91,12 +92,16 @@ def test_ctrl_c_ends_at_once_and_the_same_command_goes_on(
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     out = tmp_path / "run"
-    terminal = Terminal([*command(data, target, out), "--fresh"], environment={**plugin, "SLOW_WAITS": str(fifo)})
+    terminal = Terminal(
+        [*command(data, target, out), "--fresh"], environment={**plugin, "SLOW_WAITS": str(fifo)}
+    )
     terminal.wait_for("128/200")
     terminal.press("\x03")
     assert terminal.ended() == 130
     assert "Traceback" not in terminal.plain
-    assert terminal.raw.rindex("\x1b[?25h") > terminal.raw.rindex("\x1b[?25l"), "the cursor is shown again"
+    assert terminal.raw.rindex("\x1b[?25h") > terminal.raw.rindex("\x1b[?25l"), (
+        "the cursor is shown again"
+    )
     said = " ".join(terminal.plain.split())
     assert f"What was scored is kept in {out}" in said
     again = re.search(r"again: (carb run .* --out \S+)", said)

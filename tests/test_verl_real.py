@@ -1,4 +1,5 @@
-"""The reward function for verl, in verl itself: its loader, its reward managers, its workers on Ray.
+"""The reward function for verl, in verl itself: its loader, its reward managers, its workers on
+Ray.
 
 Runs where verl is installed: ``nox -s verl``.
 """
@@ -23,7 +24,11 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from verl import DataProto
 from verl import __file__ as verl_file
-from verl.experimental.reward_loop import RewardLoopManager, RewardLoopWorker, migrate_legacy_reward_impl
+from verl.experimental.reward_loop import (
+    RewardLoopManager,
+    RewardLoopWorker,
+    migrate_legacy_reward_impl,
+)
 from verl.experimental.reward_loop.reward_manager import RateLimitedRewardManager
 from verl.trainer.ppo.reward import get_custom_reward_fn
 from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
@@ -36,7 +41,10 @@ from carb_scorers.serve import RewardServer, bind, serve
 
 pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("ignore")]
 
-PROMPTS = {"german": ("de", "Was isst man in Bayern zum Frühstück?"), "thai": ("th", "คนไทยกินอะไรตอนเช้า")}
+PROMPTS = {
+    "german": ("de", "Was isst man in Bayern zum Frühstück?"),
+    "thai": ("th", "คนไทยกินอะไรตอนเช้า"),
+}
 ASKED = ["german", "german", "thai", "german", "thai", "thai"]
 RESPONSES = ["Weißwürste mit süßem Senf.", "Brezn.", "โจ๊กหมู", "Nichts.", "ข้าวต้ม ปาท่องโก๋", "ก๋วยเตี๋ยว"]
 FAILS = "a text that cannot be scored"
@@ -53,12 +61,17 @@ class Judge:
 
     async def score(self, requests):
         return [
-            failed(r, "parse", "no verdict") if any(c.text == "{fails}" for c in r.candidates) else ScoreResult(
-                request_id=r.request_id,
-                scores={{c.id: float(sum(len(d.text) < len(c.text) for d in r.candidates)) for c in r.candidates}},
-            )
+            failed(r, "parse", "no verdict")
+            if any(c.text == "{fails}" for c in r.candidates)
+            else ScoreResult(request_id=r.request_id, scores=self.shorter(r.candidates))
             for r in requests
         ]
+
+    def shorter(self, candidates):
+        return {{
+            c.id: float(sum(len(d.text) < len(c.text) for d in candidates))
+            for c in candidates
+        }}
 
     async def aclose(self):
         pass
@@ -71,7 +84,9 @@ README = 'from carb_scorers import as_verl_reward\n\ncompute_score = as_verl_rew
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small policy with a tokenizer that gives every text back as it was."""
-    return tiny_models.folder(tmp_path_factory.mktemp("models"), "llama", "CausalLM", chat=True, pad="<pad>")
+    return tiny_models.folder(
+        tmp_path_factory.mktemp("models"), "llama", "CausalLM", chat=True, pad="<pad>"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -88,23 +103,32 @@ def cluster() -> Iterator[None]:
 
 def configuration(folder: Path, *changes: str) -> Any:
     """verl's own, as its trainer makes it of its command line."""
-    with initialize_config_dir(str(Path(verl_file).parent / "trainer" / "config"), version_base=None):
+    with initialize_config_dir(
+        str(Path(verl_file).parent / "trainer" / "config"), version_base=None
+    ):
         config = compose("ppo_trainer", [f"actor_rollout_ref.model.path={folder}", *changes])
     OmegaConf.resolve(config.reward.custom_reward_function)
     return migrate_legacy_reward_impl(config)
 
 
-def rolled_out(tokenizer: Any, folder: Path, responses: list[str] = RESPONSES, *, as_messages: bool = True) -> Any:
-    """A batch as it is after rollout: the data read from Parquet by verl, prompts padded left, responses right."""
+def rolled_out(
+    tokenizer: Any, folder: Path, responses: list[str] = RESPONSES, *, as_messages: bool = True
+) -> Any:
+    """A batch as it is after rollout: the data read from Parquet by verl, prompts padded left,
+    responses right."""
     rows = []
     for culture, _ in zip(ASKED, responses, strict=True):
         language, text = PROMPTS[culture]
         chat = [{"role": "user", "content": text}]
         extra = {"prompt": chat if as_messages else text, "culture": culture, "language": language}
         reward = {"style": "rule", "ground_truth": ""}
-        rows.append({"data_source": "carb", "prompt": chat, "reward_model": reward, "extra_info": extra})
+        rows.append(
+            {"data_source": "carb", "prompt": chat, "reward_model": reward, "extra_info": extra}
+        )
     pl.DataFrame(rows).write_parquet(folder / "train.parquet")
-    options = OmegaConf.create({"cache_dir": str(folder / "cache"), "filter_overlong_prompts_workers": None})
+    options = OmegaConf.create(
+        {"cache_dir": str(folder / "cache"), "filter_overlong_prompts_workers": None}
+    )
     data = RLHFDataset(str(folder / "train.parquet"), tokenizer, options)
     columns = collate_fn([data[place] for place in range(len(data))])
     prompts = [tokenizer(PROMPTS[culture][1])["input_ids"] for culture in ASKED[: len(responses)]]
@@ -131,7 +155,9 @@ def in_the_loop(config: Any, data: Any) -> list[float]:
     async def work() -> list[dict[str, Any]]:
         return await RewardLoopWorker(config).compute_score_batch(data)
 
-    RateLimitedRewardManager._class_initialized = False  # or it would keep the event loop of the test before
+    RateLimitedRewardManager._class_initialized = (
+        False  # or it would keep the event loop of the test before
+    )
     return [one["reward_score"] for one in asyncio.run(work())]
 
 
@@ -148,7 +174,9 @@ def reward_file(place: Path, code: str) -> Path:
 
 @pytest.fixture(scope="module")
 def specs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    made = tiny_models.folder(tmp_path_factory.mktemp("scorers"), "llama", "SequenceClassification", chat=True)
+    made = tiny_models.folder(
+        tmp_path_factory.mktemp("scorers"), "llama", "SequenceClassification", chat=True
+    )
     return {"baseline": "baseline:length", "classifier": f"classifier:{made}"}
 
 
@@ -158,7 +186,10 @@ def test_the_example_of_the_readme_in_the_reward_loop(
     folder: Path, tokenizer: Any, specs: dict[str, str], tmp_path: Path, kind: str, manager: str
 ) -> None:
     path = reward_file(tmp_path, README.format(specs[kind]))
-    changes = [f"reward.custom_reward_function.path={path}", f"reward.reward_manager.name={manager}"]
+    changes = [
+        f"reward.custom_reward_function.path={path}",
+        f"reward.reward_manager.name={manager}",
+    ]
     data = rolled_out(tokenizer, tmp_path)
     found = in_the_loop(configuration(folder, *changes), data)
     assert found == pytest.approx(own_scores(specs[kind]), abs=1e-5)
@@ -175,11 +206,18 @@ def test_the_example_for_a_reward_over_http_in_the_reward_loop(
     own = own_scores(specs["classifier"])
     while httpx.get(f"{url}/health").status_code != 200:
         pass
-    told = [f"reward.custom_reward_function.path={path}", f"+reward.custom_reward_function.reward_kwargs.url={url}"]
-    assert in_the_loop(configuration(folder, *told), rolled_out(tokenizer, tmp_path)) == pytest.approx(own, abs=1e-5)
+    told = [
+        f"reward.custom_reward_function.path={path}",
+        f"+reward.custom_reward_function.reward_kwargs.url={url}",
+    ]
+    assert in_the_loop(
+        configuration(folder, *told), rolled_out(tokenizer, tmp_path)
+    ) == pytest.approx(own, abs=1e-5)
 
 
-def test_a_failed_response_ends_the_training(folder: Path, tokenizer: Any, tmp_path: Path, cluster: None) -> None:
+def test_a_failed_response_ends_the_training(
+    folder: Path, tokenizer: Any, tmp_path: Path, cluster: None
+) -> None:
     config = configuration(
         folder,
         f"reward.custom_reward_function.path={reward_file(tmp_path, FILE.format(fails=FAILS))}",

@@ -26,8 +26,15 @@ from vllm_small import FLOAT32, SMALL, run, server
 # What vLLM and its dependencies warn of is not ours to fix.
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 
-WANTED = ["the capital of France", "a river in Egypt", "how people greet each other in Japan", "a dish of Tết"]
-PROMPTS = [Prompt(({"role": "user", "content": f"Name {one}."},), cue="\nAnswer:") for one in WANTED]
+WANTED = [
+    "the capital of France",
+    "a river in Egypt",
+    "how people greet each other in Japan",
+    "a dish of Tết",
+]
+PROMPTS = [
+    Prompt(({"role": "user", "content": f"Name {one}."},), cue="\nAnswer:") for one in WANTED
+]
 
 
 def options(**more: str) -> VLLMOptions:
@@ -54,7 +61,10 @@ def test_prefixes_are_cached(judge: Any) -> None:
     engine = judge._engine
     assert engine._llm.vllm_config.cache_config.enable_prefix_caching
     text = "Name one thing that people of a town on a river do on a market day. " * 16
-    first, second = (Prompt(({"role": "user", "content": text + end},), cue="\nAnswer:") for end in ("Why?", "Who?"))
+    first, second = (
+        Prompt(({"role": "user", "content": text + end},), cue="\nAnswer:")
+        for end in ("Why?", "Who?")
+    )
     rows = [tuple(prompt_ids(engine.tokenizer, prompt)) for prompt in (first, second)]
     assert len(rows[0]) > 128
     found = [run(engine.ask, [(row, SamplingParams(max_tokens=1))])[0] for row in rows]
@@ -65,7 +75,11 @@ def test_prefixes_are_cached(judge: Any) -> None:
 def test_log_probabilities_do_not_depend_on_neighbours(judge: Any, record_property: Any) -> None:
     together = run(judge.next_logprobs, PROMPTS * 4, ["A", "B"])
     alone = [run(judge.next_logprobs, [p], ["A", "B"])[0] for p in PROMPTS] * 4
-    apart = max(abs(a.logprobs[k] - b.logprobs[k]) for a, b in zip(together, alone, strict=True) for k in "AB")
+    apart = max(
+        abs(a.logprobs[k] - b.logprobs[k])
+        for a, b in zip(together, alone, strict=True)
+        for k in "AB"
+    )
     record_property("largest difference in float32", apart)
     assert apart <= FLOAT32
 
@@ -89,7 +103,9 @@ def test_the_servers_errors_are_understood(smollm: Path, monkeypatch: pytest.Mon
 
         def asked(model: str, key: str, *prompts: Prompt) -> Any:
             monkeypatch.setenv("OPENAI_API_KEY", key)
-            opened = ServerLanguageModel(model, read_options(ServerLanguageOptions, "test", {"url": url}))
+            opened = ServerLanguageModel(
+                model, read_options(ServerLanguageOptions, "test", {"url": url})
+            )
             return run(opened.generate, list(prompts), Writing(max_tokens=4))
 
         good, bad = asked("small", KEY, PROMPTS[0], long)

@@ -1,7 +1,8 @@
-"""Every kind, mode and reading on real vLLM, its engine and its server, against plain arithmetic on a forward pass.
+"""Every kind, mode and reading on real vLLM, its engine and its server, against plain arithmetic on
+a forward pass.
 
-The cells are declared in ``parity.py``; ``plain_model.py`` computes what they must be, in transformers. Runs in an
-environment of its own: ``nox -s vllm``.
+The cells are declared in ``parity.py``; ``plain_model.py`` computes what they must be, in
+transformers. Runs in an environment of its own: ``nox -s vllm``.
 """
 
 from __future__ import annotations
@@ -90,15 +91,21 @@ def test_the_engine_s_scores_are_plain_arithmetic(
     monkeypatch.setattr(backend, "LANGUAGE_MODEL", opened)
     monkeypatch.setattr(backend, "REWARD_MODEL", opened)
     found = plain_model.scored(cell, str(models["folders"][cell.model]), models, "backend=vllm")
-    assert list(found.scores.values()) == pytest.approx(plain_model.wanted(cell, "vllm", models), abs=CLOSE)
+    assert list(found.scores.values()) == pytest.approx(
+        plain_model.wanted(cell, "vllm", models), abs=CLOSE
+    )
 
 
 @pytest.mark.parametrize("cell", cells("vllm-server"), ids=lambda cell: cell.name)
-def test_the_server_s_scores_are_plain_arithmetic(cell: Cell, models: dict[str, Any], servers: Opened) -> None:
+def test_the_server_s_scores_are_plain_arithmetic(
+    cell: Cell, models: dict[str, Any], servers: Opened
+) -> None:
     # A trained judge's prompt is in its folder, by whose name it is served.
     name = str(models["folders"]["think"]) if cell.kind == "think" else "small"
     found = plain_model.scored(cell, name, models, "backend=openai", f"url={servers[cell.model]}")
-    assert list(found.scores.values()) == pytest.approx(plain_model.wanted(cell, "vllm-server", models), abs=CLOSE)
+    assert list(found.scores.values()) == pytest.approx(
+        plain_model.wanted(cell, "vllm-server", models), abs=CLOSE
+    )
 
 
 ASK = [Prompt(({"role": "user", "content": f"Noodles {n}?"},)) for n in range(3)]
@@ -106,7 +113,8 @@ LONG = Writing(max_tokens=900, temperature=1.0)
 
 
 def test_short_answers_do_not_wait_for_a_long_one(engines: Opened) -> None:
-    """Requests stream in while others run, and their results out: nothing waits for a window to be done."""
+    """Requests stream in while others run, and their results out: nothing waits for a window to be
+    done."""
     engine = engines["reference"]
     done: list[str] = []
 

@@ -1,4 +1,5 @@
-"""World Values Survey: the tests, the codebook, and sets from made-up answers in the official layout."""
+"""World Values Survey: the tests, the codebook, and sets from made-up answers in the official
+layout."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def people(country: str, counts: dict[int, int], weight: float = 1.0) -> list[di
 
 
 def write(folder: Path, answers: list[dict], separator: str = ",") -> Path:
-    with (folder / "WVS_Cross-National_Wave_7_csv_v6_0.csv").open("w", encoding="utf-8", newline="") as file:
+    with (folder / "WVS_Cross-National_Wave_7_csv_v6_0.csv").open(
+        "w", encoding="utf-8", newline=""
+    ) as file:
         columns = ["B_COUNTRY_ALPHA", "W_WEIGHT", "Q1", "Q2", "Q3"]
         table = csv.DictWriter(file, columns, delimiter=separator, quoting=csv.QUOTE_ALL)
         table.writeheader()
@@ -100,7 +103,10 @@ def test_majorities_against_majorities(tmp_path, separator):
     assert set(sets) == {"wvs/EGY/Q1", "wvs/JPN/Q1", "wvs/MEX/Q1", "wvs/THA/Q1"}
     egypt = sets["wvs/EGY/Q1"]
     assert egypt.chosen.text == "Always"
-    assert {r.text: r.culture for r in egypt.rejected}.items() >= {"Seldom": "spanish-mx", "Never": "thai"}.items()
+    assert {r.text: r.culture for r in egypt.rejected}.items() >= {
+        "Seldom": "spanish-mx",
+        "Never": "thai",
+    }.items()
     assert egypt.culture == "arabic-eg"
     assert egypt.domain == "values"
     assert egypt.prompt.startswith("How often should a lantern")
@@ -116,9 +122,14 @@ def test_majorities_against_majorities(tmp_path, separator):
 
 
 def test_a_close_vote_is_no_difference(tmp_path):
-    world = [*people("EGY", {1: 210, 2: 190, 3: 5, 4: 5}), *people("JPN", {1: 190, 2: 210, 3: 5, 4: 5})]
+    world = [
+        *people("EGY", {1: 210, 2: 190, 3: 5, 4: 5}),
+        *people("JPN", {1: 190, 2: 210, 3: 5, 4: 5}),
+    ]
     got = list(rows(wvs.SOURCE, write(tmp_path, world), questions="Q1"))
-    assert {row.reason for row in got} == {"no country with another majority answer differs significantly"}
+    assert {row.reason for row in got} == {
+        "no country with another majority answer differs significantly"
+    }
 
 
 shares = st.lists(st.integers(0, 300), min_size=4, max_size=4)
@@ -130,7 +141,9 @@ shares = st.lists(st.integers(0, 300), min_size=4, max_size=4)
 )
 @settings(max_examples=40, deadline=None)
 def test_every_set_holds_and_nothing_is_lost(world, seed):
-    answers = [p for code, counts in world.items() for p in people(code, dict(enumerate(counts, 1)))]
+    answers = [
+        p for code, counts in world.items() for p in people(code, dict(enumerate(counts, 1)))
+    ]
     random.Random(seed).shuffle(answers)
     with tempfile.TemporaryDirectory() as folder:
         if not answers:
@@ -147,7 +160,11 @@ def test_every_set_holds_and_nothing_is_lost(world, seed):
             assert counts[labels.index(row.chosen.text)] == max(counts) > sum(counts) / 2
             lent = [r for r in row.rejected if r.culture is not None]
             assert all(counts[labels.index(r.text)] < max(counts) for r in row.rejected)
-            majorities = {labels[c.index(max(c))] for c in world.values() if c != counts and max(c) > sum(c) / 2}
+            majorities = {
+                labels[c.index(max(c))]
+                for c in world.values()
+                if c != counts and max(c) > sum(c) / 2
+            }
             assert {r.text for r in lent} <= majorities
 
 

@@ -1,4 +1,5 @@
-"""Models of real architectures with few random weights, and a tokenizer trained on the seed's texts."""
+"""Models of real architectures with few random weights, and a tokenizer trained on the seed's
+texts."""
 
 from __future__ import annotations
 
@@ -19,22 +20,30 @@ CHAT = (
 SPECIALS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "<|user|>", "<|assistant|>", "<|end|>"]
 
 
-def request(*texts: str, prompt: str = "What do people eat?", request_id: str = "1") -> ScoreRequest:
+def request(
+    *texts: str, prompt: str = "What do people eat?", request_id: str = "1"
+) -> ScoreRequest:
     """A question and some answers, ``TEXTS`` if none are given."""
     found = tuple(Candidate(id=str(n), text=text) for n, text in enumerate(texts or TEXTS))
-    return ScoreRequest(request_id=request_id, prompt=prompt, candidates=found, culture="thai", language="th")
+    return ScoreRequest(
+        request_id=request_id, prompt=prompt, candidates=found, culture="thai", language="th"
+    )
 
 
 @cache
 def _trained() -> str:
-    """A byte-level BPE of 600 entries over ten languages; digits stand alone, as in most models of today."""
+    """A byte-level BPE of 600 entries over ten languages; digits stand alone, as in most models of
+    today."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     from carb_data import load
 
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
     )
     raw.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -45,7 +54,9 @@ def _trained() -> str:
     return raw.to_str()
 
 
-def tokenizer(*, chat: bool, encoder: bool = False, padding_side: str = "right", pad: str = "</s>") -> Any:
+def tokenizer(
+    *, chat: bool, encoder: bool = False, padding_side: str = "right", pad: str = "</s>"
+) -> Any:
     """A tokenizer with its special tokens, and a chat template where one is asked for."""
     from tokenizers import Tokenizer, processors
     from transformers import PreTrainedTokenizerFast
@@ -53,7 +64,9 @@ def tokenizer(*, chat: bool, encoder: bool = False, padding_side: str = "right",
     raw = Tokenizer.from_str(_trained())
     if encoder:
         raw.post_processor = processors.TemplateProcessing(
-            single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+            single="<s> $A </s>",
+            pair="<s> $A </s> $B </s>",
+            special_tokens=[("<s>", 0), ("</s>", 1)],
         )
     made = PreTrainedTokenizerFast(
         tokenizer_object=raw,
@@ -69,11 +82,16 @@ def tokenizer(*, chat: bool, encoder: bool = False, padding_side: str = "right",
 
 
 def _texts(sets: Iterable[Any]) -> list[str]:
-    return [text for item in list(sets)[::4] for text in (item.prompt, *(r.text for r in item.responses))]
+    return [
+        text
+        for item in list(sets)[::4]
+        for text in (item.prompt, *(r.text for r in item.responses))
+    ]
 
 
 def config(architecture: str, pad: int, **changes: Any) -> Any:
-    """A small configuration: 3 layers of width 32, of alternating kinds where the architecture has them."""
+    """A small configuration: 3 layers of width 32, of alternating kinds where the architecture has
+    them."""
     import transformers
 
     sizes = {
@@ -88,7 +106,11 @@ def config(architecture: str, pad: int, **changes: Any) -> Any:
         "eos_token_id": 1,
         **changes,
     }
-    grouped = {name: value for name, value in {"num_key_value_heads": 2, "head_dim": 8}.items() if name not in changes}
+    grouped = {
+        name: value
+        for name, value in {"num_key_value_heads": 2, "head_dim": 8}.items()
+        if name not in changes
+    }
     windowed = {"sliding_window": 48}
     if architecture == "llama":
         return transformers.LlamaConfig(**sizes, **grouped)
@@ -136,17 +158,27 @@ def folder(
     import transformers
 
     marks = [f"{name}{value}".replace(" ", "") for name, value in sorted(changes.items())]
-    name = "-".join([architecture, kind, str(chat), padding_side, str(SPECIALS.index(pad)), str(seed), *marks])
+    name = "-".join(
+        [architecture, kind, str(chat), padding_side, str(SPECIALS.index(pad)), str(seed), *marks]
+    )
     place = base / name
     if not place.is_dir():
-        made = tokenizer(chat=chat, encoder=architecture in ENCODERS, padding_side=padding_side, pad=pad)
-        labels = {"num_labels": 1} if kind == "SequenceClassification" and "num_labels" not in changes else {}
+        made = tokenizer(
+            chat=chat, encoder=architecture in ENCODERS, padding_side=padding_side, pad=pad
+        )
+        labels = (
+            {"num_labels": 1}
+            if kind == "SequenceClassification" and "num_labels" not in changes
+            else {}
+        )
         torch.manual_seed(seed)
         model_config = config(architecture, made.pad_token_id, **labels, **changes)
         model = getattr(transformers, f"AutoModelFor{kind}").from_config(model_config)
         with torch.no_grad():
             for parameter in model.parameters():
-                parameter.add_(torch.randn_like(parameter) * 0.1)  # far enough from 0 for scores to differ
+                parameter.add_(
+                    torch.randn_like(parameter) * 0.1
+                )  # far enough from 0 for scores to differ
         model.save_pretrained(place)
         made.save_pretrained(place)
     return place

@@ -1,4 +1,5 @@
-"""A server of OpenAI's form on this machine that answers with a tiny model's own forward pass, one text at a time."""
+"""A server of OpenAI's form on this machine that answers with a tiny model's own forward pass, one
+text at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import torch
 
 
 def row(model: Any, ids: list[int]) -> Any:
-    """Logits behind each token of one row, float64 ``(tokens, vocabulary)``; of a classifier its one output."""
+    """Logits behind each token of one row, float64 ``(tokens, vocabulary)``; of a classifier its
+    one output."""
     with torch.inference_mode():
         return model(torch.tensor([ids])).logits[0].double()
 
@@ -70,25 +72,42 @@ class TinyServer:
         content = []
         for place, token in enumerate(written if body.get("logprobs") else []):
             logprobs = row(model, [*ids, *written[:place]])[-1].log_softmax(-1)
-            top = [{"token": t, "logprob": v} for t, v in zip(words(self._tokenizer), logprobs.tolist(), strict=False)]
+            top = [
+                {"token": t, "logprob": v}
+                for t, v in zip(words(self._tokenizer), logprobs.tolist(), strict=False)
+            ]
             content.append({**top[token], "top_logprobs": top})
         text = self._tokenizer.decode(written, skip_special_tokens=True)
         message = {"role": "assistant", "content": text}
         choice = {"message": message, "logprobs": {"content": content}, "finish_reason": "stop"}
-        return {"choices": [choice], "usage": {"prompt_tokens": len(ids), "completion_tokens": len(written)}}
+        return {
+            "choices": [choice],
+            "usage": {"prompt_tokens": len(ids), "completion_tokens": len(written)},
+        }
 
     def completions(self, body: dict[str, Any]) -> dict[str, Any]:
-        given = self._tokenizer(body["prompt"], add_special_tokens=False, return_offsets_mapping=True)
+        given = self._tokenizer(
+            body["prompt"], add_special_tokens=False, return_offsets_mapping=True
+        )
         ids, offsets = list(given["input_ids"]), [start for start, _ in given["offset_mapping"]]
         model, end = self._models[body["model"]], self._tokenizer.eos_token_id
         if not body.get("echo"):
-            text = self._tokenizer.decode(greedy(model, ids, body["max_tokens"], end), skip_special_tokens=True)
+            text = self._tokenizer.decode(
+                greedy(model, ids, body["max_tokens"], end), skip_special_tokens=True
+            )
             return {"choices": [{"text": text, "finish_reason": "stop"}]}
         start = self._tokenizer.bos_token_id
         before = row(model, ids if start is None else [start, *ids]).log_softmax(-1)
         known = ids if start is not None else ids[1:]  # nothing stands before the first token
-        values = [*[None] * (len(ids) - len(known)), *(float(before[i, token]) for i, token in enumerate(known))]
-        return {"choices": [{"text": "", "logprobs": {"text_offset": offsets, "token_logprobs": values}}]}
+        values = [
+            *[None] * (len(ids) - len(known)),
+            *(float(before[i, token]) for i, token in enumerate(known)),
+        ]
+        return {
+            "choices": [
+                {"text": "", "logprobs": {"text_offset": offsets, "token_logprobs": values}}
+            ]
+        }
 
     def classify(self, body: dict[str, Any]) -> dict[str, Any]:
         assert body["use_activation"] is False

@@ -1,4 +1,5 @@
-"""What the tests of vLLM share: settings for a small model on a CPU, and calls from a test that is not asynchronous."""
+"""What the tests of vLLM share: settings for a small model on a CPU, and calls from a test that is
+not asynchronous."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 
 SMALL = {"dtype": "float32", "max_length": "512", "engine_args": '{"enforce_eager": true}'}
 FLOAT32 = 2e-4
-"""How far vLLM's float32 may be from transformers', in log-probabilities: its kernels sum in another order."""
+"""How far vLLM's float32 may be from transformers', in log-probabilities: its kernels sum in
+another order."""
 
 
 def run(call: Any, *args: Any, **kwargs: Any) -> Any:
@@ -32,7 +34,8 @@ def run(call: Any, *args: Any, **kwargs: Any) -> Any:
 
 @contextmanager
 def server(model: Path, *arguments: str) -> Iterator[str]:
-    """The base URL of vLLM's own server, with a model that it calls ``small`` and by its folder, in float32.
+    """The base URL of vLLM's own server, with a model that it calls ``small`` and by its folder, in
+    float32.
 
     Args:
         model: folder.
@@ -41,12 +44,25 @@ def server(model: Path, *arguments: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     command += ["--model", str(model), "--served-model-name", "small", str(model)]
     command += ["--dtype", "float32", "--enforce-eager", *arguments]
     environment = {"HF_HUB_OFFLINE": "1", **os.environ}
     process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     )
     assert process.stdout is not None
     said = []

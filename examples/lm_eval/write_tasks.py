@@ -1,11 +1,14 @@
-"""CARB's listwise question as tasks of lm-evaluation-harness (0.4), word for word as ``carb run`` asks it.
+"""CARB's listwise question as tasks of lm-evaluation-harness (0.4), word for word as ``carb run``
+asks it.
 
     python examples/lm_eval/write_tasks.py --data carb-seed --out tasks
-    lm_eval --model hf --model_args pretrained=MODEL --include_path tasks --tasks carb --apply_chat_template
+    lm_eval --model hf --model_args pretrained=MODEL --include_path tasks --tasks carb
+    --apply_chat_template
 
-A task is multiple choice among letters by their log-probability, as ``judge:MODEL?mode=listwise&read=logprob`` reads
-them: item by item both pick the same answer. ``carb`` is for chat models, ``carb_base`` for models without a chat
-template. Take ``carb run`` where you can: it has intervals, families, both orders, and error rows.
+A task is multiple choice among letters by their log-probability, as
+``judge:MODEL?mode=listwise&read=logprob`` reads them: item by item both pick the same answer.
+``carb`` is for chat models, ``carb_base`` for models without a chat template. Take ``carb run``
+where you can: it has intervals, families, both orders, and error rows.
 """
 
 # ruff: noqa: T201 - a script, which prints
@@ -24,12 +27,16 @@ from carb_scorers.judge.order_and_prompt import LETTERS
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", default="carb-seed")
     parser.add_argument("--out", type=Path, default=Path("tasks"))
     parser.add_argument("--form", default="culture", help="a form of judging with one user message")
     parser.add_argument("--language", default="en", help="of the instructions, or 'item'")
-    parser.add_argument("--seed", type=int, default=0, help="of the order of answers, as for carb run")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the order of answers, as for carb run"
+    )
     given = parser.parse_args()
     rows = questions(load(given.data), given.form, given.language, given.seed)
     print("\n".join(write(rows, given.out)))
@@ -46,7 +53,10 @@ def questions(data: Dataset, form: str, language: str, seed: int) -> list[dict[s
         letters = LETTERS[: len(candidates)]
         prompt = asker.ask(blinded.request, [one.text for one in candidates], reads=True)
         if len(prompt.messages) != 1:
-            sys.exit(f"--form {form} has a system message; lm-evaluation-harness takes it on its command line.")
+            sys.exit(
+                f"--form {form} has a system message; lm-evaluation-harness takes it on its "
+                "command line."
+            )
         rows.append(
             {
                 "item_id": item.id,
@@ -65,7 +75,9 @@ def write(rows: list[dict[str, object]], folder: Path, name: str = "carb") -> li
     """Write the questions and both tasks; returns the tasks' names."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder.resolve() / f"{name}.jsonl"
-    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    file.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+    )
     tasks = {name: ("{{question}}", ""), f"{name}_base": ("{{question}}{{cue}}", " ")}
     for task, (text, delimiter) in tasks.items():
         content = {
@@ -81,7 +93,9 @@ def write(rows: list[dict[str, object]], folder: Path, name: str = "carb") -> li
             "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
             "metadata": {"version": 1},
         }
-        (folder / f"{task}.yaml").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")  # JSON is YAML
+        (folder / f"{task}.yaml").write_text(
+            json.dumps(content, indent=1) + "\n", encoding="utf-8"
+        )  # JSON is YAML
     return list(tasks)
 
 

@@ -1,11 +1,14 @@
-"""The Think-as-Locals task as an environment of verifiers (0.4, its API ``verifiers.v1``), for any trainer of its kind.
+"""The Think-as-Locals task as an environment of verifiers (0.4, its API ``verifiers.v1``), for any
+trainer of its kind.
 
-    PYTHONPATH=examples/verifiers vf-eval tal-judge --env.taskset.config-file run.toml --no-push -m MODEL \
+    PYTHONPATH=examples/verifiers vf-eval tal-judge --env.taskset.config-file run.toml --no-push -m
+    MODEL \
         --client.base-url http://127.0.0.1:8000/v1
 
-A plugin of verifiers is a module that exports what a run needs; this is one. Its tasks are the pairs of a configuration
-of ``carb train``, each in both orders. R_corr is the reward, and form is measured: verifiers gives a reward no
-probabilities of the policy, so R_appr is not here. Without ``--no-push`` verifiers uploads a finished run.
+A plugin of verifiers is a module that exports what a run needs; this is one. Its tasks are the
+pairs of a configuration of ``carb train``, each in both orders. R_corr is the reward, and form is
+measured: verifiers gives a reward no probabilities of the policy, so R_appr is not here. Without
+``--no-push`` verifiers uploads a finished run.
 """
 
 from __future__ import annotations
@@ -15,7 +18,14 @@ from collections.abc import Iterator
 import verifiers.v1 as vf
 from openai import AsyncOpenAI
 
-from tal_rlvr import Judgement, Verdict, correctness_reward, load_config, parse_judgement, render_prompt
+from tal_rlvr import (
+    Judgement,
+    Verdict,
+    correctness_reward,
+    load_config,
+    parse_judgement,
+    render_prompt,
+)
 from tal_rlvr.judge_prompts import holds_verdict
 from tal_rlvr.judgement import FormatError
 from tal_rlvr.mix import ordered
@@ -28,7 +38,8 @@ class JudgeData(vf.TaskData):
 
     label: Verdict
     strict: bool
-    """Whether only a well-formed judgement has a verdict, since a response shows one that the judge may copy."""
+    """Whether only a well-formed judgement has a verdict, since a response shows one that the judge
+    may copy."""
 
 
 class JudgeTask(vf.Task[JudgeData]):
@@ -50,7 +61,9 @@ class JudgeTask(vf.Task[JudgeData]):
         return float(self._judged(trace).verdict is not None)
 
     def _judged(self, trace: vf.Trace) -> Judgement | FormatError:
-        text = trace.root_reply  # not ``last_reply``, which takes spaces off that make an output ill-formed
+        text = (
+            trace.root_reply
+        )  # not ``last_reply``, which takes spaces off that make an output ill-formed
         if text is None:
             text = trace.assistant_messages[-1].content if trace.assistant_messages else None
         return parse_judgement(text or "", lenient=not self.data.strict)
@@ -75,7 +88,9 @@ class JudgeTaskset(vf.Taskset[JudgeTask, JudgeConfig]):
         pairs = parts.held_out if self.config.held_out else parts.train
         for row in ordered(pairs, seed=config.seed, shuffle=not self.config.held_out):
             pair, shown = row.pair, (row.first, row.second)
-            messages = render_prompt(pair, shown, pair.culture, prompts.language, folder=prompts.folder())
+            messages = render_prompt(
+                pair, shown, pair.culture, prompts.language, folder=prompts.folder()
+            )
             data = JudgeData(
                 id=f"{pair.id}/{row.label}",
                 prompt=messages[0]["content"],
@@ -88,7 +103,8 @@ class JudgeTaskset(vf.Taskset[JudgeTask, JudgeConfig]):
 class JudgeHarness(vf.Harness[vf.HarnessConfig]):
     """A single question without tools, asked from this process.
 
-    By default verifiers gives a model a shell, and its harness without tools asks the package index in each run.
+    By default verifiers gives a model a shell, and its harness without tools asks the package index
+    in each run.
     """
 
     EXECUTES_CODE = False
@@ -105,7 +121,9 @@ class JudgeHarness(vf.Harness[vf.HarnessConfig]):
         data: JudgeData,
     ) -> vf.ProgramResult:
         """See ``verifiers.v1.Harness``."""
-        async with AsyncOpenAI(base_url=endpoint, api_key=secret, timeout=None) as client:  # the run has a timeout
+        async with AsyncOpenAI(
+            base_url=endpoint, api_key=secret, timeout=None
+        ) as client:  # the run has a timeout
             question = {"role": "user", "content": data.prompt}
             await client.chat.completions.create(model=ctx.model, messages=[question])
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
@@ -115,7 +133,8 @@ class JudgeEnvConfig(vf.SingleAgentEnvConfig):
     """What runs the judge."""
 
     agent: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
-    """This machine; by default verifiers rents a sandbox and reaches the model through a public tunnel."""
+    """This machine; by default verifiers rents a sandbox and reaches the model through a public
+    tunnel."""
 
 
 class JudgeEnv(vf.Env[JudgeEnvConfig]):

@@ -3,9 +3,10 @@
     python examples/verl/judge_task.py run.toml data/judge
     sh examples/verl/train.sh MODEL data/judge
 
-The first writes ``train.parquet`` and ``held-out.parquet`` from the mix and the prompts of a configuration of ``carb
-train``; the second starts verl's GRPO with ``compute_score`` as its ``reward.custom_reward_function``. R_appr needs the
-policy's own probabilities, which verl's reward functions are not given: here is R_corr alone, and form is logged.
+The first writes ``train.parquet`` and ``held-out.parquet`` from the mix and the prompts of a
+configuration of ``carb train``; the second starts verl's GRPO with ``compute_score`` as its
+``reward.custom_reward_function``. R_appr needs the policy's own probabilities, which verl's reward
+functions are not given: here is R_corr alone, and form is logged.
 """
 
 # ruff: noqa: T201 - a script, which prints
@@ -19,7 +20,14 @@ from typing import Any
 
 import polars as pl
 
-from tal_rlvr import Judgement, TrainConfig, correctness_reward, load_config, parse_judgement, render_prompt
+from tal_rlvr import (
+    Judgement,
+    TrainConfig,
+    correctness_reward,
+    load_config,
+    parse_judgement,
+    render_prompt,
+)
 from tal_rlvr.judge_prompts import holds_verdict
 from tal_rlvr.mix import ordered
 
@@ -32,7 +40,8 @@ def compute_score(
     **_: Any,
 ) -> dict[str, float]:
     """verl's reward function: ``score`` is R_corr (+1 or -1), and the other values are logged."""
-    # where a response shows a verdict, which the judge may copy, only a well-formed judgement has one
+    # where a response shows a verdict, which the judge may copy, only a well-formed judgement has
+    # one
     judgement = parse_judgement(solution_str, lenient=not (extra_info or {}).get("strict", True))
     return {
         "score": correctness_reward([judgement], [ground_truth])[0],
@@ -49,7 +58,9 @@ def rows(config: TrainConfig, part: str) -> list[dict[str, Any]]:
     for row in ordered(pairs, seed=config.seed, shuffle=part == "train"):
         pair, prompts = row.pair, config.prompts
         shown = (row.first, row.second)
-        messages = render_prompt(pair, shown, pair.culture, prompts.language, folder=prompts.folder())
+        messages = render_prompt(
+            pair, shown, pair.culture, prompts.language, folder=prompts.folder()
+        )
         found.append(
             {
                 "data_source": "carb-judge",

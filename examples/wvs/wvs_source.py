@@ -1,19 +1,23 @@
-"""A source in Python, the World Values Survey: what most people of a country answered, against those of others.
+"""A source in Python, the World Values Survey: what most people of a country answered, against
+those of others.
 
     python examples/wvs/wvs_source.py FOLDER --out wvs.jsonl
 
-An installed package registers ``SOURCE`` under the entry point ``carb.sources``; ``carb data build wvs`` finds it then.
+An installed package registers ``SOURCE`` under the entry point ``carb.sources``; ``carb data build
+wvs`` finds it then.
 
-For files that a user supplies: the official CSV of wave 7 ("WVS Cross-National Wave 7 csv") and the text of the
-official codebook (``pdftotext -layout``). They may not be redistributed, nor may sets made from them.
+For files that a user supplies: the official CSV of wave 7 ("WVS Cross-National Wave 7 csv") and the
+text of the official codebook (``pdftotext -layout``). They may not be redistributed, nor may sets
+made from them.
 
-``chosen`` is the answer that a majority of a country gives (weighted), significantly ahead of each rejected one.
-``rejected`` are majority answers of countries that differ significantly in both answers; where fewer than three such
-answers exist, options that significantly fewer people of the country chose fill the set.
+``chosen`` is the answer that a majority of a country gives (weighted), significantly ahead of each
+rejected one. ``rejected`` are majority answers of countries that differ significantly in both
+answers; where fewer than three such answers exist, options that significantly fewer people of the
+country chose fill the set.
 
-Tests are two-sided z tests of proportions (Fleiss, Levin and Paik 2003, Statistical Methods for Rates and Proportions,
-ch. 3) with the effective sample size of Kish 1965, Survey Sampling, at a level divided by the number of tests of the
-question (Bonferroni).
+Tests are two-sided z tests of proportions (Fleiss, Levin and Paik 2003, Statistical Methods for
+Rates and Proportions, ch. 3) with the effective sample size of Kish 1965, Survey Sampling, at a
+level divided by the number of tests of the question (Bonferroni).
 """
 
 # ruff: noqa: T201 - a script, which prints
@@ -76,30 +80,40 @@ class Shares:
         return max(self.share, key=lambda code: (self.share[code], -code))
 
     def has_majority(self, options: WvsOptions) -> bool:
-        """Whether enough people answered, and more than the share asked for gave the most frequent answer."""
+        """Whether enough people answered, and more than the share asked for gave the most frequent
+        answer."""
         return self.people >= options.min_people and self.share[self.top] > options.majority
 
 
 def wvs_rows(path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Skip]:
     """Yield a set or a skip for every question and country that a registered culture covers.
 
-    Countries that no culture covers, and questions that are in only one of the two files, are skips as a whole. The
-    seed chooses the lending countries, the fillings and the order.
+    Countries that no culture covers, and questions that are in only one of the two files, are skips
+    as a whole. The seed chooses the lending countries, the fillings and the order.
     """
     frame, questions = open_survey(path)
     columns, usable = set(frame.collect_schema().names()), []
     for variable in dict.fromkeys(options.questions or tuple(questions)):
         if variable not in questions or variable not in columns:
-            yield Skip(source_id=variable, reason="the question is not in both the codebook and the data file")
-        elif not all(re.search(r"[^\W\d]{2}", label) for label in questions[variable].answers.values()):
-            yield Skip(source_id=variable, reason="the question is a scale without words for its answers")
+            yield Skip(
+                source_id=variable,
+                reason="the question is not in both the codebook and the data file",
+            )
+        elif not all(
+            re.search(r"[^\W\d]{2}", label) for label in questions[variable].answers.values()
+        ):
+            yield Skip(
+                source_id=variable, reason="the question is a scale without words for its answers"
+            )
         else:
             usable.append(variable)
     table = answers_of(frame, usable)
     codes: list[str] = []
     for code in _codes(table, options.countries):
         if cultures.of_country(code) is None:
-            yield Skip(source_id=code, reason="no registered culture has this country among its regions")
+            yield Skip(
+                source_id=code, reason="no registered culture has this country among its regions"
+            )
         else:
             codes.append(code)
     for variable in usable:
@@ -114,18 +128,26 @@ def _codes(table: pl.DataFrame, asked: Sequence[str]) -> list[str]:
     for name in asked:
         country = find_country(name)
         if country is None:
-            raise CarbError(f"wvs: '{name}' is not a country; give its English name or its ISO 3166 code.")
+            raise CarbError(
+                f"wvs: '{name}' is not a country; give its English name or its ISO 3166 code."
+            )
         selected.add(country.alpha3)
-    return [code for code in table["code"].unique().sort().to_list() if not selected or code in selected]
+    return [
+        code for code in table["code"].unique().sort().to_list() if not selected or code in selected
+    ]
 
 
-def _make(question: Question, code: str, shares: Mapping[str, Shares], options: WvsOptions, seed: int) -> BonSet | Skip:
+def _make(
+    question: Question, code: str, shares: Mapping[str, Shares], options: WvsOptions, seed: int
+) -> BonSet | Skip:
     country, culture = find_country(code), cultures.of_country(code)
     random_ = random.Random(f"wvs:{seed}:{code}:{question.variable}")
     wrong = _wrong_answers(question, code, shares, options, random_)
     if country is None or culture is None or isinstance(wrong, str):
         reason = wrong if isinstance(wrong, str) else "it is no country"
-        return Skip(source_id=f"{code}/{question.variable}", reason=reason, culture=culture, language="en")
+        return Skip(
+            source_id=f"{code}/{question.variable}", reason=reason, culture=culture, language="en"
+        )
     here = shares[code]
     answers: dict[int, str | None] = {here.top: code, **wrong}
     responses = [
@@ -137,9 +159,15 @@ def _make(question: Question, code: str, shares: Mapping[str, Shares], options: 
             culture=cultures.of_country(where or ""),
             generator="human",
         )
-        for letter, (answer, where) in zip(random_.sample("abcd", len(answers)), answers.items(), strict=True)
+        for letter, (answer, where) in zip(
+            random_.sample("abcd", len(answers)), answers.items(), strict=True
+        )
     ]
-    lent = [(question.answers[n], shares[other].share[n], other) for n, other in wrong.items() if other is not None]
+    lent = [
+        (question.answers[n], shares[other].share[n], other)
+        for n, other in wrong.items()
+        if other is not None
+    ]
     borrowed = "; ".join(f"'{text}' {share:.0%} in {other}" for text, share, other in lent)
     return BonSet(
         id=f"wvs/{code}/{question.variable}",
@@ -163,9 +191,14 @@ def _make(question: Question, code: str, shares: Mapping[str, Shares], options: 
 
 
 def _wrong_answers(
-    question: Question, code: str, shares: Mapping[str, Shares], options: WvsOptions, random_: random.Random
+    question: Question,
+    code: str,
+    shares: Mapping[str, Shares],
+    options: WvsOptions,
+    random_: random.Random,
 ) -> dict[int, str | None] | str:
-    """Three answers, each with the country whose majority gives it or None for a filling; or why there are none."""
+    """Three answers, each with the country whose majority gives it or None for a filling; or why
+    there are none."""
     here = shares.get(code)
     if here is None or here.people < options.min_people:
         return "too few people of the country answered"
@@ -178,7 +211,9 @@ def _wrong_answers(
         if answer != here.top
         and lead_p_value(here.share[here.top], here.share.get(answer, 0.0), here.effective) < level
     ]
-    others = [other for other in sorted(shares) if other != code and shares[other].has_majority(options)]
+    others = [
+        other for other in sorted(shares) if other != code and shares[other].has_majority(options)
+    ]
     random_.shuffle(others)
     lent: dict[int, str | None] = {}
     for other in others:
@@ -191,7 +226,11 @@ def _wrong_answers(
     spare = [answer for answer in behind if answer not in lent]
     random_.shuffle(spare)
     wrong = [*lent.items(), *((answer, None) for answer in spare)][:_REJECTED]
-    return dict(wrong) if len(wrong) == _REJECTED else "fewer than three answers are significantly behind"
+    return (
+        dict(wrong)
+        if len(wrong) == _REJECTED
+        else "fewer than three answers are significantly behind"
+    )
 
 
 def _differ(more: Shares, less: Shares, answer: int, level: float) -> bool:
@@ -215,19 +254,29 @@ def _shares(table: pl.DataFrame, question: Question) -> dict[str, Shares]:
     for code, own in cells.items():
         total = sum(w for _, _, w, _ in own)
         share = {answer: w / total for answer, _, w, _ in own}
-        found[code] = Shares(share, sum(n for _, n, _, _ in own), total**2 / sum(squares for *_, squares in own))
+        found[code] = Shares(
+            share, sum(n for _, n, _, _ in own), total**2 / sum(squares for *_, squares in own)
+        )
     return found
 
 
 SOURCE = Source(
-    NAME, "World Values Survey: a country's majority answer against those of others", LICENSE, wvs_rows, WvsOptions
+    NAME,
+    "World Values Survey: a country's majority answer against those of others",
+    LICENSE,
+    wvs_rows,
+    WvsOptions,
 )
 
 
 def main() -> int:
     """Build the sets of a folder."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="with the official CSV and the text of the codebook")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "folder", type=Path, help="with the official CSV and the text of the codebook"
+    )
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     built = build_source(SOURCE, given.folder, given.out)

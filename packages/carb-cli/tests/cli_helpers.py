@@ -43,7 +43,12 @@ def small_set(number: int, **changes: object) -> BonSet:
         "language": "en",
         "prompt": f"Question {number}?",
         "responses": tuple(
-            Response(id=f"r{i}", text=f"{text} {number}", role="rejected" if i else "chosen", language="en")
+            Response(
+                id=f"r{i}",
+                text=f"{text} {number}",
+                role="rejected" if i else "chosen",
+                language="en",
+            )
             for i, text in enumerate(texts)
         ),
         "provenance": Provenance(source="test", license="CC0-1.0", method="authored"),
@@ -56,17 +61,30 @@ def small_dataset(size: int = 12) -> Dataset:
 
 
 def small_family(number: int) -> list[BonSet]:
-    """Four mirrored sets, the first of them a main set: each of the same four answers is right in one."""
+    """Four mirrored sets, the first of them a main set: each of the same four answers is right in
+    one."""
     made = []
     for place, culture in enumerate(("english-us", "thai", "japanese", "french")):
         responses = tuple(
             Response(
-                id=f"r{i}", text=f"answer {i} {number}", role="rejected" if i != place else "chosen", language="en"
+                id=f"r{i}",
+                text=f"answer {i} {number}",
+                role="rejected" if i != place else "chosen",
+                language="en",
             )
             for i in range(4)
         )
-        changes = {"id": f"f{number}-{place}", "culture": culture, "family": f"f{number}", "responses": responses}
-        made.append(small_set(number, **changes, prompt=f"Question {number} in place {place}?", domain="values"))
+        changes = {
+            "id": f"f{number}-{place}",
+            "culture": culture,
+            "family": f"f{number}",
+            "responses": responses,
+        }
+        made.append(
+            small_set(
+                number, **changes, prompt=f"Question {number} in place {place}?", domain="values"
+            )
+        )
     return made
 
 
@@ -80,7 +98,8 @@ def answering(answer: Callable[[str, Any], tuple[int, Any]]) -> Iterator[str]:
     """The address of a server.
 
     Args:
-        answer: makes a status and an object of a path and of what was posted; null where nothing was.
+        answer: makes a status and an object of a path and of what was posted; null where nothing
+            was.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -105,7 +124,8 @@ def answering(answer: Callable[[str, Any], tuple[int, Any]]) -> Iterator[str]:
 
 
 def write_review(path: Path) -> None:
-    """A review of the seed's Thai sets with two reviewers; beside it answers as the page saves them."""
+    """A review of the seed's Thai sets with two reviewers; beside it answers as the page saves
+    them."""
     from uuid import uuid4
 
     from carb_cli.review import handing_out
@@ -116,8 +136,21 @@ def write_review(path: Path) -> None:
     handing_out.invite(db, 2)
     first, _ = given(db)[0]
     db.close()
-    verdicts = {token: {"verdict": "best" if token == first.key else "wrong"} for token in first.tokens}
+    verdicts = {
+        token: {"verdict": "best" if token == first.key else "wrong"} for token in first.tokens
+    }
     answer = {"status": "answered", "opinions": verdicts}
-    event = {"id": str(uuid4()), "item": first.id, "shown": first.tokens, "base": 0, "answer": answer}
-    saved = {"form": "carb.review.answers/1", "reviewer": str(uuid4()), "person": {"consent": 1}, "events": [event]}
+    event = {
+        "id": str(uuid4()),
+        "item": first.id,
+        "shown": first.tokens,
+        "base": 0,
+        "answer": answer,
+    }
+    saved = {
+        "form": "carb.review.answers/1",
+        "reviewer": str(uuid4()),
+        "person": {"consent": 1},
+        "events": [event],
+    }
     path.with_name("answers.json").write_text(json.dumps(saved))

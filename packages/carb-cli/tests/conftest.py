@@ -17,7 +17,8 @@ from cli_helpers import BASELINES, Carb, Ended, small_dataset
 
 @pytest.fixture
 def carb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Carb:
-    """Run ``carb`` with arguments, in this process. It prints as wide as to a file, whatever runs the tests."""
+    """Run ``carb`` with arguments, in this process. It prints as wide as to a file, whatever runs
+    the tests."""
     monkeypatch.setattr(display.console, "width", display.PIPED_WIDTH)
 
     def call(*arguments: object) -> Ended:
@@ -44,5 +45,8 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = folder.with_name("singles.jsonl")
     load("carb-seed@2").filter(lambda item: item.family is None).save(data)
     options = ["--data", str(data), "--limit", "80", "--perturbed"]
-    assert main(["run", *options, "--scorer", *BASELINES, "--out", str(folder), "--quiet", "--json"]) == 0
+    assert (
+        main(["run", *options, "--scorer", *BASELINES, "--out", str(folder), "--quiet", "--json"])
+        == 0
+    )
     return folder

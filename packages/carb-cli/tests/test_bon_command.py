@@ -33,7 +33,19 @@ def task(tmp_path):
 
 def test_length_picks_the_longest(carb, task, tmp_path):
     spec, policy = task
-    call = ["bon", "--policy", policy, "--task", spec, "--n", 4, "--scorer", "baseline:length", "--out", tmp_path / "o"]
+    call = [
+        "bon",
+        "--policy",
+        policy,
+        "--task",
+        spec,
+        "--n",
+        4,
+        "--scorer",
+        "baseline:length",
+        "--out",
+        tmp_path / "o",
+    ]
     done = carb(*call, "--json", "--quiet")
     assert done.code == 0, done.err
     found = done.json
@@ -41,7 +53,9 @@ def test_length_picks_the_longest(carb, task, tmp_path):
     assert (found["random"], found["best"]) == (pytest.approx(3 / 8), 1)
     (scorer,) = found["scorers"]
     assert (scorer["quality"], scorer["regret"], scorer["prompts"]) == (1, 0, 2)
-    assert 0 <= scorer["low"] < scorer["quality"] <= scorer["high"] <= 1, "two prompts do not reach beyond the scale"
+    assert 0 <= scorer["low"] < scorer["quality"] <= scorer["high"] <= 1, (
+        "two prompts do not reach beyond the scale"
+    )
     assert [point["n"] for point in scorer["curve"]] == [1, 2, 4]
     assert scorer["curve"][1]["picked"] == pytest.approx((3 / 6 + 3 / 6) / 2)
     shown = carb(*call)
@@ -51,12 +65,25 @@ def test_length_picks_the_longest(carb, task, tmp_path):
 
 @pytest.mark.parametrize(
     ("change", "told"),
-    [({"--task": None}, "--task"), ({"--task": "bland:x"}, "write blend:PATH"), ({"--n": "0"}, "at least one sample")],
+    [
+        ({"--task": None}, "--task"),
+        ({"--task": "bland:x"}, "write blend:PATH"),
+        ({"--n": "0"}, "at least one sample"),
+    ],
 )
 def test_wrong_use(carb, task, tmp_path, change, told):
     spec, policy = task
-    flags = {"--task": spec, "--policy": policy, "--n": "2", "--scorer": "baseline:length", "--out": tmp_path / "o"}
+    flags = {
+        "--task": spec,
+        "--policy": policy,
+        "--n": "2",
+        "--scorer": "baseline:length",
+        "--out": tmp_path / "o",
+    }
     flags |= change
-    done = carb("bon", *(part for flag, value in flags.items() if value is not None for part in (flag, value)))
+    done = carb(
+        "bon",
+        *(part for flag, value in flags.items() if value is not None for part in (flag, value)),
+    )
     assert done.code == 2
     assert told in done.err

@@ -11,7 +11,18 @@ from carb_data import Dataset, ScoreTable
 from carb_metrics import compare, correlate
 from cli_helpers import Carb, small_family, small_set
 
-PROMISED = ["a", "b", "n", "ties_a", "ties_b", "accuracy_a", "accuracy_b", "strict_a", "strict_b", "difference"]
+PROMISED = [
+    "a",
+    "b",
+    "n",
+    "ties_a",
+    "ties_b",
+    "accuracy_a",
+    "accuracy_b",
+    "strict_a",
+    "strict_b",
+    "difference",
+]
 PROMISED += ["low", "high", "p", "test", "better"]
 
 
@@ -22,7 +33,14 @@ def families(carb: Carb, tmp_path: Path) -> Path:
     Dataset([*sets, small_set(90), small_set(91)]).save(tmp_path / "data.jsonl")
     out = tmp_path / "r"
     ended = carb(
-        "run", "--data", tmp_path / "data.jsonl", "--scorer", "baseline:random", "baseline:label", "--out", out
+        "run",
+        "--data",
+        tmp_path / "data.jsonl",
+        "--scorer",
+        "baseline:random",
+        "baseline:label",
+        "--out",
+        out,
     )
     assert ended.code == 0
     return out
@@ -39,8 +57,12 @@ def test_json_is_what_the_metrics_say(carb: Carb, families: Path) -> None:
     a, b = table_of(families, "baseline:random"), table_of(families, "baseline:label")
     dataset = Dataset.load(families / "dataset.parquet", registry=None)
     whole = compare(a, b, dataset=dataset)
-    assert {name: found[name] for name in PROMISED} == {name: getattr(whole, name) for name in PROMISED}
-    assert (found["a"], found["b"], found["n"]) == ("baseline:random", "baseline:label", 10), "main sets count"
+    assert {name: found[name] for name in PROMISED} == {
+        name: getattr(whole, name) for name in PROMISED
+    }
+    assert (found["a"], found["b"], found["n"]) == ("baseline:random", "baseline:label", 10), (
+        "main sets count"
+    )
     assert found["ties_b"] == 10
     assert found["strict_b"] == 0.0
     assert found["accuracy_b"] == pytest.approx(0.25), "a tie of four gives a quarter"
@@ -79,7 +101,12 @@ def test_a_margin_and_a_plan(carb: Carb, finished_run: Path) -> None:
 
 
 HEAD = "scorer,benchmark,downstream,covariate,other"
-ROWS = [("a", 0.6, 0.31, 1, 0.5), ("b", 0.5, 0.26, 3, 0.7), ("c", 0.8, 0.41, 2, 0.6), ("d", 0.7, 0.33, 5, 0.4)]
+ROWS = [
+    ("a", 0.6, 0.31, 1, 0.5),
+    ("b", 0.5, 0.26, 3, 0.7),
+    ("c", 0.8, 0.41, 2, 0.6),
+    ("d", 0.7, 0.33, 5, 0.4),
+]
 ROWS += [("e", 0.4, 0.25, 4, 0.3), ("f", 0.65, 0.36, 0, 0.8)]
 
 
@@ -91,7 +118,9 @@ def points(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("against", [None, "other"])
-def test_validitys_json_is_what_the_metrics_say(carb: Carb, points: Path, against: str | None) -> None:
+def test_validitys_json_is_what_the_metrics_say(
+    carb: Carb, points: Path, against: str | None
+) -> None:
     found = carb("validity", points, "--json", *(["--against", against] if against else [])).json
     names, x, y, z, other = map(list, zip(*ROWS, strict=True))
     wanted = correlate(x, y, z, against=other if against else None, labels=names)
@@ -108,7 +137,10 @@ def test_validitys_json_is_what_the_metrics_say(carb: Carb, points: Path, agains
             "scorer,benchmark,downstream\na,1,x\nb,,2\n",
             "line 2: downstream is 'x', not a number; line 3: benchmark is ''",
         ),
-        ("scorer,benchmark,downstream\na,1,2\na,1,nan\n", "comes twice; line 3: downstream is 'nan'"),
+        (
+            "scorer,benchmark,downstream\na,1,2\na,1,nan\n",
+            "comes twice; line 3: downstream is 'nan'",
+        ),
         ('scorer,benchmark,downstream\n"a,1\n', "is not a CSV file"),
         ("", "lacks the column scorer, benchmark, downstream"),
     ],

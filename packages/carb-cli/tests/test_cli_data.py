@@ -37,7 +37,9 @@ def test_check_reports_findings_attacks_and_hard_sets(carb: Carb, tmp_path: Path
     assert {(f["check"], f["item_id"]) for f in found["findings"] if f["severity"] == "error"} == {
         ("duplicate", "copy")
     }
-    attacks = {attack["attack"]: attack for attack in found["audit"]["attacks"] if attack["level"] == "all"}
+    attacks = {
+        attack["attack"]: attack for attack in found["audit"]["attacks"] if attack["level"] == "all"
+    }
     assert attacks["bag of words"]["accuracy"] == 1
     assert found["audit"]["hard"] == []
     assert len(load(hard)) == 0
@@ -54,7 +56,10 @@ def test_check_against_training_data(carb: Carb, data_file: Path, tmp_path: Path
     assert ended.code == 1
     (found,) = [o for o in ended.json["contamination"]["overlaps"] if o["item_id"] == "set-3"]
     assert found["train_position"] == 1
-    assert "sets are in the training data" in carb("data", "check", data_file, "--against", data_file).out
+    assert (
+        "sets are in the training data"
+        in carb("data", "check", data_file, "--against", data_file).out
+    )
     assert carb("data", "check", data_file, "--against", tmp_path / "none.txt").code == 2
     one = tmp_path / "one.jsonl"
     one.write_text(data_file.read_text(encoding="utf-8").partition("\n")[0], encoding="utf-8")
@@ -91,7 +96,18 @@ def test_check_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Path)
 
 def test_split_by_source_item(carb: Carb, data_file: Path, tmp_path: Path) -> None:
     ended = carb(
-        "data", "split", data_file, "--out", tmp_path / "parts", "--train", 0.5, "--dev", 0, "--test", 0.5, "--json"
+        "data",
+        "split",
+        data_file,
+        "--out",
+        tmp_path / "parts",
+        "--train",
+        0.5,
+        "--dev",
+        0,
+        "--test",
+        0.5,
+        "--json",
     )
     parts = ended.json["parts"]
     assert set(parts) == {"train", "test"}

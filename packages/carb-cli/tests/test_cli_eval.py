@@ -45,13 +45,33 @@ def test_mistakes_are_found_before_any_work(carb: Carb, arguments: list[str], sa
 
 def test_a_gate_for_ci(carb: Carb) -> None:
     pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
-    command = ["eval", "baseline:length", "--limit", "16", "--no-open", "--quiet", "--out", "here", "--fail-below"]
+    command = [
+        "eval",
+        "baseline:length",
+        "--limit",
+        "16",
+        "--no-open",
+        "--quiet",
+        "--out",
+        "here",
+        "--fail-below",
+    ]
     failed = carb(*command, "place_effect=0.5")
     assert failed.code == 1
     assert "place_effect 0.000" in failed.out
     assert "is below 0.5" in failed.out
     assert carb(*command, "accuracy=0.01", "--json").code == 0
-    two_families = ["eval", "baseline:random", "--limit", "8", "--no-open", "--quiet", "--out", "two", "--fail-below"]
+    two_families = [
+        "eval",
+        "baseline:random",
+        "--limit",
+        "8",
+        "--no-open",
+        "--quiet",
+        "--out",
+        "two",
+        "--fail-below",
+    ]
     lucky = carb(*two_families, "place_effect=-1.7")
     assert lucky.code == 0
     assert "--fail-below passed, perhaps by luck: the interval reaches below." in lucky.out
@@ -61,7 +81,8 @@ def test_a_gate_for_ci(carb: Carb) -> None:
 
 
 def test_a_family_that_failed_counts_as_zero_in_gate_verdict_and_entry(carb: Carb) -> None:
-    """A model that knows the key, and fails on every second family, as one does that answers only where it is sure."""
+    """A model that knows the key, and fails on every second family, as one does that answers only
+    where it is sure."""
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
     items = [item for item in load("carb-seed") if item.family is not None]
     sure = set(sorted({str(item.family) for item in items})[::2])
@@ -74,12 +95,23 @@ def test_a_family_that_failed_counts_as_zero_in_gate_verdict_and_entry(carb: Car
     with answering(unsure) as url:
         spec = f"sure=classifier:m?backend=openai&api=score&retries=0&url={url}"
         ended = carb(
-            "eval", spec, "--limit", 200, "--no-open", "--quiet", "--out", "o", "--fail-below", "place_effect=1"
+            "eval",
+            spec,
+            "--limit",
+            200,
+            "--no-open",
+            "--quiet",
+            "--out",
+            "o",
+            "--fail-below",
+            "place_effect=1",
         )
     assert ended.code == 1, ended
     assert re.search(r"\d+ of \d+ families have a failure and count 0", ended.out)
     assert carb("results", "add", "o", "--out", "results").code == 0
-    entries = [json.loads(path.read_text(encoding="utf-8")) for path in Path("results").rglob("entry.json")]
+    entries = [
+        json.loads(path.read_text(encoding="utf-8")) for path in Path("results").rglob("entry.json")
+    ]
     numbers = {entry["run"]["scorers"][0]["spec"]["name"]: entry["numbers"] for entry in entries}
     effect = numbers["sure"]["place_effect"]
     assert effect["estimate"] < 1
@@ -97,7 +129,9 @@ def test_a_model_that_never_answers_gets_no_number(carb: Carb, limit: int) -> No
     assert ended.code == again.code == 1, ended
     assert "bad: no scores, every set failed" in again.out
     assert plan["calls"] == 4 * limit
-    assert re.search(rf"That takes {plan['calls']} calls of the model.* and cost about 0\.\d", ended.out)
+    assert re.search(
+        rf"That takes {plan['calls']} calls of the model.* and cost about 0\.\d", ended.out
+    )
     assert "bad failed on every set, so it gets no verdict." in ended.out
     assert "bad is right" not in ended.out
     assert "above it" not in ended.out
@@ -106,7 +140,10 @@ def test_a_model_that_never_answers_gets_no_number(carb: Carb, limit: int) -> No
 
 
 def test_a_strangers_table_needs_nothing_but_the_texts(carb: Carb) -> None:
-    rows = [f"How do people in Thailand greet person {n}?,With a small bow {n}.,With a kiss {n}." for n in range(6)]
+    rows = [
+        f"How do people in Thailand greet person {n}?,With a small bow {n}.,With a kiss {n}."
+        for n in range(6)
+    ]
     Path("my.csv").write_text("\n".join(["prompt,chosen,rejected", *rows]) + "\n", encoding="utf-8")
     command = ["eval", "mine=baseline:length", "my.csv", "--no-open", "--quiet"]
     pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
@@ -114,7 +151,18 @@ def test_a_strangers_table_needs_nothing_but_the_texts(carb: Carb) -> None:
     assert ended.code == 0, ended
     assert "No culture in 6 sets" in ended.err
     assert "pydantic" not in ended.err
-    filled = carb(*command, "--out", "b", "--culture", "thai", "--domain", "values", "--language", "en", "--json")
+    filled = carb(
+        *command,
+        "--out",
+        "b",
+        "--culture",
+        "thai",
+        "--domain",
+        "values",
+        "--language",
+        "en",
+        "--json",
+    )
     assert filled.code == 0, filled
     assert "No culture" not in filled.err
     assert filled.json["report"]["dataset"]["cultures"] == {"thai": 6}

@@ -18,9 +18,13 @@ from carb_data import install_line, load
 from cli_helpers import Carb, write_review
 
 EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
-    f"{group} {name}": place for group, (commands, _) in GROUPS.items() for name, (place, _) in commands.items()
+    f"{group} {name}": place
+    for group, (commands, _) in GROUPS.items()
+    for name, (place, _) in commands.items()
 }
-DOWNSTREAM = "scorer,benchmark,downstream\na,0.7,0.5\nb,0.6,0.45\nc,0.72,0.55\nd,0.5,0.43\ne,0.4,0.3\n"
+DOWNSTREAM = (
+    "scorer,benchmark,downstream\na,0.7,0.5\nb,0.6,0.45\nc,0.72,0.55\nd,0.5,0.43\ne,0.4,0.3\n"
+)
 NEEDS_PUBLIC_DATA = {"bon", "data build", "data fetch"}
 SERVES = {"review serve", "serve"}
 NEEDS_A_SERVER = {"data construct", "data perturb"}
@@ -53,7 +57,9 @@ def test_examples_can_be_pasted_from_a_narrow_terminal(
     assert "--culture-file" in ended.out, "what every command takes is said below"
 
 
-@pytest.mark.parametrize("command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA - SERVES - NEEDS_A_SERVER))
+@pytest.mark.parametrize(
+    "command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA - SERVES - NEEDS_A_SERVER)
+)
 def test_examples_run(
     carb: Carb, command: str, finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,7 +69,12 @@ def test_examples_run(
     (tmp_path / "downstream.csv").write_text(DOWNSTREAM)
     (tmp_path / "train.txt").write_text("A text about something else.\n")
     load("carb-seed")[:8].save(tmp_path / "my-sets.jsonl")
-    for name in {word for line in examples(command) for word in shlex.split(line) if word.endswith(".reviews")}:
+    for name in {
+        word
+        for line in examples(command)
+        for word in shlex.split(line)
+        if word.endswith(".reviews")
+    }:
         write_review(tmp_path / name)
     if command in ("results check", "results site"):
         assert carb("results", "add", "runs/first").code == 0
@@ -82,13 +93,19 @@ def test_all_commands_are_listed(carb: Carb) -> None:
         listed = carb(group, "--help").out
         assert all(f" {name} " in listed for name in commands)
     script = application().generate_completion(shell="bash")
-    assert all(name in script for name in (*COMMANDS, *(name for commands, _ in GROUPS.values() for name in commands)))
+    assert all(
+        name in script
+        for name in (*COMMANDS, *(name for commands, _ in GROUPS.values() for name in commands))
+    )
 
 
 def test_what_the_doctor_says(carb: Carb) -> None:
     found = carb("doctor", "--json").json
     assert set(found["packages"]) >= {"carb-data", "carb-cli"}
-    assert all(extra["install"] == install_line(extra["package"], extra["extra"]) for extra in found["extras"])
+    assert all(
+        extra["install"] == install_line(extra["package"], extra["extra"])
+        for extra in found["extras"]
+    )
     shown = "".join(carb("doctor").out.split())  # a long path is folded
     assert "".join(install_line("carb-scorers", "hf").split()) in shown
 
@@ -98,7 +115,11 @@ def test_keys_are_never_shown(carb: Carb, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("MY_OWN_API_KEY", "another-hidden-value")
     monkeypatch.delenv("HF_TOKEN", raising=False)
     plain, machine = carb("doctor"), carb("doctor", "--json")
-    assert machine.json["keys"] == {"HF_TOKEN": False, "OPENAI_API_KEY": True, "MY_OWN_API_KEY": True}
+    assert machine.json["keys"] == {
+        "HF_TOKEN": False,
+        "OPENAI_API_KEY": True,
+        "MY_OWN_API_KEY": True,
+    }
     for ended in (plain, machine):
         assert "hidden" not in ended.out + ended.err
 

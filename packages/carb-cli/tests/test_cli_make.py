@@ -18,7 +18,9 @@ def test_perturb_by_a_model_that_is_not_there(carb: Carb, data_file: Path, tmp_p
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
     command = ("data", "perturb", data_file, "--kinds", "CL", "--out", tmp_path / "p.jsonl")
     assert "--model" in carb(*command).err
-    ended = carb(*command, "--model", "openai:m?url=http://127.0.0.1:9/v1&retries=0", "--languages", "de")
+    ended = carb(
+        *command, "--model", "openai:m?url=http://127.0.0.1:9/v1&retries=0", "--languages", "de"
+    )
     assert ended.code == 2
     assert "Is the server running" in ended.err
 
@@ -27,10 +29,18 @@ def test_construct_by_a_server_that_is_not_there(carb: Carb, tmp_path: Path) -> 
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
     about = {"domain": "values", "language": "en", "text": "What people do at table."}
     about["provenance"] = {"source": "test", "license": "CC0-1.0", "method": "authored"}
-    rows = [about | {"id": culture, "culture": culture} for culture in ("thai", "japanese", "german", "spanish")]
+    rows = [
+        about | {"id": culture, "culture": culture}
+        for culture in ("thai", "japanese", "german", "spanish")
+    ]
     write_lines(tmp_path / "references.jsonl", list(map(json.dumps, rows)))
     model = '"openai:m?url=http://127.0.0.1:9/v1&retries=0"'
-    config = ['references = "references.jsonl"', f"question = {model}", f"chosen = {model}", f"rejected = [{model}]"]
+    config = [
+        'references = "references.jsonl"',
+        f"question = {model}",
+        f"chosen = {model}",
+        f"rejected = [{model}]",
+    ]
     path = write_lines(tmp_path / "construct.toml", config)
     ended = carb("data", "construct", "--config", path, "--out", tmp_path / "o.jsonl")
     assert ended.code == 2
@@ -39,7 +49,9 @@ def test_construct_by_a_server_that_is_not_there(carb: Carb, tmp_path: Path) -> 
 
 
 def test_construct_mistakes(carb: Carb, tmp_path: Path) -> None:
-    assert carb("data", "construct", "--config", tmp_path / "none.toml", "--out", "o.jsonl").code == 2
+    assert (
+        carb("data", "construct", "--config", tmp_path / "none.toml", "--out", "o.jsonl").code == 2
+    )
     (tmp_path / "bad.toml").write_text("nonsense = 1")
     ended = carb("data", "construct", "--config", tmp_path / "bad.toml", "--out", "o.jsonl")
     assert ended.code == 2
@@ -48,7 +60,13 @@ def test_construct_mistakes(carb: Carb, tmp_path: Path) -> None:
 
 def test_train_lists_presets_and_prints_configurations(carb: Carb) -> None:
     assert "demo-cpu" in carb("train").out
-    for alone in (["--model", "m"], ["--data", "carb-seed"], ["--out", "o"], ["--resume"], ["--print-config"]):
+    for alone in (
+        ["--model", "m"],
+        ["--data", "carb-seed"],
+        ["--out", "o"],
+        ["--resume"],
+        ["--print-config"],
+    ):
         ended = carb("train", *alone)
         assert (ended.code, ended.out) == (2, "")
         assert "--config" in ended.err

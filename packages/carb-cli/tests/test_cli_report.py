@@ -63,30 +63,61 @@ def unpack(page: str) -> dict[str, Any]:
 
 
 def rescored(runs: Runs, score: pl.Expr) -> Runs:
-    return dataclasses.replace(runs, scores=ScoreTable(runs.scores.frame.with_columns(score.alias("score"))))
+    return dataclasses.replace(
+        runs, scores=ScoreTable(runs.scores.frame.with_columns(score.alias("score")))
+    )
 
 
 def run_of(carb: Carb, folder: Path, *sets: BonSet, failed: str = "") -> Path:
     """A run of two baselines, of which length failed on the set ``failed``."""
     Dataset(sets).save(folder / "data.jsonl")
     out = folder / "run"
-    ended = carb("run", "--data", folder / "data.jsonl", "--scorer", "baseline:length", "baseline:label", "--out", out)
+    ended = carb(
+        "run",
+        "--data",
+        folder / "data.jsonl",
+        "--scorer",
+        "baseline:length",
+        "baseline:label",
+        "--out",
+        out,
+    )
     assert ended.code == 0, ended.err
     frame = ScoreTable.load(out / "scores.parquet").frame
-    lost = (pl.col("item_id").cast(pl.String) == failed) & (pl.col("scorer").cast(pl.String) == "baseline:length")
-    ScoreTable(frame.with_columns(pl.when(~lost).then("score").alias("score"))).save(out / "scores.parquet")
+    lost = (pl.col("item_id").cast(pl.String) == failed) & (
+        pl.col("scorer").cast(pl.String) == "baseline:length"
+    )
+    ScoreTable(frame.with_columns(pl.when(~lost).then("score").alias("score"))).save(
+        out / "scores.parquet"
+    )
     return out
 
 
 def test_json_has_the_promised_keys(found: dict[str, Any]) -> None:
     assert found["schema"] == "carb.report/1"
-    assert {"verdict", "dataset", "scorers", "families", "pairs", "floor", "failures", "items", "judges", "people"} <= {
-        *found
-    }
+    assert {
+        "verdict",
+        "dataset",
+        "scorers",
+        "families",
+        "pairs",
+        "floor",
+        "failures",
+        "items",
+        "judges",
+        "people",
+    } <= {*found}
     assert set(found["scorers"]) == set(BASELINES)
     for scorer in found["scorers"].values():
         assert set(scorer["overall"]) == set(scorer["macro"]) == CELL
-        for key in ("by_culture", "by_domain", "by_culture_domain", "by_resource_class", "by_family", "by_script"):
+        for key in (
+            "by_culture",
+            "by_domain",
+            "by_culture_domain",
+            "by_resource_class",
+            "by_family",
+            "by_script",
+        ):
             assert all(set(cell) == CELL for cell in scorer[key].values())
             assert sum(cell["n"] for cell in scorer[key].values()) == scorer["overall"]["n"] == 80
         for key in ("by_kind", "by_kind_group"):
@@ -108,10 +139,14 @@ def test_numbers_are_those_of_the_metrics(found: dict[str, Any], finished_run: P
     frame = table.frame.filter(pl.col("culture") == "thai")
     alone = judge_bias(ScoreTable(frame), dataset=read_runs([finished_run]).dataset)
     thai = found["judges"]["bias_by_culture"]["thai"]["scorers"]
-    assert [row["length"]["estimate"] for row in thai] == [row.length.estimate for row in alone.scorers]
+    assert [row["length"]["estimate"] for row in thai] == [
+        row.length.estimate for row in alone.scorers
+    ]
     floor = found["floor"]["rows"][0]
     assert floor["group"] == {}
-    assert floor["floor"]["accuracy"] >= max(floor["predictors"]["baseline:length"], floor["chance"])
+    assert floor["floor"]["accuracy"] >= max(
+        floor["predictors"]["baseline:length"], floor["chance"]
+    )
     for pair in found["pairs"]:
         same = compare(only(table, pair["a"]), only(table, pair["b"]))
         expected = pytest.approx([same.n, same.difference, same.low, same.high, same.p])
@@ -122,7 +157,11 @@ def test_families_are_read_whole_and_stand_first(carb: Carb, tmp_path: Path) -> 
     run = run_of(carb, tmp_path, *(item for n in range(12) for item in small_family(n)))
     runs = read_runs([run])
     right = (pl.col("role").cast(pl.String) == "chosen").cast(pl.Float64)
-    for sign, says in ((1, "reads the place: its place effect"), (0, "shown to read the place"), (-1, "wrong way")):
+    for sign, says in (
+        (1, "reads the place: its place effect"),
+        (0, "shown to read the place"),
+        (-1, "wrong way"),
+    ):
         made = content(rescored(runs, sign * right))
         assert made.families is not None
         row = made.families.of("baseline:label")
@@ -133,13 +172,21 @@ def test_families_are_read_whole_and_stand_first(carb: Carb, tmp_path: Path) -> 
     out = carb("report", run).out
     assert out.index("place effect") < out.index("accuracy %")
     text = render(made, runs)
-    assert text.index('class="verdict"') < text.index('class="place"') < text.index('id="leaderboard"')
+    assert (
+        text.index('class="verdict"') < text.index('class="place"') < text.index('id="leaderboard"')
+    )
     assert text.count('class="mark"') == 2 * len(made.scorers), "chance is marked in both panels"
-    assert {"scorer", "group", "families", "row", "column", "place_effect", "matching"} <= set(row.model_dump())
+    assert {"scorer", "group", "families", "row", "column", "place_effect", "matching"} <= set(
+        row.model_dump()
+    )
 
 
-def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(carb: Carb, tmp_path: Path) -> None:
-    runs = read_runs([run_of(carb, tmp_path, *(item for n in range(6) for item in small_family(n)))])
+def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
+    carb: Carb, tmp_path: Path
+) -> None:
+    runs = read_runs(
+        [run_of(carb, tmp_path, *(item for n in range(6) for item in small_family(n)))]
+    )
     made = content(runs)
     assert made.families is not None
 
@@ -149,11 +196,15 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(ca
             "baseline:length": {"estimate": 0.4, "low": 0.1, "high": 0.7, "p": 0.04},
         }
         rows = made.families.rows if made.families else ()
-        rows = tuple(row.model_copy(update={"place_effect": Estimate(**effects[row.scorer])}) for row in rows)
+        rows = tuple(
+            row.model_copy(update={"place_effect": Estimate(**effects[row.scorer])}) for row in rows
+        )
         families = made.families.model_copy(update={"rows": rows}) if made.families else None
         return verdict(made.model_copy(update={"families": families})).splitlines()[0]
 
-    assert said(0.03).startswith("No scorer is shown to read the place after correction over 2 scorers")
+    assert said(0.03).startswith(
+        "No scorer is shown to read the place after correction over 2 scorers"
+    )
     assert "where 0.57 would show" in said(0.03)
     assert "(so few families cannot show one)" in said(0.5, low=-1.0, high=1.7)
     assert said(0.02).startswith("baseline:label reads the place")
@@ -161,9 +212,13 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(ca
 
 
 def test_colours_are_corrected_over_their_table(report: Report) -> None:
-    """Twenty cells of which each alone would leave out chance are noise; one that is clear is coloured."""
+    """Twenty cells of which each alone would leave out chance are noise; one that is clear is
+    coloured."""
     shares = [*[0.36] * 19, 0.7]
-    cells = {f"c{n:02}": Cell(accuracy=at, low=at - 0.1, high=at + 0.1, n=70) for n, at in enumerate(shares)}
+    cells = {
+        f"c{n:02}": Cell(accuracy=at, low=at - 0.1, high=at + 0.1, n=70)
+        for n, at in enumerate(shares)
+    }
     name = next(iter(report.scorers))
     part = report.scorers[name].model_copy(update={"by_kind": cells})
     (made,) = sections(report.model_copy(update={"scorers": {name: part}}), "groups")
@@ -178,23 +233,33 @@ def test_one_section_is_shown_alone(carb: Carb, finished_run: Path, tmp_path: Pa
         assert out.startswith(section.title)
         assert all(table.title in out for table in section.tables)
     carb("report", finished_run, "--only", "floor", "--html", tmp_path / "r.html")
-    parts = re.findall(r'<details class="part" id="(\w+)"', (tmp_path / "r.html").read_text(encoding="utf-8"))
+    parts = re.findall(
+        r'<details class="part" id="(\w+)"', (tmp_path / "r.html").read_text(encoding="utf-8")
+    )
     assert parts == ["floor", "sets", "methods"]
     wrong = carb("report", finished_run, "--only", "nothing")
     assert wrong.code == 2
     assert "families, pairs, floor" in wrong.err
 
 
-def test_the_verdict_tells_models_from_baselines_and_names_failures(report: Report, finished_run: Path) -> None:
+def test_the_verdict_tells_models_from_baselines_and_names_failures(
+    report: Report, finished_run: Path
+) -> None:
     assert "Baselines read nothing but the surface, which reaches" in report.verdict
     runs = read_runs([finished_run])
     record = runs.records[0]
     judges = tuple(
-        one.model_copy(update={"spec": one.spec.model_copy(update={"kind": "judge", "name": one.spec.name[9:]})})
+        one.model_copy(
+            update={
+                "spec": one.spec.model_copy(update={"kind": "judge", "name": one.spec.name[9:]})
+            }
+        )
         for one in record.scorers
     )
     judges = (*judges[:-1], judges[-1].model_copy(update={"label_mass": 0.17}))
-    frame = runs.scores.frame.with_columns(pl.col("scorer").cast(pl.String).str.strip_prefix("baseline:"))
+    frame = runs.scores.frame.with_columns(
+        pl.col("scorer").cast(pl.String).str.strip_prefix("baseline:")
+    )
     records = (record.model_copy(update={"scorers": judges}),)
     models = dataclasses.replace(runs, records=records, scores=ScoreTable(frame))
     said = content(models).verdict
@@ -204,16 +269,27 @@ def test_the_verdict_tells_models_from_baselines_and_names_failures(report: Repo
     assert "puts only 17.0% of its probability on the allowed answers" in said
     first = pl.col("item_id").cast(pl.String).is_in([item.id for item in list(runs.dataset)[:8]])
     lost = (pl.col("scorer").cast(pl.String) == "random") & first
-    assert "failed on 8 of 80 sets (10.0%)" in content(rescored(models, pl.when(~lost).then("score"))).verdict
+    assert (
+        "failed on 8 of 80 sets (10.0%)"
+        in content(rescored(models, pl.when(~lost).then("score"))).verdict
+    )
 
 
 def test_a_scorer_without_a_score_is_not_ranked(finished_run: Path) -> None:
     gone = "baseline:length"
-    failed = rescored(read_runs([finished_run]), pl.when(pl.col("scorer") != gone).then(pl.col("score")))
+    failed = rescored(
+        read_runs([finished_run]), pl.when(pl.col("scorer") != gone).then(pl.col("score"))
+    )
     report = content(failed)
     assert report.scorers[gone].rank.text == "–"
-    cells = [report.scorers[gone].overall, report.scorers[gone].macro, *report.scorers[gone].by_culture.values()]
-    assert {(one.accuracy, one.strict, one.low, one.n == one.errors) for one in cells} == {(None, None, None, True)}
+    cells = [
+        report.scorers[gone].overall,
+        report.scorers[gone].macro,
+        *report.scorers[gone].by_culture.values(),
+    ]
+    assert {(one.accuracy, one.strict, one.low, one.n == one.errors) for one in cells} == {
+        (None, None, None, True)
+    }
     assert all(part.rank.rank is not None for name, part in report.scorers.items() if name != gone)
     assert gone not in {name for pair in report.pairs for name in (pair.a, pair.b)}
     assert list(report.scorers)[-1] == gone
@@ -221,7 +297,9 @@ def test_a_scorer_without_a_score_is_not_ranked(finished_run: Path) -> None:
     assert "None" not in re.sub(r"<script.*?</script>", "", render(report, failed), flags=re.DOTALL)
 
 
-def test_forms_for_programs_and_papers(carb: Carb, finished_run: Path, found: dict[str, Any], tmp_path: Path) -> None:
+def test_forms_for_programs_and_papers(
+    carb: Carb, finished_run: Path, found: dict[str, Any], tmp_path: Path
+) -> None:
     ended = carb("report", finished_run, "--json", "-")
     assert ended.json == found
     assert ended.err == ""
@@ -234,7 +312,9 @@ def test_forms_for_programs_and_papers(carb: Carb, finished_run: Path, found: di
     assert not re.search(r"(?<!\\)[%&_#$]", tex.split("\n", 1)[1].replace(" & ", " "))
     files = {"--json": "r.json", "--md": "r.md", "--latex": "r.tex"}
     folder = tmp_path / "new" / "folder"
-    ended = carb("report", finished_run, *(part for o, name in files.items() for part in (o, folder / name)))
+    ended = carb(
+        "report", finished_run, *(part for o, name in files.items() for part in (o, folder / name))
+    )
     assert ended.code == 0
     assert json.loads((folder / "r.json").read_text(encoding="utf-8")) == found
     assert all(f"Written: {folder / name}" in ended.out for name in files.values())
@@ -251,23 +331,35 @@ def test_the_page_holds_nothing_that_its_policy_would_stop(page: str) -> None:
     assert csp_hash(script[1]) in policy[1]
     assert "unsafe" not in policy[1]
     body = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
-    assert not re.search(r"\sstyle=|\son\w+=|<(img|link|iframe|object|embed)\b|(src|xlink:href)=", body)
+    assert not re.search(
+        r"\sstyle=|\son\w+=|<(img|link|iframe|object|embed)\b|(src|xlink:href)=", body
+    )
     links = set(re.findall(r'href="([^"]*)"', body))
-    assert {link for link in links if "=" not in link} <= {f"#{name}" for name in re.findall(r' id="([^"]*)"', body)}
+    assert {link for link in links if "=" not in link} <= {
+        f"#{name}" for name in re.findall(r' id="([^"]*)"', body)
+    }
     chosen = {key for link in links if "=" in link for key in parse_qs(unescape(link)[1:])}
     assert chosen <= {"set", "whose", "rival", "sets"}
     assert len(re.findall(r' id="([^"]*)"', body)) == len(set(re.findall(r' id="([^"]*)"', body)))
 
 
-def test_outcomes_and_scores_are_in_the_page(page: str, found: dict[str, Any], finished_run: Path) -> None:
+def test_outcomes_and_scores_are_in_the_page(
+    page: str, found: dict[str, Any], finished_run: Path
+) -> None:
     data, runs = unpack(page), read_runs([finished_run])
     assert [scorer["name"] for scorer in data["scorers"]] == list(found["scorers"])
     sets = {one["id"]: one for one in data["sets"]}
     assert sets.keys() == {item.id for item in runs.dataset}, "every set has a page"
     table = runs.scores.frame.filter(pl.col("perturbation").is_null())
-    known = {(s, i, r): v for s, i, r, v in table.select("scorer", "item_id", "response_id", "score").iter_rows()}
+    known = {
+        (s, i, r): v
+        for s, i, r, v in table.select("scorer", "item_id", "response_id", "score").iter_rows()
+    }
     for number, name in enumerate(found["scorers"]):
-        letters, cell = [one["outcomes"][number] for one in sets.values()], found["scorers"][name]["overall"]
+        letters, cell = (
+            [one["outcomes"][number] for one in sets.values()],
+            found["scorers"][name]["overall"],
+        )
         won = sum(_won(known, name, item) for item in runs.dataset)
         assert [letters.count(letter) for letter in "wte"] == [won, cell["ties"], cell["errors"]]
         for item in runs.dataset:
@@ -278,26 +370,36 @@ def test_outcomes_and_scores_are_in_the_page(page: str, found: dict[str, Any], f
 
 
 def _won(known: dict[tuple[str, str, str], float], name: str, item: BonSet) -> bool:
-    return known[name, item.id, item.chosen.id] > max(known[name, item.id, wrong.id] for wrong in item.rejected)
+    return known[name, item.id, item.chosen.id] > max(
+        known[name, item.id, wrong.id] for wrong in item.rejected
+    )
 
 
-def test_the_sets_that_fit_are_in_the_page_and_the_rest_is_said(finished_run: Path, report: Report) -> None:
+def test_the_sets_that_fit_are_in_the_page_and_the_rest_is_said(
+    finished_run: Path, report: Report
+) -> None:
     """What judges wrote takes no room from the sets."""
     runs = read_runs([finished_run])
     made = [payload(report, runs, most=most) for most in (1_000, 4_000, 100_000)]
     assert 0 < made[0].embedded < made[1].embedded < made[2].embedded == made[2].sets == 80
     told = {"baseline:label": JudgeTexts({item.id: "word " * 200 for item in runs.dataset})}
-    data = json.loads(gzip.decompress(base64.b64decode(payload(report, runs, told, most=50_000).encoded)))
+    data = json.loads(
+        gzip.decompress(base64.b64decode(payload(report, runs, told, most=50_000).encoded))
+    )
     assert len(data["sets"]) == 80
     assert sum(bool(one["written"]) for one in data["sets"]) == 50
 
 
 def test_long_texts_are_cut_with_their_length(carb: Carb, tmp_path: Path) -> None:
-    run = run_of(carb, tmp_path, small_set(1, id="long", prompt="word " * 200_000), *small_dataset(1))
+    run = run_of(
+        carb, tmp_path, small_set(1, id="long", prompt="word " * 200_000), *small_dataset(1)
+    )
     ended = carb("report", run, "--html", tmp_path / "r.html")
     assert ended.code == 0, ended.err
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert max(length for one in unpack(text)["sets"] for _, length, _ in one["prompt"]) == 1_000_000
+    assert (
+        max(length for one in unpack(text)["sets"] for _, length, _ in one["prompt"]) == 1_000_000
+    )
     assert len(text) < 200_000
 
 
@@ -305,10 +407,13 @@ NOTES = ("short: What one says.", "https://example.org; verified by A. B.")
 
 
 def test_a_set_shows_what_a_judge_was_given_and_wrote(carb: Carb, tmp_path: Path) -> None:
-    """The order of the run's seed, the letters of a second order, the fact with its page, and its gloss."""
+    """The order of the run's seed, the letters of a second order, the fact with its page, and its
+    gloss."""
     cited = Citation(url="https://example.org/fact", title="A page", fact="food.TH")
     turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What?"}]
-    noted = [Provenance(source="t", license="CC0-1.0", method="authored", notes=note) for note in NOTES]
+    noted = [
+        Provenance(source="t", license="CC0-1.0", method="authored", notes=note) for note in NOTES
+    ]
     plain = small_set(1, prompt=turns, provenance=noted[0])
     answers = tuple(one.model_copy(update={"source": cited}) for one in plain.responses)
     first = BonSet.model_validate(plain.model_copy(update={"responses": answers}).model_dump())
@@ -329,9 +434,14 @@ def test_a_set_shows_what_a_judge_was_given_and_wrote(carb: Carb, tmp_path: Path
     assert data["scorers"][judge]["asked"] == [[0, 1, 2, 3], [3, 2, 1, 0]]
     assert all(one["written"] == {str(judge): f"because of {one['id']}"} for one in data["sets"])
     shown = next(one for one in data["sets"] if one["id"] == "set-1")
-    assert [(role, text) for text, _, role in shown["prompt"]] == [("system", "Be brief."), ("user", "What?")]
+    assert [(role, text) for text, _, role in shown["prompt"]] == [
+        ("system", "Be brief."),
+        ("user", "What?"),
+    ]
     assert sorted(shown["orders"][0]) == [0, 1, 2, 3]
-    assert [one["gloss"] for one in data["sets"]].count("What one says.") == 1, "other notes are no gloss"
+    assert [one["gloss"] for one in data["sets"]].count("What one says.") == 1, (
+        "other notes are no gloss"
+    )
     assert shown["answers"][0][-1] == "food.TH · A page · https://example.org/fact"
 
 
@@ -341,14 +451,25 @@ def test_a_judge_is_shown_with_its_first_question_word_for_word() -> None:
     from carb_scorers.judge import JudgeOptions, form_of
 
     options, item = JudgeOptions(mode="listwise"), small_set(1)
-    known = {"kind": "judge", "model": "m", "parameters": options.model_dump(mode="json"), "comparative": True}
+    known = {
+        "kind": "judge",
+        "model": "m",
+        "parameters": options.model_dump(mode="json"),
+        "comparative": True,
+    }
     (turns,) = sent(ScorerSpec(name="judge:m", **known), [item]).values()
     request = next(blind(item, seed=3, comparative=True)).request
     asked = form_of(options).asks(request)[0].prompt.messages
     texts = {"Q": item.prompt_text} | {str(n): one.text for n, one in enumerate(request.candidates)}
-    filled = [{"role": role, "content": re.sub("⟦(.)⟧", lambda m: texts[m[1]], text)} for role, text in turns]
+    filled = [
+        {"role": role, "content": re.sub("⟦(.)⟧", lambda m: texts[m[1]], text)}
+        for role, text in turns
+    ]
     assert filled == list(asked)
-    assert sent(ScorerSpec(name="judge:m", **{**known, "parameters": {"form": "gone.toml"}}), [item]) == {}
+    assert (
+        sent(ScorerSpec(name="judge:m", **{**known, "parameters": {"form": "gone.toml"}}), [item])
+        == {}
+    )
     for kind in ("classifier", "implicit"):
         (turns,) = sent(ScorerSpec(name="m", kind=kind), [item]).values()
         assert [text for _, text in turns] == ["⟦Q⟧", "⟦0⟧"], "the question, then each answer"
@@ -360,7 +481,9 @@ def test_a_command_on_a_page_can_be_pasted(carb: Carb, finished_run: Path, tmp_p
     record = json.loads((tmp_path / "r" / "run.json").read_text())
     (tmp_path / "r" / "run.json").write_text(json.dumps(record | {"command": typed}))
     assert carb("report", tmp_path / "r", "--html", tmp_path / "r.html").code == 0
-    shown = re.findall(r"<p><code>(carb .*?)</code></p>", (tmp_path / "r.html").read_text(encoding="utf-8"))
+    shown = re.findall(
+        r"<p><code>(carb .*?)</code></p>", (tmp_path / "r.html").read_text(encoding="utf-8")
+    )
     assert [shlex.split(unescape(line)) for line in shown] == [typed]
 
 
@@ -376,7 +499,13 @@ def test_hostile_and_long_names() -> None:
     assert found["x\u202ey\x1b"] == "x\\u202ey\\x1b"
 
 
-@given(st.lists(st.tuples(st.sampled_from(["judge", "classifier"]), _path).map(":".join), unique=True, max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["judge", "classifier"]), _path).map(":".join),
+        unique=True,
+        max_size=6,
+    )
+)
 def test_labels_differ_and_end_the_name(names: list[str]) -> None:
     found = labels(names)
     assert len(set(found.values())) == len(names)

@@ -19,23 +19,37 @@ from cli_helpers import Carb, small_dataset, small_set
 
 def test_json_is_the_run_record(carb: Carb, data_file: Path, tmp_path: Path) -> None:
     ended = carb(
-        "run", "--data", data_file, "--scorer", "baseline:length", "baseline:random", "--out", tmp_path / "r", "--json"
+        "run",
+        "--data",
+        data_file,
+        "--scorer",
+        "baseline:length",
+        "baseline:random",
+        "--out",
+        tmp_path / "r",
+        "--json",
     )
     assert ended.code == 0
     record = ended.json
     on_disk = json.loads((tmp_path / "r" / "run.json").read_text())
     assert record["schema"] == "carb.run/1"
     assert {key: record[key] for key in on_disk} == on_disk
-    assert [scorer["spec"]["name"] for scorer in record["scorers"]] == ["baseline:length", "baseline:random"]
+    assert [scorer["spec"]["name"] for scorer in record["scorers"]] == [
+        "baseline:length",
+        "baseline:random",
+    ]
     table = ScoreTable.load(tmp_path / "r" / "scores.parquet")
     assert len(table) == 2 * 12 * 4
 
 
 @pytest.mark.parametrize("limit", [1, 5, 20, 200])
 def test_limit_is_spread_evenly_over_cultures_languages_and_domains(limit: int) -> None:
-    """Cultures and domains come in blocks, as in a file: a few sets hold as many of each as they can."""
+    """Cultures and domains come in blocks, as in a file: a few sets hold as many of each as they
+    can."""
     cultures = {"japanese": ("ja",), "german": ("de",), "thai": ("th", "en"), "korean": ("ko",)}
-    places = [(culture, language) for culture, languages in cultures.items() for language in languages]
+    places = [
+        (culture, language) for culture, languages in cultures.items() for language in languages
+    ]
     sets = [
         small_set(1, id=f"{place}-{domain}-{n}", culture=place[0], language=place[1], domain=domain)
         for place in places
@@ -44,13 +58,17 @@ def test_limit_is_spread_evenly_over_cultures_languages_and_domains(limit: int) 
     ]
     kept = spread(Dataset(sets), limit)
     assert len(kept) == limit
-    for counted in (Counter((i.culture, i.language) for i in kept), Counter(str(i.domain) for i in kept)):
+    for counted in (
+        Counter((i.culture, i.language) for i in kept),
+        Counter(str(i.domain) for i in kept),
+    ):
         most = 5 if len(next(iter(counted))) == 2 else 4
         assert max(counted.values()) - (min(counted.values()) if len(counted) == most else 0) <= 1
 
 
 def test_as_a_process(tmp_path: Path) -> None:
-    """The command as a process: an encoding that cannot show a text is no error, and NO_COLOR is kept."""
+    """The command as a process: an encoding that cannot show a text is no error, and NO_COLOR is
+    kept."""
     small_dataset().save(tmp_path / "d.jsonl")
     environment = {**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "ascii"}
     command = [sys.executable, "-m", "carb_cli", "data", "show", str(tmp_path / "d.jsonl")]
@@ -62,12 +80,16 @@ def test_as_a_process(tmp_path: Path) -> None:
 def _mirrored(number: int) -> BonSet:
     """One of the four sets of a Thai family."""
     place = ("thai", "lao", "cambodian", "burmese")[number % 4]
-    return small_set(number, id=f"f-{number}", family=f"f{number // 4}", culture=place, language="th")
+    return small_set(
+        number, id=f"f-{number}", family=f"f{number // 4}", culture=place, language="th"
+    )
 
 
 def test_a_culture_has_its_mirrors_with_it(tmp_path: Path) -> None:
     other = small_set(50, culture="lao", language="th")
-    Dataset([*map(_mirrored, range(8)), other, small_set(51, culture="japanese")]).save(tmp_path / "d.jsonl")
+    Dataset([*map(_mirrored, range(8)), other, small_set(51, culture="japanese")]).save(
+        tmp_path / "d.jsonl"
+    )
     path = str(tmp_path / "d.jsonl")
     assert {item.culture for item in select([path], SetOptions(cultures=("thai",)))} == {
         "thai",
@@ -116,7 +138,16 @@ def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:
         "mine=judge:m?backend=openai&read=generate&max_tokens=10&price_in=2&price_out=10",
         "implicit:m?ref=n",
     ]
-    command = ["run", "--data", "carb-seed@2", "--scorer", *scorers, "--out", tmp_path / "r", "--dry-run"]
+    command = [
+        "run",
+        "--data",
+        "carb-seed@2",
+        "--scorer",
+        *scorers,
+        "--out",
+        tmp_path / "r",
+        "--dry-run",
+    ]
     found = carb(*command, "--perturbed", "--json").json
     assert not (tmp_path / "r").exists()
     seed = load("carb-seed@2")
@@ -129,18 +160,24 @@ def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:
     assert (judge["scorer"], judge["calls"]) == ("mine", sets + perturbed)
     assert judge["output_tokens"] == 10 * judge["calls"]
     assert implicit["calls"] == 2 * classifier["calls"]
-    assert judge["cost"] == pytest.approx((2 * judge["input_tokens"] + 10 * judge["output_tokens"]) / 1e6)
+    assert judge["cost"] == pytest.approx(
+        (2 * judge["input_tokens"] + 10 * judge["output_tokens"]) / 1e6
+    )
     assert "nothing was scored" in carb(*command).out
     assert carb(*command, "--json").json["perturbed"] == 0
 
 
 def test_copies_are_said(carb: Carb, tmp_path: Path) -> None:
     Dataset([*small_dataset(6), small_set(1, id="copy")]).save(tmp_path / "d.jsonl")
-    ended = carb("run", "--data", tmp_path / "d.jsonl", "--scorer", "baseline:label", "--out", tmp_path / "r")
+    ended = carb(
+        "run", "--data", tmp_path / "d.jsonl", "--scorer", "baseline:label", "--out", tmp_path / "r"
+    )
     assert "1 of 7 sets have the prompt and the right answer" in " ".join(ended.err.split())
 
 
-def test_the_strict_share_stands_beside_the_shared_one(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+def test_the_strict_share_stands_beside_the_shared_one(
+    carb: Carb, data_file: Path, tmp_path: Path
+) -> None:
     ended = carb("run", "--data", data_file, "--scorer", "baseline:label", "--out", tmp_path / "r")
     assert "25.0% right [" in ended.out
     assert "], strict 0.0%" in ended.out
@@ -150,12 +187,30 @@ def test_the_strict_share_stands_beside_the_shared_one(carb: Carb, data_file: Pa
 
 def test_a_small_cost_is_no_zero() -> None:
     values = (None, 0.0, 0.000123, 0.0456, 1.5, 1234.5)
-    assert [money(value) for value in values] == ["–", "0.00", "0.00012", "0.046", "1.50", "1,234.50"]
+    assert [money(value) for value in values] == [
+        "–",
+        "0.00",
+        "0.00012",
+        "0.046",
+        "1.50",
+        "1,234.50",
+    ]
 
 
 @pytest.mark.parametrize("wrong", ["read=genrate", "price_in=inf", "price_out=-1", "price_in=free"])
 def test_a_plan_finds_a_wrong_option(carb: Carb, tmp_path: Path, wrong: str) -> None:
     spec = f"judge:m?backend=openai&{wrong}"
-    ended = carb("run", "--data", "carb-seed", "--limit", 4, "--scorer", spec, "--out", tmp_path / "r", "--dry-run")
+    ended = carb(
+        "run",
+        "--data",
+        "carb-seed",
+        "--limit",
+        4,
+        "--scorer",
+        spec,
+        "--out",
+        tmp_path / "r",
+        "--dry-run",
+    )
     assert ended.code == 2
     assert wrong.partition("=")[0] in ended.err

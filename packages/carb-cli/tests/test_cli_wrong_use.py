@@ -40,7 +40,11 @@ def test_no_arguments_show_help(carb: Carb) -> None:
 def test_unknown_command_and_missing_option(carb: Carb) -> None:
     clear(carb("reprot"), "reprot", "report")
     clear(carb("run", "--data", "carb-seed"), "--out")
-    clear(carb("run", "carb-seed", "baseline:length"), "--data requires an argument", "such as --data FILE")
+    clear(
+        carb("run", "carb-seed", "baseline:length"),
+        "--data requires an argument",
+        "such as --data FILE",
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,18 +55,26 @@ def test_unknown_command_and_missing_option(carb: Carb) -> None:
         (("--limit", 0), ("--limit must be at least 1, got 0",)),
         (("--cultures", "japanes"), ("japanes", "Did you mean 'japanese'?")),
         (("--cultures", "german"), ("No sets are left",)),
-        (("--culture", "ar"), ("error: unknown culture 'ar'. Did you mean 'arabic' or 'spanish-ar'?",)),
+        (
+            ("--culture", "ar"),
+            ("error: unknown culture 'ar'. Did you mean 'arabic' or 'spanish-ar'?",),
+        ),
         (("--culture-file", "nowhere.json"), ("nowhere.json",)),
     ],
 )
-def test_wrong_options(run, data_file: Path, more: tuple[object, ...], said: tuple[str, ...]) -> None:
+def test_wrong_options(
+    run, data_file: Path, more: tuple[object, ...], said: tuple[str, ...]
+) -> None:
     clear(run(data_file, "baseline:length", *more), *said)
 
 
 def test_wrong_data(run, tmp_path: Path) -> None:
     path = tmp_path / "sets.jsonl"
     for line, said in (
-        (to_json(small_set(1)) + '\n{"id": "x", \n', ("sets.jsonl:2", "1 problem", "Correct or remove these lines")),
+        (
+            to_json(small_set(1)) + '\n{"id": "x", \n',
+            ("sets.jsonl:2", "1 problem", "Correct or remove these lines"),
+        ),
         (to_json(small_set(1, culture="klingon")), ("unknown culture 'klingon'", "--culture-file")),
         ("", ("sets.jsonl holds no sets",)),
     ):
@@ -74,7 +86,9 @@ def test_missing_extra(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     for module in ("torch", "transformers"):
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "model").mkdir()
-    clear(run("carb-seed@2", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf"))
+    clear(
+        run("carb-seed@2", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf")
+    )
 
 
 def test_the_folder_holds_another_run(run, data_file: Path) -> None:
@@ -98,8 +112,13 @@ def test_a_damaged_score_table(carb: Carb, run, data_file: Path, tmp_path: Path)
 @pytest.mark.parametrize("command", [("data", "list"), ("models", "--json"), ("--help",)])
 def test_a_full_disk_behind_the_output_is_a_sentence(command: tuple[str, ...]) -> None:
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run([sys.executable, "-m", "carb_cli", *command], stdout=full, stderr=subprocess.PIPE)
-    assert (ended.returncode, ended.stderr.decode()) == (2, "error: The output: No space left on device.\n")
+        ended = subprocess.run(
+            [sys.executable, "-m", "carb_cli", *command], stdout=full, stderr=subprocess.PIPE
+        )
+    assert (ended.returncode, ended.stderr.decode()) == (
+        2,
+        "error: The output: No space left on device.\n",
+    )
 
 
 def test_errors_cannot_steer_the_terminal(run) -> None:

@@ -15,9 +15,13 @@ from cli_helpers import answering
 
 def model(folder: Path, architecture: str | None, *, template: str | None = None) -> str:
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"architectures": [architecture]} if architecture else {}))
+    (folder / "config.json").write_text(
+        json.dumps({"architectures": [architecture]} if architecture else {})
+    )
     if template == "inside":
-        (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
+        (folder / "tokenizer_config.json").write_text(
+            json.dumps({"chat_template": "{{ messages }}"})
+        )
     elif template == "beside":
         (folder / "tokenizer_config.json").write_text("{}")
         (folder / "chat_template.jinja").write_text("{{ messages }}")
@@ -47,12 +51,15 @@ def test_the_architecture_and_the_template_decide(
 def test_the_users_word_wins(tmp_path: Path) -> None:
     folder = model(tmp_path / "m", "LlamaForSequenceClassification")
     assert recognise(f"judge:{folder}").spec == f"judge:{folder}"
-    assert recognise(f"mine=judge:{folder}?mode=pairwise").spec == f"mine=judge:{folder}?mode=pairwise"
+    assert (
+        recognise(f"mine=judge:{folder}?mode=pairwise").spec == f"mine=judge:{folder}?mode=pairwise"
+    )
     assert recognise("baseline:length").spec == "baseline:length"
 
 
 @pytest.mark.parametrize(
-    ("architecture", "said"), [("BertForTokenClassification", "classifier:"), (None, "no architecture")]
+    ("architecture", "said"),
+    [("BertForTokenClassification", "classifier:"), (None, "no architecture")],
 )
 def test_what_says_nothing_is_refused(tmp_path: Path, architecture: str | None, said: str) -> None:
     with pytest.raises(CarbError, match=said):
@@ -89,7 +96,11 @@ def test_a_server_with_one_model() -> None:
 
 @pytest.mark.parametrize(
     ("models", "said"),
-    [({"data": [{"id": "a"}, {"id": "b"}]}, "Say which"), ({"data": []}, "0 models"), ({}, "Cannot read the list")],
+    [
+        ({"data": [{"id": "a"}, {"id": "b"}]}, "Say which"),
+        ({"data": []}, "0 models"),
+        ({}, "Cannot read the list"),
+    ],
 )
 def test_a_server_that_does_not_say_which(models: object, said: str) -> None:
     with listing(models) as url, pytest.raises(CarbError, match=said):

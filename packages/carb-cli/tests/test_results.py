@@ -1,4 +1,5 @@
-"""Entries of a leaderboard: what they hold, and that no number gets in which does not follow from its rows."""
+"""Entries of a leaderboard: what they hold, and that no number gets in which does not follow from
+its rows."""
 
 from __future__ import annotations
 
@@ -9,7 +10,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from carb_cli.results.entry import ENTRY, ROWS, ResultEntry, candidates, check, entries_of, found_in, holding, read
+from carb_cli.results.entry import (
+    ENTRY,
+    ROWS,
+    ResultEntry,
+    candidates,
+    check,
+    entries_of,
+    found_in,
+    holding,
+    read,
+)
 from carb_cli.results.hub_files import hub_files
 from carb_cli.runs import scores_of
 from carb_data import CarbError
@@ -21,7 +32,17 @@ from cli_helpers import Carb, small_dataset
 def results(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     small_dataset(30).save("data.jsonl")
-    run = ("run", "--data", "data.jsonl", "--scorer", "baseline:length", "--scorer", "baseline:random", "--out", "run")
+    run = (
+        "run",
+        "--data",
+        "data.jsonl",
+        "--scorer",
+        "baseline:length",
+        "--scorer",
+        "baseline:random",
+        "--out",
+        "run",
+    )
     assert carb(*run).code == 0
     assert carb("results", "add", "run").code == 0
     return tmp_path / "results"
@@ -45,11 +66,17 @@ def test_an_entry_says_what_the_run_says(results: Path, carb: Carb) -> None:
         assert dataset is not None
         whole = {e.name: e for e, _ in entries_of(Path("run"))}[entry.name]
         assert whole.numbers == entry.numbers
-        assert entry.numbers.accuracy == bon_accuracy(scores_of(Path("run")), by=("scorer",)).cell(entry.name)
+        assert entry.numbers.accuracy == bon_accuracy(scores_of(Path("run")), by=("scorer",)).cell(
+            entry.name
+        )
 
 
-@pytest.mark.parametrize("place", [("numbers", "accuracy", "accuracy"), ("numbers", "sets"), ("numbers", "failed")])
-def test_a_number_that_does_not_follow_is_named(results: Path, carb: Carb, place: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "place", [("numbers", "accuracy", "accuracy"), ("numbers", "sets"), ("numbers", "failed")]
+)
+def test_a_number_that_does_not_follow_is_named(
+    results: Path, carb: Carb, place: tuple[str, ...]
+) -> None:
     folder = found_in(results)[0]
     content = json.loads((folder / ENTRY).read_text())
     part = content
@@ -126,7 +153,8 @@ def test_results_need_a_run(carb: Carb, tmp_path: Path) -> None:
 
 
 def test_the_hubs_files_are_read_by_its_own_reader(results: Path) -> None:
-    """For a whole data set of the Hub; the number of a part of it is not written as that of the whole."""
+    """For a whole data set of the Hub; the number of a part of it is not written as that of the
+    whole."""
     yaml = pytest.importorskip("yaml")
     hub = pytest.importorskip("huggingface_hub")
     entry, _ = read(found_in(results)[0])
@@ -136,13 +164,19 @@ def test_the_hubs_files_are_read_by_its_own_reader(results: Path) -> None:
 
     def on_hub(*command: str) -> ResultEntry:
         data = entry.run.dataset.model_copy(update={"names": (f"hf://owner/sets@{commit}",)})
-        return entry.model_copy(update={"run": entry.run.model_copy(update={"dataset": data, "command": command})})
+        return entry.model_copy(
+            update={"run": entry.run.model_copy(update={"dataset": data, "command": command})}
+        )
 
     files = hub_files(on_hub("carb", "run"))
     (_, own), (_, benchmark) = sorted(files.items(), key=lambda file: -len(file[0].parts))
     assert [path.name for path in files] == ["carb.yaml", "eval.yaml"]
     (found,) = hub.parse_eval_result_entries(yaml.safe_load(own))
-    assert (found.dataset_id, found.task_id, found.dataset_revision) == ("owner/sets", "accuracy", commit)
+    assert (found.dataset_id, found.task_id, found.dataset_revision) == (
+        "owner/sets",
+        "accuracy",
+        commit,
+    )
     assert found.value == pytest.approx(100 * entry.numbers.accuracy.accuracy, abs=0.005)
     assert "95% interval" in found.notes
     assert found.date == entry.run.created.isoformat(timespec="seconds")

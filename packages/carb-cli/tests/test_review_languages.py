@@ -25,7 +25,9 @@ def test_a_language_says_everything(language: str) -> None:
     assert list(words) == list(english)
     for key, text in words.items():
         assert text.strip() == text != ""
-        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", english[key])), key
+        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(
+            re.findall(r"\{\w+\}", english[key])
+        ), key
         if language in SCRIPTS:
             assert re.search(SCRIPTS[language], text), key
         elif language != "en" and len(text) > 12:

@@ -51,7 +51,8 @@ def test_what_is_shown_does_not_say_which_answer_is_the_key() -> None:
 def test_the_current_answer_is_the_last_kept_event(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple]
 ) -> None:
-    """Whatever arrives, in whatever order and however often: nothing is kept twice, no newer answer is overwritten."""
+    """Whatever arrives, in whatever order and however often: nothing is kept twice, no newer answer
+    is overwritten."""
     db = handing_out.create(tmp_path_factory.mktemp("p") / "a.reviews", THAI, "test")
     handing_out.invite(db, 1)
     (name,) = ids(db)
@@ -77,7 +78,9 @@ def test_the_current_answer_is_the_last_kept_event(
     db.close()
 
 
-def test_an_event_that_fits_no_item_or_is_another_person_s_is_refused(db: sqlite3.Connection) -> None:
+def test_an_event_that_fits_no_item_or_is_another_person_s_is_refused(
+    db: sqlite3.Connection,
+) -> None:
     name, other = ids(db)
     one, two = list(items(db).values())[:2]
     cases = [
@@ -97,12 +100,16 @@ def test_an_event_that_fits_no_item_or_is_another_person_s_is_refused(db: sqlite
         assert record(db, other, event).state == "refused"
 
 
-def test_a_restored_backup_takes_the_newer_answers_again(db: sqlite3.Connection, tmp_path: Path) -> None:
+def test_a_restored_backup_takes_the_newer_answers_again(
+    db: sqlite3.Connection, tmp_path: Path
+) -> None:
     name = ids(db)[0]
     item = next(iter(items(db).values()))
     with closing(sqlite3.connect(tmp_path / "old.reviews")) as copy:
         db.backup(copy)
-    first, second = (an_event(item, picked(item, token), base) for base, token in enumerate(item.tokens[:2]))
+    first, second = (
+        an_event(item, picked(item, token), base) for base, token in enumerate(item.tokens[:2])
+    )
     with transaction(db):
         assert [record(db, name, e).revision for e in (first, second)] == [1, 2]
     restored = connect(tmp_path / "old.reviews")
@@ -160,9 +167,13 @@ def test_one_refused_job_harms_no_other(db: sqlite3.Connection) -> None:
             raise CarbError(f"refused {number}")
 
     async def at_once() -> list[CarbError | None]:
-        return await asyncio.gather(*(page.run(partial(write, number=n)) for n in range(30)), return_exceptions=True)
+        return await asyncio.gather(
+            *(page.run(partial(write, number=n)) for n in range(30)), return_exceptions=True
+        )
 
-    assert {n for n, outcome in enumerate(asyncio.run(at_once())) if outcome is not None} == set(range(0, 30, 3))
+    assert {n for n, outcome in enumerate(asyncio.run(at_once())) if outcome is not None} == set(
+        range(0, 30, 3)
+    )
     found = db.execute("SELECT name FROM project WHERE name LIKE 'n%'")
     assert {row["name"] for row in found} == {f"n{number}" for number in range(30) if number % 3}
 

@@ -1,4 +1,5 @@
-"""Questions that people write: read blind by a second person, and a data set with the person as its source."""
+"""Questions that people write: read blind by a second person, and a data set with the person as its
+source."""
 
 from __future__ import annotations
 
@@ -22,14 +23,20 @@ from review_helpers import a_set, an_event, items, picked, sets
 
 
 def a_question(number: int = 0, **changes: object) -> Question:
-    fields = {"question": f"What now {number}?", "right": f"this {number}", "wrong": f"that {number}, as elsewhere"}
+    fields = {
+        "question": f"What now {number}?",
+        "right": f"this {number}",
+        "wrong": f"that {number}, as elsewhere",
+    }
     return Question(**{"id": uuid.uuid4(), **fields, **changes})
 
 
 @pytest.fixture
 def db(tmp_path: Path) -> sqlite3.Connection:
     made = handing_out.create(tmp_path / "a.reviews", sets(2), "test", beat="")
-    handing_out.create(tmp_path / "a.reviews", sets(2), "test").close()  # a page for a disk, too: nothing changes
+    handing_out.create(
+        tmp_path / "a.reviews", sets(2), "test"
+    ).close()  # a page for a disk, too: nothing changes
     handing_out.invite(made, 3)
     with transaction(made):
         for row in made.execute("SELECT id FROM reviewer").fetchall():
@@ -48,7 +55,9 @@ def test_a_question_counts_once_and_belongs_to_its_writer(db: sqlite3.Connection
     with transaction(db):
         assert [record(db, writer, sent).state for _ in range(2)] == ["kept", "known"]
         assert record(db, other, sent).state == "refused"
-        assert len(handing_out.next_items(db, writer, 50)) == 2, "nobody is asked their own question"
+        assert len(handing_out.next_items(db, writer, 50)) == 2, (
+            "nobody is asked their own question"
+        )
         shown = [item.shown for item in handing_out.next_items(db, other, 50)]
     assert len(shown) == 3
     assert shown[0]["turns"] == [sent.question], "people's questions come first"
@@ -81,7 +90,9 @@ def test_what_is_no_question_is_refused(changes: dict[str, object]) -> None:
         a_question(**changes)
 
 
-def test_a_review_takes_questions_about_one_place_and_only_where_it_was_asked_to(tmp_path: Path) -> None:
+def test_a_review_takes_questions_about_one_place_and_only_where_it_was_asked_to(
+    tmp_path: Path,
+) -> None:
     mixed = Dataset([a_set(0), a_set(1, culture="japanese", language="ja")])
     db = handing_out.create(tmp_path / "b.reviews", mixed, "test")
     handing_out.invite(db, 1)
@@ -105,15 +116,22 @@ def test_what_people_wrote_is_a_data_set_that_says_who_agreed(
         other = next(token for token in disputed.tokens if token != disputed.key)
         assert record(db, second, an_event(disputed, picked(disputed, other))).state == "kept"
     found = find(db)
-    assert (found.lines[WHOLE].answers, len(found.sets)) == (0, 2), "the human line is of the data set alone"
+    assert (found.lines[WHOLE].answers, len(found.sets)) == (0, 2), (
+        "the human line is of the data set alone"
+    )
     out = tmp_path / "written.jsonl"
     ended = carb("review", "collect", tmp_path / "a.reviews", "--written", out)
     assert ended.code == 0, ended.err
     assert "other people agree on 1." in " ".join(ended.out.split())
     made = load(out)
-    assert {(item.culture, item.language, item.provenance.source) for item in made} == {("thai", "th", "person")}
+    assert {(item.culture, item.language, item.provenance.source) for item in made} == {
+        ("thai", "th", "person")
+    }
     assert {item.provenance.license for item in made} == {"CC0-1.0"}
-    tiers = {item.chosen.text: (item.provenance.tier, item.provenance.notes, item.chosen.votes) for item in made}
+    tiers = {
+        item.chosen.text: (item.provenance.tier, item.provenance.notes, item.chosen.votes)
+        for item in made
+    }
     assert tiers["this 0"][0] == "human-voted"
     assert "2 of 2 other people agree" in tiers["this 0"][1]
     assert (tiers["this 0"][2].asked, tiers["this 0"][2].right) == (2, 2)
@@ -132,19 +150,29 @@ def test_what_people_wrote_is_a_data_set_that_says_who_agreed(
     assert all(b"as elsewhere" not in file.read_bytes() for file in tmp_path.glob("a.reviews*"))
 
 
-def test_a_saved_file_brings_questions_too(db: sqlite3.Connection, tmp_path: Path, carb: Carb) -> None:
+def test_a_saved_file_brings_questions_too(
+    db: sqlite3.Connection, tmp_path: Path, carb: Carb
+) -> None:
     person = {"name": "Noi", "consent": 1}
     events = [a_question().model_dump(mode="json")]
-    saved = {"form": "carb.review.answers/1", "reviewer": str(uuid.uuid4()), "person": person, "events": events}
+    saved = {
+        "form": "carb.review.answers/1",
+        "reviewer": str(uuid.uuid4()),
+        "person": person,
+        "events": events,
+    }
     (tmp_path / "answers.json").write_text(json.dumps(saved))
     for new in (1, 0):
-        ended = carb("review", "collect", tmp_path / "a.reviews", tmp_path / "answers.json", "--json")
+        ended = carb(
+            "review", "collect", tmp_path / "a.reviews", tmp_path / "answers.json", "--json"
+        )
         assert (ended.code, ended.json["new"]) == (0, new), ended.err
     assert len(items(db, written=True)) == 1
 
 
 class Asked:
-    """A scorer that keeps what it was asked, and gives each text a score, or fails with an error without words."""
+    """A scorer that keeps what it was asked, and gives each text a score, or fails with an error
+    without words."""
 
     def __init__(self, scores: dict[str, float]) -> None:
         self.spec = ScorerSpec(name="asked", kind="test", model="asked", revision="1")
@@ -175,7 +203,9 @@ class Asked:
         ({}, ("failed", "failed")),
     ],
 )
-def test_a_scorer_is_asked_blind_and_what_fails_is_no_verdict(scores: dict[str, float], said: tuple[str, str]) -> None:
+def test_a_scorer_is_asked_blind_and_what_fails_is_no_verdict(
+    scores: dict[str, float], said: tuple[str, str]
+) -> None:
     scorer = Asked(scores)
     for (right, wrong), wanted in zip([("a", "b"), ("b", "a")], said, strict=True):
         assert verdict(scorer, a_question(right=right, wrong=wrong).as_set("thai", "th")) == wanted

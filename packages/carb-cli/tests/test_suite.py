@@ -24,7 +24,10 @@ from carb_scorers.run import RunRecord
 from cli_helpers import Carb
 
 PLUGIN = '''
-"""Scorers whose target says what goes wrong; each leaves a file with what it was asked and which GPUs it saw."""
+"""Scorers whose target says what goes wrong.
+
+Each leaves a file with what it was asked and which GPUs it saw.
+"""
 
 import os
 from pathlib import Path
@@ -58,7 +61,8 @@ class Frail:
             open(HERE / "meeting", self.target).close()
             self.target = ""
         died = HERE / "died"
-        if self.target == "dies" and len((HERE / "dies.asked").read_text().split()) > 4 and not died.exists():
+        asked = len((HERE / "dies.asked").read_text().split())
+        if self.target == "dies" and asked > 4 and not died.exists():
             died.touch()
             os.kill(os.getpid(), SIGKILL)
         return results
@@ -76,7 +80,8 @@ def open_frail(name, target, options):
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a package that registers the kind ``frail``, here and in the processes that begin here.
+    """The folder of a package that registers the kind ``frail``, here and in the processes that
+    begin here.
 
     There is no nvidia-smi here.
     """
@@ -87,7 +92,9 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: frail\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[carb.scorers]\nfrail = frail_scorer:open_frail\n")
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    )
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # which an older joblib asks a program for
@@ -96,7 +103,9 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def suite(folder: Path, **tables: str) -> Path:
     path = folder / "suite.toml"
-    path.write_text("".join(f'[[model]]\nname = "{name}"\n{lines}\n' for name, lines in tables.items()))
+    path.write_text(
+        "".join(f'[[model]]\nname = "{name}"\n{lines}\n' for name, lines in tables.items())
+    )
     return path
 
 
@@ -110,7 +119,17 @@ def test_what_can_be_scored_is_scored_and_the_rest_is_named(
         "dies": 'spec = "frail:dies"',
     }
     out = tmp_path / "out"
-    command = ["run", "--data", data_file, "--suite", suite(tmp_path, **tables), "--out", out, "--window", "4"]
+    command = [
+        "run",
+        "--data",
+        data_file,
+        "--suite",
+        suite(tmp_path, **tables),
+        "--out",
+        out,
+        "--window",
+        "4",
+    ]
     first = carb(*command, "--json")
     assert first.code == 1
     why = {model["name"]: model["why"] for model in first.json["models"]}
@@ -131,7 +150,9 @@ def test_what_can_be_scored_is_scored_and_the_rest_is_named(
     assert "| dies |" in (tmp_path / "table.md").read_text()
     assert RunRecord.read(out / "short") == kept, "what is finished is not scored again"
     asked = Counter((plugin / "dies.asked").read_text().split())
-    assert sum(asked.values()) - len(asked) <= 4, "no more than the window that was under way is asked again"
+    assert sum(asked.values()) - len(asked) <= 4, (
+        "no more than the window that was under way is asked again"
+    )
 
     report = carb("report", *sorted(out.iterdir()), "--json", "-")
     assert report.code == 0
@@ -161,20 +182,51 @@ def test_gpus_are_shared_out(
         "three": 'spec = "frail:x"\ngpus = 3',
         "none": 'spec = "baseline:length"',
     }
-    ended = carb("run", "--data", data_file, "--suite", suite(tmp_path, **tables), "--out", tmp_path / "out", "--json")
+    ended = carb(
+        "run",
+        "--data",
+        data_file,
+        "--suite",
+        suite(tmp_path, **tables),
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
     assert ended.code == 1
     why = {model["name"]: model["why"] for model in ended.json["models"]}
     assert {name for name, reason in why.items() if reason is not None} == {"big", "three"}
     assert "needs 30.0 GB on 1 GPU; free here: 21.0 GB, 24.1 GB." in why["big"]
     assert "needs 3 GPUs;" in why["three"]
-    assert [(plugin / f"{name}.gpus").read_text() for name in ("reads", "writes", "both")] == ["1", "GPU-2", "1,GPU-2"]
+    assert [(plugin / f"{name}.gpus").read_text() for name in ("reads", "writes", "both")] == [
+        "1",
+        "GPU-2",
+        "1,GPU-2",
+    ]
 
 
-def test_a_models_process_gets_every_option(carb: Carb, plugin: Path, data_file: Path, tmp_path: Path) -> None:
-    """They are written once, as the command takes them; a model's process gets those that are not the default."""
-    given = ["--limit", 6, "--cultures", "thai", "german", "--perturbed", "--seed", 7, "--window", 3, "--retry-errors"]
+def test_a_models_process_gets_every_option(
+    carb: Carb, plugin: Path, data_file: Path, tmp_path: Path
+) -> None:
+    """They are written once, as the command takes them; a model's process gets those that are not
+    the default."""
+    given = [
+        "--limit",
+        6,
+        "--cultures",
+        "thai",
+        "german",
+        "--perturbed",
+        "--seed",
+        7,
+        "--window",
+        3,
+        "--retry-errors",
+    ]
     path = suite(tmp_path, a='spec = "baseline:length"')
-    assert carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out", *given).code == 0
+    assert (
+        carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out", *given).code
+        == 0
+    )
     command = RunRecord.read(tmp_path / "out" / "a").command
     assert list(command[-len(given) :]) == list(map(str, given))
 
@@ -186,7 +238,9 @@ def test_a_cluster_is_asked_for_what_a_model_needs(
     asked: list[tuple[int, int]] = []
     lost = type("RayError", (Exception,), {})
 
-    def remote(*, num_gpus: int, memory: int, **_: int) -> Callable[[Callable[..., Outcome]], SimpleNamespace]:
+    def remote(
+        *, num_gpus: int, memory: int, **_: int
+    ) -> Callable[[Callable[..., Outcome]], SimpleNamespace]:
         async def run(task: Callable[..., Outcome], *arguments: object) -> Outcome:
             asked.append((num_gpus, memory))
             if num_gpus == 2:
@@ -195,8 +249,15 @@ def test_a_cluster_is_asked_for_what_a_model_needs(
 
         return lambda task: SimpleNamespace(remote=partial(run, task))
 
-    nodes = [{"Alive": True, "Resources": {"GPU": 2.0, "memory": 8e9}}, {"Alive": False, "Resources": {"GPU": 8.0}}]
-    calls = {"init": lambda **_: sys.stdout.write("Ray says\n"), "nodes": lambda: nodes, "shutdown": lambda: None}
+    nodes = [
+        {"Alive": True, "Resources": {"GPU": 2.0, "memory": 8e9}},
+        {"Alive": False, "Resources": {"GPU": 8.0}},
+    ]
+    calls = {
+        "init": lambda **_: sys.stdout.write("Ray says\n"),
+        "nodes": lambda: nodes,
+        "shutdown": lambda: None,
+    }
     calls |= {"remote": remote, "exceptions": SimpleNamespace(RayError=lost)}
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(**calls))
     monkeypatch.setenv("RAY_ADDRESS", "here")
@@ -206,7 +267,15 @@ def test_a_cluster_is_asked_for_what_a_model_needs(
         "many": 'spec = "frail:x"\ngpus = 3',
         "huge": 'spec = "baseline:random"\nmemory_gb = 9',
     }
-    command = ["run", "--data", data_file, "--suite", suite(tmp_path, **tables), "--out", tmp_path / "out"]
+    command = [
+        "run",
+        "--data",
+        data_file,
+        "--suite",
+        suite(tmp_path, **tables),
+        "--out",
+        tmp_path / "out",
+    ]
     assert [model["why"] for model in carb(*command, "--json").json["models"]] == [
         None,
         "Ray: The worker died.",
@@ -217,13 +286,27 @@ def test_a_cluster_is_asked_for_what_a_model_needs(
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_stops_the_children(plugin: Path, data_file: Path, tmp_path: Path, sent: signal.Signals) -> None:
+def test_ctrl_c_stops_the_children(
+    plugin: Path, data_file: Path, tmp_path: Path, sent: signal.Signals
+) -> None:
     for name in ("fifo", "never"):
         os.mkfifo(plugin / name)
     path = suite(tmp_path, waits='spec = "frail:waits"', later='spec = "baseline:length"')
-    command = [sys.executable, "-m", "carb_cli", "run", "--data", str(data_file), "--suite", str(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "carb_cli",
+        "run",
+        "--data",
+        str(data_file),
+        "--suite",
+        str(path),
+    ]
     process = subprocess.Popen(
-        [*command, "--out", str(tmp_path / "out")], stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*command, "--out", str(tmp_path / "out")],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     with (plugin / "fifo").open() as fifo:
         assert fifo.readline() == "here\n"
@@ -241,15 +324,26 @@ def test_ctrl_c_stops_the_children(plugin: Path, data_file: Path, tmp_path: Path
         ("[[model]", ("suite.toml is not TOML", "line 1")),
         ("", ("suite.toml has no table [[model]]",)),
         ('[[models]]\nname = "a"', ("suite.toml", "'models' is unknown", "[[model]]")),
-        ('[[model]]\nname = "a"\nspec = "baseline:length"\n[[model]]\nname = "b"', ("table 2", "spec is missing")),
-        ('[[model]]\nname = "a"\nspec = "baseline:length"\ngpu = 2', ("table 1", "'gpu' is unknown", "'gpus'")),
+        (
+            '[[model]]\nname = "a"\nspec = "baseline:length"\n[[model]]\nname = "b"',
+            ("table 2", "spec is missing"),
+        ),
+        (
+            '[[model]]\nname = "a"\nspec = "baseline:length"\ngpu = 2',
+            ("table 1", "'gpu' is unknown", "'gpus'"),
+        ),
         ('[[model]]\nname = "../a"\nspec = "baseline:length"', ("table 1", "name", "letters")),
         ('[[model]]\nname = "a"\nspec = "length"', ("table 1", "spec", "KIND:TARGET")),
         ('[[model]]\nname = "a"\nspec = "b=baseline:length"', ("table 1", "spec", "name")),
-        (2 * '[[model]]\nname = "a"\nspec = "baseline:length"\n', ("table 2", "name", "'a'", "another")),
+        (
+            2 * '[[model]]\nname = "a"\nspec = "baseline:length"\n',
+            ("table 2", "name", "'a'", "another"),
+        ),
     ],
 )
-def test_a_wrong_suite(carb: Carb, data_file: Path, tmp_path: Path, text: str, said: tuple[str, ...]) -> None:
+def test_a_wrong_suite(
+    carb: Carb, data_file: Path, tmp_path: Path, text: str, said: tuple[str, ...]
+) -> None:
     path = tmp_path / "suite.toml"
     path.write_text(text)
     ended = carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out")
@@ -258,27 +352,40 @@ def test_a_wrong_suite(carb: Carb, data_file: Path, tmp_path: Path, text: str, s
     assert not (tmp_path / "out").exists()
 
 
-def test_a_suite_from_the_registry(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pinned where a commit is known, and it says how many are not; or the models of which a benchmark has figures."""
+def test_a_suite_from_the_registry(
+    carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pinned where a commit is known, and it says how many are not; or the models of which a
+    benchmark has figures."""
     hub = pytest.importorskip("huggingface_hub", reason="needs the extra carb-scorers[hf]")
     path = tmp_path / "mine.toml"
     written = carb("models", "--suite")
     path.write_text(written.out)
     models = read_suite(path)
-    small = [m for m in known_models().models if m.kind == "classifier" and (m.parameters or 1e10) < 1e10]
+    small = [
+        m for m in known_models().models if m.kind == "classifier" and (m.parameters or 1e10) < 1e10
+    ]
     assert [model.spec for model in models] == [model.spec() for model in small]
-    assert all(model.memory_gb > 2 * known.parameters / 1e9 for model, known in zip(models, small, strict=True))
+    assert all(
+        model.memory_gb > 2 * known.parameters / 1e9
+        for model, known in zip(models, small, strict=True)
+    )
     assert tomllib.loads(path.read_text()).keys() == {"model"}
     pinned = [model.revision for model in models]
     assert pinned == [model.revision for model in small]
     assert f"{pinned.count(None)} have no revision" in written.err
-    assert models[pinned.index("eb2676d20da2f2d41082289d23c59b9f7427f955")].name == "armorm-llama3-8b-v0.1"
+    assert (
+        models[pinned.index("eb2676d20da2f2d41082289d23c59b9f7427f955")].name
+        == "armorm-llama3-8b-v0.1"
+    )
 
     gone = pinned.index(None)
 
     def model_info(name: str, timeout: float) -> SimpleNamespace:
         if name == small[gone].id:
-            raise hub.errors.RepositoryNotFoundError("404", response=SimpleNamespace(headers={}, request=None))
+            raise hub.errors.RepositoryNotFoundError(
+                "404", response=SimpleNamespace(headers={}, request=None)
+            )
         return SimpleNamespace(sha="c0ffee1234" * 4)
 
     monkeypatch.setattr(hub, "model_info", model_info)
@@ -287,17 +394,39 @@ def test_a_suite_from_the_registry(carb: Carb, tmp_path: Path, monkeypatch: pyte
     assert found == [*pinned[: gone + 1], *(one or "c0ffee1234" * 4 for one in pinned[gone + 1 :])]
 
     path.write_text(carb("models", "carb", "--suite").out)
-    assert {model.name for model in read_suite(path)} == {m.name for m in known_models().models if "carb" in m.scores}
+    assert {model.name for model in read_suite(path)} == {
+        m.name for m in known_models().models if "carb" in m.scores
+    }
     wrong = carb("models", "carbs", "--suite")
     assert (wrong.code, "'carbs' is no benchmark" in wrong.err) == (2, True)
 
 
 def test_a_suite_or_scorers(carb: Carb, data_file: Path, tmp_path: Path) -> None:
     path = suite(tmp_path, a='spec = "baseline:length"')
-    both = carb("run", "--data", data_file, "--suite", path, "--scorer", "baseline:length", "--out", tmp_path / "out")
+    both = carb(
+        "run",
+        "--data",
+        data_file,
+        "--suite",
+        path,
+        "--scorer",
+        "baseline:length",
+        "--out",
+        tmp_path / "out",
+    )
     assert (both.code, carb("run", "--data", data_file, "--out", tmp_path / "out").code) == (2, 2)
     assert "--scorer or --suite" in both.err
-    plan = carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out", "--dry-run", "--json")
+    plan = carb(
+        "run",
+        "--data",
+        data_file,
+        "--suite",
+        path,
+        "--out",
+        tmp_path / "out",
+        "--dry-run",
+        "--json",
+    )
     assert [scorer["scorer"] for scorer in plan.json["scorers"]] == ["a"]
     with pytest.raises(CarbError, match=r"Cannot read the suite .*none\.toml"):
         read_suite(tmp_path / "none.toml")

@@ -1,4 +1,5 @@
-"""Hypothesis strategies for the data model; tests get them with ``strategies.from_type(BonSet)`` or ``Dataset``."""
+"""Hypothesis strategies for the data model; tests get them with ``strategies.from_type(BonSet)`` or
+``Dataset``."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ sources = st.builds(
     note=optional_texts,
     fact=optional_texts,
 )
-votes = st.integers(1, 9).flatmap(lambda asked: st.builds(Votes, asked=st.just(asked), right=st.integers(0, asked)))
+votes = st.integers(1, 9).flatmap(
+    lambda asked: st.builds(Votes, asked=st.just(asked), right=st.integers(0, asked))
+)
 
 
 @st.composite
@@ -116,4 +119,6 @@ def bon_sets(draw: st.DrawFn) -> BonSet:
 
 
 st.register_type_strategy(BonSet, bon_sets())
-st.register_type_strategy(Dataset, st.lists(bon_sets(), max_size=4, unique_by=lambda item: item.id).map(Dataset))
+st.register_type_strategy(
+    Dataset, st.lists(bon_sets(), max_size=4, unique_by=lambda item: item.id).map(Dataset)
+)

@@ -11,9 +11,12 @@ from carb_data import BonSet, Provenance, Response, Role
 
 
 def small_set(name: str, texts: Sequence[str], right: int = 0, **changes: object) -> BonSet:
-    """A set about Germany in English with these answers, of which one is right; ``changes`` replace its fields."""
+    """A set about Germany in English with these answers, of which one is right; ``changes`` replace
+    its fields."""
     responses = tuple(
-        Response(id=f"r{n}", text=text, role=Role.CHOSEN if n == right else Role.REJECTED, language="en")
+        Response(
+            id=f"r{n}", text=text, role=Role.CHOSEN if n == right else Role.REJECTED, language="en"
+        )
         for n, text in enumerate(texts)
     )
     fields: dict[str, object] = {
@@ -23,7 +26,9 @@ def small_set(name: str, texts: Sequence[str], right: int = 0, **changes: object
         "language": "en",
         "prompt": f"Question {name}?",
         "responses": responses,
-        "provenance": Provenance(source="test", source_id=name, license="CC0-1.0", method="authored"),
+        "provenance": Provenance(
+            source="test", source_id=name, license="CC0-1.0", method="authored"
+        ),
     }
     return BonSet.model_validate(fields | changes)
 
@@ -33,8 +38,12 @@ def write_blend(folder: Path, questions: dict[str, dict[str, dict]]) -> Path:
     (folder / "annotations").mkdir(parents=True)
     (folder / "questions").mkdir()
     for place, items in questions.items():
-        (folder / "annotations" / f"{place}_data.json").write_text(json.dumps(items), encoding="utf-8")
-        with (folder / "questions" / f"{place}_questions.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        (folder / "annotations" / f"{place}_data.json").write_text(
+            json.dumps(items), encoding="utf-8"
+        )
+        with (folder / "questions" / f"{place}_questions.csv").open(
+            "w", encoding="utf-8-sig", newline=""
+        ) as file:
             table = csv.writer(file)
             table.writerow(["", "ID", "Topic", "Source", "Question", "Translation"])
             table.writerows([n, key, "Food", "here", "?", "?"] for n, key in enumerate(items))

@@ -1,4 +1,5 @@
-"""Attacks from the answers alone: what gives the answer away is found, and mirrored families give nothing away."""
+"""Attacks from the answers alone: what gives the answer away is found, and mirrored families give
+nothing away."""
 
 from __future__ import annotations
 
@@ -13,7 +14,20 @@ from carb_data.audit import LEARNED, audit
 from carb_data.surface import form_features, surface_features
 from small_sets import small_set
 
-WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "islet", "jetty", "knoll", "larch")
+WORDS = (
+    "amber",
+    "birch",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "heron",
+    "islet",
+    "jetty",
+    "knoll",
+    "larch",
+)
 
 
 def phrases(random_: random.Random) -> list[str]:
@@ -30,7 +44,9 @@ def working(sets: list[BonSet], level: str = "all") -> set[str]:
 
 
 def changed(item: BonSet, how) -> BonSet:
-    responses = tuple(r.model_copy(update={"text": how(r.text, r.role is Role.CHOSEN)}) for r in item.responses)
+    responses = tuple(
+        r.model_copy(update={"text": how(r.text, r.role is Role.CHOSEN)}) for r in item.responses
+    )
     return item.model_copy(update={"responses": responses})
 
 
@@ -49,7 +65,9 @@ def test_nothing_works_where_nothing_gives_the_answer_away():
     ("how", "attack"),
     [
         (
-            lambda text, right: f"zephyr {text}" if right else f"{random.Random(text).choice(WORDS)} {text}",
+            lambda text, right: (
+                f"zephyr {text}" if right else f"{random.Random(text).choice(WORDS)} {text}"
+            ),
             "bag of words",
         ),
         (lambda text, right: text.replace("e", "é") if right else text, "character n-grams"),
@@ -59,7 +77,10 @@ def test_nothing_works_where_nothing_gives_the_answer_away():
             "most likeness of the others (3-grams)",
         ),
         (lambda text, right: f"{text} and on and on" if right else text, "most length"),
-        (lambda text, right: f"{text}, in Germany" if right else f"{text}, in no place", "most names of cultures"),
+        (
+            lambda text, right: f"{text}, in Germany" if right else f"{text}, in no place",
+            "most names of cultures",
+        ),
         (lambda text, right: text if right else f"{text}!?", "least punctuation"),
     ],
 )
@@ -81,8 +102,19 @@ def mirrored(count: int) -> list[BonSet]:
         texts = [f"zephyr {first} and more", *others]
         places = ["english-gb", "german-at", "german-ch", "italian"]
         for place, culture in enumerate(places):
-            origin = Provenance(source="test", source_id=f"f{n}", license="CC0-1.0", method="authored")
-            sets.append(small_set(f"f{n}-{place}", texts, place, culture=culture, family=f"f{n}", provenance=origin))
+            origin = Provenance(
+                source="test", source_id=f"f{n}", license="CC0-1.0", method="authored"
+            )
+            sets.append(
+                small_set(
+                    f"f{n}-{place}",
+                    texts,
+                    place,
+                    culture=culture,
+                    family=f"f{n}",
+                    provenance=origin,
+                )
+            )
     return sets
 
 
@@ -95,22 +127,34 @@ def test_a_family_is_immune_as_a_whole_and_its_main_set_is_not():
     main = {attack.attack: attack for attack in report.attacks if attack.level == "main"}
     assert main["most length"].accuracy == main["bag of words"].accuracy == 1
     assert {"most length", "bag of words"} <= {attack.attack for attack in report.working}
-    assert report.hard == tuple(item.id for item in sets)  # what solves one set of a family fails in the others
+    assert report.hard == tuple(
+        item.id for item in sets
+    )  # what solves one set of a family fails in the others
 
 
 def test_sets_of_one_source_item_count_together():
     random_ = random.Random(5)
-    origins = [Provenance(source="t", source_id=str(n), license="x", method="authored") for n in range(12)]
-    texts = [[f"{'very ' * (n % 2)}{first}", *rest] for n in range(12) for first, *rest in [phrases(random_)]]
+    origins = [
+        Provenance(source="t", source_id=str(n), license="x", method="authored") for n in range(12)
+    ]
+    texts = [
+        [f"{'very ' * (n % 2)}{first}", *rest]
+        for n in range(12)
+        for first, *rest in [phrases(random_)]
+    ]
     copies = [
         small_set(
-            f"{n}-{c}", [f"{text} {WORDS[(c + k) % 12]}" for k, text in enumerate(texts[n])], provenance=origins[n]
+            f"{n}-{c}",
+            [f"{text} {WORDS[(c + k) % 12]}" for k, text in enumerate(texts[n])],
+            provenance=origins[n],
         )
         for n in range(12)
         for c in range(20)
     ]
     (first,) = [
-        a for a in audit(Dataset(copies), learn=False).attacks if a.attack == "most length" and a.level == "all"
+        a
+        for a in audit(Dataset(copies), learn=False).attacks
+        if a.attack == "most length" and a.level == "all"
     ]
     assert first.high - first.low > 0.4  # twelve source items, though there are 240 sets
 

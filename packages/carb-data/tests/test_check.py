@@ -1,4 +1,5 @@
-"""What the checks find in sets made to be found, what they leave alone, and which language a text is in."""
+"""What the checks find in sets made to be found, what they leave alone, and which language a text
+is in."""
 
 from __future__ import annotations
 
@@ -13,12 +14,16 @@ from carb_data.check import check
 from carb_data.language import detect, in_language
 
 GERMAN = load("carb-seed@2").filter(
-    lambda item: bool(item.perturbed) and item.domain != "linguistics" and item.culture == "german-de"
+    lambda item: (
+        bool(item.perturbed) and item.domain != "linguistics" and item.culture == "german-de"
+    )
 )
 
 
 def with_texts(item: BonSet, texts: list[str], **changes) -> BonSet:
-    responses = tuple(r.model_copy(update={"text": t}) for r, t in zip(item.responses, texts, strict=True))
+    responses = tuple(
+        r.model_copy(update={"text": t}) for r, t in zip(item.responses, texts, strict=True)
+    )
     return item.model_copy(update={"responses": responses, "perturbed": (), **changes})
 
 
@@ -46,14 +51,23 @@ def test_a_response_that_is_right_and_wrong_at_once_is_an_error():
     texts = [r.text for r in item.responses]
     report = check(Dataset([with_texts(item, [texts[0], texts[0] + " !", *texts[2:]])]))
     (finding,) = report.findings
-    assert (finding.severity, finding.check, finding.field) == ("error", "duplicate", item.responses[1].id)
+    assert (finding.severity, finding.check, finding.field) == (
+        "error",
+        "duplicate",
+        item.responses[1].id,
+    )
     assert not report.passed
 
 
 def test_a_text_in_another_language_is_a_warning():
     item = GERMAN[0]
-    texts = ["In this country nobody works on Sunday afternoon", *(r.text for r in item.responses[1:])]
-    assert findings(with_texts(item, texts)) == [("warning", "language", item.id, item.responses[0].id)]
+    texts = [
+        "In this country nobody works on Sunday afternoon",
+        *(r.text for r in item.responses[1:]),
+    ]
+    assert findings(with_texts(item, texts)) == [
+        ("warning", "language", item.id, item.responses[0].id)
+    ]
 
 
 def changed(item: BonSet, kind: Perturbation, **changes) -> BonSet:
@@ -64,10 +78,30 @@ def changed(item: BonSet, kind: Perturbation, **changes) -> BonSet:
 @pytest.mark.parametrize(
     ("kind", "changes", "severity", "message"),
     [
-        (Perturbation.RC, {"text": "In Deutschland ist sonntags fast alles geschlossen."}, "error", "still names"),
-        (Perturbation.RP, {"text": "Sonntags sind die meisten Läden zu."}, "warning", "no longer names"),
-        (Perturbation.CC, {"language": "en", "text": "In Germany shops open on Sunday."}, "error", "another language"),
-        (Perturbation.CL, {"language": "de", "text": "In Deutschland ist sonntags zu."}, "error", "of its original"),
+        (
+            Perturbation.RC,
+            {"text": "In Deutschland ist sonntags fast alles geschlossen."},
+            "error",
+            "still names",
+        ),
+        (
+            Perturbation.RP,
+            {"text": "Sonntags sind die meisten Läden zu."},
+            "warning",
+            "no longer names",
+        ),
+        (
+            Perturbation.CC,
+            {"language": "en", "text": "In Germany shops open on Sunday."},
+            "error",
+            "another language",
+        ),
+        (
+            Perturbation.CL,
+            {"language": "de", "text": "In Deutschland ist sonntags zu."},
+            "error",
+            "of its original",
+        ),
     ],
 )
 def test_perturbations_are_held_to_their_definition(kind, changes, severity, message):
@@ -92,17 +126,25 @@ def test_an_empty_data_set_gives_null_and_not_nought():
 
 
 def test_a_family_that_lacks_the_set_of_an_answer_is_a_warning():
-    """Three families of three answers: the first whole, the second without a set, the third without an answer."""
+    """Three families of three answers: the first whole, the second without a set, the third without
+    an answer."""
     texts = ["one answer", "a second one", "the third of them"]
 
     def mirror(family: str, place: int, shown: int = 3) -> BonSet:
         item = GERMAN[place]
         responses = [
-            r.model_copy(update={"text": text, "role": Role.CHOSEN if n == place else Role.REJECTED})
+            r.model_copy(
+                update={"text": text, "role": Role.CHOSEN if n == place else Role.REJECTED}
+            )
             for n, (r, text) in enumerate(zip(item.responses, texts[:shown], strict=False))
         ]
         return item.model_copy(
-            update={"id": f"{family}-{place}", "family": family, "responses": tuple(responses), "perturbed": ()}
+            update={
+                "id": f"{family}-{place}",
+                "family": family,
+                "responses": tuple(responses),
+                "perturbed": (),
+            }
         )
 
     found = [

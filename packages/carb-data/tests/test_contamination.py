@@ -31,10 +31,14 @@ def ngrams(text: str) -> set[str]:
     return found
 
 
-def by_hand(indexed: list[str], streamed: list[str], threshold: float) -> dict[tuple[int, int], float]:
+def by_hand(
+    indexed: list[str], streamed: list[str], threshold: float
+) -> dict[tuple[int, int], float]:
     """Containment from sets of n-grams, without any index."""
     found = {}
-    common = Counter(gram for text in {normalise(text) for text in indexed} for gram in ngrams(text))
+    common = Counter(
+        gram for text in {normalise(text) for text in indexed} for gram in ngrams(text)
+    )
     for (i, inside), (s, whole) in itertools.product(enumerate(indexed), enumerate(streamed)):
         own = {gram for gram in ngrams(inside) if common[gram] <= COMMON}
         shared = len(own & ngrams(whole))
@@ -45,9 +49,15 @@ def by_hand(indexed: list[str], streamed: list[str], threshold: float) -> dict[t
     return found
 
 
-def by_index(indexed: list[str], streamed: list[str], threshold: float) -> dict[tuple[int, int], float]:
+def by_index(
+    indexed: list[str], streamed: list[str], threshold: float
+) -> dict[tuple[int, int], float]:
     index = NgramIndex(indexed, threshold)
-    return {(c, m.streamed): m.containment for m in index.matches(streamed) for c in index.copies(m.indexed)}
+    return {
+        (c, m.streamed): m.containment
+        for m in index.matches(streamed)
+        for c in index.copies(m.indexed)
+    }
 
 
 @given(indexed=short_texts, streamed=short_texts, threshold=st.sampled_from([0.1, 0.5, 0.7, 1.0]))
@@ -83,12 +93,19 @@ def test_every_kind_of_overlap_is_found_with_its_place():
     edited = near.prompt[:-1] + " ..."
     document = f"{train[3].prompt}\n\n{inside.chosen.text.upper()}\n\n{train[4].prompt * 3}"
     translated = source.model_copy(
-        update={"id": "translated", "prompt": "other words", "responses": train[0].responses, "perturbed": ()}
+        update={
+            "id": "translated",
+            "prompt": "other words",
+            "responses": train[0].responses,
+            "perturbed": (),
+        }
     )
     entries: list[str | BonSet] = [*train, translated, f"  {exact.prompt}!! ", edited, document]
     report = check_contamination(entries, test)
     found = {(o.item_id, o.field): o for o in report.overlaps}
-    assert report.contaminated == tuple(item.id for item in test if item in (source, exact, near, inside))
+    assert report.contaminated == tuple(
+        item.id for item in test if item in (source, exact, near, inside)
+    )
     assert found[source.id, "source_item"].kind == "source"
     assert found[source.id, "source_item"].train_id == "translated"
     assert found[exact.id, "prompt"].kind == "exact"
@@ -108,7 +125,9 @@ def test_short_answers_are_no_evidence_but_short_prompts_are():
     short = item.model_copy(
         update={
             "prompt": "Rice?",
-            "responses": tuple(r.model_copy(update={"text": f"rice {n}"}) for n, r in enumerate(item.responses)),
+            "responses": tuple(
+                r.model_copy(update={"text": f"rice {n}"}) for n, r in enumerate(item.responses)
+            ),
             "perturbed": (),
         }
     )
@@ -119,11 +138,20 @@ def test_short_answers_are_no_evidence_but_short_prompts_are():
 @pytest.mark.parametrize(
     ("train", "test"),
     [
-        ("春节 的 时候 , 孩子 们 会 收到 长辈 给 的 红包 。", "春节的时候,孩子们会收到长辈给的红包。"),
+        (
+            "春节 的 时候 , 孩子 们 会 收到 长辈 给 的 红包 。",
+            "春节的时候,孩子们会收到长辈给的红包。",
+        ),
         ("お正月 には 家族 で 神社 に お参り します", "お正月には、家族で神社にお参りします。"),
         ("คน ไทย ไหว้ ผู้ใหญ่ ก่อน เสมอ เมื่อ พบ กัน", "คนไทยไหว้ผู้ใหญ่ก่อนเสมอเมื่อพบกัน"),
-        ("dont forget guests bring well known sweets", "Don't forget: guests bring well-known sweets!"),
-        ("يحتفل المسلمون بعيد الأضحى في شهر ذي الحجة", "يَحْتَفِلُ المُسلِمونَ بعيدِ الاضحى في شهرِ ذي الحجّة"),
+        (
+            "dont forget guests bring well known sweets",
+            "Don't forget: guests bring well-known sweets!",
+        ),
+        (
+            "يحتفل المسلمون بعيد الأضحى في شهر ذي الحجة",
+            "يَحْتَفِلُ المُسلِمونَ بعيدِ الاضحى في شهرِ ذي الحجّة",
+        ),
     ],
 )
 def test_segments_punctuation_and_marks_hide_nothing(train, test):

@@ -1,4 +1,5 @@
-"""A data set as a collection: access, filters, splits by source item, names, and the fingerprint of its content."""
+"""A data set as a collection: access, filters, splits by source item, names, and the fingerprint of
+its content."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def test_a_split_divides_everything_and_no_source_item(items, sources, seed):
     dataset = Dataset(renamed(item, n, sources[n]) for n, item in enumerate(items))
     parts = dataset.split({"train": 0.5, "dev": 0.25, "test": 0.25}, seed=seed)
     assert list(parts) == ["train", "dev", "test"]
-    assert sorted(item.id for part in parts.values() for item in part) == sorted(item.id for item in dataset)
+    assert sorted(item.id for part in parts.values() for item in part) == sorted(
+        item.id for item in dataset
+    )
     homes: dict[str, set[str]] = {}
     for name, part in parts.items():
         for item in part:
@@ -35,7 +38,9 @@ def test_a_split_divides_everything_and_no_source_item(items, sources, seed):
     assert parts == dataset.split({"train": 0.5, "dev": 0.25, "test": 0.25}, seed=seed)
     half = Dataset(list(dataset)[::2])
     for name, part in half.split({"train": 0.5, "dev": 0.25, "test": 0.25}, seed=seed).items():
-        assert all(item in parts[name] for item in part)  # a set stays where it is when others come or go
+        assert all(
+            item in parts[name] for item in part
+        )  # a set stays where it is when others come or go
 
 
 @pytest.mark.parametrize("fractions", [{}, {"train": 0.5}, {"train": 1.5, "test": -0.5}])
@@ -64,7 +69,14 @@ def test_sets_with_the_same_prompt_and_right_answer_have_one_origin():
     asked = third.model_copy(update={"id": "asked", "prompt": first.prompt})
     blank = [one.model_copy(update={"id": f"?{one.id}", "prompt": "?"}) for one in (third, asked)]
     origins = Dataset([first, copy, third, asked, *blank]).origins
-    assert origins == {"0": "s:0", "copy": "s:0", "2": "s:2", "asked": "s:2", "?2": "s:2", "?asked": "s:2"}
+    assert origins == {
+        "0": "s:0",
+        "copy": "s:0",
+        "2": "s:2",
+        "asked": "s:2",
+        "?2": "s:2",
+        "?asked": "s:2",
+    }
 
 
 @pytest.mark.parametrize("name", ["carb-seed", "carb-seed@2"])
@@ -81,7 +93,11 @@ def mexican() -> Dataset:
 
 def test_a_filter_rolls_up():
     assert len(mexican().filter(cultures=["spanish"], languages=["es"])) == 2
-    assert len(mexican().filter(cultures=["spanish-mx"])) == len(mexican().filter(languages=["es-MX"])) == 1
+    assert (
+        len(mexican().filter(cultures=["spanish-mx"]))
+        == len(mexican().filter(languages=["es-MX"]))
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +115,11 @@ def test_a_filter_names_what_it_does_not_know(asked, answer):
 
 @pytest.mark.parametrize(
     ("name", "asked"),
-    [("hf://owner/name@v1.2", "v1.2"), ("hf://owner/name", None), ("hf://owner/name@refs/pr/3", "refs/pr/3")],
+    [
+        ("hf://owner/name@v1.2", "v1.2"),
+        ("hf://owner/name", None),
+        ("hf://owner/name@refs/pr/3", "refs/pr/3"),
+    ],
 )
 def test_a_hub_name_may_say_which_revision(tmp_path, monkeypatch, name, asked):
     hub = pytest.importorskip("huggingface_hub", reason="needs the extra 'hf'")
@@ -139,11 +159,16 @@ def changed_versions(item: BonSet):
     yield item.model_copy(update={"topic": (item.topic or "") + "x"})
     yield item.model_copy(update={"domain": next(d for d in Domain if d != item.domain)})
     yield item.model_copy(update={"culture": "thai" if item.culture != "thai" else "german"})
-    yield item.model_copy(update={"provenance": item.provenance.model_copy(update={"license": "other"})})
+    yield item.model_copy(
+        update={"provenance": item.provenance.model_copy(update={"license": "other"})}
+    )
     first, *others = item.responses
     longer = first.model_copy(update={"text": first.text + "."})
     yield item.model_copy(update={"responses": (longer, *others)})
-    swapped = [first.model_copy(update={"text": others[0].text}), others[0].model_copy(update={"text": first.text})]
+    swapped = [
+        first.model_copy(update={"text": others[0].text}),
+        others[0].model_copy(update={"text": first.text}),
+    ]
     if first.text != others[0].text:
         yield item.model_copy(update={"responses": (*swapped, *others[1:])})
 

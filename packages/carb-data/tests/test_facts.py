@@ -1,4 +1,5 @@
-"""Sets are made from facts: the same four answers under every place, and facts that exclude each other."""
+"""Sets are made from facts: the same four answers under every place, and facts that exclude each
+other."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from carb_data import DataError, Fact, Family, is_main, load
 from carb_data.dataset import seed_folders
 from carb_data.family import expand_family, load_families, read_bank
 
-_SPEC = importlib.util.spec_from_file_location("check_seed", Path(__file__).parents[3] / "benchmarks/check_seed.py")
+_SPEC = importlib.util.spec_from_file_location(
+    "check_seed", Path(__file__).parents[3] / "benchmarks/check_seed.py"
+)
 assert _SPEC is not None
 check_seed = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(check_seed)
@@ -31,8 +34,18 @@ TODAY = date(2026, 11, 22)
 
 
 def fact(code: str, **changes) -> dict:
-    about = {"id": f"toll.{code}", "topic": "toll", "domain": "commonsense", "culture": CODES[code], "kind": "law"}
-    said = {"statement": f"Statement {code}.", "value": f"value-{code}", "checked": ["found", "reread"]}
+    about = {
+        "id": f"toll.{code}",
+        "topic": "toll",
+        "domain": "commonsense",
+        "culture": CODES[code],
+        "kind": "law",
+    }
+    said = {
+        "statement": f"Statement {code}.",
+        "value": f"value-{code}",
+        "checked": ["found", "reread"],
+    }
     source = {"url": f"https://example.org/{code}", "title": "A page", "accessed": "2026-11-22"}
     return {**about, **said, "source": source, **changes}
 
@@ -43,11 +56,26 @@ def texts(*given: str) -> list[dict]:
 
 def family(**changes) -> dict:
     names = {"DE": "nach Kassel", "AT": "nach Graz", "CH": "nach Bern", "IT": "nach Bologna"}
-    about = {"id": "de-commonsense-toll", "topic": "toll", "domain": "commonsense", "language": "de", "form": "short"}
+    about = {
+        "id": "de-commonsense-toll",
+        "topic": "toll",
+        "domain": "commonsense",
+        "language": "de",
+        "form": "short",
+    }
     question = "Meine Schwester zieht {place}. Was kostet sie die Autobahn {place}?"
     places = [{"culture": CODES[code], "name": name} for code, name in names.items()]
-    answers = texts(*(f"Dafür zahlt sie auf die Art {code} mit {n} Münzen." for n, code in enumerate(names)))
-    return {**about, "question": question, "places": places, "answers": answers, "perturbed": None, **changes}
+    answers = texts(
+        *(f"Dafür zahlt sie auf die Art {code} mit {n} Münzen." for n, code in enumerate(names))
+    )
+    return {
+        **about,
+        "question": question,
+        "places": places,
+        "answers": answers,
+        "perturbed": None,
+        **changes,
+    }
 
 
 def write(folder: Path, facts, families) -> Path:
@@ -67,7 +95,9 @@ def bank_of(tmp_path, facts=None, families=None):
 
 
 def problems_of(tmp_path, facts=None, families=None) -> list[str]:
-    return [p.reason for p in check_seed.check_bank(bank_of(tmp_path, facts, families), today=TODAY)]
+    return [
+        p.reason for p in check_seed.check_bank(bank_of(tmp_path, facts, families), today=TODAY)
+    ]
 
 
 def test_a_family_is_four_sets_with_the_same_answers(tmp_path):
@@ -109,7 +139,9 @@ def facts_of():
     ],
 )
 def test_a_bad_line_is_reported_with_its_place(tmp_path, change, field):
-    folder = write(tmp_path, [fact("DE"), fact("AT", kind="rumour"), "{"], [family(), family(**change)])
+    folder = write(
+        tmp_path, [fact("DE"), fact("AT", kind="rumour"), "{"], [family(), family(**change)]
+    )
     with pytest.raises(DataError) as caught:
         load_families(folder)
     found = {(Path(p.file).parent.name, p.line, p.field) for p in caught.value.problems}
@@ -122,11 +154,19 @@ def test_a_bad_line_is_reported_with_its_place(tmp_path, change, field):
     [
         (fact("AT", value="value-DE"), "toll.AT has the value of toll.DE"),
         (fact("AT", also=["german-ch"]), "toll.AT holds in german-ch too"),
-        (fact("AT", source={"url": "https://example.org/", "title": "t", "accessed": "2026-01-01"}), "root of a site"),
+        (
+            fact(
+                "AT", source={"url": "https://example.org/", "title": "t", "accessed": "2026-01-01"}
+            ),
+            "root of a site",
+        ),
         (fact("AT", valid_until="2026-11-21"), "held until 2026-11-21 only"),
         (fact("AT", checked=["found"]), "nobody but its author has read it"),
         (fact("AT", evidence="press", checked=[]), "nobody found it"),
-        (fact("AT", evidence="independent", checked=["found"]), "two independent pages are on two sites"),
+        (
+            fact("AT", evidence="independent", checked=["found"]),
+            "two independent pages are on two sites",
+        ),
         (fact("AT", kind="law", evidence="press"), "a law needs an official page"),
         (fact("AT", evidence="press", source=FAN_PAGE), "akaqa.com proves nothing"),
         (fact("AT", evidence="press", source=BARE_ADDRESS), "192.0.2.7 proves nothing"),
@@ -135,8 +175,14 @@ def test_a_bad_line_is_reported_with_its_place(tmp_path, change, field):
             fact("AT", kind="value", survey=SURVEY | {"percent": 62}, evidence="press"),
             "62% is less than 20 points ahead",
         ),
-        (fact("AT", kind="value", survey=SURVEY, evidence="press"), "need the page or the data of its makers"),
-        (fact("AT", kind="value", survey=SURVEY, evidence="press"), "54% of all who were asked is less than 55%"),
+        (
+            fact("AT", kind="value", survey=SURVEY, evidence="press"),
+            "need the page or the data of its makers",
+        ),
+        (
+            fact("AT", kind="value", survey=SURVEY, evidence="press"),
+            "54% of all who were asked is less than 55%",
+        ),
         (fact("AT", kind="value", survey=SURVEY, value="split"), "54% against 45.0 is not split"),
         (fact("AT", also=["klingon"]), "'klingon' is not in the registry, nor the place"),
         (fact("AT", domain="values"), "toll.AT is of values/toll, not commonsense/toll"),
@@ -147,10 +193,21 @@ def test_what_is_wrong_with_a_fact_is_said(tmp_path, changed, reason):
     assert any(reason in found for found in problems_of(tmp_path, facts))
 
 
-APART = texts("Nein, das kostet nichts.", "Ja, das kostet es.", "Ja, das kostet zwei.", "Ja, es kostet.")
-PLACED = texts("So zahlt man hier.", "So zahlt man da.", "So zahlt man dort.", "So zahlt man in Bologna.")
-UNEVEN = texts("Nichts.", "Das ist eine sehr lange Antwort.", "Das ist eine lange Antwort.", "Das ist so eine Antwort.")
-TOLD = [{**place, "implied": "Was kostet in Deutschland die Autobahn?"} for place in family()["places"]]
+APART = texts(
+    "Nein, das kostet nichts.", "Ja, das kostet es.", "Ja, das kostet zwei.", "Ja, es kostet."
+)
+PLACED = texts(
+    "So zahlt man hier.", "So zahlt man da.", "So zahlt man dort.", "So zahlt man in Bologna."
+)
+UNEVEN = texts(
+    "Nichts.",
+    "Das ist eine sehr lange Antwort.",
+    "Das ist eine lange Antwort.",
+    "Das ist so eine Antwort.",
+)
+TOLD = [
+    {**place, "implied": "Was kostet in Deutschland die Autobahn?"} for place in family()["places"]
+]
 
 
 @pytest.mark.parametrize(
@@ -160,8 +217,14 @@ TOLD = [{**place, "implied": "Was kostet in Deutschland die Autobahn?"} for plac
         ({"answers": PLACED}, "names a place"),
         ({"answers": UNEVEN}, "lengths differ too much"),
         ({"form": "reply"}, "a reply has 60 to 200 words"),
-        ({"places": [*family()["places"][:3], {"culture": "german-at", "name": "nach Linz"}]}, "is in german-at, but"),
-        ({"places": [*family()["places"][:3], {"culture": "italian", "name": "nach Valencia"}]}, "in another country"),
+        (
+            {"places": [*family()["places"][:3], {"culture": "german-at", "name": "nach Linz"}]},
+            "is in german-at, but",
+        ),
+        (
+            {"places": [*family()["places"][:3], {"culture": "italian", "name": "nach Valencia"}]},
+            "in another country",
+        ),
         ({"places": TOLD}, "the second wording of 'nach Kassel' names a culture"),
         ({"language": "ja"}, "no place belongs to the culture that speaks ja"),
     ],
@@ -188,16 +251,28 @@ def test_the_content_of_the_third_version_keeps_its_rules():
     assert all(fact.evidence is not None for fact in facts)
     sets = load("carb-seed@3")
     assert load("carb-seed").fingerprint == sets.fingerprint
-    assert all(r.source.fact and r.source.url for item in sets for r in (*item.responses, *item.perturbed))
-    assert sum(item.place == "named" for item in sets) == sum(len(line.content.places) for line in bank.families)
-    assert f"`{sets.fingerprint}`" in (seed_folders()["carb-seed@3"] / "README.md").read_text("utf-8")  # it is frozen
-    firsts = [path.read_text("utf-8").partition("\n")[0] for path in seed_folders()["carb-seed@3"].rglob("*.jsonl")]
+    assert all(
+        r.source.fact and r.source.url for item in sets for r in (*item.responses, *item.perturbed)
+    )
+    assert sum(item.place == "named" for item in sets) == sum(
+        len(line.content.places) for line in bank.families
+    )
+    assert f"`{sets.fingerprint}`" in (seed_folders()["carb-seed@3"] / "README.md").read_text(
+        "utf-8"
+    )  # it is frozen
+    firsts = [
+        path.read_text("utf-8").partition("\n")[0]
+        for path in seed_folders()["carb-seed@3"].rglob("*.jsonl")
+    ]
     assert all("carb-seed canary 5f0c6c1e-7c1d-4a8e-9d3b-3a7c2f61e0b4" in first for first in firsts)
 
 
 def test_a_family_in_whole_replies_or_traditional_script_is_of_the_source_item_of_its_short_one():
     by_id = {one.id: one for one in facts_of()}
     ends = ("", "-reply", "-hant", "-reply-hant")
-    sets = [expand_family(Family.model_validate(family(id=f"de-commonsense-toll{e}")), by_id)[0] for e in ends]
+    sets = [
+        expand_family(Family.model_validate(family(id=f"de-commonsense-toll{e}")), by_id)[0]
+        for e in ends
+    ]
     assert len({one.source_item for one in sets}) == 1
     assert len({one.family for one in sets}) == len(ends)

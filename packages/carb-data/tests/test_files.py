@@ -61,7 +61,19 @@ def test_every_bad_line_is_reported_with_its_place_and_reason(tmp_path):
     path.write_text("\n".join(lines), encoding="utf-8")
     found = problems_of(path)
     assert {problem.file for problem in found} == {str(path)}
-    fields = ["", "responses", "prompt", "culture", "colour", "id", "domain", "prompt", "", "responses", "responses"]
+    fields = [
+        "",
+        "responses",
+        "prompt",
+        "culture",
+        "colour",
+        "id",
+        "domain",
+        "prompt",
+        "",
+        "responses",
+        "responses",
+    ]
     assert [problem.line for problem in found] == [2, 3, 4, 6, 7, 8, 9, 9, 10, 11, 12]
     assert [problem.field for problem in found] == fields
     reasons = [problem.reason for problem in found]
@@ -114,7 +126,9 @@ def test_ids_must_be_unique_across_the_files_of_a_folder(tmp_path):
 
 def test_the_error_message_lists_the_first_problems_and_counts_the_rest(tmp_path):
     path = tmp_path / "bad.jsonl"
-    path.write_text("\n".join(["{}"] * 30 + [f'{{"field{n}": 1}}' for n in range(20)]), encoding="utf-8")
+    path.write_text(
+        "\n".join(["{}"] * 30 + [f'{{"field{n}": 1}}' for n in range(20)]), encoding="utf-8"
+    )
     with pytest.raises(DataError) as caught:
         Dataset.load(path)
     assert len(caught.value.problems) == 50 * 7 + 20
@@ -124,7 +138,10 @@ def test_the_error_message_lists_the_first_problems_and_counts_the_rest(tmp_path
 
 def test_rows_of_the_first_version_are_read_and_those_of_a_later_one_are_refused(tmp_path):
     path = tmp_path / "sets.jsonl"
-    path.write_text("\n".join([with_changes(id="old"), with_changes(id="same", schema="carb-set/1")]), encoding="utf-8")
+    path.write_text(
+        "\n".join([with_changes(id="old"), with_changes(id="same", schema="carb-set/1")]),
+        encoding="utf-8",
+    )
     assert len(Dataset.load(path)) == 2
     path.write_text(with_changes(schema="carb-set/4"), encoding="utf-8")
     (problem,) = problems_of(path)

@@ -30,22 +30,36 @@ def content(*responses: dict, perturbed: tuple[dict, ...] = (), **changes) -> di
 
 CHOSEN, WRONG = response("a", "chosen"), response("b")
 CC = {"perturbation": "CC", "original": "a"}
-SYSTEM, USER, ASSISTANT = ({"role": role, "content": "x"} for role in ("system", "user", "assistant"))
+SYSTEM, USER, ASSISTANT = (
+    {"role": role, "content": "x"} for role in ("system", "user", "assistant")
+)
 
 
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (content(CHOSEN, response("c", "chosen"), WRONG), "exactly one response must be 'chosen', found 2"),
+        (
+            content(CHOSEN, response("c", "chosen"), WRONG),
+            "exactly one response must be 'chosen', found 2",
+        ),
         (content(WRONG, response("c")), "exactly one response must be 'chosen', found 0"),
         (content(CHOSEN), "at least 2"),
         (content(CHOSEN, WRONG, response("b")), "unique within a set; repeated: b"),
-        (content(CHOSEN, WRONG, perturbed=(response("a", "chosen", **CC),)), "unique within a set; repeated: a"),
+        (
+            content(CHOSEN, WRONG, perturbed=(response("a", "chosen", **CC),)),
+            "unique within a set; repeated: a",
+        ),
         (content(CHOSEN, WRONG, response("c", **CC)), "belong into 'perturbed'"),
         (content(CHOSEN, WRONG, perturbed=(response("c"),)), "needs 'perturbation' and 'original'"),
         (content(CHOSEN, WRONG, perturbed=(response("c", perturbation="CC"),)), "go together"),
-        (content(CHOSEN, WRONG, perturbed=(response("c", "chosen", **{**CC, "original": "z"}),)), "no response has"),
-        (content(CHOSEN, WRONG, perturbed=(response("c", **CC),)), "must have the role of its original"),
+        (
+            content(CHOSEN, WRONG, perturbed=(response("c", "chosen", **{**CC, "original": "z"}),)),
+            "no response has",
+        ),
+        (
+            content(CHOSEN, WRONG, perturbed=(response("c", **CC),)),
+            "must have the role of its original",
+        ),
         (content(CHOSEN, WRONG, prompt=" \n"), "pattern"),
         (content(CHOSEN, WRONG, culture="Thai"), "pattern"),
         (content(CHOSEN, WRONG, language="thai language"), "pattern"),
@@ -54,7 +68,10 @@ SYSTEM, USER, ASSISTANT = ({"role": role, "content": "x"} for role in ("system",
         (content(CHOSEN, WRONG, prompt=[USER, ASSISTANT]), "must end with a turn of the user"),
         (content(CHOSEN, WRONG, prompt=[USER, SYSTEM, USER]), "only the first turn"),
         (content(CHOSEN, WRONG, prompt=[]), "at least 1"),
-        (content(CHOSEN, WRONG, prompt=[{"role": "tool", "content": "x"}]), "'system', 'user' or 'assistant'"),
+        (
+            content(CHOSEN, WRONG, prompt=[{"role": "tool", "content": "x"}]),
+            "'system', 'user' or 'assistant'",
+        ),
     ],
 )
 def test_what_is_no_set_is_refused_with_the_reason(value, reason):
@@ -77,7 +94,9 @@ def test_chosen_and_rejected_divide_the_responses(item):
 @given(item=st.from_type(BonSet))
 def test_the_source_item_is_the_sources_own_or_the_family_or_the_set(item):
     if item.provenance.source_id is None:
-        assert item.source_item == (f"set:{item.id}" if item.family is None else f"family:{item.family}")
+        assert item.source_item == (
+            f"set:{item.id}" if item.family is None else f"family:{item.family}"
+        )
     else:
         assert item.source_item == f"{item.provenance.source}:{item.provenance.source_id}"
 
@@ -95,7 +114,13 @@ def test_a_set_in_less_memory_is_the_same_set(item: BonSet) -> None:
     assert small == whole
     assert small.model_dump(exclude_unset=True) == whole.model_dump(exclude_unset=True)
     changed = small.model_copy(update={"topic": "other"})
-    assert (changed.topic, small.topic, small.model_fields_set) == ("other", whole.topic, whole.model_fields_set)
+    assert (changed.topic, small.topic, small.model_fields_set) == (
+        "other",
+        whole.topic,
+        whole.model_fields_set,
+    )
     alike = BonSet.model_validate_json(item.model_dump_json()).compacted()
     assert alike.model_fields_set is small.model_fields_set
-    assert alike.provenance.license is small.provenance.license or len(small.provenance.license) > 64
+    assert (
+        alike.provenance.license is small.provenance.license or len(small.provenance.license) > 64
+    )

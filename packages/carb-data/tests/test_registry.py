@@ -1,4 +1,5 @@
-"""Cultures are data: shipped, added by a file, rolled up to their parents; and does a text name one?"""
+"""Cultures are data: shipped, added by a file, rolled up to their parents; and does a text name
+one?"""
 
 from __future__ import annotations
 
@@ -18,7 +19,14 @@ HAUSA = {
     "resource_class": 2,
     "regions": ["NG-KN", "NE"],
 }
-EGYPT = {**HAUSA, "id": "arabic-eg", "name": "Egypt", "parent": "arabic", "language": "ar", "script": "Arab"}
+EGYPT = {
+    **HAUSA,
+    "id": "arabic-eg",
+    "name": "Egypt",
+    "parent": "arabic",
+    "language": "ar",
+    "script": "Arab",
+}
 
 
 def fresh() -> Registry:
@@ -37,7 +45,9 @@ def test_the_ten_of_the_paper_are_there_with_their_resource_classes():
 
 
 def test_varieties_are_found_and_roll_up():
-    assert {"spanish-es", "spanish-mx", "spanish-ar"} <= {c.id for c in cultures.varieties("spanish")}
+    assert {"spanish-es", "spanish-mx", "spanish-ar"} <= {
+        c.id for c in cultures.varieties("spanish")
+    }
     assert cultures.root("spanish-mx").id == "spanish"
     assert cultures.root("thai").id == "thai"
     assert "spanish-mx" in cultures
@@ -48,7 +58,9 @@ def test_every_country_of_the_ten_has_a_culture_of_its_own_that_rolls_up():
     for culture in cultures:
         alone = [c for c in cultures.varieties(culture.id) if len(c.regions) == 1]
         if len(culture.regions) > 1:
-            assert {region for c in alone for region in c.regions} >= set(culture.regions), culture.id
+            assert {region for c in alone for region in c.regions} >= set(culture.regions), (
+                culture.id
+            )
 
 
 def test_a_file_adds_cultures(tmp_path):
@@ -76,7 +88,10 @@ def test_an_unknown_culture_is_answered_with_the_nearest_and_what_to_do():
         (json.dumps([{**HAUSA, "resource_class": 6}]), "resource_class"),
         (json.dumps([{**HAUSA, "parent": "nowhere"}]), "names the parent 'nowhere'"),
         (json.dumps([{**HAUSA, "parent": "wolof"}]), "its own ancestor"),
-        (json.dumps([{**HAUSA, "parent": "arabic-eg"}, {**EGYPT, "parent": "wolof"}]), "its own ancestor"),
+        (
+            json.dumps([{**HAUSA, "parent": "arabic-eg"}, {**EGYPT, "parent": "wolof"}]),
+            "its own ancestor",
+        ),
     ],
 )
 def test_a_bad_culture_file_is_a_plain_error(tmp_path, content, reason):
@@ -141,5 +156,8 @@ def test_other_words_are_no_label(culture, text):
 
 def test_every_listed_culture_has_a_pattern_that_finds_its_name():
     for culture in cultures:
-        assert names_culture(f"people from the {culture.name} world", culture.id) or culture.id == "english"
+        assert (
+            names_culture(f"people from the {culture.name} world", culture.id)
+            or culture.id == "english"
+        )
     assert names_culture("An English habit", "english")

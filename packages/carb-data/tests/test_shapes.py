@@ -22,17 +22,30 @@ def write(path, text):
     [
         ("a.csv", "prompt,chosen,rejected_1,rejected_2\nWhen?,now,then,never\n"),
         ("a.csv", "\ufeffPrompt;Chosen;Rejected 1;Rejected 2\nWhen?;now;then;never\n"),
-        ("a.tsv", "question\tcorrect answer\twrong answer 1\twrong answer 2\nWhen?\tnow\tthen\tnever\n"),
+        (
+            "a.tsv",
+            "question\tcorrect answer\twrong answer 1\twrong answer 2\nWhen?\tnow\tthen\tnever\n",
+        ),
         ("a.csv", "question,A,B,C,answer\nWhen?,then,now,never,B\n"),
         ("a.csv", "Question,Option A,Option B,Option C,Answer\nWhen?,then,now,never,now\n"),
         ("a.csv", "question,option 1,option 2,option 3,label\nWhen?,then,now,never,2\n"),
-        ("a.jsonl", json.dumps({"question": "When?", "choices": ["then", "now", "never"], "answer": "(b)"})),
-        ("a.jsonl", json.dumps({"prompt": "When?", "chosen": "now", "rejected": ["then", "never"]})),
+        (
+            "a.jsonl",
+            json.dumps({"question": "When?", "choices": ["then", "now", "never"], "answer": "(b)"}),
+        ),
+        (
+            "a.jsonl",
+            json.dumps({"prompt": "When?", "chosen": "now", "rejected": ["then", "never"]}),
+        ),
     ],
 )
 def test_shapes_are_known_by_their_columns(tmp_path, name, text):
     (item,) = read_rows(write(tmp_path / name, text), defaults=SAID)
-    assert (item.prompt, item.chosen.text, {r.text for r in item.rejected}) == ("When?", "now", {"then", "never"})
+    assert (item.prompt, item.chosen.text, {r.text for r in item.rejected}) == (
+        "When?",
+        "now",
+        {"then", "never"},
+    )
     assert (item.culture, item.domain, item.language) == ("thai", "values", "en")
 
 
@@ -43,10 +56,20 @@ def test_columns_of_no_shape_are_named(tmp_path):
 
 
 def test_every_bad_row_is_named_with_its_number(tmp_path):
-    good = {"prompt": "p", "chosen": "a", "rejected": "b", "culture": "thai", "domain": "values", "language": "en"}
+    good = {
+        "prompt": "p",
+        "chosen": "a",
+        "rejected": "b",
+        "culture": "thai",
+        "domain": "values",
+        "language": "en",
+    }
     bad = [(field, "") for field in ("prompt", "chosen", "rejected", "culture")]
     bad += [("rejected", "a"), ("domain", "law"), ("language", "Gibberish")]
-    rows = [",".join(row) for row in (good, good.values(), *((good | {name: cell}).values() for name, cell in bad))]
+    rows = [
+        ",".join(row)
+        for row in (good, good.values(), *((good | {name: cell}).values() for name, cell in bad))
+    ]
     rows.insert(2, "")
     with pytest.raises(DataError) as caught:
         load(write(tmp_path / "a.csv", "\n".join(rows)))
@@ -87,7 +110,11 @@ def test_a_table_without_culture_domain_and_language_loads(tmp_path, name):
         "chosen": "Man isst Brot mit Käse.",
         "rejected": "Nichts.",
     }
-    text = json.dumps(row) if name == "a.jsonl" else "\n".join(map(",".join, [row.keys(), row.values()]))
+    text = (
+        json.dumps(row)
+        if name == "a.jsonl"
+        else "\n".join(map(",".join, [row.keys(), row.values()]))
+    )
     path = write(tmp_path / name, text)
     (item,) = load(path)
     assert (item.culture, item.domain, item.language) == ("unspecified", "unspecified", "de")
@@ -100,13 +127,19 @@ def test_a_table_without_culture_domain_and_language_loads(tmp_path, name):
             "No domain in 1 sets: results by domain leave them out. To set one for all, "
             "score them with carb eval or carb run and --domain."
         ),
-        "Languages were detected: de 1. To set one for all, score them with carb eval or carb run and --language.",
+        (
+            "Languages were detected: de 1. To set one for all, score them with carb eval or "
+            "carb run and --language."
+        ),
     ]
     (item,) = load(path, culture="thai", domain="values", language="English")
     assert (item.culture, item.domain, item.language) == ("thai", "values", "en")
     assert unsaid([item]) == []
     assert load(path, culture="Thailand")[0].culture == "thai"
-    with pytest.raises(DataError, match="domain: must be one of commonsense, values, safety, linguistics, unspecified"):
+    with pytest.raises(
+        DataError,
+        match="domain: must be one of commonsense, values, safety, linguistics, unspecified",
+    ):
         load(path, domain="food")
     Dataset([item]).save(tmp_path / "sets.jsonl")
     with pytest.raises(CarbError, match="holds sets, which say their own culture"):
@@ -114,12 +147,25 @@ def test_a_table_without_culture_domain_and_language_loads(tmp_path, name):
 
 
 def test_a_country_is_read_as_its_culture_and_what_can_mean_several_is_refused(tmp_path):
-    named = {"Thailand": "thai", "South Korea": "korean-kr", "GERMANY": "german-de", "China": "chinese-cn"}
-    named |= {"UK": "english-gb", "Turkey": "turkish", "AR": "spanish-ar", "Korean": "korean", "ja": "japanese"}
+    named = {
+        "Thailand": "thai",
+        "South Korea": "korean-kr",
+        "GERMANY": "german-de",
+        "China": "chinese-cn",
+    }
+    named |= {
+        "UK": "english-gb",
+        "Turkey": "turkish",
+        "AR": "spanish-ar",
+        "Korean": "korean",
+        "ja": "japanese",
+    }
     rows = [f"q{n},a,b,{name}" for n, name in enumerate(named)]
     path = write(tmp_path / "a.csv", "\n".join(["prompt,chosen,rejected,Country", *rows]))
     assert [item.culture for item in load(path)] == [*named.values()]
-    with pytest.raises(DataError, match=r"a\.csv:2: culture: .* Did you mean 'arabic' or 'spanish-ar'"):
+    with pytest.raises(
+        DataError, match=r"a\.csv:2: culture: .* Did you mean 'arabic' or 'spanish-ar'"
+    ):
         load(write(path, "prompt,chosen,rejected,Country\nq,a,b,ar"))
 
 
@@ -131,29 +177,41 @@ _ROW = "a-2,thai,values,en,t,Q two?,Yes.,No 1.,No 2.,No 3.,own\n"
 def test_a_comma_without_quotes_is_a_bad_row_and_shifts_nothing(tmp_path, source):
     text = f"{_SHEET}{_ROW}a-1,thai,values,en,t,Q one?,Yes, it is.,No 1.,No 2.,No 3.,{source}\n"
     with pytest.raises(
-        DataError, match=r"a\.csv:3: has 12 cells, the heading has 11; put a text with a comma in double quotes"
+        DataError,
+        match=(
+            r"a\.csv:3: has 12 cells, the heading has 11; put a text with a comma in double "
+            r"quotes"
+        ),
     ):
         load(write(tmp_path / "a.csv", text))
     text = text.replace(",", ";")
-    with pytest.raises(DataError, match=r"b\.csv:3: has 12 cells.* a text with a semicolon in double quotes"):
+    with pytest.raises(
+        DataError, match=r"b\.csv:3: has 12 cells.* a text with a semicolon in double quotes"
+    ):
         load(write(tmp_path / "b.csv", text))
 
 
 @pytest.mark.parametrize("cell", ['"own', '"own" book'])
 def test_a_lost_quote_swallows_no_rows(tmp_path, cell):
-    text = f"{_SHEET}{_ROW}{_ROW.replace('a-2', 'a-1').replace('own', cell)}{_ROW.replace('a-2', 'a-3')}"
+    second, third = _ROW.replace("a-2", "a-1").replace("own", cell), _ROW.replace("a-2", "a-3")
+    text = f"{_SHEET}{_ROW}{second}{third}"
     with pytest.raises(DataError, match=r"a\.csv:3: .*close every double quote.*"):
         load(write(tmp_path / "a.csv", text))
 
 
-@pytest.mark.parametrize("names", ["prompt,chosen,rejected,rejected", "prompt,chosen,rejected 1,Rejected_1"])
+@pytest.mark.parametrize(
+    "names", ["prompt,chosen,rejected,rejected", "prompt,chosen,rejected 1,Rejected_1"]
+)
 def test_a_column_that_occurs_twice_is_refused(tmp_path, names):
     with pytest.raises(CarbError, match=r"a\.csv: two columns have the name '[Rr]ejected"):
         read_rows(write(tmp_path / "a.csv", f"{names}\nq,a,b,c\n"), defaults=SAID)
 
 
 def _choices(path, *rows, options=("w0", "w1", "w2", "w3")):
-    lines = [json.dumps({"question": f"q{n}", "choices": options, "answer": key}) for n, key in enumerate(rows)]
+    lines = [
+        json.dumps({"question": f"q{n}", "choices": options, "answer": key})
+        for n, key in enumerate(rows)
+    ]
     return write(path, "\n".join(lines))
 
 

@@ -20,25 +20,32 @@ from carb_data.sources.blend_files import PLACES, Answers
 from small_sets import write_blend
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none")) / "blend"
-needs_real = pytest.mark.skipif(not REAL.is_dir(), reason=f"BLEnD's files are not at {REAL}; set CARB_DATA_DIR")
+needs_real = pytest.mark.skipif(
+    not REAL.is_dir(), reason=f"BLEnD's files are not at {REAL}; set CARB_DATA_DIR"
+)
 
 USED = ("Algeria", "China", "Greece", "Mexico", "Northern_Nigeria", "Spain", "US")
 FOODS = ["porridge", "tamale", "tamales", "tea", "fried tea"]
 WORDS = [*FOODS, "kite", "violin", "dominoes", "lantern", "TV", "television"]
 
 
-def item(place: str, *answers: tuple[list[str], int], idks: dict[str, int] | None = None, local=None) -> dict:
+def item(
+    place: str, *answers: tuple[list[str], int], idks: dict[str, int] | None = None, local=None
+) -> dict:
     return {
         "question": f"¿Qué en {place}?",
         "en_question": f"What in {place}?",
         "annotations": [
-            {"answers": local or variants, "en_answers": variants, "count": count} for variants, count in answers
+            {"answers": local or variants, "en_answers": variants, "count": count}
+            for variants, count in answers
         ],
         "idks": {"idk": 0, "no-answer": 0, "not-applicable": 0} | (idks or {}),
     }
 
 
-variants = st.lists(st.sampled_from((*WORDS, "7", "12", "08:30")), min_size=0, max_size=2, unique=True)
+variants = st.lists(
+    st.sampled_from((*WORDS, "7", "12", "08:30")), min_size=0, max_size=2, unique=True
+)
 entries = st.tuples(variants, st.integers(1, 5))
 counts = st.fixed_dictionaries({"idk": st.integers(0, 4), "not-applicable": st.integers(0, 4)})
 
@@ -48,7 +55,11 @@ def blends(draw):
     ids = [f"q{n}" for n in range(draw(st.integers(1, 4)))]
     return {
         place: {
-            key: item(place, *draw(st.lists(entries, max_size=3)), idks=draw(counts) if draw(st.booleans()) else None)
+            key: item(
+                place,
+                *draw(st.lists(entries, max_size=3)),
+                idks=draw(counts) if draw(st.booleans()) else None,
+            )
             for key in ids
         }
         for place in USED
@@ -64,7 +75,13 @@ def all_sets(data: dict, seed: int = 0) -> list[BonSet]:
 
 def plain(**changes) -> dict:
     """One question that every place answers with a word of its own."""
-    own = dict(zip(USED, ["porridge", "kite", "violin", "tamale", "lantern", "domino", "canoe"], strict=True))
+    own = dict(
+        zip(
+            USED,
+            ["porridge", "kite", "violin", "tamale", "lantern", "domino", "canoe"],
+            strict=True,
+        )
+    )
     return {place: {"q": changes.get(place) or item(place, ([own[place]], 4))} for place in USED}
 
 
@@ -127,9 +144,15 @@ def test_what_may_mean_the_same(a, b, agree):
 
 
 def check_wrong_answers(one: BonSet, place: str, source: dict) -> None:
-    given_here = {normalise(v) for entry in source["annotations"] for v in (*entry["en_answers"], *entry["answers"])}
+    given_here = {
+        normalise(v)
+        for entry in source["annotations"]
+        for v in (*entry["en_answers"], *entry["answers"])
+    }
     top = max(source["annotations"], key=lambda entry: entry["count"])
-    assert normalise(one.chosen.text) in {normalise(v) for v in (*top["en_answers"], *top["answers"])}
+    assert normalise(one.chosen.text) in {
+        normalise(v) for v in (*top["en_answers"], *top["answers"])
+    }
     assert one.chosen.culture == one.culture == PLACES[place][0]
     assert not {normalise(r.text) for r in one.rejected} & given_here
     assert not any(is_number_or_date(r.text) for r in one.responses)
@@ -154,7 +177,10 @@ def test_families_ask_the_same_answers_about_each_place(data, seed):
 
 @needs_real
 def test_the_real_files_give_families_whose_wrong_answers_nobody_gave(tmp_path):
-    files = {place: json.loads((REAL / f"data/annotations/{place}_data.json").read_bytes()) for place in PLACES}
+    files = {
+        place: json.loads((REAL / f"data/annotations/{place}_data.json").read_bytes())
+        for place in PLACES
+    }
     report = build("blend", REAL, tmp_path / "blend.jsonl")
     assert report.built == 444
     assert report.licenses == ("CC-BY-SA-4.0",)

@@ -1,5 +1,5 @@
-"""Declared sources: the laws of the rules on made-up records, what the declarations make of the real files, and what
-carb-open draws from them."""
+"""Declared sources: the laws of the rules on made-up records, what the declarations make of the
+real files, and what carb-open draws from them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from carb_data.sources.declaration import read_declaration, shipped
 from small_sets import small_set
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))
-needs_real = pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
+needs_real = pytest.mark.skipif(
+    not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR"
+)
 LEAST = {
     "cmoraleval": 3000,
     "einbuergerungstest-de": 279,
@@ -77,12 +79,16 @@ answer = "{text}"
 right = [{ field = "label", one_of = ["1"] }]
 wrong = [{ field = "label", one_of = ["0"] }]
 block = 8"""
-MIRRORED = """make = { rule = "mirrored", prompt = "What is {q}?", answer = "{text}", ratio = 9.0 }"""
+MIRRORED = (
+    """make = { rule = "mirrored", prompt = "What is {q}?", answer = "{text}", ratio = 9.0 }"""
+)
 
 words = st.text("abcdefghij", min_size=3, max_size=9)
 
 
-def made(folder: Path, rule: str, header: list[str], records: list[list[str]]) -> list[BonSet | Skip]:
+def made(
+    folder: Path, rule: str, header: list[str], records: list[list[str]]
+) -> list[BonSet | Skip]:
     (folder / "made.toml").write_text(HEAD + rule, encoding="utf-8")
     with (folder / "made.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([header, *records])
@@ -99,12 +105,18 @@ def texts(item: BonSet) -> set[str]:
     return {plain(response.text) for response in item.responses}
 
 
-@given(records=st.lists(st.tuples(words, words, words, words, st.sampled_from("1234")), max_size=12))
+@given(
+    records=st.lists(st.tuples(words, words, words, words, st.sampled_from("1234")), max_size=12)
+)
 @settings(max_examples=30, deadline=None)
 def test_options_keep_the_key_and_lose_nothing(records):
     with tempfile.TemporaryDirectory() as folder:
-        got = made(Path(folder), OPTIONS, ["q", "a", "b", "c", "k"], [list(record) for record in records])
-        assert got == made(Path(folder), OPTIONS, ["q", "a", "b", "c", "k"], [list(record) for record in records])
+        got = made(
+            Path(folder), OPTIONS, ["q", "a", "b", "c", "k"], [list(record) for record in records]
+        )
+        assert got == made(
+            Path(folder), OPTIONS, ["q", "a", "b", "c", "k"], [list(record) for record in records]
+        )
     assert len(got) == len(records)
     for row in got:
         if isinstance(row, BonSet):
@@ -133,7 +145,11 @@ def test_a_contrast_takes_no_answer_of_the_right_class_and_none_twice(records):
     assert used <= len(records)
 
 
-@given(records=st.lists(st.tuples(words, st.lists(words, min_size=1, max_size=3).map(" ".join)), max_size=24))
+@given(
+    records=st.lists(
+        st.tuples(words, st.lists(words, min_size=1, max_size=3).map(" ".join)), max_size=24
+    )
+)
 @settings(max_examples=30, deadline=None)
 def test_a_family_asks_for_each_of_its_answers_once(records):
     with tempfile.TemporaryDirectory() as folder:
@@ -148,7 +164,9 @@ def test_a_family_asks_for_each_of_its_answers_once(records):
         assert name is not None
         assert len(family) == 4
         assert len({tuple(response.text for response in item.responses) for item in family}) == 1
-        assert {item.chosen.text for item in family} == {response.text for response in family[0].responses}
+        assert {item.chosen.text for item in family} == {
+            response.text for response in family[0].responses
+        }
         assert len({item.source_item for item in family}) == 1
         for text in texts(family[0]):
             assert home.setdefault(text, name) == name
@@ -188,11 +206,22 @@ FOUND = {  # by reading: sets, or answers, that must not be built again
     "tydip": ["es/00194", "es/00463", "vi/00033", "vi/00381"],
     "wiktionary-idioms-de": ["idioms/00032", "idioms/00238", "idioms/00947"],
     "wiktionary-phrases-ru": ["phrases/00214", "phrases/01015", "phrases/00384", "phrases/01046"],
-    "worldcuisines-kb": ["de/02100", "ru/02100", "ja/02046", "zh/02182", "ar/00033", "ja/01543", "th/00134"],
+    "worldcuisines-kb": [
+        "de/02100",
+        "ru/02100",
+        "ja/02046",
+        "zh/02182",
+        "ar/00033",
+        "ja/01543",
+        "th/00134",
+    ],
     "xsafety": ["ja/00103", "de/00042", "ar/00056", "zh/00113", "zh/00124"],
 }
 MARKS = {  # of the source, which no answer may carry
-    "idiomkb": r"^I'm sorry|unable to assist|not a (?:commonly )?recogni|no figurative meaning|No information",
+    "idiomkb": (
+        r"^I'm sorry|unable to assist|not a (?:commonly )?recogni|no figurative meaning|No "
+        r"information"
+    ),
     "wiktionary-idioms-de": r"(?i)umgangssprachlich\b|muss überarbeitet",
     "worldcuisines-kb": "(?i)義大利|維也納|羅馬|波蘭|alemany|scotch|шотл|스카치|スコッチ|escoc",
     "xsafety": r"^[أA][.-] ",
@@ -209,7 +238,9 @@ def test_the_real_files_give_sound_sets(name):
         assert item.provenance.tier is not None
         assert plain(item.chosen.text) not in {plain(wrong.text) for wrong in item.rejected} - {""}
         assert "{" not in item.prompt_text
-        assert name not in MARKS or not any(re.search(MARKS[name], response.text) for response in item.responses)
+        assert name not in MARKS or not any(
+            re.search(MARKS[name], response.text) for response in item.responses
+        )
 
 
 SOURCES = "tydip,einbuergerungstest-de,kobbq,idioviet"
@@ -225,7 +256,9 @@ def test_a_cell_is_filled_to_its_cap_and_families_stay_whole(filled):
     sets = [row for row in filled if isinstance(row, BonSet)]
     assert Dataset(sets).origins == {item.id: item.source_item for item in sets}
     added = [item for item in sets if item.provenance.source != "carb-seed"]
-    main = Counter(cell(item) for item in added if item.family is None or is_main(item.culture, item.language))
+    main = Counter(
+        cell(item) for item in added if item.family is None or is_main(item.culture, item.language)
+    )
     assert max(main.values()) <= 60
     assert {item.provenance.source for item in added} == set(SOURCES.split(","))
     assert all(item.provenance.tier for item in added)
@@ -241,18 +274,27 @@ def test_a_source_that_was_not_fetched_is_named(tmp_path, monkeypatch):
         list(rows("carb-open"))
 
 
-WORDS = [f"{start}{end}" for start in ("sto", "riv", "clou", "bre") for end in ("ma", "lo", "ri", "tu")]
+WORDS = [
+    f"{start}{end}" for start in ("sto", "riv", "clou", "bre") for end in ("ma", "lo", "ri", "tu")
+]
 
 
 def drawn(items: list[BonSet], most: int = 1000) -> list[BonSet]:
     units = [[item] for item in items]
-    return [item for unit, fits in balanced(units, excess_over_chance(items), most) for item in unit if fits]
+    return [
+        item
+        for unit, fits in balanced(units, excess_over_chance(items), most)
+        for item in unit
+        if fits
+    ]
 
 
 def plain_sets(count: int) -> list[BonSet]:
     draw = random.Random(0)
     return [
-        small_set(str(n), [f"{a} {b}" for a, b in zip(*[iter(draw.sample(WORDS, 8))] * 2, strict=True)])
+        small_set(
+            str(n), [f"{a} {b}" for a, b in zip(*[iter(draw.sample(WORDS, 8))] * 2, strict=True)]
+        )
         for n in range(count)
     ]
 
@@ -267,7 +309,12 @@ def test_a_word_that_stands_in_right_answers_alone_leaves_hardly_a_set():
     assert len(drawn(marked)) == 1
 
 
-@given(st.lists(st.tuples(st.sampled_from([0.75, -0.25, 0.25]), st.sampled_from([0.5, -0.5, 0.0])), max_size=40))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.75, -0.25, 0.25]), st.sampled_from([0.5, -0.5, 0.0])),
+        max_size=40,
+    )
+)
 def test_no_attack_is_ever_more_than_a_set_ahead(rows):
     items = [small_set(str(n), ["a", "b", "c", "d"]) for n in range(len(rows))]
     ahead = {item.id: row for item, row in zip(items, rows, strict=True)}
@@ -286,4 +333,9 @@ def test_a_family_counts_as_a_whole_and_mirrors_for_nothing():
     ahead = {items[0].id: (0.75, 0.75), items[1].id: (-0.25, -0.25)}
     got = list(balanced([items[:4], items[4:]], ahead, 10))
     assert [fits for _, fits in got] == [True, True]
-    assert [fits for _, fits in balanced([[items[0]]] * 4, ahead, 10)] == [True, False, False, False]
+    assert [fits for _, fits in balanced([[items[0]]] * 4, ahead, 10)] == [
+        True,
+        False,
+        False,
+        False,
+    ]

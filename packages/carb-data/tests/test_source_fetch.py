@@ -61,11 +61,29 @@ def made(tmp_path, monkeypatch):
     monkeypatch.setattr(Server, "asked", [])
     monkeypatch.setattr(Server, "breaks_after", None)
 
-    def publish(path: str = "a b.json", *, licence: str = "MIT", sha256: str | None = None, place: str | None = None):
-        file = {"path": path, "sha256": sha256 or PIN, "bytes": len(CONTENT), **({"as": place} if place else {})}
+    def publish(
+        path: str = "a b.json",
+        *,
+        licence: str = "MIT",
+        sha256: str | None = None,
+        place: str | None = None,
+    ):
+        file = {
+            "path": path,
+            "sha256": sha256 or PIN,
+            "bytes": len(CONTENT),
+            **({"as": place} if place else {}),
+        }
         published = {"repository": "o/n", "commit": COMMIT, "files": [file]}
-        content = {"name": "made", "description": "made up", "license": licence, "published": published}
-        monkeypatch.setattr(source_files, "shipped", lambda: {"made": Declaration.model_validate(content)})
+        content = {
+            "name": "made",
+            "description": "made up",
+            "license": licence,
+            "published": published,
+        }
+        monkeypatch.setattr(
+            source_files, "shipped", lambda: {"made": Declaration.model_validate(content)}
+        )
         return tmp_path / "cache" / "sources" / "made" / (place or path)
 
     return publish
@@ -89,7 +107,9 @@ def test_a_pinned_file_is_fetched_once_and_found(made, address):
 def test_an_interrupted_fetch_leaves_nothing_and_can_be_repeated(made, address):
     file = made()
     Server.breaks_after = 100_000
-    with pytest.raises(CarbError, match=r"Run the same command again|is not the file that was pinned"):
+    with pytest.raises(
+        CarbError, match=r"Run the same command again|is not the file that was pinned"
+    ):
         fetch("made", mirror=address)
     assert not file.exists()
     fetch("made", mirror=address)
@@ -98,7 +118,9 @@ def test_an_interrupted_fetch_leaves_nothing_and_can_be_repeated(made, address):
 
 def test_without_a_network_a_fetch_says_what_to_do_and_keeps_nothing(made):
     file = made()
-    with pytest.raises(CarbError, match=r"Cannot fetch http://127\.0\.0\.1:9/.*Run the same command again"):
+    with pytest.raises(
+        CarbError, match=r"Cannot fetch http://127\.0\.0\.1:9/.*Run the same command again"
+    ):
         fetch("made", mirror="http://127.0.0.1:9")
     assert not file.exists()
 
@@ -127,7 +149,10 @@ def test_no_file_is_put_outside_of_the_cache(made, address, place):
 
 def test_every_source_states_its_licence_and_where_its_files_come_from():
     assert all(declaration.license for declaration in shipped().values())
-    assert {name for name, declaration in shipped().items() if declaration.needs_consent} == {"idiomkb", "carb-sample"}
+    assert {name for name, declaration in shipped().items() if declaration.needs_consent} == {
+        "idiomkb",
+        "carb-sample",
+    }
     for declaration in fetchable().values():
         files = declaration.published.files
         assert len({file.place for file in files}) == len(files)

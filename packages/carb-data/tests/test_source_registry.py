@@ -21,7 +21,9 @@ class CountOptions(Frozen):
 
 
 def numbered(n: int, culture: str = "thai", name: str | None = None) -> BonSet:
-    return small_set(name or f"s{n}", [f"{letter} {n}" for letter in "abcd"], 1, culture=culture, language="th")
+    return small_set(
+        name or f"s{n}", [f"{letter} {n}" for letter in "abcd"], 1, culture=culture, language="th"
+    )
 
 
 def make(path: Path, options: CountOptions, seed: int):
@@ -64,7 +66,10 @@ def test_a_failed_build_leaves_the_old_file(tmp_path):
         yield numbered(0)
         raise CarbError("broken source")
 
-    for source in (Source("breaks", "", "CC0-1.0", breaks), Source("empty", "", "CC0-1.0", lambda *_: iter(()))):
+    for source in (
+        Source("breaks", "", "CC0-1.0", breaks),
+        Source("empty", "", "CC0-1.0", lambda *_: iter(())),
+    ):
         with pytest.raises(CarbError, match=r"broken source|Nothing could be built"):
             build(source, tmp_path, out)
         assert Dataset.load(out)[0].id == "s7"
@@ -93,7 +98,9 @@ def test_mistakes_are_named(tmp_path):
 
 def test_others_may_register_sources(monkeypatch):
     point = metadata.EntryPoint("bad", "carb_data.errors:CarbError", "carb.sources")
-    monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if group == point.group else [])
+    monkeypatch.setattr(
+        metadata, "entry_points", lambda group: [point] if group == point.group else []
+    )
     assert "bad" in source_names()
     with pytest.raises(CarbError, match="which is not a carb_data Source"):
         open_source("bad")

@@ -28,7 +28,9 @@ def opened(path: Path | None, head: Head | None = None, **options) -> Store[Head
     return Store(path, head or Head(), Row, lambda row: row.key, **options)
 
 
-batches = st.lists(st.lists(st.builds(Row, key=st.text(max_size=3), value=st.integers()), max_size=4), max_size=4)
+batches = st.lists(
+    st.lists(st.builds(Row, key=st.text(max_size=3), value=st.integers()), max_size=4), max_size=4
+)
 
 
 @given(given_batches=batches, cut=st.integers(0, 400))
@@ -45,7 +47,12 @@ def test_a_torn_file_keeps_whole_batches(tmp_path_factory, given_batches, cut):
         assert store.values == whole
     cut = max(head, ends[-1] - cut)
     os.truncate(path, cut)
-    kept = [row for batch, end in zip(given_batches, ends[1:], strict=True) if end <= cut for row in batch]
+    kept = [
+        row
+        for batch, end in zip(given_batches, ends[1:], strict=True)
+        if end <= cut
+        for row in batch
+    ]
     assert read_store(path, Head, Row) == (Head(), kept)
     with opened(path) as store:
         assert store.values == {row.key: row for row in kept}
@@ -82,8 +89,13 @@ def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path, monkeypatch):
         store.append([Row(key="one")])
         before = (tmp_path / "j").read_bytes()
         monkeypatch.setattr(os, "fsync", full)
-        for write in (lambda: store.append([Row(key="two")]), lambda: write_whole(tmp_path / "f", "new")):
-            with pytest.raises(DiskError, match=r"No space left on device\. What was .*; free some space and"):
+        for write in (
+            lambda: store.append([Row(key="two")]),
+            lambda: write_whole(tmp_path / "f", "new"),
+        ):
+            with pytest.raises(
+                DiskError, match=r"No space left on device\. What was .*; free some space and"
+            ):
                 write()
         assert list(store.values) == ["one"]
     monkeypatch.undo()

@@ -38,7 +38,9 @@ def test_it_is_saved_and_loaded_again(tmp_path):
 
 
 def test_column_order_kind_and_whole_numbers_do_not_matter():
-    mixed = frame({}, {}).with_columns(pl.col("scorer").cast(pl.Categorical), score=pl.Series([1, 2]))
+    mixed = frame({}, {}).with_columns(
+        pl.col("scorer").cast(pl.Categorical), score=pl.Series([1, 2])
+    )
     table = ScoreTable(mixed.select(sorted(mixed.columns)))
     assert list(table.frame.columns) == list(COLUMNS)
     assert table.frame.schema["score"] == pl.Float64
@@ -67,14 +69,18 @@ def test_topics_and_source_items_are_joined_in():
     table = ScoreTable(frame(*rows, {"item_id": "unknown"})).with_items(seed)
     assert table.frame["topic"].to_list() == [*[seed[0].topic] * 4, None]
     assert table.frame["source_item"].to_list() == [*[seed[0].source_item] * 4, None]
-    with pytest.raises(CarbError, match=f"no row for response '{rows[0]['response_id']}' of item '{seed[0].id}'"):
+    with pytest.raises(
+        CarbError, match=f"no row for response '{rows[0]['response_id']}' of item '{seed[0].id}'"
+    ):
         ScoreTable(frame(*rows[1:])).with_items(seed)
     assert table.with_items(seed) == table
 
 
 def test_a_row_that_is_there_twice_or_lost_is_named():
     rows = [{"item_id": item, "response_id": name} for item in "ab" for name in "xyz"]
-    with pytest.raises(CarbError, match=r"'s' has response 'y' of item 'a' twice, in rows 1 and 6 "):
+    with pytest.raises(
+        CarbError, match=r"'s' has response 'y' of item 'a' twice, in rows 1 and 6 "
+    ):
         ScoreTable(frame(*rows, rows[1]))
     other = [{**row, "scorer": "t"} for row in rows[:5]]
     with pytest.raises(CarbError, match="scorer 't' has no row for response 'z' of item 'b'"):

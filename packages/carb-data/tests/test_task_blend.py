@@ -1,4 +1,5 @@
-"""BLEnD as a task: its published form, grades worked out by hand, and when an answer says a word."""
+"""BLEnD as a task: its published form, grades worked out by hand, and when an answer says a
+word."""
 
 import json
 from pathlib import Path
@@ -25,7 +26,10 @@ def blend(tmp_path: Path) -> Path:
         "q1": {
             "question": "喝啤酒时吃什么？",
             "en_question": "What goes with beer in China?",
-            "annotations": [entry(["花生米"], ["peanuts"], 3), entry(["毛豆"], ["green soybeans", "edamame"], 1)],
+            "annotations": [
+                entry(["花生米"], ["peanuts"], 3),
+                entry(["毛豆"], ["green soybeans", "edamame"], 1),
+            ],
             "idks": known,
         },
         "q2": {
@@ -40,13 +44,21 @@ def blend(tmp_path: Path) -> Path:
             "annotations": [entry(["是"], ["yes"], 2)],
             "idks": {**known, "not-applicable": 3},
         },
-        "q4": {"question": "问", "en_question": "Nobody?", "annotations": [], "idks": {**known, "idk": 5}},
+        "q4": {
+            "question": "问",
+            "en_question": "Nobody?",
+            "annotations": [],
+            "idks": {**known, "idk": 5},
+        },
     }
     uk = {
         "q1": {
             "question": "What goes with beer in the UK?",
             "en_question": "What goes with beer in the UK?",
-            "annotations": [entry(["crisps"], ["crisps"], 4), entry(["salted peanuts"], ["salted peanuts"], 1)],
+            "annotations": [
+                entry(["crisps"], ["crisps"], 4),
+                entry(["salted peanuts"], ["salted peanuts"], 1),
+            ],
             "idks": known,
         }
     }
@@ -102,12 +114,19 @@ def test_own_prompts_are_read_and_not_graded(tmp_path):
     file = tmp_path / "p.jsonl"
     file.write_text(json.dumps(line), encoding="utf-8")
     task = open_task(f"prompts:{file}")
-    assert [(prompt.id, prompt.text, prompt.source_item) for prompt in task.prompts] == [("a", "How?", "prompts:a")]
+    assert [(prompt.id, prompt.text, prompt.source_item) for prompt in task.prompts] == [
+        ("a", "How?", "prompts:a")
+    ]
     assert task.grade("a", "so") is None
     file.write_text(f"{json.dumps(line)}\n{json.dumps(line)}\n{{}}\n", encoding="utf-8")
-    with pytest.raises(CarbError, match=r"(?s)p.jsonl:2: id: 'a' is there already.*p.jsonl:3: prompt: is missing"):
+    with pytest.raises(
+        CarbError, match=r"(?s)p.jsonl:2: id: 'a' is there already.*p.jsonl:3: prompt: is missing"
+    ):
         open_task(f"prompts:{file}")
-    for spec, told in (("prompts:none.jsonl", "Cannot read the prompts"), (f"prompts:{file}?limit=1", "no options")):
+    for spec, told in (
+        ("prompts:none.jsonl", "Cannot read the prompts"),
+        (f"prompts:{file}?limit=1", "no options"),
+    ):
         with pytest.raises(CarbError, match=told):
             open_task(spec)
 

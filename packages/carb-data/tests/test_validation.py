@@ -1,4 +1,5 @@
-"""Defects of a file or an option have one form for every model; a missing extra, the line that installs it."""
+"""Defects of a file or an option have one form for every model; a missing extra, the line that
+installs it."""
 
 from __future__ import annotations
 
@@ -24,10 +25,16 @@ class _Form(Frozen):
 
 def test_every_defect_is_said_with_its_field_and_value():
     with pytest.raises(CarbError) as caught:
-        validate(_Form, {"size": "many", "prats": 1, "parts": [{}]}, "x.toml is not a form", "Look at the example.")
+        validate(
+            _Form,
+            {"size": "many", "prats": 1, "parts": [{}]},
+            "x.toml is not a form",
+            "Look at the example.",
+        )
     assert str(caught.value) == (
         "x.toml is not a form: size: must be a whole number, "
-        "got 'many'; parts.0.share is missing; 'prats' is unknown, did you mean 'parts'? Look at the example."
+        "got 'many'; parts.0.share is missing; 'prats' is unknown, did you mean 'parts'? "
+        "Look at the example."
     )
 
 
@@ -60,7 +67,9 @@ def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, origin: object) -> 
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: borrowed-name\nVersion: 1.0\n")
     if origin is not None:
-        (info / "direct_url.json").write_text(origin if isinstance(origin, str) else json.dumps(origin))
+        (info / "direct_url.json").write_text(
+            origin if isinstance(origin, str) else json.dumps(origin)
+        )
     monkeypatch.syspath_prepend(str(folder))
 
 
@@ -73,12 +82,18 @@ def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, origin: object) -> 
         ({"url": "file:///a/b%20c", "dir_info": {"editable": True}}, "pip install -e '/a/b c[hf]'"),
         ({"url": "file:///a/b", "dir_info": {}}, "pip install '/a/b[hf]'"),
         (
-            {"url": "https://x.org/r.git", "vcs_info": {"vcs": "git", "commit_id": "0"}, "subdirectory": "packages/p"},
+            {
+                "url": "https://x.org/r.git",
+                "vcs_info": {"vcs": "git", "commit_id": "0"},
+                "subdirectory": "packages/p",
+            },
             "pip install 'borrowed-name[hf] @ git+https://x.org/r.git#subdirectory=packages/p'",
         ),
     ],
 )
-def test_the_line_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: object, line: str) -> None:
+def test_the_line_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: object, line: str
+) -> None:
     installed(tmp_path, monkeypatch, origin)
     assert install_line("borrowed-name", "hf") == line
 

@@ -38,7 +38,8 @@ def make_table(
     topics: Sequence[str] | None = None,
     sources: Sequence[str] | None = None,
 ) -> ScoreTable:
-    """A table from the scores of each set, ``chosen`` first; cultures, domains and so on are taken in turn."""
+    """A table from the scores of each set, ``chosen`` first; cultures, domains and so on are taken
+    in turn."""
     rows = []
     for i, values in enumerate(sets):
         for k, value in enumerate(values):
@@ -75,18 +76,25 @@ Cell = Callable[[str, str, str, float | str], None]
 def cell() -> Iterator[Cell]:
     """Takes one number of a simulation: title of the table, row, column, value.
 
-    At the end the tables are printed, and written to the file that CARB_COVERAGE names, as the method page has them.
+    At the end the tables are printed, and written to the file that CARB_COVERAGE names, as the
+    method page has them.
     """
     tables: dict[str, dict[str, dict[str, str]]] = {}
 
     def keep(title: str, row: str, column: str, value: float | str) -> None:
-        tables.setdefault(title, {}).setdefault(row, {})[column] = value if isinstance(value, str) else f"{value:.3f}"
+        tables.setdefault(title, {}).setdefault(row, {})[column] = (
+            value if isinstance(value, str) else f"{value:.3f}"
+        )
 
     yield keep
     parts = []
     for title, rows in tables.items():
         columns = list(next(iter(rows.values())))
-        lines = [["", *columns], ["---"] * (len(columns) + 1), *([row, *cells.values()] for row, cells in rows.items())]
+        lines = [
+            ["", *columns],
+            ["---"] * (len(columns) + 1),
+            *([row, *cells.values()] for row, cells in rows.items()),
+        ]
         parts.append(f"{title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
     text = "\n".join(parts)
     sys.stdout.write(f"\n{text}")
@@ -96,7 +104,8 @@ def cell() -> Iterator[Cell]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread_for_small_matrices():
-    """Threads only get in each other's way here: simulations multiply thousands of small matrices."""
+    """Threads only get in each other's way here: simulations multiply thousands of small
+    matrices."""
     limits = threadpool_limits(1) if threadpool_limits else contextlib.nullcontext()
     with limits:
         yield

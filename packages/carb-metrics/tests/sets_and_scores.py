@@ -14,13 +14,28 @@ def a_set(name: str, culture: str, responses: Sequence[Response], **changes: obj
     """A valid set; ``changes`` replace its fields."""
     provenance = {"source": "test", "license": "CC0-1.0", "method": "authored"}
     fields = {"id": name, "culture": culture, "domain": "values", "language": "en", "prompt": "?"}
-    return BonSet.model_validate({**fields, "responses": tuple(responses), "provenance": provenance, **changes})
+    return BonSet.model_validate(
+        {**fields, "responses": tuple(responses), "provenance": provenance, **changes}
+    )
 
 
-def scores_of(dataset: Dataset, rules: Mapping[str, Callable[[BonSet, Response], float | None]]) -> ScoreTable:
+def scores_of(
+    dataset: Dataset, rules: Mapping[str, Callable[[BonSet, Response], float | None]]
+) -> ScoreTable:
     """The table of scorers by name; a rule gives the score of a response of a set."""
     rows = [
-        (name, s.id, r.id, r.role.value, s.culture, str(s.domain), r.language, None, None, rule(s, r))
+        (
+            name,
+            s.id,
+            r.id,
+            r.role.value,
+            s.culture,
+            str(s.domain),
+            r.language,
+            None,
+            None,
+            rule(s, r),
+        )
         for name, rule in rules.items()
         for s in dataset
         for r in s.responses

@@ -38,7 +38,16 @@ def test_micro_weighs_sets_and_macro_weighs_groups(make_table):
     result = bon_accuracy(table, by="culture")
     assert result.overall.accuracy == 0.75
     assert result.macro.accuracy == 0.5
-    assert result.groups.columns == ["culture", "accuracy", "low", "high", "n", "ties", "errors", "strict"]
+    assert result.groups.columns == [
+        "culture",
+        "accuracy",
+        "low",
+        "high",
+        "n",
+        "ties",
+        "errors",
+        "strict",
+    ]
     assert result.groups["culture"].to_list() == ["german", "thai"]
 
 
@@ -56,13 +65,28 @@ def test_perturbed_rows_never_count(make_table):
 @pytest.mark.parametrize("by", [(), ("culture",), ("scorer", "culture")])
 def test_empty_input_gives_null(make_table, by):
     result = bon_accuracy(ScoreTable(make_table([WON]).frame.clear()), by=by)
-    assert result.overall == result.macro == Cell(accuracy=None, low=None, high=None, n=0, ties=None, errors=None)
+    assert (
+        result.overall
+        == result.macro
+        == Cell(accuracy=None, low=None, high=None, n=0, ties=None, errors=None)
+    )
     assert result.groups.height == 0
-    assert result.groups.columns == [*by, "accuracy", "low", "high", "n", "ties", "errors", "strict"]
+    assert result.groups.columns == [
+        *by,
+        "accuracy",
+        "low",
+        "high",
+        "n",
+        "ties",
+        "errors",
+        "strict",
+    ]
 
 
 def test_several_scorers_must_be_told_apart(make_table):
-    table = ScoreTable.concat([make_table([WON, LOST], scorer="a"), make_table([WON, WON], scorer="b")])
+    table = ScoreTable.concat(
+        [make_table([WON, LOST], scorer="a"), make_table([WON, WON], scorer="b")]
+    )
     with pytest.raises(CarbError, match="holds 2 scorers"):
         bon_accuracy(table)
     result = bon_accuracy(table, by=("scorer", "culture"))
@@ -77,8 +101,12 @@ def test_several_scorers_must_be_told_apart(make_table):
 @given(some_sets)
 def test_company_changes_no_interval(make_table, sets):
     alone = make_table(sets, scorer="a", cultures=["thai", "german"])
-    all_tied = make_table([[0.0] * len(values) for values in sets], scorer="b", cultures=["thai", "german"])
-    found = bon_accuracy(ScoreTable.concat([alone, all_tied]), by=("scorer", "culture")).of("a").overall
+    all_tied = make_table(
+        [[0.0] * len(values) for values in sets], scorer="b", cultures=["thai", "german"]
+    )
+    found = (
+        bon_accuracy(ScoreTable.concat([alone, all_tied]), by=("scorer", "culture")).of("a").overall
+    )
     expected = bon_accuracy(alone, by="culture").overall
     assert found.model_dump() == pytest.approx(expected.model_dump(), abs=1e-12)
 
@@ -100,7 +128,11 @@ def test_wrong_options_say_what_is_right(make_table, options, message):
 
 def test_sets_that_lack_a_role_or_hold_it_twice_are_refused(make_table):
     frame = make_table([WON, LOST]).frame
-    for broken in (frame.filter(pl.col("role") == "rejected"), pl.concat([frame, frame]), frame.head(1)):
+    for broken in (
+        frame.filter(pl.col("role") == "rejected"),
+        pl.concat([frame, frame]),
+        frame.head(1),
+    ):
         with pytest.raises(CarbError, match=r"cannot be judged|twice"):
             bon_accuracy(ScoreTable(broken))
 

@@ -38,7 +38,8 @@ KRIPPENDORFF_EXAMPLE = [
 
 
 def test_the_published_example():
-    """Alpha is Krippendorff's own; the others are of Gwet (2014), Handbook of Inter-Rater Reliability, 4th ed."""
+    """Alpha is Krippendorff's own; the others are of Gwet (2014), Handbook of Inter-Rater
+    Reliability, 4th ed."""
     found = agreement(KRIPPENDORFF_EXAMPLE)
     assert round(found.krippendorff.estimate, 3) == 0.743
     assert round(found.gwet.estimate, 5) == 0.77544
@@ -67,7 +68,9 @@ def test_alpha_equals_krippendorff(ratings):
     assert found == pytest.approx(expected, abs=1e-10)
 
 
-@pytest.mark.parametrize("ratings", [[], [[1, None], [None, 1]], [[None, None]] * 2, [[1, 1], [1, 1]]])
+@pytest.mark.parametrize(
+    "ratings", [[], [[1, None], [None, 1]], [[None, None]] * 2, [[1, 1], [1, 1]]]
+)
 def test_what_is_not_defined_is_null(ratings):
     found = agreement(ratings)
     assert found.cohen.estimate is None
@@ -81,7 +84,11 @@ def test_what_is_not_defined_is_null(ratings):
         ([[1, 2], [1]], {}, "table of items"),
         ([[1], [1]], {}, "at least two raters"),
         ([[1, 2, 1], [2, 2, 1]], {}, "transposed"),
-        (pl.DataFrame({"item_id": [1, 2], "a": [1, 2], "b": [1, 2]}), {}, "'item_id' names the items"),
+        (
+            pl.DataFrame({"item_id": [1, 2], "a": [1, 2], "b": [1, 2]}),
+            {},
+            "'item_id' names the items",
+        ),
         (
             pl.DataFrame({"set": ["x", "y", "z"], "a": ["u", "v", "u"], "b": ["u", "v", "v"]}),
             {},
@@ -105,7 +112,8 @@ def test_frames_and_few_items_are_rated_as_lists_are():
 @pytest.mark.coverage
 def test_coverage_of_all_intervals():
     rng, rounds, items = np.random.default_rng(0), 800, 80
-    # Two raters see a balanced truth through noise: each says the truth with 0.8, else the other of two categories.
+    # Two raters see a balanced truth through noise: each says the truth with 0.8, else the other of
+    # two categories.
     right = 0.8**2 + 0.2**2
     chance_corrected = 2 * right - 1
     truth = dict.fromkeys(COEFFICIENTS, chance_corrected) | {"percent": right}

@@ -15,7 +15,9 @@ def test_varieties_roll_up(make_table):
 
 
 def test_each_grouping_holds_every_set_once(make_table):
-    table = make_table([WON, LOST, WON, WON], cultures=["korean", "thai", "german"], domains=["values", "safety"])
+    table = make_table(
+        [WON, LOST, WON, WON], cultures=["korean", "thai", "german"], domains=["values", "safety"]
+    )
     result = breakdown(table)
     assert result.overall == bon_accuracy(table).overall
     for name, part in result:
@@ -30,10 +32,16 @@ def test_source_items_keep_their_sets_together(make_table):
     sets, sources = [WON] * 20 + [LOST] * 20, [f"q{i // 4}" for i in range(40)]
     apart = breakdown(make_table(sets, cultures=["thai", "german"]))
     together = breakdown(make_table(sets, cultures=["thai", "german"], sources=sources))
-    alone = breakdown(make_table(sets, cultures=["thai", "german"], sources=[f"q{i}" for i in range(40)]))
+    alone = breakdown(
+        make_table(sets, cultures=["thai", "german"], sources=[f"q{i}" for i in range(40)])
+    )
     assert together.overall.accuracy == apart.overall.accuracy
     assert alone.overall == apart.overall
-    for part in ("by_domain", "by_culture", "by_script"):  # by the one domain the average is that over sets
+    for part in (
+        "by_domain",
+        "by_culture",
+        "by_script",
+    ):  # by the one domain the average is that over sets
         narrow, wide = getattr(apart, part).macro, getattr(together, part).macro
         assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low)
 

@@ -15,11 +15,18 @@ from carb_data import CarbError, ScoreTable
 from carb_metrics import adjust, bon_accuracy, compare, rank, sets_needed
 from carb_metrics.paired import minimum_detectable_difference, paired_rows
 
-WON, LOST, TIED, FAILED = [2.0, 1.0, 0.0, 1.0], [1.0, 2.0, 0.0, 1.0], [2.0, 2.0, 0.0, 2.0], [None, 1.0, 2.0, 3.0]
+WON, LOST, TIED, FAILED = (
+    [2.0, 1.0, 0.0, 1.0],
+    [1.0, 2.0, 0.0, 1.0],
+    [2.0, 2.0, 0.0, 2.0],
+    [None, 1.0, 2.0, 3.0],
+)
 
 
 def test_adjusted_p_values_equal_statsmodels():
-    multitest = pytest.importorskip("statsmodels.stats.multitest", reason="reference implementation")
+    multitest = pytest.importorskip(
+        "statsmodels.stats.multitest", reason="reference implementation"
+    )
     p = np.random.default_rng(0).uniform(0, 0.1, 40)
     assert np.allclose(adjust(p), multitest.multipletests(p, method="holm")[1], atol=1e-10, rtol=0)
 
@@ -52,7 +59,9 @@ def test_compare_is_antisymmetric_and_independent_of_row_order(make_table):
 
 def test_compare_uses_common_sets_and_says_so(make_table):
     a = make_table([WON, WON, LOST], scorer="a")
-    b = ScoreTable(make_table([LOST, WON, LOST], scorer="b").frame.filter(pl.col("item_id") != "item-0"))
+    b = ScoreTable(
+        make_table([LOST, WON, LOST], scorer="b").frame.filter(pl.col("item_id") != "item-0")
+    )
     assert (compare(a, b).n, compare(a, b).unpaired) == (2, 1)
     c = ScoreTable(b.frame.with_columns(item_id=pl.lit("x") + pl.col("item_id")))
     with pytest.raises(CarbError, match="no set in common"):
@@ -62,7 +71,13 @@ def test_compare_uses_common_sets_and_says_so(make_table):
 def test_compare_of_nothing_or_no_difference(make_table):
     table = make_table([WON, LOST])
     same = compare(table, table)
-    assert (same.difference, same.p, same.better, same.more_sets, same.detectable) == (0, 1, None, None, None)
+    assert (same.difference, same.p, same.better, same.more_sets, same.detectable) == (
+        0,
+        1,
+        None,
+        None,
+        None,
+    )
     assert same.low < 0 < same.high
     empty = ScoreTable(table.frame.clear())
     assert compare(empty, empty).difference is None
@@ -74,7 +89,10 @@ def test_clusters_widen_the_interval_and_weaken_the_test(make_table):
     good = [WON if (i // 8) % 5 else LOST for i in range(80)]
     bad = [WON if (i // 8) % 2 else LOST for i in range(80)]
     apart = compare(make_table(good, scorer="a"), make_table(bad, scorer="b"), by="culture")
-    a, b = make_table(good, scorer="a", sources=sources), make_table(bad, scorer="b", sources=sources)
+    a, b = (
+        make_table(good, scorer="a", sources=sources),
+        make_table(bad, scorer="b", sources=sources),
+    )
     together = compare(a, b, by="culture")
     assert together.difference == apart.difference
     assert together.high - together.low > 1.5 * (apart.high - apart.low)
@@ -91,7 +109,12 @@ def test_rank_orders_scorers_and_bounds_ranks(make_table):
     twin = make_table([WON, LOST] * 30, scorer="twin")
     result = rank(ScoreTable.concat([worst, twin, best, middle]))
     assert [row.scorer for row in result.scorers] == ["best", "middle", "twin", "worst"]
-    assert [row.place.text for row in result.scorers] == ["1 [1–1]", "2 [2–3]", "2 [2–3]", "4 [4–4]"]
+    assert [row.place.text for row in result.scorers] == [
+        "1 [1–1]",
+        "2 [2–3]",
+        "2 [2–3]",
+        "4 [4–4]",
+    ]
     assert len(result.pairs) == 6
     row = next(pair for pair in result.pairs if (pair.a, pair.b) == ("best", "middle"))
     pair = compare(best, middle)
@@ -99,11 +122,17 @@ def test_rank_orders_scorers_and_bounds_ranks(make_table):
 
 
 def test_a_scorer_without_a_score_has_no_rank(make_table):
-    tables = [make_table(sets * 6, scorer=name) for name, sets in (("a", [WON]), ("b", [LOST]), ("gone", [FAILED]))]
+    tables = [
+        make_table(sets * 6, scorer=name)
+        for name, sets in (("a", [WON]), ("b", [LOST]), ("gone", [FAILED]))
+    ]
     result = rank(ScoreTable.concat(tables))
     assert [row.scorer for row in result.scorers] == ["a", "b", "gone"]
     assert dict(result.of("gone").place) == {"rank": None, "low": None, "high": None}
-    assert [row.place.high for row in result.scorers[:2]] == [1, 2]  # the third is no place that they could have
+    assert [row.place.high for row in result.scorers[:2]] == [
+        1,
+        2,
+    ]  # the third is no place that they could have
     assert [(pair.a, pair.b) for pair in result.pairs] == [("a", "b")]
     alone = rank(tables[2])
     assert [row.place.rank for row in alone.scorers] == [None]
@@ -141,7 +170,12 @@ def test_floating_noise_is_a_tie(make_table):
     nearly = [1 / 3 * 3, 1.0 + 1e-12, 0.0, 0.5]
     cell = bon_accuracy(make_table([nearly])).overall
     assert (cell.accuracy, cell.strict, cell.ties) == (0.5, 0.0, 1)
-    assert compare(make_table([nearly], scorer="a"), make_table([[1.0, 1.0, 0.0, 0.5]], scorer="b")).difference == 0
+    assert (
+        compare(
+            make_table([nearly], scorer="a"), make_table([[1.0, 1.0, 0.0, 0.5]], scorer="b")
+        ).difference
+        == 0
+    )
 
 
 def test_main_sets_count_unless_asked(make_table):
@@ -157,7 +191,11 @@ def test_main_sets_count_unless_asked(make_table):
     for mirrors, pair in ((False, main), (True, every)):
         (row,) = rank(both, mirrors=mirrors).pairs
         assert (row.n, row.difference, row.p) == (pair.n, abs(pair.difference), pair.p)
-        assert {row.a: row.ties_a, row.b: row.ties_b} == {"a": pair.ties_a, "b": pair.ties_b} == {"a": 1, "b": 0}
+        assert (
+            {row.a: row.ties_a, row.b: row.ties_b}
+            == {"a": pair.ties_a, "b": pair.ties_b}
+            == {"a": 1, "b": 0}
+        )
         found = bon_accuracy(both, "scorer", mirrors=mirrors)
         assert found.counted == pair.counted
         assert found.cell("a").accuracy == pair.accuracy_a
@@ -168,13 +206,16 @@ def test_a_margin_needs_evidence(make_table):
     base = rng.random(800) < 0.7
     twin = np.where(rng.random(800) < 0.05, ~base, base)
     a, b = (
-        make_table([WON if one else LOST for one in flags], scorer=name) for name, flags in (("a", base), ("b", twin))
+        make_table([WON if one else LOST for one in flags], scorer=name)
+        for name, flags in (("a", base), ("b", twin))
     )
     wide, narrow = compare(a, b, margin=0.05), compare(a, b, margin=0.005)
     assert wide.margin.equivalent
     assert -0.05 < wide.margin.low < wide.margin.high < 0.05
     assert not narrow.margin.equivalent
-    few = compare(make_table([WON, LOST] * 4, scorer="a"), make_table([WON, LOST] * 4, scorer="b"), margin=0.1)
+    few = compare(
+        make_table([WON, LOST] * 4, scorer="a"), make_table([WON, LOST] * 4, scorer="b"), margin=0.1
+    )
     assert few.p == 1
     assert not few.margin.not_worse
 
@@ -200,10 +241,13 @@ def test_planned_sets_give_compare_the_promised_power(size, cell):
     rng = np.random.default_rng(0)
     cluster = np.arange(n) // size
     units = -(-n // size)
-    d = np.repeat(rng.choice([1.0, -1.0, 0.0], (rounds, units), p=[0.19, 0.11, 0.7]), size, 1)[:, :n]
+    d = np.repeat(rng.choice([1.0, -1.0, 0.0], (rounds, units), p=[0.19, 0.11, 0.7]), size, 1)[
+        :, :n
+    ]
     power = np.mean([one.p < 0.05 for one in paired_rows(d, cluster, 0.95)])
     title = (
-        "**Planning**: power of `compare` with the sets that `sets_needed` says for a difference of .08 (planned .80):"
+        "**Planning**: power of `compare` with the sets that `sets_needed` says for a "
+        "difference of .08 (planned .80):"
     )
     cell(title, f"{n:,} sets in clusters of {size}", "power", power)
     assert 0.77 <= power <= 0.83

@@ -29,8 +29,11 @@ DESIGNS = {
 }
 
 
-def drawn(p: float, sizes: list[int], alike: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """(sets,) credits and clusters; a share ``alike`` of clusters turn out all the same: a mixture."""
+def drawn(
+    p: float, sizes: list[int], alike: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(sets,) credits and clusters; a share ``alike`` of clusters turn out all the same: a
+    mixture."""
     cluster = np.repeat(np.arange(len(sizes)), sizes)
     whole, own = rng.random(len(sizes)) < p, rng.random(len(cluster)) < p
     same = rng.random(len(sizes)) < alike
@@ -46,9 +49,15 @@ def test_shares_and_means_over_clusters(name, p, cell):
         credit, cluster = drawn(p, DESIGNS[name], 0.5, rng)
         _, low, high = share_interval(credit, cluster, 0.95)
         found = means(credit[None], cluster, 0.95, (0.0, 1.0))
-        hits += [low - 1e-12 <= p <= high + 1e-12, found.low[0] - 1e-12 <= p <= found.high[0] + 1e-12]
+        hits += [
+            low - 1e-12 <= p <= high + 1e-12,
+            found.low[0] - 1e-12 <= p <= found.high[0] + 1e-12,
+        ]
     accuracy, mean = hits / ROUNDS
-    alike = "by clusters of sets and true share p; all sets of half of the clusters turn out alike (nominal .95)"
+    alike = (
+        "by clusters of sets and true share p; all sets of half of the clusters turn out alike "
+        "(nominal .95)"
+    )
     cell(f"**Accuracy of one cell** (Wilson's interval), {alike}:", name, f"p = {p}", accuracy)
     cell(f"**A mean** (t of the clusters), {alike}:", name, f"p = {p}", mean)
     assert accuracy >= 0.9
@@ -70,14 +79,21 @@ def test_averages_over_groups(name, p, cell):
     sizes = GROUPS[name]
     rng, hits = np.random.default_rng(1), np.zeros(2)
     group = np.repeat(np.arange(len(sizes)), sizes)
-    frame = pl.DataFrame({"scorer": "s", "culture": [f"c{g}" for g in group], "item_id": np.arange(len(group))})
+    frame = pl.DataFrame(
+        {"scorer": "s", "culture": [f"c{g}" for g in group], "item_id": np.arange(len(group))}
+    )
     frame = frame.with_columns(tied=pl.lit(0), error=pl.lit(value=False))
     for _ in range(ROUNDS):
         sets = frame.with_columns(credit=pl.Series((rng.random(len(group)) < p).astype(float)))
         found = grouped_accuracy(sets, "culture")
         hits += [one.low - 1e-12 <= p <= one.high + 1e-12 for one in (found.overall, found.macro)]
     overall, macro = hits / ROUNDS
-    cell("**Average over groups** in which each weighs the same (macro), by sets in each:", name, f"p = {p}", macro)
+    cell(
+        "**Average over groups** in which each weighs the same (macro), by sets in each:",
+        name,
+        f"p = {p}",
+        macro,
+    )
     cell("**The same groups** where each set weighs the same (micro):", name, f"p = {p}", overall)
     assert overall >= 0.9
     assert macro >= 0.9
@@ -86,7 +102,8 @@ def test_averages_over_groups(name, p, cell):
 @pytest.mark.parametrize("name", [*DESIGNS, "30 independent", "300 independent"])
 @pytest.mark.parametrize("gain", [0.0, 0.15])
 def test_paired_differences(name, gain, cell):
-    """Two scorers; in half of the clusters all differences are the same. At 0 this is the level of the test too."""
+    """Two scorers; in half of the clusters all differences are the same. At 0 this is the level of
+    the test too."""
     rng, hits, rejected = np.random.default_rng(2), 0, 0
     sizes = DESIGNS.get(name, [1] * int(name.split()[0]) if "independent" in name else [])
     cluster = np.repeat(np.arange(len(sizes)), sizes)
@@ -98,7 +115,10 @@ def test_paired_differences(name, gain, cell):
         (found,) = paired_rows(d[None], cluster, 0.95)
         hits += found.low <= gain <= found.high
         rejected += found.p < 0.05
-    title = "**Two scorers** on the same sets: how often the interval holds the difference, and how often p < .05:"
+    title = (
+        "**Two scorers** on the same sets: how often the interval holds the difference, and "
+        "how often p < .05:"
+    )
     for column, count in (("covered", hits), ("p < .05", rejected)):
         cell(title, name, f"difference {gain}: {column}", count / ROUNDS)
     assert hits / ROUNDS >= 0.9
@@ -113,7 +133,12 @@ def test_unequal_skewed_clusters_keep_the_level(cell):
         d = np.where(rng.random(16) < 0.1, 0.9, -0.1)[cluster]
         (found,) = paired_rows(d[None], cluster, 0.95)
         hits += found.low <= 0 <= found.high
-    cell(SINGLE, "two scorers, 16 skewed clusters of 1 to 29 sets: the interval holds 0", "share", hits / ROUNDS)
+    cell(
+        SINGLE,
+        "two scorers, 16 skewed clusters of 1 to 29 sets: the interval holds 0",
+        "share",
+        hits / ROUNDS,
+    )
     assert hits / ROUNDS >= 0.85
 
 
@@ -122,14 +147,17 @@ def test_rank_limits_hold_all_ranks_at_once(make_table, cell):
     skill = [0.0, 0.3, 0.3, 0.8, 1.2]
     for _ in range(rounds):
         tables = [
-            make_table((rng.normal(size=(120, 4)) + np.array([own, 0, 0, 0])).tolist(), scorer=f"s{i}")
+            make_table(
+                (rng.normal(size=(120, 4)) + np.array([own, 0, 0, 0])).tolist(), scorer=f"s{i}"
+            )
             for i, own in enumerate(skill)
         ]
         frame = pl.concat([table.frame for table in tables])
         found = {row.scorer: row.place for row in rank(type(tables[0])(frame)).scorers}
         truth = [(1 + sum(o > own for o in skill), sum(o >= own for o in skill)) for own in skill]
         hits += all(
-            found[f"s{i}"].low <= worst and best <= found[f"s{i}"].high for i, (best, worst) in enumerate(truth)
+            found[f"s{i}"].low <= worst and best <= found[f"s{i}"].high
+            for i, (best, worst) in enumerate(truth)
         )
     cell(SINGLE, "5 scorers on 120 sets: the limits hold the ranks of all", "share", hits / rounds)
     assert hits / rounds >= 0.93

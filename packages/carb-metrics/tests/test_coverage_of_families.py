@@ -1,4 +1,5 @@
-"""How often the tests of families keep their level, and what they find: simulations, in a session of their own."""
+"""How often the tests of families keep their level, and what they find: simulations, in a session
+of their own."""
 
 from __future__ import annotations
 
@@ -68,4 +69,6 @@ def test_planted_knowledge_is_found(families, cell):
         for reading, value in zip(READINGS, share, strict=True):
             cell(POWER, f"{families} families, δ = {delta}", reading.replace("_", " "), value)
     assert lines[-1][-1] > 0.7
-    assert all(line[-1] >= line[1] - 0.05 for line in lines)  # the place effect finds at least what rows find
+    assert all(
+        line[-1] >= line[1] - 0.05 for line in lines
+    )  # the place effect finds at least what rows find

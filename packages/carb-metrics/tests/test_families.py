@@ -1,4 +1,5 @@
-"""Mirrored families: what a scorer earns that does not read the place, and what one earns that does."""
+"""Mirrored families: what a scorer earns that does not read the place, and what one earns that
+does."""
 
 from __future__ import annotations
 
@@ -15,7 +16,16 @@ from carb_metrics.families import read_matrices
 from carb_metrics.outcome import set_outcomes
 from sets_and_scores import a_set, scores_of
 
-PLACES = ("german-de", "german-at", "german-ch", "spanish-es", "french", "danish", "japanese", "korean")
+PLACES = (
+    "german-de",
+    "german-at",
+    "german-ch",
+    "spanish-es",
+    "french",
+    "danish",
+    "japanese",
+    "korean",
+)
 
 
 def family(number: int, answers: int = 4, again: int = 1) -> list[BonSet]:
@@ -33,7 +43,11 @@ def family(number: int, answers: int = 4, again: int = 1) -> list[BonSet]:
             )
             for k in range(answers)
         )
-        about = {"domain": "commonsense", "language": "de", "prompt": f"What is usual in place {place}?"}
+        about = {
+            "domain": "commonsense",
+            "language": "de",
+            "prompt": f"What is usual in place {place}?",
+        }
         culture = PLACES[place % len(PLACES)]
         sets.append(a_set(f"f{number}-{place}", culture, responses, family=f"f{number}", **about))
     return sets
@@ -53,8 +67,11 @@ READINGS = ("row", "column", "matching")
     st.floats(-1e-12, 1e-12),
 )
 def test_a_scorer_that_does_not_read_the_place_earns_exactly_chance(shapes, taste, noise):
-    """Whatever it likes, whatever ties, and with a little floating noise that depends on the place."""
-    dataset = Dataset(item for i, (answers, again) in enumerate(shapes) for item in family(i, answers, again))
+    """Whatever it likes, whatever ties, and with a little floating noise that depends on the
+    place."""
+    dataset = Dataset(
+        item for i, (answers, again) in enumerate(shapes) for item in family(i, answers, again)
+    )
 
     def score(item, response):
         return (1 + noise * int(item.id[-1])) * taste.get(sum(map(ord, response.text)) % 21, 0.0)
@@ -76,10 +93,16 @@ MATRICES = st.integers(2, 5).flatmap(
 
 @given(MATRICES, st.randoms(use_true_random=False), st.floats(0.1, 10))
 def test_what_is_liked_and_the_scale_change_no_place_effect(scores, random, factor):
-    """Any number added to all scores of an answer or of a place, and a positive factor of a family."""
+    """Any number added to all scores of an answer or of a place, and a positive factor of a
+    family."""
     size = scores.shape[-1]
-    answers, places = (np.array([random.randint(-40, 40) / 4 for _ in range(size)]) for _ in range(2))
-    before, after = read_matrices(scores), read_matrices(factor * (scores + answers + places[:, None]))
+    answers, places = (
+        np.array([random.randint(-40, 40) / 4 for _ in range(size)]) for _ in range(2)
+    )
+    before, after = (
+        read_matrices(scores),
+        read_matrices(factor * (scores + answers + places[:, None])),
+    )
     assert after[:, 2] == pytest.approx(before[:, 2], abs=1e-6)
     assert after[:, 1] == pytest.approx(before[:, 1], abs=1e-12)
     alone = read_matrices(factor * (scores + answers))
@@ -95,12 +118,16 @@ def test_readings_equal_their_definitions():
     assert column == pytest.approx(2 / 3)  # the first answer scores highest under the third place
     assert matching == pytest.approx(1.0)  # 3 + 2.5 + 1
     tied = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    assert read_matrices(tied[None])[0, 1] == pytest.approx((3 + 1) / 2 / 3)  # two matchings of the same sum share
+    assert read_matrices(tied[None])[0, 1] == pytest.approx(
+        (3 + 1) / 2 / 3
+    )  # two matchings of the same sum share
 
 
 def test_a_scorer_that_knows_the_place_is_told_from_one_that_likes_the_answer():
     dataset = Dataset(item for i in range(30) for item in family(i))
-    knows = family_accuracy(scored(dataset, lambda _, r: float(r.role.value == "chosen")), dataset).of("s")
+    knows = family_accuracy(
+        scored(dataset, lambda _, r: float(r.role.value == "chosen")), dataset
+    ).of("s")
     for name in READINGS:
         found = getattr(knows, name)
         assert (found.estimate, found.low > 0.85, found.high) == (1.0, True, 1.0)
@@ -121,7 +148,11 @@ def test_families_of_a_source_item_are_one_unit():
     sets = [item for i in range(24) for item in family(i)]
     tied = [
         item.model_copy(
-            update={"provenance": item.provenance.model_copy(update={"source_id": str(int(item.family[1:]) // 4)})}
+            update={
+                "provenance": item.provenance.model_copy(
+                    update={"source_id": str(int(item.family[1:]) // 4)}
+                )
+            }
         )
         for item in sets
     ]
@@ -138,7 +169,9 @@ def test_families_of_a_source_item_are_one_unit():
     alone = family_accuracy(scored(one, score), one).of("s")
     assert (together.families, together.clusters) == (24, 6)
     for name in (*READINGS, "place_effect"):
-        assert getattr(together, name).model_dump() == pytest.approx(getattr(alone, name).model_dump())
+        assert getattr(together, name).model_dump() == pytest.approx(
+            getattr(alone, name).model_dump()
+        )
 
 
 def test_a_family_that_is_copied_under_other_names_says_no_more_than_once():
@@ -148,14 +181,22 @@ def test_a_family_that_is_copied_under_other_names_says_no_more_than_once():
         for item in sets:
             forged = item.provenance.model_copy(update={"source_id": f"forged {n} {item.family}"})
             prompt = f" {item.prompt.upper()}!"
-            changes = {"id": f"{item.id}/{n}", "family": f"{item.family}/{n}", "provenance": forged, "prompt": prompt}
+            changes = {
+                "id": f"{item.id}/{n}",
+                "family": f"{item.family}/{n}",
+                "provenance": forged,
+                "prompt": prompt,
+            }
             copied.append(item.model_copy(update=changes))
     drawn = np.random.default_rng(0).normal(size=(3, 4, 4)) + 0.5 * np.eye(4)
 
     def score(item, response):
         return float(drawn[tuple(map(int, response.id.removeprefix("f").split("-")))])
 
-    alone, many = (family_accuracy(scored(data, score), data).of("s") for data in (Dataset(sets), Dataset(copied)))
+    alone, many = (
+        family_accuracy(scored(data, score), data).of("s")
+        for data in (Dataset(sets), Dataset(copied))
+    )
     assert (many.families, many.clusters) == (30, 3)
     for name in (*READINGS, "place_effect"):
         assert getattr(many, name).model_dump() == pytest.approx(getattr(alone, name).model_dump())
@@ -181,7 +222,10 @@ def test_families_are_the_units_of_the_interval():
 def test_an_interval_leaves_chance_out_where_the_test_does(seed, families, level):
     rng = np.random.default_rng(seed)
     dataset = Dataset(item for i in range(families) for item in family(i))
-    table = scored(dataset, lambda _, r: float(rng.integers(0, 3) + 2 * rng.random() * (r.role.value == "chosen")))
+    table = scored(
+        dataset,
+        lambda _, r: float(rng.integers(0, 3) + 2 * rng.random() * (r.role.value == "chosen")),
+    )
     row = family_accuracy(table, dataset, confidence=level).of("s")
     for name in (*READINGS, "place_effect"):
         found = getattr(row, name)
@@ -201,7 +245,9 @@ def test_mirrors_do_not_count_for_a_culture():
 
 def test_a_failed_set_earns_nothing_and_hides_no_family():
     dataset = Dataset(item for i in range(3) for item in family(i))
-    table = scored(dataset, lambda s, r: None if s.id == "f0-0" else float(r.role.value == "chosen"))
+    table = scored(
+        dataset, lambda s, r: None if s.id == "f0-0" else float(r.role.value == "chosen")
+    )
     row = family_accuracy(table, dataset).of("s")
     assert (row.errors, row.families, row.judged) == (1, 3, 2)
     assert row.row.estimate == pytest.approx((0.75 + 1 + 1) / 3)
@@ -212,22 +258,34 @@ def test_a_failed_set_earns_nothing_and_hides_no_family():
 
 
 def test_who_fails_where_it_is_unsure_is_no_better_in_a_comparison_than_alone():
-    """A scorer that knows half of the families and fails on the rest, beside one that knows the same half and guesses
-    the rest: neither is better."""
+    """A scorer that knows half of the families and fails on the rest, beside one that knows the
+    same half and guesses the rest: neither is better."""
     dataset = Dataset(item for i in range(20) for item in family(i))
-    sure = scored(dataset, lambda s, r: float(r.role == "chosen") if int(s.family[1:]) % 2 else None, "sure")
-    guesses = scored(dataset, lambda s, r: float(r.role == "chosen" and int(s.family[1:]) % 2), "guesses")
+    sure = scored(
+        dataset, lambda s, r: float(r.role == "chosen") if int(s.family[1:]) % 2 else None, "sure"
+    )
+    guesses = scored(
+        dataset, lambda s, r: float(r.role == "chosen" and int(s.family[1:]) % 2), "guesses"
+    )
     found = compare(sure, guesses, dataset=dataset).place_effect
     assert found.families == 20
     for side, table, name in ((found.a, sure, "sure"), (found.b, guesses, "guesses")):
         assert side == pytest.approx(family_accuracy(table, dataset).of(name).place_effect.estimate)
         assert side == pytest.approx(np.sqrt(3) / 2)
     assert (found.difference.estimate, found.difference.p, found.better) == (0.0, 1.0, None)
-    assert compare(scored(dataset, lambda *_: None, "silent"), guesses, dataset=dataset).place_effect is None
+    assert (
+        compare(scored(dataset, lambda *_: None, "silent"), guesses, dataset=dataset).place_effect
+        is None
+    )
 
 
 @settings(max_examples=40)
-@given(st.integers(2, 5), st.integers(1, 4), st.lists(st.integers(0, 4), min_size=1), st.permutations(range(5)))
+@given(
+    st.integers(2, 5),
+    st.integers(1, 4),
+    st.lists(st.integers(0, 4), min_size=1),
+    st.permutations(range(5)),
+)
 def test_a_family_that_lacks_the_set_of_an_answer_is_left_out(answers, keep, dropped, taste):
     """There a scorer that likes an answer which is right nowhere earns 0, not 1/N."""
     broken = [item for item in family(1, answers) if int(item.id[-1]) not in dropped][:keep]
@@ -244,7 +302,9 @@ def test_a_family_that_lacks_the_set_of_an_answer_is_left_out(answers, keep, dro
 def test_a_family_whose_sets_show_different_answers_is_left_out():
     """A scorer that likes the answer which one set does not show is right in two of four."""
     short = [
-        item.model_copy(update={"responses": tuple(r for r in item.responses if n != 1 or int(r.id[-1]) != 0)})
+        item.model_copy(
+            update={"responses": tuple(r for r in item.responses if n != 1 or int(r.id[-1]) != 0)}
+        )
         for n, item in enumerate(family(1))
     ]
     dataset = Dataset([*family(0), *short])
@@ -255,7 +315,9 @@ def test_a_family_whose_sets_show_different_answers_is_left_out():
 def test_a_name_that_tells_all_is_a_gap_between_the_two_wordings():
     named = [item.model_copy(update={"place": "named"}) for i in range(12) for item in family(i)]
     told = [
-        item.model_copy(update={"id": f"{item.id}i", "family": f"{item.family}+implied", "place": "implied"})
+        item.model_copy(
+            update={"id": f"{item.id}i", "family": f"{item.family}+implied", "place": "implied"}
+        )
         for item in named[:40]
     ]
     dataset = Dataset([*named, *told])
@@ -268,7 +330,16 @@ def test_a_name_that_tells_all_is_a_gap_between_the_two_wordings():
 
 def test_where_every_family_is_incomplete_nothing_is_said_of_chance():
     dataset = Dataset(item for i in range(3) for item in family(i)[:2])
-    found = family_accuracy(scored(dataset, lambda _, r: float(r.role.value == "chosen")), dataset, by="domain")
+    found = family_accuracy(
+        scored(dataset, lambda _, r: float(r.role.value == "chosen")), dataset, by="domain"
+    )
     for row in (found.of("s"), found.of("s", "commonsense")):
-        assert (row.families, row.incomplete, row.judged, row.clusters, row.sets, row.errors) == (0, 3, 0, 0, 0, 0)
+        assert (row.families, row.incomplete, row.judged, row.clusters, row.sets, row.errors) == (
+            0,
+            3,
+            0,
+            0,
+            0,
+            0,
+        )
         assert (row.chance, row.row.estimate, row.row.p, row.place_effect.estimate) == (None,) * 4

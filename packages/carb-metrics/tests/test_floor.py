@@ -17,12 +17,15 @@ DOMAINS = ("values", "linguistics")
 
 
 def world(sets: int = 160, seed: int = 0) -> Dataset:
-    """Sets in which the right answer is in the prompt's language more often than chance: a shortcut."""
+    """Sets in which the right answer is in the prompt's language more often than chance: a
+    shortcut."""
     rng = np.random.default_rng(seed)
     found = []
     for i in range(sets):
         own = rng.random() < 0.7
-        languages = ["ko" if own else "en"] + ["ko" if rng.random() < 0.4 else "en" for _ in range(3)]
+        languages = ["ko" if own else "en"] + [
+            "ko" if rng.random() < 0.4 else "en" for _ in range(3)
+        ]
         responses = tuple(
             Response(
                 id=f"i{i:03}-{k}",
@@ -79,7 +82,12 @@ def test_a_scorer_that_reads_only_the_surface_is_not_above_it(found):
 def test_the_floor_of_a_choice_is_that_of_its_sets_alone():
     """Each culture and each domain: the same numbers as from those sets' credits."""
     dataset = Dataset(
-        item.model_copy(update={"culture": ("spanish-mx", "spanish-ar", "thai")[i % 3], "domain": DOMAINS[i % 2]})
+        item.model_copy(
+            update={
+                "culture": ("spanish-mx", "spanish-ar", "thai")[i % 3],
+                "domain": DOMAINS[i % 2],
+            }
+        )
         for i, item in enumerate(world())
     )
     scores = scores_of(dataset, {"baseline:language": lambda _, r: r.language == "ko"})
@@ -97,13 +105,18 @@ def test_the_floor_of_a_choice_is_that_of_its_sets_alone():
         assert row.floor.n == len(chosen)
         assert row.predictors["baseline:language"] == pytest.approx(np.mean(chosen))
         assert row.floor.accuracy == max(row.predictors.values())
-    assert [row.group.get("culture") for row in whole.rows].count("spanish") == 1  # its varieties count for it
+    assert [row.group.get("culture") for row in whole.rows].count(
+        "spanish"
+    ) == 1  # its varieties count for it
     varieties = surface_floor(scores, dataset, by=["variety"])
-    assert [row.group for row in varieties.rows[1:]] == [{"variety": v} for v in ("spanish-ar", "spanish-mx", "thai")]
+    assert [row.group for row in varieties.rows[1:]] == [
+        {"variety": v} for v in ("spanish-ar", "spanish-mx", "thai")
+    ]
 
 
 def mixture(kind: str, sets: int = 400, seed: int = 5) -> tuple[Dataset, ScoreTable]:
-    """A scorer made of surface cues that no single weight of a feature is, and the data in which it is often right."""
+    """A scorer made of surface cues that no single weight of a feature is, and the data in which it
+    is often right."""
     rng, found, scores = np.random.default_rng(seed), [], {}
     for i in range(sets):
         culture = ("korean", "thai", "german", "french")[i % 4]
@@ -130,7 +143,9 @@ def mixture(kind: str, sets: int = 400, seed: int = 5) -> tuple[Dataset, ScoreTa
     return dataset, scores_of(dataset, {"mixes": lambda _, r: scores[r.id]})
 
 
-@pytest.mark.parametrize("kind", ["a sign for each culture", "length and language", "the middle length"])
+@pytest.mark.parametrize(
+    "kind", ["a sign for each culture", "length and language", "the middle length"]
+)
 def test_a_mixture_of_surface_cues_is_no_understanding(kind):
     dataset, scores = mixture(kind)
     found = surface_floor(scores, dataset, by=())
@@ -154,10 +169,21 @@ def knows(share: float, sets: int, seed: int) -> tuple[Dataset, ScoreTable]:
 @pytest.mark.coverage
 @pytest.mark.parametrize("sets", [11, 60, 120, 400])
 def test_how_often_a_scorer_is_above_the_floor(sets, cell):
-    """The level, of scorers that mix surface cues, and the power. A culture of 11 sets shows nothing."""
+    """The level, of scorers that mix surface cues, and the power. A culture of 11 sets shows
+    nothing."""
     rounds = 20 if sets >= ENOUGH else 2
-    title = "**The surface floor**: how often a scorer is called above it, of 20 (–: it cannot be shown here):"
-    for kind in ("a sign for each culture", "length and language", "the middle length", 0.2, 0.4, 0.6):
+    title = (
+        "**The surface floor**: how often a scorer is called above it, of 20 (–: it cannot be "
+        "shown here):"
+    )
+    for kind in (
+        "a sign for each culture",
+        "length and language",
+        "the middle length",
+        0.2,
+        0.4,
+        0.6,
+    ):
         above = []
         for seed in range(rounds):
             made = knows(kind, sets, seed) if isinstance(kind, float) else mixture(kind, sets, seed)

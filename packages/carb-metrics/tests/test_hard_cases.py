@@ -1,4 +1,5 @@
-"""Uncertainty where it was wrong once: few points, dependent cases, frames, names of cultures, scattered files."""
+"""Uncertainty where it was wrong once: few points, dependent cases, frames, names of cultures,
+scattered files."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def test_spearman_of_a_perfect_order_has_the_exact_p(n):
 def test_spearman_of_few_points_equals_all_orders_spelled_out():
     x, y = np.array([1.0, 2, 2, 4, 5, 7]), np.array([2.0, 1, 3, 3, 9, 4])
     rho = stats.spearmanr(x, y).statistic
-    orders = [abs(stats.spearmanr(x, order).statistic) >= abs(rho) - 1e-9 for order in permutations(y)]
+    orders = [
+        abs(stats.spearmanr(x, order).statistic) >= abs(rho) - 1e-9 for order in permutations(y)
+    ]
     assert coefficient("spearman", x, y) == (pytest.approx(rho), pytest.approx(np.mean(orders)))
 
 
@@ -75,9 +78,14 @@ def test_position_bias_of_repeated_presentations_keeps_its_level(make_table):
             habit = rng.integers(3)
             for order in range(4):
                 pick = habit if rng.random() < 0.9 else rng.integers(3)
-                rows += [("judge", f"item-{i}", str(order), f"item-{i}-{k}", k, float(k == pick)) for k in range(3)]
+                rows += [
+                    ("judge", f"item-{i}", str(order), f"item-{i}-{k}", k, float(k == pick))
+                    for k in range(3)
+                ]
         shown = pl.DataFrame(
-            rows, schema=["scorer", "item_id", "order_id", "response_id", "position", "score"], orient="row"
+            rows,
+            schema=["scorer", "item_id", "order_id", "response_id", "position", "score"],
+            orient="row",
         )
         hits += judge_bias(table, shown).of("judge").position_p < 0.05
     assert hits / rounds <= 0.12

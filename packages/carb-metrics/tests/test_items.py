@@ -17,7 +17,9 @@ def won(flags):
 
 def many(make_table, credit):
     """A table of scorers (rows) and items (columns)."""
-    return ScoreTable.concat([make_table(won(row), scorer=f"s{i:02}") for i, row in enumerate(np.asarray(credit))])
+    return ScoreTable.concat(
+        [make_table(won(row), scorer=f"s{i:02}") for i, row in enumerate(np.asarray(credit))]
+    )
 
 
 def test_difficulty_and_discrimination_equal_their_definitions(make_table):

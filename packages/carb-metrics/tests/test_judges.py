@@ -49,11 +49,16 @@ def test_a_judge_that_always_picks_the_first(make_table):
     assert [row.expected for row in result.positions] == pytest.approx([1 / 3] * 3)
     assert row["position_p"] < 1e-6
     same = sum(a[2][0][0] == b[2][0][0] for a, b in zip(rows[::2], rows[1::2], strict=True))
-    swapped = sum([k for k, _ in a[2]] != [k for k, _ in b[2]] for a, b in zip(rows[::2], rows[1::2], strict=True))
+    swapped = sum(
+        [k for k, _ in a[2]] != [k for k, _ in b[2]]
+        for a, b in zip(rows[::2], rows[1::2], strict=True)
+    )
     assert row["swap_pairs"] == swapped
     assert row["self_pairs"] == 60 - swapped
     assert row["self_agreement"]["estimate"] == 1
-    assert row["swap_consistency"]["estimate"] == pytest.approx((same - row["self_pairs"]) / swapped)
+    assert row["swap_consistency"]["estimate"] == pytest.approx(
+        (same - row["self_pairs"]) / swapped
+    )
 
 
 def test_what_is_not_given_is_null(make_table):
@@ -89,11 +94,13 @@ def with_lengths(rng, make_table, weight, items=60):
     table = make_table(scores.tolist())
     given = {"culture": "arabic", "domain": "values", "language": "en", "prompt": "?"}
     given["provenance"] = {"source": "test", "license": "CC0-1.0", "method": "authored"}
-    responses = table.frame.with_columns(text=pl.Series(["x" * max(1, round(n)) for n in length.ravel()])).select(
-        "item_id", pl.struct("text", "role", "language", id="response_id").alias("response")
-    )
+    responses = table.frame.with_columns(
+        text=pl.Series(["x" * max(1, round(n)) for n in length.ravel()])
+    ).select("item_id", pl.struct("text", "role", "language", id="response_id").alias("response"))
     parts = responses.group_by("item_id").agg("response").rows()
-    return table, Dataset(BonSet.model_validate({"id": item, "responses": own, **given}) for item, own in parts)
+    return table, Dataset(
+        BonSet.model_validate({"id": item, "responses": own, **given}) for item, own in parts
+    )
 
 
 def test_length_bias_equals_pingouin(make_table):
@@ -101,9 +108,12 @@ def test_length_bias_equals_pingouin(make_table):
     table, dataset = with_lengths(np.random.default_rng(2), make_table, 0.5)
     length = {one.id: len(one.text) for item in dataset for one in item.responses}
     data = table.frame.with_columns(
-        own=pl.col("role") == "chosen", length=pl.col("response_id").cast(pl.String).replace_strict(length)
+        own=pl.col("role") == "chosen",
+        length=pl.col("response_id").cast(pl.String).replace_strict(length),
     )
-    centred = data.select(pl.col(c) - pl.col(c).mean().over("item_id") for c in ("score", "length", "own"))
+    centred = data.select(
+        pl.col(c) - pl.col(c).mean().over("item_id") for c in ("score", "length", "own")
+    )
     pandas = pytest.importorskip("pandas", reason="reference implementation")
     frame = pandas.DataFrame({c: centred[c].to_numpy() for c in centred.columns})
     expected = pingouin.partial_corr(frame, "score", "length", "own")["r"].iloc[0]
@@ -134,7 +144,9 @@ def test_calibration_curve_equals_scikit_learn(cases):
     accuracy, confidence = reference.calibration_curve(right, said, n_bins=10, strategy="quantile")
     edges = np.percentile(said, np.linspace(0, 100, 11))
     size = np.bincount(np.searchsorted(edges[1:-1], said), minlength=10)
-    assert found.ece == pytest.approx(np.abs(accuracy - confidence) @ size[size > 0] / len(cases), abs=1e-10)
+    assert found.ece == pytest.approx(
+        np.abs(accuracy - confidence) @ size[size > 0] / len(cases), abs=1e-10
+    )
 
 
 def test_ece_by_hand():
@@ -169,20 +181,28 @@ def test_clear_margins_of_a_good_scorer_are_right(make_table):
 
 def test_coverage_shares_ties_as_an_accuracy_does(make_table):
     frame = make_table([[2.0, 2, 0], [2.0, 2, 2], [1.0, 0, 2], [3.0, 1, 0]]).frame
-    table = ScoreTable(frame.with_columns(mirror=pl.col("item_id") == "item-3", kind=pl.lit(None, pl.String)))
+    table = ScoreTable(
+        frame.with_columns(mirror=pl.col("item_id") == "item-3", kind=pl.lit(None, pl.String))
+    )
     for mirrors in (False, True):
         (row,) = calibration(table, mirrors=mirrors)
         overall = bon_accuracy(table, mirrors=mirrors).overall
         assert row.coverage[-1].accuracy.estimate == pytest.approx(overall.accuracy)
-        assert margins(table, mirrors=mirrors)["credit"].to_list() == pytest.approx([1 / 2, 1 / 3, 0, 1][: row.n])
+        assert margins(table, mirrors=mirrors)["credit"].to_list() == pytest.approx(
+            [1 / 2, 1 / 3, 0, 1][: row.n]
+        )
 
 
 def people(rows):
     spelled = [
-        (f"item-{i}", f"r{j}", None if k is None else f"item-{i}-{k}") for i, picks in rows for j, k in enumerate(picks)
+        (f"item-{i}", f"r{j}", None if k is None else f"item-{i}-{k}")
+        for i, picks in rows
+        for j, k in enumerate(picks)
     ]
     return pl.DataFrame(
-        spelled, schema={"item_id": pl.String, "rater": pl.String, "response_id": pl.String}, orient="row"
+        spelled,
+        schema={"item_id": pl.String, "rater": pl.String, "response_id": pl.String},
+        orient="row",
     )
 
 

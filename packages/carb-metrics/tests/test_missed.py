@@ -13,12 +13,22 @@ PLACES = ("spanish-es", "spanish-mx", "thai", "japanese")
 
 def item(number, culture="spanish-es", topic="food"):
     others = [place for place in PLACES if place != culture]
-    responses = [Response(id="c", text=f"right {number} in {culture}", role="chosen", language="en", culture=culture)]
+    responses = [
+        Response(
+            id="c",
+            text=f"right {number} in {culture}",
+            role="chosen",
+            language="en",
+            culture=culture,
+        )
+    ]
     responses += [
         Response(id=f"r{i}", text=f"of {place}", role="rejected", language="en", culture=place)
         for i, place in enumerate(others)
     ]
-    return a_set(f"{culture}-{topic}-{number}", culture, responses, topic=topic, prompt=f"Question {number}?")
+    return a_set(
+        f"{culture}-{topic}-{number}", culture, responses, topic=topic, prompt=f"Question {number}?"
+    )
 
 
 def table(dataset, scorers):
@@ -65,7 +75,12 @@ class TestFailures:
         assert (found.sets, found.missed, found.same_answer) == (40, 4, 1.0)
         assert found.expected == pytest.approx(20 * (6 / 20) * (4 / 20))
         (cluster,) = found.clusters
-        assert (cluster.culture, cluster.topic, cluster.missed, cluster.sets) == ("spanish-es", "food", 4, 20)
+        assert (cluster.culture, cluster.topic, cluster.missed, cluster.sets) == (
+            "spanish-es",
+            "food",
+            4,
+            20,
+        )
         assert cluster.expected == pytest.approx(1.2)
         assert cluster.p == pytest.approx(comb(20, 4) / comb(40, 4))
         assert cluster.p_adjusted == cluster.p
@@ -90,7 +105,9 @@ class TestFailures:
             failures(DATA, table(DATA, {"blind": lambda s: {"r0"}}))
 
     def test_sets_with_a_failed_score_are_left_out(self):
-        scores = table(DATA, {"a": mostly(4, "r0"), "b": lambda s: None if number(s) == 0 else {"c"}})
+        scores = table(
+            DATA, {"a": mostly(4, "r0"), "b": lambda s: None if number(s) == 0 else {"c"}}
+        )
         found = failures(DATA, scores)
         assert (found.sets, found.missed, found.clusters) == (38, 0, ())
         assert found.same_answer is None
@@ -98,10 +115,17 @@ class TestFailures:
     def test_half_a_pick_and_unknown_cultures(self):
         bare = item(0)
         bare = bare.model_copy(
-            update={"responses": tuple(r.model_copy(update={"culture": None}) for r in bare.responses)}
+            update={
+                "responses": tuple(r.model_copy(update={"culture": None}) for r in bare.responses)
+            }
         )
         data = Dataset([bare, *(item(n) for n in range(1, 30))])
         found = failures(data, table(data, {"a": lambda s: {"c"} if number(s) else {"c", "r0"}}))
         (only,) = (one for one in found.confusion if one.picked)
-        assert (only.taken, only.offered, only.picked, only.expected) == (UNKNOWN, 1, 0.5, pytest.approx(0.5))
+        assert (only.taken, only.offered, only.picked, only.expected) == (
+            UNKNOWN,
+            1,
+            0.5,
+            pytest.approx(0.5),
+        )
         assert found.missed == 1  # a tie is a miss

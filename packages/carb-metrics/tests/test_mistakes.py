@@ -10,7 +10,15 @@ import pytest
 from scipy import stats
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics import bon_accuracy, breakdown, compare, correlate, mean_interval, paired_difference, sets_needed
+from carb_metrics import (
+    bon_accuracy,
+    breakdown,
+    compare,
+    correlate,
+    mean_interval,
+    paired_difference,
+    sets_needed,
+)
 from carb_metrics.correlation import rival
 from carb_metrics.intervals import wilson
 
@@ -73,15 +81,27 @@ def test_a_missing_or_infinite_number_is_a_mistake(call, message):
         (lambda t: compare(t, t, margin=2), "margin must lie between 0 and 1"),
         (lambda t: compare(t, t, by="colour"), "each key must"),
         (lambda t: compare(t, ScoreTable.concat([t, named(t, "b")])), "one scorer each"),
-        (lambda t: correlate(SERIES, SERIES[::-1]), "x and y are of pandas and their indexes differ"),
-        (lambda t: paired_difference(SERIES, SERIES[::-1]), "a and b are of pandas and their indexes differ"),
+        (
+            lambda t: correlate(SERIES, SERIES[::-1]),
+            "x and y are of pandas and their indexes differ",
+        ),
+        (
+            lambda t: paired_difference(SERIES, SERIES[::-1]),
+            "a and b are of pandas and their indexes differ",
+        ),
         (lambda t: bon_accuracy(doubled(t)), "has response 'item-0-1' of item 'item-0' twice"),
         (
             lambda t: compare(t, ScoreTable(t.frame.filter(pl.col("response_id") != "item-2-3"))),
             "other responses",
         ),
-        (lambda t: compare(t, ScoreTable(t.frame.with_columns(culture=pl.lit("thai")))), "another culture"),
-        (lambda t: breakdown(ScoreTable(t.frame.with_columns(culture=pl.lit("klingon")))), "unknown culture 'klingon'"),
+        (
+            lambda t: compare(t, ScoreTable(t.frame.with_columns(culture=pl.lit("thai")))),
+            "another culture",
+        ),
+        (
+            lambda t: breakdown(ScoreTable(t.frame.with_columns(culture=pl.lit("klingon")))),
+            "unknown culture 'klingon'",
+        ),
     ],
 )
 def test_a_mistake_is_named_in_the_words_of_the_caller(make_table, call, message):

@@ -19,7 +19,9 @@ def population(spread: float) -> float:
     return float((1 / (1 + np.exp(-(CENTRE + draws)))).mean())
 
 
-def crossed(rng: np.random.Generator, sets: int, people: int, spread: float) -> tuple[list, list, list]:
+def crossed(
+    rng: np.random.Generator, sets: int, people: int, spread: float
+) -> tuple[list, list, list]:
     """Answers that depend on the set and on the person."""
     of_set, of_person = rng.normal(0, spread, sets), rng.normal(0, spread / 2, people)
     chance = 1 / (1 + np.exp(-(CENTRE + of_set[:, None] + of_person)))
@@ -29,7 +31,9 @@ def crossed(rng: np.random.Generator, sets: int, people: int, spread: float) -> 
 
 
 @pytest.mark.coverage
-@pytest.mark.parametrize(("sets", "people", "spread"), [(44, 5, 0.0), (44, 5, 1.0), (30, 3, 0.7), (60, 12, 1.5)])
+@pytest.mark.parametrize(
+    ("sets", "people", "spread"), [(44, 5, 0.0), (44, 5, 1.0), (30, 3, 0.7), (60, 12, 1.5)]
+)
 def test_the_human_line_covers(sets: int, people: int, spread: float) -> None:
     rng = np.random.default_rng(1)
     hits, truth = 0, population(spread)
@@ -45,7 +49,9 @@ def test_the_human_line_at_the_edges() -> None:
     assert human_line([], [], []).model_dump() == {"share": None, "low": None, "high": None, **zero}
     alone = human_line([1], ["s"], ["p"])
     assert (alone.share, alone.low, alone.high) == (1, 0, 1)
-    all_right = human_line([1] * 40, [f"s{n // 2}" for n in range(40)], [f"p{n % 2}" for n in range(40)])
+    all_right = human_line(
+        [1] * 40, [f"s{n // 2}" for n in range(40)], [f"p{n % 2}" for n in range(40)]
+    )
     assert all_right.high == 1
     assert 0.8 < all_right.low < 0.9  # 20 sets count, not 40 answers
     assert not alone.enough
@@ -61,7 +67,11 @@ def test_the_human_line_at_the_edges() -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=40))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=40
+    )
+)
 def test_the_human_line_holds_its_share(rows: list[tuple[int, int, int]]) -> None:
     found = human_line([r[0] for r in rows], [f"{r[1]}" for r in rows], [f"{r[2]}" for r in rows])
     assert 0 <= found.low <= found.share <= found.high <= 1

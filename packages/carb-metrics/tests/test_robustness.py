@@ -15,8 +15,11 @@ from carb_metrics import cross_lingual_consistency, perturbation_sensitivity
 from carb_metrics.languages import calibrate_k
 
 
-def perturb(table: ScoreTable, changes: dict[str, object], scorer: str = "judge", language: str = "de") -> ScoreTable:
-    """Add perturbed versions of ``chosen``; a change is a function of the score, or a list with one per item."""
+def perturb(
+    table: ScoreTable, changes: dict[str, object], scorer: str = "judge", language: str = "de"
+) -> ScoreTable:
+    """Add perturbed versions of ``chosen``; a change is a function of the score, or a list with one
+    per item."""
     chosen = table.frame.filter(pl.col("role") == "chosen")
     parts = [table.frame]
     for kind, change in changes.items():
@@ -38,7 +41,9 @@ SETS = [[4.0, 1.0, 2.0, 3.0], [5.0, 2.0, 3.0, 4.0], [2.0, 3.0, 1.0, 0.0]]
 
 
 def test_changes_by_hand(make_table):
-    table = perturb(make_table(SETS), {"CC": lambda s: s - 3, "RP": lambda s: s + 0.5, "CL": lambda s: s * 0.9})
+    table = perturb(
+        make_table(SETS), {"CC": lambda s: s - 3, "RP": lambda s: s + 0.5, "CL": lambda s: s * 0.9}
+    )
     result = perturbation_sensitivity(table)
     rows = {row["perturbation"]: row for row in map(dict, result.kinds)}
     assert list(rows) == ["CC", "CL", "RP"]
@@ -62,7 +67,13 @@ def test_degenerate_sensitivity_is_null(make_table):
     assert (row["spread"], row["relative"], row["undefined"]) == (None, None, 3)
     failed = perturb(make_table(SETS), {"CC": [None] * 3})
     row = perturbation_sensitivity(failed).kinds[0].model_dump()
-    assert (row["n"], row["errors"], row["spread"], row["flips"], row["judged"]) == (0, 3, None, None, 0)
+    assert (row["n"], row["errors"], row["spread"], row["flips"], row["judged"]) == (
+        0,
+        3,
+        None,
+        None,
+        0,
+    )
     one = perturb(make_table(SETS[:1]), {"CC": lambda s: s - 1, "RP": lambda s: s - 0.5})
     ratio = perturbation_sensitivity(one).of("judge").ratio
     assert (ratio.estimate, ratio.low) == (2, None)
@@ -93,15 +104,22 @@ def test_coverage_of_sensitivity(make_table):
         result = perturbation_sensitivity(simulate(rng, make_table))
         row = result.kinds[0].model_dump()
         hits["spread"] += row["spread_low"] <= truth["spread"] <= row["spread_high"]
-        hits["ratio"] += result.scorers[0].ratio.low <= truth["ratio"] <= result.scorers[0].ratio.high
+        hits["ratio"] += (
+            result.scorers[0].ratio.low <= truth["ratio"] <= result.scorers[0].ratio.high
+        )
     assert all(0.93 <= count / rounds <= 0.97 for count in hits.values()), hits
 
 
 def consistent(make_table, deltas, **kwargs):
     """CL versions in German and French of each chosen, moved by these differences."""
-    table = perturb(make_table(SETS[: len(deltas)]), {"CL": [s[0] + d for s, d in zip(SETS, deltas, strict=False)]})
+    table = perturb(
+        make_table(SETS[: len(deltas)]),
+        {"CL": [s[0] + d for s, d in zip(SETS, deltas, strict=False)]},
+    )
     third = table.frame.filter(pl.col("perturbation") == "CL").with_columns(
-        response_id=pl.lit("fr-") + pl.col("response_id"), language=pl.lit("fr"), score=pl.col("score") + 1
+        response_id=pl.lit("fr-") + pl.col("response_id"),
+        language=pl.lit("fr"),
+        score=pl.col("score") + 1,
     )
     return ScoreTable(pl.concat([table.frame, third]))
 
@@ -117,7 +135,11 @@ def test_consistency_by_hand(make_table):
 
 
 def test_degenerate_consistency_is_null(make_table):
-    for table in (make_table(SETS), perturb(make_table([[1.0, 1.0]]), {"CL": lambda s: s}), make_table([])):
+    for table in (
+        make_table(SETS),
+        perturb(make_table([[1.0, 1.0]]), {"CL": lambda s: s}),
+        make_table([]),
+    ):
         result = cross_lingual_consistency(table)
         assert all(row.consistency is None for row in result.scorers)
     with pytest.raises(CarbError, match="no scorer"):
@@ -142,8 +164,12 @@ def test_coverage_of_consistency(make_table):
     truth = math.exp(0.5) * math.erfc(math.sqrt(0.5))  # mean of exp(-|z|)
     for _ in range(rounds):
         sets = rng.normal(size=(80, 2))
-        table = perturb(make_table(sets.tolist()), {"CL": (sets[:, 0] + rng.normal(size=80)).tolist()})
+        table = perturb(
+            make_table(sets.tolist()), {"CL": (sets[:, 0] + rng.normal(size=80)).tolist()}
+        )
         spread = cross_lingual_consistency(table, 1.0).scorers[0].spread
-        row = cross_lingual_consistency(table, spread).scorers[0].model_dump()  # steepness 1 for each unit of scores
+        row = (
+            cross_lingual_consistency(table, spread).scorers[0].model_dump()
+        )  # steepness 1 for each unit of scores
         hits += row["low"] <= truth <= row["high"]
     assert 0.93 <= hits / rounds <= 0.97

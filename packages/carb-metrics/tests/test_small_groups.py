@@ -1,4 +1,5 @@
-"""Intervals where they are hard: small groups, extreme shares, few and unequal clusters, unequal sets."""
+"""Intervals where they are hard: small groups, extreme shares, few and unequal clusters, unequal
+sets."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def test_a_scorer_that_lacks_a_culture_has_no_macro_average(make_table):
 
 
 def test_wilson_equals_statsmodels():
-    proportion = pytest.importorskip("statsmodels.stats.proportion", reason="reference implementation")
+    proportion = pytest.importorskip(
+        "statsmodels.stats.proportion", reason="reference implementation"
+    )
     won, n = np.arange(0, 41), np.full(41, 40)
     expected = proportion.proportion_confint(won, n, method="wilson")
     assert np.allclose(wilson(won, n), expected, atol=1e-10, rtol=0)

@@ -26,12 +26,17 @@ def sample(n=17, seed=0, rho=0.7):
     return x, rho * x + math.sqrt(1 - rho**2) * rng.normal(size=n), rng
 
 
-@pytest.mark.parametrize(("r2", "p"), [(0.649, 9.43e-5), (0.680, 4.60e-5), (0.039, 0.445), (0.022, 0.569)])
+@pytest.mark.parametrize(
+    ("r2", "p"), [(0.649, 9.43e-5), (0.680, 4.60e-5), (0.039, 0.445), (0.022, 0.569)]
+)
 def test_the_papers_table_has_17_scorers(r2, p):
-    """r² and p of the table determine n: all four rows fit 17 reward models within the rounding of r²."""
+    """r² and p of the table determine n: all four rows fit 17 reward models within the rounding of
+    r²."""
     low, high = (t_test(math.sqrt(r2 + shift), 17 - 2) for shift in (0.0005, -0.0005))
     assert low < p < high
-    assert not t_test(math.sqrt(r2 + 0.0005), 14) < p < t_test(math.sqrt(r2 - 0.0005), 14) or r2 < 0.1
+    assert (
+        not t_test(math.sqrt(r2 + 0.0005), 14) < p < t_test(math.sqrt(r2 - 0.0005), 14) or r2 < 0.1
+    )
 
 
 @given(points)
@@ -39,18 +44,26 @@ def test_estimates_equal_scipy(pairs):
     x, y = np.array(pairs).T
     assume(np.ptp(x) > 0 and np.ptp(y) > 0 and len(x) > 2)
     found = correlate(x, y)
-    expected = {"pearson": stats.pearsonr(x, y), "spearman": stats.spearmanr(x, y), "kendall": stats.kendalltau(x, y)}
+    expected = {
+        "pearson": stats.pearsonr(x, y),
+        "spearman": stats.spearmanr(x, y),
+        "kendall": stats.kendalltau(x, y),
+    }
     for name, reference in expected.items():
         part = getattr(found, name)
         assert part.estimate == pytest.approx(reference.statistic, abs=1e-10)
         if len(x) < FEWEST:
             assert part.p is None
         elif name != "spearman" or (len(x) > EXACT_RANKS and abs(part.estimate) < 0.99):
-            assert part.p == pytest.approx(reference.pvalue, abs=1e-7 if abs(part.estimate) > 1 - 1e-9 else 1e-10)
+            assert part.p == pytest.approx(
+                reference.pvalue, abs=1e-7 if abs(part.estimate) > 1 - 1e-9 else 1e-10
+            )
         if part.low is not None:
             assert -1 <= part.low <= part.estimate <= part.high <= 1
     line = stats.linregress(x, y)
-    assert (found.fit.slope, found.fit.intercept) == pytest.approx((line.slope, line.intercept), abs=1e-10)
+    assert (found.fit.slope, found.fit.intercept) == pytest.approx(
+        (line.slope, line.intercept), abs=1e-10
+    )
     assert found.fit.r2 == pytest.approx(line.rvalue**2, abs=1e-10)
 
 
@@ -62,11 +75,24 @@ def test_pearson_interval_equals_scipy():
 
 
 @pytest.mark.parametrize(
-    ("x", "y"), [([], []), ([1], [2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [5, 5, 5]), ([0.1 + 0.2, 0.3], [1, 2])]
+    ("x", "y"),
+    [
+        ([], []),
+        ([1], [2]),
+        ([1, 1, 1], [1, 2, 3]),
+        ([1, 2, 3], [5, 5, 5]),
+        ([0.1 + 0.2, 0.3], [1, 2]),
+    ],
 )
 def test_degenerate_input_is_null(x, y):
     found = correlate(x, y, covariates=list(range(len(x))))
-    for part in (found.pearson, found.spearman, found.kendall, found.partial.pearson, found.partial.spearman):
+    for part in (
+        found.pearson,
+        found.spearman,
+        found.kendall,
+        found.partial.pearson,
+        found.partial.spearman,
+    ):
         assert (part.estimate, part.low, part.high, part.p) == (None, None, None, None)
     assert found.fit.p is None
     assert found.fit.r2 is None
@@ -119,7 +145,9 @@ def test_influence_is_the_correlation_of_the_others():
     x, y, _ = sample()
     found = correlate(x, y, labels=[f"m{i}" for i in range(17)]).influence
     assert found[3].label == "m3"
-    assert found[3].pearson == pytest.approx(stats.pearsonr(np.delete(x, 3), np.delete(y, 3)).statistic)
+    assert found[3].pearson == pytest.approx(
+        stats.pearsonr(np.delete(x, 3), np.delete(y, 3)).statistic
+    )
     assert [row.pearson for row in correlate([1, 2], [1, 2], labels="ab").influence] == [None, None]
 
 
@@ -137,7 +165,11 @@ def covers(low, high, truth):
 @pytest.mark.coverage
 def test_coverage_of_analytic_intervals():
     rho, n, rounds = 0.6, 17, 1500
-    truth = {"pearson": rho, "spearman": 6 / math.pi * math.asin(rho / 2), "kendall": 2 / math.pi * math.asin(rho)}
+    truth = {
+        "pearson": rho,
+        "spearman": 6 / math.pi * math.asin(rho / 2),
+        "kendall": 2 / math.pi * math.asin(rho),
+    }
     hits = dict.fromkeys(truth, 0)
     slope = partial = 0
     for seed in range(rounds):
@@ -186,7 +218,8 @@ def test_the_correction_is_spearmans():
 @pytest.mark.coverage
 @pytest.mark.parametrize(("models", "each"), [(12, 2), (8, 3), (20, 1), (30, 2)])
 def test_coverage_with_relatives_and_errors(models, each, cell):
-    """Base models with correlated truth, children that share it, and errors of measurement in both."""
+    """Base models with correlated truth, children that share it, and errors of measurement in
+    both."""
     rng, rounds = np.random.default_rng(1), 1_000
     base = np.repeat(np.arange(models), each)
     hits, width = np.zeros(2), 0.0
@@ -200,7 +233,10 @@ def test_coverage_with_relatives_and_errors(models, each, cell):
         hits += [covers(one.low, one.high, truth) for one, truth in pairs]
         width += found.pearson.high - found.pearson.low
     observed, corrected = hits / rounds
-    title = "**Correlation** over reward models that are made from common ones, both scores with errors (nominal .95):"
+    title = (
+        "**Correlation** over reward models that are made from common ones, both scores with "
+        "errors (nominal .95):"
+    )
     for column, value in (
         ("r", observed),
         ("r without the errors", corrected),
@@ -216,7 +252,9 @@ def test_a_centred_scale_is_the_logistic_function_of_robust_spreads(make_table):
     values = np.array([-1e300, 10.0, 30.0, 31.0, 60.0, 1e300])
     spread = stats.median_abs_deviation([10, 20, 29, 31, 40, 50], scale="normal")
     scale = pickle.loads(pickle.dumps(centred(scores)))
-    assert [scale(value) for value in values] == pytest.approx(special.expit((values - 30) / spread), rel=1e-4)
+    assert [scale(value) for value in values] == pytest.approx(
+        special.expit((values - 30) / spread), rel=1e-4
+    )
     with pytest.raises(CarbError, match=r"scorer='another' picks no scores.*those of judge"):
         centred(scores, "another")
     with pytest.raises(CarbError, match="no spread"):

@@ -17,7 +17,9 @@ def serve() -> Iterator[Callable[..., Any]]:
 
     started: list[Server] = []
 
-    def start(script: Callable[[int, dict[str, Any]], object] | Sequence[object], port: int = 0) -> Server:
+    def start(
+        script: Callable[[int, dict[str, Any]], object] | Sequence[object], port: int = 0
+    ) -> Server:
         started.append(Server(script if callable(script) else in_turn(script), port))
         return started[-1]
 

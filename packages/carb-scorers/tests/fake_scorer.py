@@ -17,7 +17,8 @@ def lengths(texts: Sequence[str]) -> list[float]:
 
 
 class FakeScorer:
-    """Scores the texts of a request by a rule, whose ``ValueError`` fails it; remembers what it was asked."""
+    """Scores the texts of a request by a rule, whose ``ValueError`` fails it; remembers what it was
+    asked."""
 
     def __init__(self, rule: Rule = lengths, *, name: str = "fake", **spec: Any) -> None:
         self.spec = ScorerSpec(name=name, kind="test", **spec)
@@ -36,7 +37,9 @@ class FakeScorer:
             values = self.rule([candidate.text for candidate in request.candidates])
         except ValueError as error:
             return failed(request, "parse", str(error))
-        scores = {candidate.id: value for candidate, value in zip(request.candidates, values, strict=True)}
+        scores = {
+            candidate.id: value for candidate, value in zip(request.candidates, values, strict=True)
+        }
         return ScoreResult(request_id=request.request_id, scores=scores, rationale="why")
 
     async def aclose(self) -> None:

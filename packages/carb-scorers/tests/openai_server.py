@@ -1,4 +1,5 @@
-"""A server of OpenAI's form that follows a script, and a model that asks it; needs the extra carb-scorers[api]."""
+"""A server of OpenAI's form that follows a script, and a model that asks it; needs the extra
+carb-scorers[api]."""
 
 import io
 import json
@@ -38,13 +39,16 @@ class Clock(SystemClock):
 
 def chat(text: object = "[[A]]", **choice: object) -> dict[str, Any]:
     return {
-        "choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop", **choice}],
+        "choices": [
+            {"message": {"role": "assistant", "content": text}, "finish_reason": "stop", **choice}
+        ],
         "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
     }
 
 
 class Server:
-    """Answers with ``script(number of the request, its body)``: a dictionary, or a function of the handler."""
+    """Answers with ``script(number of the request, its body)``: a dictionary, or a function of the
+    handler."""
 
     def __init__(self, script: Callable[[int, dict[str, Any]], object], port: int = 0) -> None:
         self.script = script
@@ -82,7 +86,9 @@ class Server:
 
         self.http = Quiet(("127.0.0.1", port), Handler)
         self.port = self.http.server_address[1]
-        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self.thread = threading.Thread(
+            target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         self.thread.start()
 
     @property
@@ -104,7 +110,9 @@ def in_turn(answers: Sequence[object]) -> Callable[[int, dict[str, Any]], object
     return script
 
 
-def reply(answer: object, status: int = 200, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
+def reply(
+    answer: object, status: int = 200, **headers: str
+) -> Callable[[BaseHTTPRequestHandler], None]:
     content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
 
     def send(handler: BaseHTTPRequestHandler) -> None:
@@ -160,7 +168,10 @@ def model(url: str, clock: SystemClock | None = None, **options: object) -> Serv
 
 
 def prompts(count: int = 1) -> list[Prompt]:
-    return [Prompt(({"role": "user", "content": f"Question {n}?"},), cue="\nAnswer:") for n in range(count)]
+    return [
+        Prompt(({"role": "user", "content": f"Question {n}?"},), cue="\nAnswer:")
+        for n in range(count)
+    ]
 
 
 def ask(opened: ServerLanguageModel, count: int = 1, **options: Any) -> list[Generation | Failure]:

@@ -42,8 +42,14 @@ def test_language_compares_with_the_prompt() -> None:
     pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
     from carb_scorers.baseline import language_rule
 
-    assert language_rule(REQUEST, "Das ist ein ganz gewöhnlicher deutscher Satz über das Wetter.") == 1.0
-    assert language_rule(REQUEST, "This is a perfectly ordinary English sentence about the weather.") == 0.0
+    assert (
+        language_rule(REQUEST, "Das ist ein ganz gewöhnlicher deutscher Satz über das Wetter.")
+        == 1.0
+    )
+    assert (
+        language_rule(REQUEST, "This is a perfectly ordinary English sentence about the weather.")
+        == 0.0
+    )
 
 
 @pytest.mark.parametrize("target", ["random", "length", "language", "label"])

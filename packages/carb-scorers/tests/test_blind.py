@@ -57,14 +57,19 @@ def sets(draw: st.DrawFn) -> BonSet:
 
 def relabelled(item: BonSet, right: int) -> BonSet:
     """The same texts with another one called right; generators go with the roles."""
-    roles = {r.id: Role.CHOSEN if i == right else Role.REJECTED for i, r in enumerate(item.responses)}
+    roles = {
+        r.id: Role.CHOSEN if i == right else Role.REJECTED for i, r in enumerate(item.responses)
+    }
     change = {Role.CHOSEN: "human", Role.REJECTED: "model"}
     return item.model_copy(
         update={
             "responses": tuple(
-                r.model_copy(update={"role": roles[r.id], "generator": change[roles[r.id]]}) for r in item.responses
+                r.model_copy(update={"role": roles[r.id], "generator": change[roles[r.id]]})
+                for r in item.responses
             ),
-            "perturbed": tuple(r.model_copy(update={"role": roles[str(r.original)]}) for r in item.perturbed),
+            "perturbed": tuple(
+                r.model_copy(update={"role": roles[str(r.original)]}) for r in item.perturbed
+            ),
         }
     )
 
@@ -77,15 +82,21 @@ def test_requests_and_scores_stay_the_same_when_labels_are_permuted(
     other = relabelled(item, data.draw(st.integers(0, len(item.responses) - 1)))
     shown = [b.request for b in blind(item, seed=seed, comparative=comparative)]
     assert [b.request for b in blind(other, seed=seed, comparative=comparative)] == shown
-    recorder = FakeScorer(lambda texts: [-float(n) for n in range(len(texts))], comparative=comparative)
-    tables = [evaluate(Dataset([x]), [recorder, *BASELINES], seed=seed).frame for x in (item, other)]
+    recorder = FakeScorer(
+        lambda texts: [-float(n) for n in range(len(texts))], comparative=comparative
+    )
+    tables = [
+        evaluate(Dataset([x]), [recorder, *BASELINES], seed=seed).frame for x in (item, other)
+    ]
     assert recorder.requests[: len(shown)] == recorder.requests[len(shown) :]
     assert tables[0].drop("role").equals(tables[1].drop("role"))
 
 
 @given(sets(), st.randoms(use_true_random=False), st.booleans())
 @settings(deadline=None)
-def test_the_order_in_the_file_carries_nothing_over(item: BonSet, shuffler: random.Random, comparative: bool) -> None:
+def test_the_order_in_the_file_carries_nothing_over(
+    item: BonSet, shuffler: random.Random, comparative: bool
+) -> None:
     other = item.model_copy(
         update={
             "responses": tuple(shuffler.sample(item.responses, len(item.responses))),
@@ -102,7 +113,10 @@ def test_ids_say_nothing() -> None:
     for item in example_dataset(4):
         for blinded in blind(item, seed=0, comparative=True):
             assert [c.id for c in blinded.request.candidates] == ["1", "2", "3", "4"]
-            assert not any(r.id in blinded.request.model_dump_json() for r in (*item.responses, *item.perturbed))
+            assert not any(
+                r.id in blinded.request.model_dump_json()
+                for r in (*item.responses, *item.perturbed)
+            )
 
 
 def test_the_right_answer_stands_in_each_place_equally_often() -> None:
@@ -119,7 +133,9 @@ def test_a_scorer_that_answers_for_other_items_or_candidates_gets_error_rows() -
     good = {c.id: 1.0 for c in request.candidates}
     error = ScoreError(kind="too-long", message="")
     partial = ScoreResult(
-        request_id=request.request_id, scores={key: 1.0 for key in good if key != "1"}, errors={"1": error}
+        request_id=request.request_id,
+        scores={key: 1.0 for key in good if key != "1"},
+        errors={"1": error},
     )
     assert checked(request, partial, comparative=False) == partial
     for result in (
@@ -137,6 +153,8 @@ def test_a_scorer_that_answers_for_other_items_or_candidates_gets_error_rows() -
 def test_outcomes_in_another_order_are_refused() -> None:
     data = example_dataset(2)
     blinded = [next(blind(item, seed=0, comparative=False)) for item in data]
-    outcomes = [(one, ScoreResult(request_id=one.request.request_id, scores={"1": 0.0})) for one in blinded]
+    outcomes = [
+        (one, ScoreResult(request_id=one.request.request_id, scores={"1": 0.0})) for one in blinded
+    ]
     with pytest.raises(ValueError, match="stand where those of"):
         unblind(data, "any", reversed(outcomes))

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from carb_data import CarbError
 from carb_data.tasks import TaskPrompt
 from carb_scorers import bon_picks
-from carb_scorers.bon_picks import bon_curve, expected_pick, grade, pick_weights, sample, score_samples, tidy
+from carb_scorers.bon_picks import (
+    bon_curve,
+    expected_pick,
+    grade,
+    pick_weights,
+    sample,
+    score_samples,
+    tidy,
+)
 from carb_scorers.generate.writers import derived_seed
 from carb_scorers.models import Generation
 from carb_scorers.models.protocol import Failure
@@ -30,7 +38,13 @@ class CountTask:
 
     def __init__(self, size=3):
         self.prompts = tuple(
-            TaskPrompt(id=f"p{n}", text=f"Question {n}", culture="thai", language="th", source_item=f"s{n // 2}")
+            TaskPrompt(
+                id=f"p{n}",
+                text=f"Question {n}",
+                culture="thai",
+                language="th",
+                source_item=f"s{n // 2}",
+            )
             for n in range(size)
         )
 
@@ -74,7 +88,9 @@ def draw(monkeypatch, tmp_path):
     def draw(n=8, task=None, model=None, file="pool.jsonl", **options):
         model = model or CountingModel()
         monkeypatch.setattr(bon_picks, "open_writer", lambda spec, kind: (model, kind()))
-        return anyio.run(lambda: sample("hf:count", task or CountTask(), n, tmp_path / file, **options))
+        return anyio.run(
+            lambda: sample("hf:count", task or CountTask(), n, tmp_path / file, **options)
+        )
 
     return draw
 
@@ -104,7 +120,9 @@ class TestSampling:
         path.write_bytes(path.read_bytes()[:-20])
         model = CountingModel()
         assert draw(model=model) == whole
-        assert model.asked == [(int(one["prompt_id"][1:]), one.get("index", 0)) for one in json.loads(torn)]
+        assert model.asked == [
+            (int(one["prompt_id"][1:]), one.get("index", 0)) for one in json.loads(torn)
+        ]
 
     def test_failed_samples_are_rows_and_are_asked_again(self, draw):
         pool = draw(4, model=CountingModel(fail={(1, 2)}))
@@ -149,7 +167,9 @@ class TestScoring:
         first = score(pool, task, scorer, tmp_path / "scores")
         assert score(pool, task, scorer, tmp_path / "scores") == first
         assert len(scorer.requests) == 3
-        more = score(draw(9, task=task), task, scorer, tmp_path / "scores")  # each prompt has a new answer
+        more = score(
+            draw(9, task=task), task, scorer, tmp_path / "scores"
+        )  # each prompt has a new answer
         assert len(scorer.requests) == 6
         assert {key: row[:8] for key, row in more.items()} == first
 
@@ -193,8 +213,12 @@ class TestOutcome:
         """Prompt 0 has 0, 7, 4, 1; the scorer likes small numbers, so it picks the worst."""
         found = result(lambda text: -float(text), task=CountTask(1))
         assert [point.n for point in found.curve] == [1, 2, 4]
-        assert [point.picked for point in found.curve] == pytest.approx([0.3, (0 * 3 + 0.1 * 2 + 0.4) / 6, 0.0])
-        assert [point.best for point in found.curve] == pytest.approx([0.3, (0.7 * 3 + 0.4 * 2 + 0.1) / 6, 0.7])
+        assert [point.picked for point in found.curve] == pytest.approx(
+            [0.3, (0 * 3 + 0.1 * 2 + 0.4) / 6, 0.0]
+        )
+        assert [point.best for point in found.curve] == pytest.approx(
+            [0.3, (0.7 * 3 + 0.4 * 2 + 0.1) / 6, 0.7]
+        )
         assert (found.curve[-1].regret, found.picked) == (pytest.approx(0.7), {"p0": 0})
 
     def test_what_does_not_count_is_counted(self, result):
@@ -235,12 +259,19 @@ class TestPolicies:
 
     def test_responses_from_a_file(self, tmp_path):
         file = tmp_path / "responses.jsonl"
-        rows = [{"prompt_id": "p0", "responses": ["1", "2"]}, {"prompt_id": "p1", "text": "Answer: 3\nx"}]
+        rows = [
+            {"prompt_id": "p0", "responses": ["1", "2"]},
+            {"prompt_id": "p1", "text": "Answer: 3\nx"},
+        ]
         rows.append({"prompt_id": "p0", "text": "4"})
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         pool = anyio.run(sample, f"file:{file}", CountTask(2), 3, tmp_path / "pool.jsonl")
         assert [s.text for s in pool["p0"]] == ["1", "2", "4"]
-        assert [(s.text, s.error is None) for s in pool["p1"]] == [("3", True), ("", False), ("", False)]
+        assert [(s.text, s.error is None) for s in pool["p1"]] == [
+            ("3", True),
+            ("", False),
+            ("", False),
+        ]
 
     @pytest.mark.parametrize(
         ("content", "spec", "told"),
@@ -259,7 +290,9 @@ class TestPolicies:
             anyio.run(sample, spec.format(file=file), CountTask(2), 3, tmp_path / "pool.jsonl")
         assert told in str(caught.value)
 
-    def test_each_sample_of_a_server_has_its_seed_and_a_refusal_is_an_error_row(self, serve, tmp_path):
+    def test_each_sample_of_a_server_has_its_seed_and_a_refusal_is_an_error_row(
+        self, serve, tmp_path
+    ):
         pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
         from openai_server import chat, reply
 
@@ -276,12 +309,18 @@ class TestPolicies:
         assert all(text.startswith("seed ") and "\n" not in text for text in texts)
         assert all(sample.error for sample in pool["p2"])
         first = server.bodies[0]
-        assert (first["model"], first["max_tokens"], first["temperature"], first["stop"]) == ("painter", 9, 0.7, ["\n"])
+        assert (first["model"], first["max_tokens"], first["temperature"], first["stop"]) == (
+            "painter",
+            9,
+            0.7,
+            ["\n"],
+        )
         assert [m["role"] for m in first["messages"]] == ["user", "assistant", "user"]
 
 
 def brute_force(scores, qualities, n):
-    """Mean quality of the pick over every subset of n; those who share the highest score share the pick."""
+    """Mean quality of the pick over every subset of n; those who share the highest score share the
+    pick."""
     total = Fraction(0)
     subsets = list(combinations(range(len(scores)), n))
     for subset in subsets:
@@ -300,7 +339,9 @@ def brute_force(scores, qualities, n):
 def test_the_estimator_equals_brute_force_over_all_subsets(case):
     pairs, n = case
     scores, qualities = zip(*pairs, strict=True)
-    assert expected_pick(scores, qualities, n) == pytest.approx(brute_force(scores, qualities, n), abs=1e-12)
+    assert expected_pick(scores, qualities, n) == pytest.approx(
+        brute_force(scores, qualities, n), abs=1e-12
+    )
 
 
 def test_sizes_beyond_the_pool_and_scores_that_are_no_numbers_are_refused():

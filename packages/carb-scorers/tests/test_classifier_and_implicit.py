@@ -22,7 +22,9 @@ class FakeRewards:
         self.prompts: list[Prompt] = []
         self.closed = 0
 
-    async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:
+    async def rewards(
+        self, prompts: Sequence[Prompt], answers: Sequence[str]
+    ) -> list[Reward | Failure]:
         self.prompts.extend(prompts)
         special = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
         return [
@@ -42,7 +44,9 @@ def classified(*requests: ScoreRequest) -> list[ScoreResult]:
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 def test_a_number_that_is_none_fails_its_candidate_alone(value: str) -> None:
-    good, part, bad = classified(request("a"), request("a", value, request_id="2"), request(value, request_id="3"))
+    good, part, bad = classified(
+        request("a"), request("a", value, request_id="2"), request(value, request_id="3")
+    )
     assert good.complete
     assert part.scores == {"c0": 1.0}
     assert part.errors["c1"].kind == "non-finite"
@@ -95,7 +99,9 @@ class FakePolicy:
         self.closed += 1
 
 
-def implicit(policy: FakePolicy, reference: FakePolicy | None = None, **options: object) -> ImplicitScorer:
+def implicit(
+    policy: FakePolicy, reference: FakePolicy | None = None, **options: object
+) -> ImplicitScorer:
     return ImplicitScorer(SPEC, policy, reference, ImplicitOptions.model_validate(options))
 
 
@@ -103,14 +109,22 @@ def test_sum_and_mean_with_and_without_a_reference() -> None:
     policy, reference = FakePolicy(-2.0), FakePolicy(-0.5)
     item = [request("a", "abcd")]
     assert anyio.run(implicit(policy).score, item)[0].scores == {"c0": -2.0, "c1": -8.0}
-    assert anyio.run(implicit(policy, reduce="mean").score, item)[0].scores == {"c0": -2.0, "c1": -2.0}
+    assert anyio.run(implicit(policy, reduce="mean").score, item)[0].scores == {
+        "c0": -2.0,
+        "c1": -2.0,
+    }
     with_reference = anyio.run(implicit(policy, reference).score, item)[0]
     assert with_reference.scores == {"c0": -1.5, "c1": -6.0}
     assert with_reference.usage == Usage(input_tokens=10)
 
 
 def test_failures_of_either_model() -> None:
-    for models in ((FakePolicy(-1.0, fails="b"), FakePolicy(-1.0)), (FakePolicy(-1.0), FakePolicy(-1.0, fails="b"))):
-        part, good = anyio.run(implicit(*models).score, [request("a", "b"), request("a", request_id="2")])
+    for models in (
+        (FakePolicy(-1.0, fails="b"), FakePolicy(-1.0)),
+        (FakePolicy(-1.0), FakePolicy(-1.0, fails="b")),
+    ):
+        part, good = anyio.run(
+            implicit(*models).score, [request("a", "b"), request("a", request_id="2")]
+        )
         assert good.scores == part.scores == {"c0": 0.0}
         assert part.errors == {"c1": ScoreError(kind="text", message="no")}

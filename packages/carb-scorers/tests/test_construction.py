@@ -1,4 +1,5 @@
-"""Construction: sets are made by the method, paid for once, whatever a server does and wherever it is interrupted."""
+"""Construction: sets are made by the method, paid for once, whatever a server does and wherever it
+is interrupted."""
 
 from __future__ import annotations
 
@@ -15,7 +16,13 @@ pytest.importorskip("lingua", reason="needs carb-data[checks]")
 
 from carb_data import CarbError, DataError, Dataset, Domain
 from carb_data.journal import Store
-from carb_scorers.generate import ConstructConfig, Reference, construct, read_construct_config, writers
+from carb_scorers.generate import (
+    ConstructConfig,
+    Reference,
+    construct,
+    read_construct_config,
+    writers,
+)
 from carb_scorers.generate.construction import mismatched
 from openai_server import chat
 
@@ -34,8 +41,17 @@ def references(count_each: int = 2) -> list[Reference]:
     found = []
     for culture, n in itertools.product(FOODS, range(count_each)):
         own = {"id": f"{culture}-{n}", "culture": culture, "text": f"{FOODS[culture]} ({n})"}
-        book = {"source": "book", "source_id": f"p{culture}{n}", "license": "CC-BY-4.0", "method": "authored"}
-        found.append(Reference(**own, domain=Domain.COMMONSENSE, topic="food", language="en", provenance=book))
+        book = {
+            "source": "book",
+            "source_id": f"p{culture}{n}",
+            "license": "CC-BY-4.0",
+            "method": "authored",
+        }
+        found.append(
+            Reference(
+                **own, domain=Domain.COMMONSENSE, topic="food", language="en", provenance=book
+            )
+        )
     return found
 
 
@@ -48,7 +64,9 @@ def writer(_number: int, body: dict) -> dict:
     return chat(f"“{text[:-4]} as told by {body['model']}.”")
 
 
-def config_for(url: str, tmp_path: Path, rows: list[Reference] | None = None, **changes) -> ConstructConfig:
+def config_for(
+    url: str, tmp_path: Path, rows: list[Reference] | None = None, **changes
+) -> ConstructConfig:
     path = tmp_path / "references.jsonl"
     path.write_text("\n".join(r.model_dump_json() for r in rows or references()), encoding="utf-8")
     asked = f"url={url}&retries=2&price_in=1&price_out=10"
@@ -67,7 +85,9 @@ def test_sets_are_made_by_the_method_and_paid_once(serve, tmp_path, monkeypatch)
     seen = []
     server = serve(writer)
     config = config_for(server.url, tmp_path)
-    report = construct(config, tmp_path / "sets.jsonl", progress=lambda *numbers: seen.append(numbers))
+    report = construct(
+        config, tmp_path / "sets.jsonl", progress=lambda *numbers: seen.append(numbers)
+    )
     asked = len(server.bodies)
     first = (tmp_path / "sets.jsonl").read_bytes()
     monkeypatch.setattr(writers, "AT_ONCE", 1)
@@ -76,7 +96,9 @@ def test_sets_are_made_by_the_method_and_paid_once(serve, tmp_path, monkeypatch)
     assert {headers["Authorization"] for headers in server.headers} == {"Bearer sk-very-secret"}
     assert again.cost == 0
     assert (tmp_path / "sets.jsonl").read_bytes() == first
-    assert "sk-very-secret" not in "".join(path.read_text() for path in tmp_path.iterdir()) + repr(report)
+    assert "sk-very-secret" not in "".join(path.read_text() for path in tmp_path.iterdir()) + repr(
+        report
+    )
     dataset = Dataset.load(tmp_path / "sets.jsonl")
     assert len(dataset) == 10
     assert report.made == {f"{culture} / commonsense": 2 for culture in sorted(FOODS)}
@@ -86,12 +108,20 @@ def test_sets_are_made_by_the_method_and_paid_once(serve, tmp_path, monkeypatch)
         assert item.prompt == "How do people eat in the evening?"
         assert item.chosen.culture == item.culture
         assert item.chosen.generator.startswith("openai:strong")
-        assert len({response.culture for response in item.responses}) == 4  # three different other cultures
+        assert (
+            len({response.culture for response in item.responses}) == 4
+        )  # three different other cultures
         for response in item.responses:
             assert response.text.startswith(FOODS[response.culture][:20])
         assert (item.provenance.method, item.provenance.license) == ("generated", "CC-BY-4.0")
         steps = json.loads(item.provenance.notes)["steps"]
-        assert [step["step"] for step in steps] == ["question", "chosen", "rejected-1", "rejected-2", "rejected-3"]
+        assert [step["step"] for step in steps] == [
+            "question",
+            "chosen",
+            "rejected-1",
+            "rejected-2",
+            "rejected-3",
+        ]
 
 
 def test_after_an_interruption_only_what_is_missing_is_asked(serve, tmp_path, monkeypatch):
@@ -163,7 +193,10 @@ def test_references_are_checked(serve, tmp_path):
     config = config_for(server.url, tmp_path, [known, *references(1)[1:], lone])
     report = construct(config, tmp_path / "sets.jsonl")
     assert report.skipped == {"no reference of another culture in its domain": 1}
-    assert Dataset.load(tmp_path / "sets.jsonl")["constructed/thai-0"].prompt == "What is eaten at night?"
+    assert (
+        Dataset.load(tmp_path / "sets.jsonl")["constructed/thai-0"].prompt
+        == "What is eaten at night?"
+    )
     good = known.model_dump_json()
     config.references.write_text(f'{good}\n{{"id": "x"}}\nnonsense\n{good}\n')
     with pytest.raises(DataError) as caught:
@@ -173,9 +206,19 @@ def test_references_are_checked(serve, tmp_path):
     def at(culture: str, topic: str) -> Reference:
         return known.model_copy(update={"id": culture + topic, "culture": culture, "topic": topic})
 
-    others = [at("spanish-es", "food"), at("spanish", "x"), at("thai", "x"), at("thai", "food"), at("german", "food")]
+    others = [
+        at("spanish-es", "food"),
+        at("spanish", "x"),
+        at("thai", "x"),
+        at("thai", "food"),
+        at("german", "food"),
+    ]
     order = mismatched(at("spanish-mx", "food"), others, seed=3)
-    assert [r.topic for r in order] == ["food", "food", "x"]  # no variety; the same topic first, cultures in turn
+    assert [r.topic for r in order] == [
+        "food",
+        "food",
+        "x",
+    ]  # no variety; the same topic first, cultures in turn
 
 
 TOML = """

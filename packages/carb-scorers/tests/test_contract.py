@@ -1,4 +1,5 @@
-"""The contract's models refuse what must not be, and the contract check finds scorers that break it."""
+"""The contract's models refuse what must not be, and the contract check finds scorers that break
+it."""
 
 from collections.abc import Sequence
 
@@ -8,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
+from carb_scorers import (
+    Candidate,
+    ScoreError,
+    Scorer,
+    ScoreRequest,
+    ScoreResult,
+    ScorerSpec,
+    Usage,
+    open_scorer,
+)
 from carb_scorers.scorer import failed
 from carb_scorers.testing import check_scorer
 
@@ -29,7 +39,13 @@ class Lengths:
             results.append(ScoreResult(request_id=r.request_id, scores=scores))
         return results[:-1] if self.fault == "count" and len(results) > 1 else results
 
-    def one(self, request: ScoreRequest, candidate: Candidate, place: int, requests: Sequence[ScoreRequest]) -> float:
+    def one(
+        self,
+        request: ScoreRequest,
+        candidate: Candidate,
+        place: int,
+        requests: Sequence[ScoreRequest],
+    ) -> float:
         extra = {"neighbours": len(requests), "order": place, "id": len(request.request_id)}
         return float(len(candidate.text) + extra.get(self.fault, 0))
 
@@ -87,10 +103,16 @@ def test_a_result_is_scores_or_an_error() -> None:
 def test_whatever_a_model_writes_survives_the_journal(text: str, score: float) -> None:
     for broken in (text, text + "\ud83d", "\udc80" + text):
         request = ScoreRequest(
-            request_id="a", prompt="p", candidates=(Candidate(id="1", text="t"),), culture="english", language="en"
+            request_id="a",
+            prompt="p",
+            candidates=(Candidate(id="1", text="t"),),
+            culture="english",
+            language="en",
         )
         for result in (
-            ScoreResult(request_id="a", scores={"1": score}, rationale=broken, usage=Usage(input_tokens=1)),
+            ScoreResult(
+                request_id="a", scores={"1": score}, rationale=broken, usage=Usage(input_tokens=1)
+            ),
             failed(request, "parse", broken),
         ):
             assert ScoreResult.model_validate_json(result.model_dump_json()) == result

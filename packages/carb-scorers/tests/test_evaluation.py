@@ -18,7 +18,9 @@ from fake_scorer import FakeScorer
 class Fake(FakeScorer):
     """Scores by length; fails where told."""
 
-    def __init__(self, bad: Sequence[int] = (), *, name: str = "fake", comparative: bool = True) -> None:
+    def __init__(
+        self, bad: Sequence[int] = (), *, name: str = "fake", comparative: bool = True
+    ) -> None:
         super().__init__(name=name, comparative=comparative)
         self.bad = {f"set-{number}" for number in bad}
 
@@ -56,7 +58,9 @@ def test_the_table_has_a_row_for_every_response() -> None:
     frame = evaluate(dataset, [Fake(), Fake(name="other", comparative=False)]).frame
     assert frame.height == 2 * 5 * 6
     texts = {r.id: r.text for item in dataset for r in (*item.responses, *item.perturbed)}
-    assert all(len(texts[row["response_id"]]) == row["score"] for row in frame.iter_rows(named=True))
+    assert all(
+        len(texts[row["response_id"]]) == row["score"] for row in frame.iter_rows(named=True)
+    )
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -64,7 +68,9 @@ def test_both_event_loops(backend: str) -> None:
     if backend == "trio":
         pytest.importorskip("trio", reason="runs where trio is installed")
     for scorer in (Fake(), Slow()):
-        table = anyio.run(evaluate_async, example_dataset(9, perturbed=False), [scorer], backend=backend)
+        table = anyio.run(
+            evaluate_async, example_dataset(9, perturbed=False), [scorer], backend=backend
+        )
         assert table.frame["score"].null_count() == 0
 
 
@@ -74,7 +80,9 @@ def test_a_bad_item_does_not_cost_its_neighbours_their_scores() -> None:
     assert [r.request_id for r in results] == [r.request_id for r in REQUESTS]
     failed = {r.request_id: r.error for r in results if r.error is not None}
     assert set(failed) == {"set-7", "set-21"}
-    assert all(e.kind == "RuntimeError" and e.message == "this item is poison" for e in failed.values())
+    assert all(
+        e.kind == "RuntimeError" and e.message == "this item is poison" for e in failed.values()
+    )
 
 
 @given(st.sets(st.integers(0, 39), max_size=6), st.integers(1, 50), st.booleans())
@@ -102,7 +110,9 @@ class Clock:
 
 
 @given(st.lists(st.floats(0.0, 60.0), min_size=1, max_size=300), st.integers(1, 80))
-def test_windows_hold_all_work_once_and_grow_only_while_it_is_quick(costs: list[float], largest: int) -> None:
+def test_windows_hold_all_work_once_and_grow_only_while_it_is_quick(
+    costs: list[float], largest: int
+) -> None:
     clock = Clock()
     parts: list[Sequence[float]] = []
     for part in windows(costs, largest=largest, clock=clock):
@@ -114,7 +124,11 @@ def test_windows_hold_all_work_once_and_grow_only_while_it_is_quick(costs: list[
         "a given size is kept"
     )
     for before, after in itertools.pairwise(parts):
-        assert len(after) <= 4 * len(before) if sum(before) <= 5 else len(after) <= max(1, len(before) // 4)
+        assert (
+            len(after) <= 4 * len(before)
+            if sum(before) <= 5
+            else len(after) <= max(1, len(before) // 4)
+        )
         assert len(after) <= len(before) or 4 * sum(before) <= 5.1
 
 

@@ -1,4 +1,5 @@
-"""Forms as data: what the shipped ones ask, that a published layout's verdicts are found, and files of one's own."""
+"""Forms as data: what the shipped ones ask, that a published layout's verdicts are found, and files
+of one's own."""
 
 import json
 from functools import partial
@@ -16,7 +17,15 @@ from carb_scorers.judge.verdict import parse_pick, parse_rating
 from carb_scorers.models.protocol import Generation, Prompt
 from fake_scorer import request as about
 
-PUBLISHED = ["mr3", "mr3-binary", "prometheus", "rewardbench2", "rm-r1", "rm-r1-reasoning", "skywork-critic"]
+PUBLISHED = [
+    "mr3",
+    "mr3-binary",
+    "prometheus",
+    "rewardbench2",
+    "rm-r1",
+    "rm-r1-reasoning",
+    "skywork-critic",
+]
 FORMS = [(name, mode) for name in form_names() for mode in read_form(name).modes]
 
 RM_R1 = """<type>Chat</type>
@@ -57,7 +66,11 @@ class Writer:
 
     def key(self, prompt: Prompt) -> str:
         text = prompt.messages[-1]["content"]
-        shown = sorted((text.index(word), word) for word in ("FIRST", "SECOND", "THIRD", "FOURTH") if word in text)
+        shown = sorted(
+            (text.index(word), word)
+            for word in ("FIRST", "SECOND", "THIRD", "FOURTH")
+            if word in text
+        )
         words = [word for _, word in shown]
         if len(words) == 1:
             return "good" if words == ["SECOND"] else "bad"
@@ -67,11 +80,15 @@ class Writer:
         pass
 
 
-def judged(form: str, answer: dict[str, str], culture: str = "thai", **options: str) -> tuple[ScoreResult, Writer]:
+def judged(
+    form: str, answer: dict[str, str], culture: str = "thai", **options: str
+) -> tuple[ScoreResult, Writer]:
     read = JudgeOptions.model_validate(with_defaults({"form": form, **options}))
     writer = Writer(answer)
     spec = ScorerSpec(name="judge", kind="judge", model="writer", revision="1")
-    (result,) = anyio.run(JudgeScorer(spec, writer, form_of(read)).score, [request(culture=culture)])
+    (result,) = anyio.run(
+        JudgeScorer(spec, writer, form_of(read)).score, [request(culture=culture)]
+    )
     return result, writer
 
 
@@ -89,11 +106,18 @@ def test_every_published_form_is_shipped_and_says_whose_it_is() -> None:
 @pytest.mark.parametrize("culture", ["thai", "unknown"])
 def test_a_form_shows_the_question_and_the_candidates(name: str, mode: str, culture: str) -> None:
     answers = {
-        letter: f"<answer>[[{letter}]]</answer> [RESULT] {letter} score: Assistant {letter}" for letter in "ABCD"
+        letter: f"<answer>[[{letter}]]</answer> [RESULT] {letter} score: Assistant {letter}"
+        for letter in "ABCD"
     }
-    good = {"mr3-binary": "score: true", "mr3": "score: 5", "prometheus": "[RESULT] 5"}.get(name, "[[9]]")
-    bad = {"mr3-binary": "score: false", "mr3": "score: 2", "prometheus": "[RESULT] 2"}.get(name, "[[2]]")
-    result, writer = judged(name, {**answers, "good": good, "bad": bad}, culture, mode=mode, read="generate")
+    good = {"mr3-binary": "score: true", "mr3": "score: 5", "prometheus": "[RESULT] 5"}.get(
+        name, "[[9]]"
+    )
+    bad = {"mr3-binary": "score: false", "mr3": "score: 2", "prometheus": "[RESULT] 2"}.get(
+        name, "[[2]]"
+    )
+    result, writer = judged(
+        name, {**answers, "good": good, "bad": bad}, culture, mode=mode, read="generate"
+    )
     assert result.error is None, result.error
     assert max(result.scores, key=lambda key: result.scores[key]) == "c1"
     for prompt in writer.asked:
@@ -111,7 +135,12 @@ def test_a_form_shows_the_question_and_the_candidates(name: str, mode: str, cult
     ("form", "mode", "text", "pick"),
     [
         ("rm-r1", "pairwise", RM_R1, 1),
-        ("rm-r1-reasoning", "pairwise", "A is short. [[A]]?\n</think>\n\nB it is.\n<answer>[[B]]</answer>", 1),
+        (
+            "rm-r1-reasoning",
+            "pairwise",
+            "A is short. [[A]]?\n</think>\n\nB it is.\n<answer>[[B]]</answer>",
+            1,
+        ),
         ("mr3", "pairwise", MR3, 0),
         ("mr3", "pairwise", "{'explanation': 'It says score: high.', 'score': 'Assistant B'}", 1),
         ("prometheus", "pairwise", PROMETHEUS, 1),
@@ -122,7 +151,9 @@ def test_a_form_shows_the_question_and_the_candidates(name: str, mode: str, cult
         ("rewardbench2", "listwise", 'Assistant C names the custom.\n\n"[[C]]"', 2),
     ],
 )
-def test_the_verdict_of_a_published_layout_is_found(form: str, mode: Mode, text: str, pick: int) -> None:
+def test_the_verdict_of_a_published_layout_is_found(
+    form: str, mode: Mode, text: str, pick: int
+) -> None:
     wording = read_form(form).wording(mode)
     assert parse_pick(text, "ABCD" if mode == "listwise" else "AB", wording) == pick
 
@@ -148,13 +179,16 @@ def test_a_judge_of_ones_own_is_a_file(tmp_path: Path) -> None:
     form = tmp_path / "mine.toml"
     form.write_text(
         "title = 'mine'\n[defaults]\nmax_tokens = 9\n[pairwise]\nverdict = 'winner=(.)'\n"
-        "user = '{{ culture }} / {{ prompt }} / {{ candidates[0].text }} {{ candidates[1].text }}'\n"
+        "user = '{{ culture }} / {{ prompt }} / {{ candidates[0].text }} {{ "
+        "candidates[1].text }}'\n"
     )
     result, writer = judged(str(form), {"A": "winner=A", "B": "so winner=B"})
     assert result.error is None
     assert writer.asked[0].messages[0]["content"] == "Thai / QUESTION / FIRST SECOND"
     as_json = tmp_path / "mine.json"
-    as_json.write_text(json.dumps({"title": "mine", "pairwise": {"user": "{{ prompt }}", "verdict": "winner=(.)"}}))
+    as_json.write_text(
+        json.dumps({"title": "mine", "pairwise": {"user": "{{ prompt }}", "verdict": "winner=(.)"}})
+    )
     assert read_form(str(as_json)).modes == ("pairwise",)
     copy = tmp_path / "copy.toml"
     copy.write_text(form_text("rm-r1"))
@@ -166,16 +200,27 @@ def test_a_judge_of_ones_own_is_a_file(tmp_path: Path) -> None:
     [
         ("title = 'x'", "a form needs at least one of the tables listwise, pairwise, pointwise"),
         ("[pairwise]\nuser = ''", "title is missing"),
-        ("title = 'x'\n[pairwise]\nuser = ''\nverdict = '('", "pairwise.verdict: not a regular expression"),
-        ("title = 'x'\n[pairwise]\nuser = ''\nverdict = 'a'", "pairwise.verdict: a verdict pattern has exactly one gr"),
+        (
+            "title = 'x'\n[pairwise]\nuser = ''\nverdict = '('",
+            "pairwise.verdict: not a regular expression",
+        ),
+        (
+            "title = 'x'\n[pairwise]\nuser = ''\nverdict = 'a'",
+            "pairwise.verdict: a verdict pattern has exactly one gr",
+        ),
         ("title = 'x'\n[pairwise]\nuser = '{{'", "pairwise.user: not a Jinja template"),
         ("title = 'x'\n[pairwise]\nuser = ''\ntakes = 'last'", "'pairwise.takes' is unknown"),
         ("title = 'x'\npairwse = {}", "'pairwse' is unknown, did you mean 'pairwise'?"),
-        ("title = 'x'\n[pointwise]\nuser = ''\nscale = [5, 1]", "pointwise.scale: a scale goes from a lower"),
+        (
+            "title = 'x'\n[pointwise]\nuser = ''\nscale = [5, 1]",
+            "pointwise.scale: a scale goes from a lower",
+        ),
         ("title = ", "is not TOML"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_by_field(tmp_path: Path, content: str, said: str) -> None:
+def test_what_is_wrong_with_a_file_is_said_by_field(
+    tmp_path: Path, content: str, said: str
+) -> None:
     form = tmp_path / "mine.toml"
     form.write_text(content)
     with pytest.raises(CarbError) as raised:
@@ -186,7 +231,9 @@ def test_what_is_wrong_with_a_file_is_said_by_field(tmp_path: Path, content: str
 
 def test_templates_cannot_reach_python(tmp_path: Path) -> None:
     form = tmp_path / "evil.toml"
-    form.write_text("title = 'x'\n[listwise]\nuser = '{{ prompt.__class__.__mro__[1].__subclasses__() }}'")
+    form.write_text(
+        "title = 'x'\n[listwise]\nuser = '{{ prompt.__class__.__mro__[1].__subclasses__() }}'"
+    )
     with pytest.raises(CarbError, match=r"listwise\.user of 'x' cannot be filled"):
         open_scorer(f"judge:{tmp_path}?form={form}")
     form.write_text("title = 'x'\n[listwise]\nuser = '{{ candidate }}'")

@@ -16,13 +16,17 @@ print("\\n".join(sys.modules))
 
 
 def modules_of(spec: str) -> set[str]:
-    done = subprocess.run([sys.executable, "-c", OPENED, spec], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", OPENED, spec], capture_output=True, text=True, check=True
+    )
     return set(done.stdout.split())
 
 
 def test_a_baseline_opens_no_models() -> None:
     found = modules_of("baseline:length")
-    assert not {name for name in found if name.startswith(("carb_scorers.models", "carb_scorers.judge"))}
+    assert not {
+        name for name in found if name.startswith(("carb_scorers.models", "carb_scorers.judge"))
+    }
     assert not found & {"torch", "transformers", "httpx", "jinja2", "vllm"}
 
 

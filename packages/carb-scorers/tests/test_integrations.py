@@ -1,4 +1,5 @@
-"""Scorers in other projects, without the other projects: what they are asked and what they give back."""
+"""Scorers in other projects, without the other projects: what they are asked and what they give
+back."""
 
 import inspect
 import math
@@ -36,7 +37,11 @@ def test_best_of_n_picks_what_the_scorer_likes_best() -> None:
     assert pick.scores == (4.0, 11.0, 6.0, 11.0)
     assert pick.rationale == "why"
     (request,) = scorer.requests
-    assert sorted(c.text for c in request.candidates) == ["am längsten", "kurz", "länger"]  # each text once
+    assert sorted(c.text for c in request.candidates) == [
+        "am längsten",
+        "kurz",
+        "länger",
+    ]  # each text once
     assert (request.prompt, request.culture, request.language) == ("Was?", "german", "de")
     assert scorer.closed == 0
 
@@ -84,7 +89,9 @@ def test_trl_rewards_do_not_depend_on_batch_or_order() -> None:
     reward = as_trl_reward(open_scorer("baseline:random"), **PLACE)
     prompts, completions = ["a", "b", "a"], ["x", "y", "z"]
     together = reward(prompts=prompts, completions=completions)
-    alone = [reward(prompts=[p], completions=[c])[0] for p, c in zip(prompts, completions, strict=True)]
+    alone = [
+        reward(prompts=[p], completions=[c])[0] for p, c in zip(prompts, completions, strict=True)
+    ]
     assert together == alone == reward(prompts=prompts[::-1], completions=completions[::-1])[::-1]
 
 
@@ -94,7 +101,16 @@ INFO = {"prompt": "Was?", **PLACE}
 def test_verls_signature() -> None:
     one = as_verl_reward(Fake())
     assert one(data_source="d", solution_str="vier", ground_truth=None, extra_info=INFO) == 4.0
-    assert one("d", "vier", "unused", {**INFO, "prompt": [{"role": "user", "content": "Was?"}]}, num_turns=1) == 4.0
+    assert (
+        one(
+            "d",
+            "vier",
+            "unused",
+            {**INFO, "prompt": [{"role": "user", "content": "Was?"}]},
+            num_turns=1,
+        )
+        == 4.0
+    )
 
 
 def test_verls_threads_share_one_scorer_and_one_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +164,15 @@ def test_a_scorer_that_compares_gets_whole_groups_from_verls_batch_manager() -> 
     with pytest.raises(CarbError, match=r"reward_manager=batch.*mode=pointwise"):
         reward("d", "vier", None, INFO)
     infos = [INFO, {**INFO, "prompt": "Wo?"}, INFO]
-    lists = {"data_sources": ["d"] * 3, "ground_truths": [None] * 3}  # as verl/workers/reward_manager/batch.py calls it
-    assert reward(solution_strs=["eins", "da", "zwölf"], extra_infos=infos, **lists) == [4.0, 2.0, 5.0]
+    lists = {
+        "data_sources": ["d"] * 3,
+        "ground_truths": [None] * 3,
+    }  # as verl/workers/reward_manager/batch.py calls it
+    assert reward(solution_strs=["eins", "da", "zwölf"], extra_infos=infos, **lists) == [
+        4.0,
+        2.0,
+        5.0,
+    ]
     assert [len(r.candidates) for r in scorer.requests] == [2, 1]
 
 
@@ -159,19 +182,33 @@ def test_an_awaited_reward_gives_the_same_numbers_and_compares_whole_groups() ->
     reward = as_trl_reward(scorer, awaited=True, **PLACE)
     assert inspect.iscoroutinefunction(reward.__call__)  # by which TRL tells
     assert reward.__name__ == "fake"
-    assert anyio.run(partial(reward, **asked)) == as_trl_reward(Fake(), **PLACE)(**asked) == [4.0, 2.0, 5.0]
+    assert (
+        anyio.run(partial(reward, **asked))
+        == as_trl_reward(Fake(), **PLACE)(**asked)
+        == [4.0, 2.0, 5.0]
+    )
     assert [len(r.candidates) for r in scorer.requests] == [2, 1]
 
 
 def test_a_scale_makes_rewards_of_scores() -> None:
     asked = {"prompts": ["Was?"] * 2, "completions": ["eins", "bad"]}
-    assert as_trl_reward(Fake(), scale=math.sqrt, **PLACE)(**asked) == [None, None]  # a failed score has no reward
-    assert as_trl_reward("baseline:length", scale=math.sqrt, **PLACE)(**asked) == [2.0, math.sqrt(3)]
+    assert as_trl_reward(Fake(), scale=math.sqrt, **PLACE)(**asked) == [
+        None,
+        None,
+    ]  # a failed score has no reward
+    assert as_trl_reward("baseline:length", scale=math.sqrt, **PLACE)(**asked) == [
+        2.0,
+        math.sqrt(3),
+    ]
     assert as_verl_reward("baseline:length", scale=math.sqrt)("d", "eins", None, INFO) == 2.0
 
 
 def test_scores_of_loose_texts() -> None:
-    assert score("baseline:length", ["Was?", "Wo?", "Was?"], ["eins", "da", "drei!"]) == [4.0, 2.0, 5.0]
+    assert score("baseline:length", ["Was?", "Wo?", "Was?"], ["eins", "da", "drei!"]) == [
+        4.0,
+        2.0,
+        5.0,
+    ]
     assert score("baseline:length", [], []) == []
     with pytest.raises(CarbError, match="as many responses"):
         score("baseline:length", ["Was?"], [])

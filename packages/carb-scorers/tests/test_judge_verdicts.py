@@ -48,7 +48,13 @@ def test_no_pick(text: str, reason: str) -> None:
 
 
 def test_ratings() -> None:
-    assert [parse_rating(t) for t in ("[[7]]", "[[10]]", "[[7.5]]", "[[7,5]]", "[[8/10]]")] == [7, 10, 7.5, 7.5, 8]
+    assert [parse_rating(t) for t in ("[[7]]", "[[10]]", "[[7.5]]", "[[7,5]]", "[[8/10]]")] == [
+        7,
+        10,
+        7.5,
+        7.5,
+        8,
+    ]
     for text in ("[[0]]", "[[11]]", "[[-3]]", "[[seven]]", "[[1e1]]", "[[nan]]"):
         with pytest.raises(VerdictError, match="no number from 1 to 10"):
             parse_rating(text)
@@ -74,8 +80,11 @@ def test_any_text_gives_a_verdict_or_a_verdict_error(text: str) -> None:
         ("no verdict yet", None),
     ],
 )
-def test_a_text_that_was_cut_off_counts_only_where_the_verdict_ends_it(text: str, pick: int | None) -> None:
-    """It counted wherever a verdict stood: 24 of 24 texts that had only begun to think were scored."""
+def test_a_text_that_was_cut_off_counts_only_where_the_verdict_ends_it(
+    text: str, pick: int | None
+) -> None:
+    """It counted wherever a verdict stood: 24 of 24 texts that had only begun to think were
+    scored."""
     if pick is None:
         with pytest.raises(VerdictError):
             parse_pick(text, ABCD, finished=False)
@@ -84,7 +93,8 @@ def test_a_text_that_was_cut_off_counts_only_where_the_verdict_ends_it(text: str
 
 
 @pytest.mark.parametrize(
-    ("begin", "end"), [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]")]
+    ("begin", "end"),
+    [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]")],
 )
 def test_thoughts_of_every_kind_hold_no_verdict(begin: str, end: str) -> None:
     assert parse_pick(f"{begin}[[A]]?{end} [[B]]", ABCD) == 1
@@ -101,7 +111,8 @@ def test_only_the_final_channel_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("letter", "pick"), [("А", 0), ("В", 1), ("С", 2), ("أ", 0), ("ب", 1), ("ج", 2), ("د", 3), ("Ｂ", 1)]
+    ("letter", "pick"),
+    [("А", 0), ("В", 1), ("С", 2), ("أ", 0), ("ب", 1), ("ج", 2), ("د", 3), ("Ｂ", 1)],
 )
 def test_letters_of_other_scripts(letter: str, pick: int) -> None:
     assert parse_pick(f"[[{letter}]]", ABCD) == pick

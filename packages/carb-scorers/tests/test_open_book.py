@@ -1,4 +1,5 @@
-"""Facts retrieved into the prompt: found by place and words alone, recorded, and the same for every kind of scorer."""
+"""Facts retrieved into the prompt: found by place and words alone, recorded, and the same for every
+kind of scorer."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ FACTS = [
 ]
 
 
-def request(prompt="Do I have to pay on the motorway to Graz?", culture="german-at", texts=("yes", "no")):
+def request(
+    prompt="Do I have to pay on the motorway to Graz?", culture="german-at", texts=("yes", "no")
+):
     return about(*texts, prompt=prompt, culture=culture, language="en")
 
 
@@ -49,7 +52,9 @@ def library(facts=FACTS):
 def test_the_fact_of_the_place_and_the_topic_is_shown():
     assert library().find(request())[0].id == "toll.AT"
     shown = library().shown(request())
-    assert shown.prompt == f"{HEADING}\n- In Austria motorways need a vignette.\n\n{request().prompt}"
+    assert (
+        shown.prompt == f"{HEADING}\n- In Austria motorways need a vignette.\n\n{request().prompt}"
+    )
     assert library().find(request(culture="thai")) == []
     assert library().shown(request(culture=UNKNOWN)) == request(culture=UNKNOWN)
 
@@ -63,7 +68,9 @@ def test_what_is_found_depends_on_neither_the_candidates_nor_the_order_of_the_fa
 
 def test_a_question_of_the_bank_finds_the_fact_of_its_place_in_any_language():
     search = search_of("carb-seed")
-    for item in {(item.language, item.place, item.topic): item for item in load("carb-seed")}.values():
+    for item in {
+        (item.language, item.place, item.topic): item for item in load("carb-seed")
+    }.values():
         found = search.find(request(as_text(item.prompt), item.culture))
         assert found[0].id == item.chosen.source.fact
         assert {fact.culture for fact in found} == {item.culture}
@@ -72,7 +79,9 @@ def test_a_question_of_the_bank_finds_the_fact_of_its_place_in_any_language():
 def test_a_scorer_is_asked_with_facts_and_its_spec_says_so():
     echo = FakeScorer(parameters={"own": 1})
     scorer = OpenBookScorer(echo, "x", library())
-    anyio.run(scorer.score, [request(), request(culture="thai").model_copy(update={"request_id": "s"})])
+    anyio.run(
+        scorer.score, [request(), request(culture="thai").model_copy(update={"request_id": "s"})]
+    )
     assert HEADING in echo.requests[0].prompt
     assert HEADING not in echo.requests[1].prompt
     anyio.run(scorer.aclose)
@@ -87,4 +96,6 @@ def test_every_kind_takes_the_option(tmp_path):
     path = tmp_path / "facts.jsonl"
     path.write_text("\n".join(found.model_dump_json() for found in FACTS))
     assert open_scorer(f"baseline:length?facts={path}").spec.parameters["facts"] == str(path)
-    assert open_scorer("baseline:length?facts=carb-seed@2").spec.parameters["facts"] == "carb-seed@2"
+    assert (
+        open_scorer("baseline:length?facts=carb-seed@2").spec.parameters["facts"] == "carb-seed@2"
+    )

@@ -17,7 +17,9 @@ from openai_server import Clock, Server, ask, chat, cut, cut_chunks, drip, model
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
 def test_what_passes_is_tried_again(serve: Callable[..., Server], status: int) -> None:
     clock = Clock()
-    server = serve([reply({"error": {"message": "later"}}, status), reply(b"<html>", status), chat()])
+    server = serve(
+        [reply({"error": {"message": "later"}}, status), reply(b"<html>", status), chat()]
+    )
     (found,) = ask(model(server.url, clock))
     assert isinstance(found, Generation)
     assert found.usage.requests == 3
@@ -41,10 +43,17 @@ def test_a_slow_answer_is_tried_again_then_given_up(serve: Callable[..., Server]
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [({"Retry_After": "7"}, 7.0), ({"Retry_After": "2.5"}, 2.5), ({"Retry_After": "nonsense"}, 0.0), ({}, 0.0)],
+    [
+        ({"Retry_After": "7"}, 7.0),
+        ({"Retry_After": "2.5"}, 2.5),
+        ({"Retry_After": "nonsense"}, 0.0),
+        ({}, 0.0),
+    ],
     ids=str,
 )
-def test_retry_after_is_honoured(serve: Callable[..., Server], header: dict[str, str], seconds: float) -> None:
+def test_retry_after_is_honoured(
+    serve: Callable[..., Server], header: dict[str, str], seconds: float
+) -> None:
     clock = Clock()
     (found,) = ask(model(serve([reply({}, 429, **header), chat()]).url, clock))
     assert isinstance(found, Generation)
@@ -55,7 +64,12 @@ def test_a_date_is_compared_with_the_servers_own_clock() -> None:
     """A server whose clock is an hour ahead ended the run."""
     until = {"retry-after": "Wed, 25 Nov 2026 13:00:07 GMT"}
     assert retry_after(until | {"date": "Wed, 25 Nov 2026 13:00:00 GMT"}) == 7
-    assert retry_after(until) == retry_after({"retry-after": "Wed, 99 Foo"}) == retry_after({"retry-after": "-5"}) == 0
+    assert (
+        retry_after(until)
+        == retry_after({"retry-after": "Wed, 99 Foo"})
+        == retry_after({"retry-after": "-5"})
+        == 0
+    )
 
 
 def test_a_long_wait_is_the_users_to_decide(serve: Callable[..., Server]) -> None:
@@ -67,7 +81,9 @@ def test_a_long_wait_is_the_users_to_decide(serve: Callable[..., Server]) -> Non
 
 def test_one_bad_request_is_given_up_and_others_go_on(serve: Callable[..., Server]) -> None:
     clock = Clock()
-    server = serve(lambda _, body: reply({"error": "crash"}, 500) if "Question 3?" in str(body) else chat())
+    server = serve(
+        lambda _, body: reply({"error": "crash"}, 500) if "Question 3?" in str(body) else chat()
+    )
     found = ask(model(server.url, clock, retries=4, concurrency=2), 8)
     assert [isinstance(f, Failure) for f in found] == [n == 3 for n in range(8)]
     bad = found[3]
@@ -96,7 +112,9 @@ def test_a_server_that_is_gone_for_a_minute_is_waited_for(serve: Callable[..., S
 
 
 @pytest.mark.parametrize("how", ["refuses connections", "answers 503"])
-def test_a_server_that_is_gone_for_good_stops_the_scorer(serve: Callable[..., Server], how: str) -> None:
+def test_a_server_that_is_gone_for_good_stops_the_scorer(
+    serve: Callable[..., Server], how: str
+) -> None:
     clock = Clock()
     gone = threading.Event()
     server = serve(lambda *_: reply(b"<html>bad gateway</html>", 503) if gone.is_set() else chat())
@@ -117,21 +135,31 @@ def test_a_server_that_was_never_there_is_said_so(serve: Callable[..., Server]) 
         ask(model(server.url))
 
 
-@pytest.mark.parametrize("fault", [reset, reply({"error": "crash"}, 500), cut], ids=["reset", "500", "cut"])
+@pytest.mark.parametrize(
+    "fault", [reset, reply({"error": "crash"}, 500), cut], ids=["reset", "500", "cut"]
+)
 @pytest.mark.parametrize("first", [True, False])
 def test_a_request_that_breaks_the_server_is_one_failure_even_alone(
     serve: Callable[..., Server], fault: object, first: bool
 ) -> None:
-    """With one request at a time nothing else can succeed meanwhile, and yet the run must not stop there for ever."""
-    server = serve(lambda _, body: fault if f"Question {0 if first else 1}?" in str(body) else chat())
+    """With one request at a time nothing else can succeed meanwhile, and yet the run must not stop
+    there for ever."""
+    server = serve(
+        lambda _, body: fault if f"Question {0 if first else 1}?" in str(body) else chat()
+    )
     found = ask(model(server.url, concurrency=1, retries=2), 3)
-    assert [isinstance(f, Failure) for f in found] == ([True, False, False] if first else [False, True, False])
+    assert [isinstance(f, Failure) for f in found] == (
+        [True, False, False] if first else [False, True, False]
+    )
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (reply({"error": {"message": "bad key"}}, 401), "does not accept the key .*bad key.* key_env="),
+        (
+            reply({"error": {"message": "bad key"}}, 401),
+            "does not accept the key .*bad key.* key_env=",
+        ),
         (reply({"error": {"message": "pay", "code": "insufficient_quota"}}, 429), "no credit left"),
         (reply({"error": {"message": "pay"}}, 402), "no credit left"),
         (reply({"detail": "no such model"}, 404), "404.*no such model"),

@@ -25,18 +25,37 @@ def key(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_the_key_is_sent_and_seen_nowhere(
-    serve: Callable[..., Server], key: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    serve: Callable[..., Server],
+    key: str,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(logging.DEBUG)
     say = {"error": {"message": f"Incorrect API key provided: {key}. Bearer {key}"}}
-    server = serve([chat(f"your key is {key}"), reply(say, 400), reply(f"<b>{key}</b>".encode()), reply(say, 401)])
+    server = serve(
+        [
+            chat(f"your key is {key}"),
+            reply(say, 400),
+            reply(f"<b>{key}</b>".encode()),
+            reply(say, 401),
+        ]
+    )
     opened = model(server.url, concurrency=1)
-    texts = [repr(opened), repr(vars(opened)), repr(vars(opened._endpoint)), str(opened._endpoint._options)]
+    texts = [
+        repr(opened),
+        repr(vars(opened)),
+        repr(vars(opened._endpoint)),
+        str(opened._endpoint._options),
+    ]
     found = ask(opened, 3)
     texts += [repr(found)]
     with pytest.raises(CarbError) as caught:
         ask(opened, 1)
-    texts += [str(caught.value), repr(caught.value), str(caught.getrepr(showlocals=False, style="short"))]
+    texts += [
+        str(caught.value),
+        repr(caught.value),
+        str(caught.getrepr(showlocals=False, style="short")),
+    ]
     assert all(headers["Authorization"] == f"Bearer {key}" for headers in server.headers)
     assert caplog.records  # httpx does log
     texts += [caplog.text, *(str(vars(record)) for record in caplog.records), *capfd.readouterr()]
@@ -60,7 +79,9 @@ def test_no_spelling_of_json_lets_the_key_through(
         assert one.text == "key: ***"
 
 
-def test_a_key_by_another_name(serve: Callable[..., Server], key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_by_another_name(
+    serve: Callable[..., Server], key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MINE", "other\n")
     server = serve([chat()])
     ask(model(server.url, key_env="MINE"))
@@ -85,12 +106,26 @@ def test_a_key_is_not_sent_in_the_clear_unless_it_was_named(key: str) -> None:
 
     assert header("http://node7:8000/v1") == {}
     assert header("http://node7:8000/v1", key_env="OPENAI_API_KEY")
-    for url in ("https://node7/v1", "http://localhost:1/v1", "http://127.3.2.1:1/v1", "http://[::1]:1/v1"):
+    for url in (
+        "https://node7/v1",
+        "http://localhost:1/v1",
+        "http://127.3.2.1:1/v1",
+        "http://[::1]:1/v1",
+    ):
         assert header(url), url
 
 
 @pytest.mark.parametrize(
-    "url", ["", "api.openai.com", "ftp://x/v1", "http://", "file:///etc/passwd", "http://x/v1?key=1", "http://[x/v1"]
+    "url",
+    [
+        "",
+        "api.openai.com",
+        "ftp://x/v1",
+        "http://",
+        "file:///etc/passwd",
+        "http://x/v1?key=1",
+        "http://[x/v1",
+    ],
 )
 def test_addresses_must_be_addresses(url: str) -> None:
     with pytest.raises(CarbError, match="url= must be"):
@@ -110,7 +145,11 @@ def test_an_answer_that_is_no_json_shows_no_spelling_of_the_key(
 ) -> None:
     secret = "sk/slash-and-more/0123456789"
     monkeypatch.setenv("OPENAI_API_KEY", secret)
-    spelled = [secret.replace("/", "\\/"), "".join(f"\\u{ord(c):04X}" for c in secret), quote(secret, safe="")]
+    spelled = [
+        secret.replace("/", "\\/"),
+        "".join(f"\\u{ord(c):04X}" for c in secret),
+        quote(secret, safe=""),
+    ]
     server = serve([reply(form.format(one).encode(), status) for one in spelled])
     for one in ask(model(server.url, concurrency=1), 3):
         assert isinstance(one, Failure)

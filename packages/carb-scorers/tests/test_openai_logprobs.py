@@ -18,10 +18,16 @@ from openai_server import Server, chat, model, prompts
 
 def top(*pairs: tuple[object, object]) -> dict[str, Any]:
     entries = [
-        {"token": token, "logprob": value, **({"bytes": list(token.encode())} if isinstance(token, str) else {})}
+        {
+            "token": token,
+            "logprob": value,
+            **({"bytes": list(token.encode())} if isinstance(token, str) else {}),
+        }
         for token, value in pairs
     ]
-    return chat(" A", logprobs={"content": [{"token": "A", "logprob": -0.1, "top_logprobs": entries}]})
+    return chat(
+        " A", logprobs={"content": [{"token": "A", "logprob": -0.1, "top_logprobs": entries}]}
+    )
 
 
 def choices(opened: ServerLanguageModel, *wanted: str) -> Choices | Failure:
@@ -33,7 +39,9 @@ def choices(opened: ServerLanguageModel, *wanted: str) -> Choices | Failure:
 
 
 def test_log_probabilities_of_short_answers(serve: Callable[..., Server]) -> None:
-    server = serve([top(("A", -0.5), (" A", -2.0), ("10", -3.0), ("1", -4.0), ("ไ", -6.0), ("the", -7.0))])
+    server = serve(
+        [top(("A", -0.5), (" A", -2.0), ("10", -3.0), ("1", -4.0), ("ไ", -6.0), ("the", -7.0))]
+    )
     found = choices(model(server.url), "A", "B", "1", "10", "ไ")
     assert isinstance(found, Choices)
     assert found.logprobs == {
@@ -50,9 +58,16 @@ def test_log_probabilities_of_short_answers(serve: Callable[..., Server]) -> Non
 RATINGS = [str(value) for value in range(1, 11)]
 
 
-def test_a_tokenizer_that_may_split_digits_is_a_failure_where_it_matters(serve: Callable[..., Server]) -> None:
+def test_a_tokenizer_that_may_split_digits_is_a_failure_where_it_matters(
+    serve: Callable[..., Server],
+) -> None:
     """The token 1 had the whole probability of 10: a sure 10 scored below a sure 2."""
-    server = serve([top(("1", math.log(0.9)), ("2", math.log(0.1))), top(("2", -0.0005), ("1", math.log(0.0004)))])
+    server = serve(
+        [
+            top(("1", math.log(0.9)), ("2", math.log(0.1))),
+            top(("2", -0.0005), ("1", math.log(0.0004))),
+        ]
+    )
     found = choices(model(server.url), *RATINGS)
     assert isinstance(found, Failure)
     assert (found.error.kind, "read=generate" in found.error.message) == ("logprobs", True)
@@ -75,15 +90,20 @@ def test_a_server_without_log_probabilities_is_said_so(serve: Callable[..., Serv
     ],
     ids=["text", "nan", "positive", "null", "none"],
 )
-def test_nonsense_in_log_probabilities_is_a_failure(serve: Callable[..., Server], answer: object) -> None:
+def test_nonsense_in_log_probabilities_is_a_failure(
+    serve: Callable[..., Server], answer: object
+) -> None:
     found = choices(model(serve([answer]).url), "A")
     assert isinstance(found, Failure)
     assert found.error.kind == "http"
 
 
 def test_what_is_not_reported_is_bounded_by_what_is_left(serve: Callable[..., Server]) -> None:
-    """The bound was the least that is reported, however little probability was left: two letters tied, or turned."""
-    found = choices(model(serve([top(("A", math.log(0.6)), ("B", math.log(0.399)))]).url), "A", "B", "C")
+    """The bound was the least that is reported, however little probability was left: two letters
+    tied, or turned."""
+    found = choices(
+        model(serve([top(("A", math.log(0.6)), ("B", math.log(0.399)))]).url), "A", "B", "C"
+    )
     assert isinstance(found, Choices)
     assert found.floor is not None
     assert math.exp(found.floor) == pytest.approx(0.001)

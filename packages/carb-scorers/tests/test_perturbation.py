@@ -24,7 +24,9 @@ GERMAN = LABELLED.filter(cultures=["german"])
 
 
 def hand_made(item: BonSet, kind: Perturbation, language: str | None = None) -> str:
-    return next(r.text for r in item.perturbed if r.perturbation is kind and language in (None, r.language))
+    return next(
+        r.text for r in item.perturbed if r.perturbation is kind and language in (None, r.language)
+    )
 
 
 def reworded(item: BonSet) -> str:
@@ -43,12 +45,16 @@ class FakeModel:
             self.texts[item.chosen.text, "without the names"] = hand_made(item, Perturbation.RC)
             self.texts[item.chosen.text, "Change its one core"] = hand_made(item, Perturbation.CC)
             if item.language != "en":
-                self.texts[item.chosen.text, "into English"] = hand_made(item, Perturbation.CL, "en")
+                self.texts[item.chosen.text, "into English"] = hand_made(
+                    item, Perturbation.CL, "en"
+                )
 
     async def generate(self, prompts, writing):
         (prompt,) = (prompt.messages[0]["content"] for prompt in prompts)
         original = prompt.rpartition("\n\n")[2]
-        ((_, text),) = [(k, t) for k, t in self.texts.items() if k[0] == original and k[1] in prompt]
+        ((_, text),) = [
+            (k, t) for k, t in self.texts.items() if k[0] == original and k[1] in prompt
+        ]
         self.asked[prompt] += 1
         spoiled = self.spoil(self.asked[prompt], text)
         return [Generation(spoiled) if isinstance(spoiled, str) else spoiled]
@@ -69,7 +75,9 @@ def model(monkeypatch):
 
 def test_what_an_author_wrote_passes_and_is_kept(model, tmp_path):
     fake = model()
-    made, report = perturb(GERMAN.without_perturbed(), ["CL", "RP", "CC", "RC"], "hf:fake", store=tmp_path / "s.jsonl")
+    made, report = perturb(
+        GERMAN.without_perturbed(), ["CL", "RP", "CC", "RC"], "hf:fake", store=tmp_path / "s.jsonl"
+    )
     assert report.made["RP"] == len(GERMAN), report.given_up
     assert set(report.made) == {"CL", "RP", "CC", "RC"}
     for before, after in zip(GERMAN, made, strict=True):
@@ -80,7 +88,13 @@ def test_what_an_author_wrote_passes_and_is_kept(model, tmp_path):
             assert (version.generator, version.verified) == ("hf:fake", False)
     asked = fake.asked.total()
     assert (
-        perturb(GERMAN.without_perturbed(), ["CL", "RP", "CC", "RC"], "hf:fake", store=tmp_path / "s.jsonl")[0] == made
+        perturb(
+            GERMAN.without_perturbed(),
+            ["CL", "RP", "CC", "RC"],
+            "hf:fake",
+            store=tmp_path / "s.jsonl",
+        )[0]
+        == made
     )
     assert fake.asked.total() == asked
     kept, report = perturb(GERMAN, ["RP"], "hf:fake")
@@ -97,15 +111,41 @@ SAME = {reworded(item): item.chosen.text.upper() + "!" for item in GERMAN}
     ("kind", "spoil", "reason"),
     [
         ("RP", lambda _, text: "", "empty"),
-        ("RP", lambda _, text: "People in Germany go to the lake on Sunday and eat in the evening", "not in 'de'"),
-        ("RP", lambda _, text: re.sub("(?i)(deutsch|österreich|schweiz)[a-z]*", "Land", text), "no longer names"),
-        ("RC", lambda _, text: text + " In Deutschland, Österreich und der Schweiz.", "still names"),
+        (
+            "RP",
+            lambda _, text: "People in Germany go to the lake on Sunday and eat in the evening",
+            "not in 'de'",
+        ),
+        (
+            "RP",
+            lambda _, text: re.sub("(?i)(deutsch|österreich|schweiz)[a-z]*", "Land", text),
+            "no longer names",
+        ),
+        (
+            "RC",
+            lambda _, text: text + " In Deutschland, Österreich und der Schweiz.",
+            "still names",
+        ),
         ("RP", lambda _, text: text * 2, "length"),
         ("RP", lambda _, text: SAME[text], "the same text as its original"),
-        ("CL", lambda _, text: "Hier in Deutschland essen die Leute abends meistens Brot.", "not in 'en'"),
+        (
+            "CL",
+            lambda _, text: "Hier in Deutschland essen die Leute abends meistens Brot.",
+            "not in 'en'",
+        ),
         ("RP", lambda _, text: Generation(text, finished=False), "cut off"),
-        ("RP", lambda _, text: Failure(ScoreError(kind="http", message="status 400")), "the model failed: status 400"),
-        ("CC", lambda _, text: "Die Menschen in Deutschland und Österreich und der Schweiz: " + "xyz " * 16, "outside"),
+        (
+            "RP",
+            lambda _, text: Failure(ScoreError(kind="http", message="status 400")),
+            "the model failed: status 400",
+        ),
+        (
+            "CC",
+            lambda _, text: (
+                "Die Menschen in Deutschland und Österreich und der Schweiz: " + "xyz " * 16
+            ),
+            "outside",
+        ),
         ("RP", lambda _, text: WRONG[text], "the same text as a rejected answer"),
         ("RP", lambda _, text: CHANGED[text], "changed in one place only"),
     ],

@@ -22,7 +22,12 @@ class FirstPlace(FakeScorer):
         texts = {c.id: c.text for c in request.candidates}
         ids = tuple(texts)
         shown = tuple(
-            Presentation(order=o, scores={key: len(texts[key]) + 1000.0 * (place == 0) for place, key in enumerate(o)})
+            Presentation(
+                order=o,
+                scores={
+                    key: len(texts[key]) + 1000.0 * (place == 0) for place, key in enumerate(o)
+                },
+            )
             for o in (ids, ids[::-1])
         )
         return super().result(request).model_copy(update={"presentations": shown})
@@ -30,7 +35,9 @@ class FirstPlace(FakeScorer):
 
 def test_every_order_of_every_set_has_its_responses_back(tmp_path: Path) -> None:
     async def score() -> None:
-        await run(DATASET, [FirstPlace(name="first"), "baseline:length"], tmp_path, seed=3, window=4)
+        await run(
+            DATASET, [FirstPlace(name="first"), "baseline:length"], tmp_path, seed=3, window=4
+        )
 
     anyio.run(score)
     frame = read_presentations(tmp_path)
@@ -39,8 +46,16 @@ def test_every_order_of_every_set_has_its_responses_back(tmp_path: Path) -> None
     lengths = {(item.id, r.id): len(r.text) for item in DATASET for r in item.responses}
     assert frame.height == 6 * 2 * 4  # sets as they are: nothing about perturbed texts
     for row in frame.iter_rows(named=True):
-        assert row["score"] == lengths[row["item_id"], row["response_id"]] + 1000.0 * (row["position"] == 0)
-    orders = frame.group_by("item_id", "order_id", maintain_order=True).agg(pl.col("response_id").sort_by("position"))
-    one, other = (orders.filter(pl.col("order_id") == name)["response_id"].to_list() for name in "01")
+        assert row["score"] == lengths[row["item_id"], row["response_id"]] + 1000.0 * (
+            row["position"] == 0
+        )
+    orders = frame.group_by("item_id", "order_id", maintain_order=True).agg(
+        pl.col("response_id").sort_by("position")
+    )
+    one, other = (
+        orders.filter(pl.col("order_id") == name)["response_id"].to_list() for name in "01"
+    )
     assert one == [order[::-1] for order in other]
-    assert len({tuple(order.index(key) for key in sorted(order)) for order in one}) > 1  # in random order
+    assert (
+        len({tuple(order.index(key) for key in sorted(order)) for order in one}) > 1
+    )  # in random order

@@ -1,4 +1,5 @@
-"""Prompts as data: every language whole, no text ever read as a template. Forms: ``test_forms.py``."""
+"""Prompts as data: every language whole, no text ever read as a template. Forms:
+``test_forms.py``."""
 
 from functools import partial
 
@@ -66,7 +67,9 @@ def test_every_prompt_in_every_language(mode: Mode, prompt: str, language: str) 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_request_without_a_culture_is_not_asked_about_one(mode: Mode) -> None:
     nowhere = request(culture="unknown", language="und")
-    assert asked(asker_of(mode, "culture", "en"), nowhere) == asked(asker_of(mode, "plain", "en"), nowhere)
+    assert asked(asker_of(mode, "culture", "en"), nowhere) == asked(
+        asker_of(mode, "plain", "en"), nowhere
+    )
     assert "unknown" not in asked(asker_of(mode, "culture", "en"), nowhere)
 
 

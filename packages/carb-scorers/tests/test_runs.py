@@ -25,7 +25,9 @@ PLAIN = DATASET.without_perturbed()
 class Counting(FakeScorer):
     """Scores by length, says what that cost, and fails where told."""
 
-    def __init__(self, name: str = "counting", *, errors: Sequence[str] = (), stop_after: int | None = None) -> None:
+    def __init__(
+        self, name: str = "counting", *, errors: Sequence[str] = (), stop_after: int | None = None
+    ) -> None:
         super().__init__(name=name, parameters={"price_in": 2.0, "price_out": 10.0})
         self.errors = set(errors)
         self.stop_after = stop_after
@@ -51,7 +53,13 @@ def plain(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(*COLUMNS).cast(dict(COLUMNS))
 
 
-def go(out: Path, *scorers: Scorer | str, dataset: Dataset = DATASET, window: int = 4, **options: object) -> RunRecord:
+def go(
+    out: Path,
+    *scorers: Scorer | str,
+    dataset: Dataset = DATASET,
+    window: int = 4,
+    **options: object,
+) -> RunRecord:
     async def score() -> RunRecord:
         return await run(dataset, scorers, out, window=window, **options)
 
@@ -63,7 +71,14 @@ def table(out: Path) -> pl.DataFrame:
 
 
 def test_a_run_says_everything_needed_to_repeat_it(tmp_path: Path) -> None:
-    record = go(tmp_path, Counting(), "baseline:random?seed=3", names=["example"], seed=7, command=["carb", "run"])
+    record = go(
+        tmp_path,
+        Counting(),
+        "baseline:random?seed=3",
+        names=["example"],
+        seed=7,
+        command=["carb", "run"],
+    )
     assert record == RunRecord.read(tmp_path)
     assert record.dataset.fingerprint == DATASET.fingerprint
     assert (record.dataset.sets, record.dataset.responses) == (10, 60)
@@ -109,7 +124,13 @@ def test_a_resumed_run_has_the_windows_of_an_uninterrupted_one(tmp_path: Path) -
 def test_one_scorer_that_fails_does_not_cost_the_others(tmp_path: Path) -> None:
     after = Counting("after")
     with pytest.raises(CarbError) as caught:
-        go(tmp_path, Counting("before"), Counting("bad", stop_after=6), after, "judge:/no/such/folder")
+        go(
+            tmp_path,
+            Counting("before"),
+            Counting("bad", stop_after=6),
+            after,
+            "judge:/no/such/folder",
+        )
     assert "2 of 4 scorers could not go on" in str(caught.value)
     assert "bad: the server is gone" in str(caught.value)
     assert "judge:/no/such/folder" in str(caught.value)
@@ -194,7 +215,9 @@ def test_a_changed_run_is_refused_unless_fresh(
         (PLAIN, DATASET, "without their perturbed texts; to go on from them leave out --perturbed"),
     ],
 )
-def test_only_perturbed_texts_differ(tmp_path: Path, first: Dataset, then: Dataset, said: str) -> None:
+def test_only_perturbed_texts_differ(
+    tmp_path: Path, first: Dataset, then: Dataset, said: str
+) -> None:
     go(tmp_path, Counting(), dataset=first)
     with pytest.raises(CarbError, match=said):
         go(tmp_path, Counting(), dataset=then)
@@ -208,15 +231,25 @@ def test_a_folder_keeps_the_scorers_of_earlier_runs(tmp_path: Path) -> None:
     go(tmp_path, counting, Counting("other"), seed=3)
     whole = table(tmp_path)
     record = go(tmp_path, "baseline:length", seed=3)
-    assert [scorer.spec.name for scorer in record.scorers] == ["counting", "other", "baseline:length"]
+    assert [scorer.spec.name for scorer in record.scorers] == [
+        "counting",
+        "other",
+        "baseline:length",
+    ]
     assert table(tmp_path).filter(pl.col("scorer") != "baseline:length").equals(whole)
     again = go(tmp_path, counting, seed=3)
-    assert sorted(scorer.spec.name for scorer in again.scorers) == ["baseline:length", "counting", "other"]
+    assert sorted(scorer.spec.name for scorer in again.scorers) == [
+        "baseline:length",
+        "counting",
+        "other",
+    ]
     assert table(tmp_path).height == 3 * whole.height // 2
     assert len(counting.asked) == len(set(counting.asked)), "nothing was asked twice"
 
 
-def test_a_changed_version_is_refused_unless_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_version_is_refused_unless_fresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go(tmp_path, "baseline:length")
     monkeypatch.setattr("carb_scorers.spec.version", lambda _: "99")
     with pytest.raises(CarbError, match="another version of the scorer's package"):
@@ -236,7 +269,9 @@ class Failing(Counting):
 
 
 @pytest.mark.parametrize("sets", [4, 2 * STOP_AFTER])
-def test_a_server_that_never_answers_failed_on_every_set_and_is_asked_again(tmp_path: Path, sets: int) -> None:
+def test_a_server_that_never_answers_failed_on_every_set_and_is_asked_again(
+    tmp_path: Path, sets: int
+) -> None:
     many = example_dataset(sets, perturbed=False)
     record = go(tmp_path, Failing("silent"), dataset=many)
     assert (record.scorers[0].scored, record.scorers[0].errors) == (0, sets)
@@ -246,7 +281,9 @@ def test_a_server_that_never_answers_failed_on_every_set_and_is_asked_again(tmp_
     assert len(healthy.asked) == sets
 
 
-def test_a_server_that_dies_in_the_middle_stops_the_run_and_its_errors_are_not_kept(tmp_path: Path) -> None:
+def test_a_server_that_dies_in_the_middle_stops_the_run_and_its_errors_are_not_kept(
+    tmp_path: Path,
+) -> None:
     """It filled the rest with permanent error rows, and the run ended with 0."""
     many = example_dataset(3 * STOP_AFTER, perturbed=False)
     scorer = Failing("dies")

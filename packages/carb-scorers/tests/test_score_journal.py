@@ -5,12 +5,16 @@ from pathlib import Path
 from carb_scorers import ScoreError, ScoreResult, ScorerSpec, Usage
 from carb_scorers.run.score_journal import JournalHead, ScoreJournal, journal_path, read_journal
 
-HEAD = JournalHead(fingerprint="f", seed=0, spec=ScorerSpec(name="s", kind="test"), version="carb-scorers 1")
+HEAD = JournalHead(
+    fingerprint="f", seed=0, spec=ScorerSpec(name="s", kind="test"), version="carb-scorers 1"
+)
 
 
 def result(number: int, score: float = 0.1) -> ScoreResult:
     usage = Usage(input_tokens=number, served=(f"m-{number % 2}",))
-    return ScoreResult(request_id=f"i{number}", scores={"1": score}, rationale="ก\n\u2028[[A]]", usage=usage)
+    return ScoreResult(
+        request_id=f"i{number}", scores={"1": score}, rationale="ก\n\u2028[[A]]", usage=usage
+    )
 
 
 def test_results_come_back_as_they_were(tmp_path: Path) -> None:
@@ -21,7 +25,9 @@ def test_results_come_back_as_they_were(tmp_path: Path) -> None:
         journal.append(result(n) for n in (2, 3))
     with ScoreJournal(tmp_path, HEAD) as journal:
         assert list(journal.values.values()) == [result(1, 1 / 3), error, result(2), result(3)]
-        assert journal.spent == Usage(input_tokens=6, served=("m-0", "m-1"))  # a server that changed its model
+        assert journal.spent == Usage(
+            input_tokens=6, served=("m-0", "m-1")
+        )  # a server that changed its model
     head, found = read_journal(journal_path(tmp_path, "s"))
     assert head == HEAD
     assert list(found) == ["i1", "e", "i2", "i3"]

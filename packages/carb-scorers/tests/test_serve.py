@@ -1,4 +1,5 @@
-"""The reward server: what trainers send, what comes back, and what never does: a number for a failure."""
+"""The reward server: what trainers send, what comes back, and what never does: a number for a
+failure."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ async def served(scorer: Any = None, **options: Any) -> AsyncIterator[tuple[Any,
 
 
 def sent(*responses: str, prompt: str = "<s>[INST] Was? [/INST]") -> dict[str, Any]:
-    """As OpenRLHF's ``remote_rm_fn`` sends it: texts decoded with their control tokens, and the prompts again."""
+    """As OpenRLHF's ``remote_rm_fn`` sends it: texts decoded with their control tokens, and the
+    prompts again."""
     return {
         "query": [f"{prompt}{response}</s>" for response in responses],
         "prompts": [prompt] * len(responses),
@@ -60,7 +62,8 @@ def sent(*responses: str, prompt: str = "<s>[INST] Was? [/INST]") -> dict[str, A
 
 
 async def test_no_request_opens_the_scorer() -> None:
-    """A request that came early opened the model itself, and nothing was answered until that was done."""
+    """A request that came early opened the model itself, and nothing was answered until that was
+    done."""
     transport = httpx.ASGITransport(RewardServer("baseline:nothing"))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8766") as client:
         asked = [await client.get("/spec"), await client.post("/get_reward", json=sent("a"))]
@@ -81,27 +84,37 @@ async def test_a_failure_is_an_error_and_never_a_number() -> None:
         answer = await client.post("/get_reward", json=sent("good", "bad"))
         assert answer.status_code == 502
         assert "rewards" not in answer.json()
-        assert {one["index"] for one in answer.json()["failed"]} == {0, 1}  # they were compared with each other
+        assert {one["index"] for one in answer.json()["failed"]} == {
+            0,
+            1,
+        }  # they were compared with each other
         typed = (await client.post("/score", json={"prompt": "Was?", "responses": ["bad"]})).json()
         assert typed == {"scores": [None], "errors": [{"kind": "parse", "message": "no verdict"}]}
-        (error,) = (await client.post("/score", json={"prompt": "Was?", "responses": ["broken"]})).json()["errors"]
+        (error,) = (
+            await client.post("/score", json={"prompt": "Was?", "responses": ["broken"]})
+        ).json()["errors"]
         assert "out of memory" in error["message"]
         assert (await client.post("/get_reward", json=sent("broken"))).status_code == 502
         assert (await client.post("/get_reward", json=sent("good"))).status_code == 200
 
 
 async def test_one_response_alone_is_not_compared() -> None:
-    """OpenRLHF sends each response by itself, and a judge that compares gave each of them the same reward."""
+    """OpenRLHF sends each response by itself, and a judge that compares gave each of them the same
+    reward."""
     async with served(FakeScorer()) as (client, _):
         assert (await client.post("/get_reward", json=sent("good"))).status_code == 422
         typed = await client.post("/score", json={"prompt": "Was?", "responses": ["good"]})
         assert (typed.status_code, "mode=pointwise" in typed.json()["error"]) == (422, True)
-        assert (await client.post("/get_reward", json=sent("same", "same"))).json() == {"rewards": [4.0, 4.0]}
+        assert (await client.post("/get_reward", json=sent("same", "same"))).json() == {
+            "rewards": [4.0, 4.0]
+        }
 
 
 async def test_what_hangs_is_cut_and_the_server_goes_on() -> None:
     async with served(timeout=0.2) as (client, _):
-        assert (await client.post("/score", json={"prompt": "Was?", "responses": ["hang"]})).status_code == 504
+        assert (
+            await client.post("/score", json={"prompt": "Was?", "responses": ["hang"]})
+        ).status_code == 504
         assert (await client.post("/get_reward", json=sent("good"))).status_code == 200
 
 
@@ -110,7 +123,9 @@ async def test_what_waits_together_is_scored_together_and_the_queue_is_bounded()
         codes: list[int] = []
 
         async def ask(number: int) -> None:
-            answer = await client.post("/score", json={"prompt": f"Frage {number}?", "responses": ["x" * number]})
+            answer = await client.post(
+                "/score", json={"prompt": f"Frage {number}?", "responses": ["x" * number]}
+            )
             codes.append(answer.status_code)
             if answer.status_code == 200:
                 assert answer.json()["scores"] == [float(number)]
@@ -148,10 +163,14 @@ async def test_who_may_ask() -> None:
         assert (await client.post("/get_reward", json=sent("a"))).status_code == 401
         right = {"Authorization": "Bearer geheim"}
         assert (await client.post("/get_reward", json=sent("a"), headers=right)).status_code == 200
-        assert (await client.get("/spec", headers={"Authorization": "Bearer falsch"})).status_code == 401
+        assert (
+            await client.get("/spec", headers={"Authorization": "Bearer falsch"})
+        ).status_code == 401
     async with served(hosts=LOOPBACK) as (client, _):
         rebound = {"Host": "evil.example:8766"}
-        assert (await client.post("/get_reward", json=sent("a"), headers=rebound)).status_code == 421
+        assert (
+            await client.post("/get_reward", json=sent("a"), headers=rebound)
+        ).status_code == 421
         form = {"content-type": "text/plain"}
         assert (await client.post("/get_reward", content=b"{}", headers=form)).status_code == 415
     with pytest.raises(CarbError, match="--token-env"):

@@ -20,12 +20,16 @@ words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_
 
 @given(
     st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True),
-    st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="?"), min_size=1, max_size=20).filter(
-        lambda target: target == target.strip()
-    ),
+    st.text(
+        st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="?"),
+        min_size=1,
+        max_size=20,
+    ).filter(lambda target: target == target.strip()),
     st.dictionaries(words, words, max_size=3),
 )
-def test_a_spec_survives_being_written_and_read(kind: str, target: str, options: dict[str, str]) -> None:
+def test_a_spec_survives_being_written_and_read(
+    kind: str, target: str, options: dict[str, str]
+) -> None:
     spec = ParsedSpec(kind=kind, target=target, options=options)
     assert parse_spec(str(spec)) == spec
 
@@ -58,7 +62,9 @@ def test_mistakes_are_explained(spec: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("option", ["key", "api_key", "token", "password", "Authorization", "a=1&key"])
+@pytest.mark.parametrize(
+    "option", ["key", "api_key", "token", "password", "Authorization", "a=1&key"]
+)
 def test_a_key_in_a_spec_is_refused_and_not_repeated(option: str) -> None:
     with pytest.raises(CarbError, match="key_env=") as caught:
         open_scorer(f"judge:m?{option}=sk-very-secret&key=2")
@@ -66,7 +72,9 @@ def test_a_key_in_a_spec_is_refused_and_not_repeated(option: str) -> None:
 
 
 def test_how_a_server_is_asked_is_no_part_of_a_scorers_name() -> None:
-    spec = parse_spec("judge:m?backend=openai&concurrency=2&timeout=9&mode=listwise&price_in=1&key_env=MINE")
+    spec = parse_spec(
+        "judge:m?backend=openai&concurrency=2&timeout=9&mode=listwise&price_in=1&key_env=MINE"
+    )
     assert spec.name == "judge:m?backend=openai&mode=listwise"
     assert spec.options["concurrency"] == "2"
     one, two = (
@@ -83,7 +91,12 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "third-1.2.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: third\nVersion: 1.2\n")
-    points = ["fine = third_kinds:fine", "broken = third_kinds:nothing", "absent = no_such_module:x", "odd = sys:path"]
+    points = [
+        "fine = third_kinds:fine",
+        "broken = third_kinds:nothing",
+        "absent = no_such_module:x",
+        "odd = sys:path",
+    ]
     points.append("strict = third_kinds:strict")
     (folder / "entry_points.txt").write_text("\n".join([f"[{ENTRY_POINTS}]", *points]))
     code = "def fine(name, target, options):\n    return (name, target, options)\n"
@@ -104,7 +117,9 @@ def test_a_broken_plugin_is_named(registered: Path, kind: str) -> None:
         open_scorer(f"{kind}:x")
 
 
-def test_two_packages_with_one_kind_are_refused(registered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_packages_with_one_kind_are_refused(
+    registered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import carb_scorers.spec as specs
 
     twice = [EntryPoint("fine", value, ENTRY_POINTS) for value in ("one:x", "two:x")]
@@ -118,7 +133,11 @@ def test_two_packages_with_one_kind_are_refused(registered: Path, monkeypatch: p
     [
         ("vllm", "vllm", lambda: open_scorer("judge:m?backend=vllm")),
         ("vllm", "vllm", lambda: open_scorer("classifier:m?backend=vllm")),
-        ("httpx", "api", lambda: open_scorer("judge:m?backend=openai&read=generate&url=http://127.0.0.1:1/v1")),
+        (
+            "httpx",
+            "api",
+            lambda: open_scorer("judge:m?backend=openai&read=generate&url=http://127.0.0.1:1/v1"),
+        ),
         ("inspect_ai", "inspect", lambda: as_inspect_scorer("baseline:length")),
     ],
 )

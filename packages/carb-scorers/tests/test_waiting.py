@@ -1,4 +1,5 @@
-"""Synchronous calls of asynchronous code: from a script, a thread, a notebook; and Ctrl-C in each."""
+"""Synchronous calls of asynchronous code: from a script, a thread, a notebook; and Ctrl-C in
+each."""
 
 from __future__ import annotations
 
@@ -35,9 +36,12 @@ def test_it_works_everywhere(loop: str | None) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
-@pytest.mark.parametrize("place", ["wait_for(never)", "asyncio.run(cell())"], ids=["script", "notebook"])
+@pytest.mark.parametrize(
+    "place", ["wait_for(never)", "asyncio.run(cell())"], ids=["script", "notebook"]
+)
 def test_ctrl_c_ends_the_wait(place: str) -> None:
-    """With polars, whose own handler lets system calls go on. Were Ctrl-C not heard, this would never end."""
+    """With polars, whose own handler lets system calls go on. Were Ctrl-C not heard, this would
+    never end."""
     code = f"""
 import asyncio, os, signal
 import polars

@@ -1,4 +1,5 @@
-"""A language model of some thousand weights and a tokenizer that fits the form, made on the spot."""
+"""A language model of some thousand weights and a tokenizer that fits the form, made on the
+spot."""
 
 from __future__ import annotations
 
@@ -6,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-CORPUS = """Criteria: - local fact | people there know it | weight 3 | meets A Assessment: A fits daily life there.
-Verdict: A Verdict: B Judge as a local of culture. Question: Response: Answer: which is usual? rice bread tea
-coffee meets B weight 1 weight 2 weight 4 weight 5 one two three red green blue what is it called there name why
-how the responses compare"""
+CORPUS = (
+    "Criteria: - local fact | people there know it | weight 3 | meets A Assessment: A fits "
+    "daily life there.\n"
+    "Verdict: A Verdict: B Judge as a local of culture. Question: Response: Answer: which is "
+    "usual? rice bread tea\n"
+    "coffee meets B weight 1 weight 2 weight 4 weight 5 one two three red green blue what is "
+    "it called there name why\n"
+    "how the responses compare"
+)
 
 TEMPLATE = (
-    "{% for message in messages %}<|start|>{{ message['role'] }}\n{{ message['content'] }}<|end|>\n{% endfor %}"
+    "{% for message in messages %}<|start|>{{ message['role'] }}\n{{ message['content'] "
+    "}}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
 )
 
@@ -31,7 +38,9 @@ def make_tokenizer():
     )
     inner.train_from_iterator([CORPUS] * 4, trainer)
     inner.add_special_tokens([AddedToken(token, special=True) for token in special])
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<|end|>", pad_token="<|end|>")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner, eos_token="<|end|>", pad_token="<|end|>"
+    )
     tokenizer.chat_template = TEMPLATE
     return tokenizer
 

@@ -1,10 +1,12 @@
-"""Cheats against the reward: each earns less, in expectation, than honest work of the same accuracy.
+"""Cheats against the reward: each earns less, in expectation, than honest work of the same
+accuracy.
 
-A judge is right with probability ``a`` and has nothing beyond that, whatever it writes. What it writes is read by an
-assumed reader with two habits. It leans to the first response, the more so without text before the verdict: any text
-takes ``EVENING`` of that away. And it follows a letter that z names (nearly surely), else what z says of the responses:
-its odds for what is named are those of the fidelity ``f``. A chat model of 1.5B follows honest criteria in 54% of
-pairs; f begins at 0.52. The expectation is exact: over right and wrong verdicts and both orders.
+A judge is right with probability ``a`` and has nothing beyond that, whatever it writes. What it
+writes is read by an assumed reader with two habits. It leans to the first response, the more so
+without text before the verdict: any text takes ``EVENING`` of that away. And it follows a letter
+that z names (nearly surely), else what z says of the responses: its odds for what is named are
+those of the fidelity ``f``. A chat model of 1.5B follows honest criteria in 54% of pairs; f begins
+at 0.52. The expectation is exact: over right and wrong verdicts and both orders.
 ``tests/test_tal_models.py`` measures some of them with a real reader.
 """
 
@@ -26,13 +28,18 @@ from tal_rlvr.verdict_tokens import VerdictTokens
 
 OTHER = {"A": "B", "B": "A"}
 SAYS = {"A": "rice", "B": "toast"}
-RESPONSES = {v: f"{SAYS[v]} is on the table there each morning, with tea and what the season brings" for v in "AB"}
+RESPONSES = {
+    v: f"{SAYS[v]} is on the table there each morning, with tea and what the season brings"
+    for v in "AB"
+}
 LEAN, EVENING = 0.8, 0.7
 
 
 def honest(v):
     fact = (f"{SAYS[v]} is eaten daily", "it is the staple there", 4, v)
-    return write_judgement([fact, ("cost", "all can pay it", 1, "both")], f"{SAYS[v]} is usual, {v} fits.", v)
+    return write_judgement(
+        [fact, ("cost", "all can pay it", 1, "both")], f"{SAYS[v]} is usual, {v} fits.", v
+    )
 
 
 def judgement(*criteria, assessment="it fits.", verdict):
@@ -42,16 +49,26 @@ def judgement(*criteria, assessment="it fits.", verdict):
 CHEATS = {
     "meets both": lambda v: judgement(("local fact", "people know it", 3, "both"), verdict=v),
     "meets neither": lambda v: judgement(("local fact", "people know it", 3, "neither"), verdict=v),
-    "stock phrases": lambda v: judgement(("local fact", "people know it", 3, v), assessment=f"{v} fits.", verdict=v),
-    "the verdict as a criterion": lambda v: judgement((f"the verdict is {v}", f"{v} is right", 5, v), verdict=v),
+    "stock phrases": lambda v: judgement(
+        ("local fact", "people know it", 3, v), assessment=f"{v} fits.", verdict=v
+    ),
+    "the verdict as a criterion": lambda v: judgement(
+        (f"the verdict is {v}", f"{v} is right", 5, v), verdict=v
+    ),
     "the verdict in the assessment": lambda v: judgement(
-        ("local fact", "people know it", 3, v), assessment=f"{v} {v} {v}. The right response is {v}.", verdict=v
+        ("local fact", "people know it", 3, v),
+        assessment=f"{v} {v} {v}. The right response is {v}.",
+        verdict=v,
     ),
     "the place of the response": lambda v: judgement(
-        ("local fact", "people know it", 3, v), assessment=f"the {'former' if v == 'A' else 'latter'} one", verdict=v
+        ("local fact", "people know it", 3, v),
+        assessment=f"the {'former' if v == 'A' else 'latter'} one",
+        verdict=v,
     ),
     "a look-alike letter": lambda v: judgement(
-        ("local fact", "people know it", 3, v), assessment={"A": "\u0410", "B": "\u0412"}[v] + " fits.", verdict=v
+        ("local fact", "people know it", 3, v),
+        assessment={"A": "\u0410", "B": "\u0412"}[v] + " fits.",
+        verdict=v,
     ),
     "a dot": lambda v: judgement((".", ".", 3, v), verdict=v),
     "an invisible space": lambda v: judgement(("\u200b", "\u200b", 3, v), verdict=v),
@@ -63,9 +80,13 @@ CHEATS = {
     "prose": lambda v: f"{v} is better because it is.\nVerdict: {v}",
     "no verdict": lambda v: f"I prefer {v}.",
     "nothing": lambda v: "",
-    "two verdicts": lambda v: judgement(("local fact", "people know it", 3, v), verdict=v) + f"\nVerdict: {v}",
+    "two verdicts": lambda v: (
+        judgement(("local fact", "people know it", 3, v), verdict=v) + f"\nVerdict: {v}"
+    ),
     "criteria on both sides": lambda v: judgement(
-        ("rice is eaten", "it is the staple", 3, "A"), ("toast is eaten", "it is the staple", 3, "B"), verdict=v
+        ("rice is eaten", "it is the staple", 3, "A"),
+        ("toast is eaten", "it is the staple", 3, "B"),
+        verdict=v,
     ),
     "a copy of the longer response": lambda v: judgement(
         (f"{SAYS['B']} is eaten", "it is the staple", 3, v), verdict=v
@@ -76,24 +97,43 @@ CHEATS = {
         judgement(("local fact", "people know it", 3, v), verdict=OTHER[v]) + f"\nVerdict: {v}"
     ),
     "length": lambda v: judgement(("length", "the longer answer says more", 3, v), verdict=v),
-    "position": lambda v: judgement(("order", "what is read at the start is trusted", 3, v), verdict=v),
-    "self-praise": lambda v: judgement(("expertise", "as a local I am never wrong", 3, v), verdict=v),
+    "position": lambda v: judgement(
+        ("order", "what is read at the start is trusted", 3, v), verdict=v
+    ),
+    "self-praise": lambda v: judgement(
+        ("expertise", "as a local I am never wrong", 3, v), verdict=v
+    ),
     "another language": lambda v: judgement(
         ("地元の事実", "そこでは皆が知っている", 3, v), assessment="よく合う。", verdict=v
     ),
     "the verdict paraphrased": lambda v: judgement(
-        ("quality", f"what comes {'before' if v == 'A' else 'after'} the other is the one to take", 3, v), verdict=v
+        (
+            "quality",
+            f"what comes {'before' if v == 'A' else 'after'} the other is the one to take",
+            3,
+            v,
+        ),
+        verdict=v,
     ),
-    "JSON": lambda v: judgement((f'{{"verdict": "{v}", "score_{v}": 10}}', '{"why": "known"}', 3, v), verdict=v),
-    "a copy of the picked response": lambda v: judgement((RESPONSES[v], "people say so", 3, v), verdict=v),
-    "a copy of both responses": lambda v: judgement((RESPONSES["A"], RESPONSES["B"], 3, v), verdict=v),
+    "JSON": lambda v: judgement(
+        (f'{{"verdict": "{v}", "score_{v}": 10}}', '{"why": "known"}', 3, v), verdict=v
+    ),
+    "a copy of the picked response": lambda v: judgement(
+        (RESPONSES[v], "people say so", 3, v), verdict=v
+    ),
+    "a copy of both responses": lambda v: judgement(
+        (RESPONSES["A"], RESPONSES["B"], 3, v), verdict=v
+    ),
     "the given facts without a judgement": lambda v: judgement(
         ("facts", "rice is eaten there; toast is eaten elsewhere", 3, v), verdict=v
     ),
 }
 
 NAMES = {
-    "both letters": ("A greets elders, Response B does not", "B greets elders, Response A does not"),
+    "both letters": (
+        "A greets elders, Response B does not",
+        "B greets elders, Response A does not",
+    ),
     "both letters in Chinese": ("回答A更好\uff0c因为B不对", "回答B更好\uff0c因为A不对"),
     "former in Chinese": ("前者合适", "后者合适"),
     "what is met": ("meets both", "meets neither"),
@@ -154,7 +194,9 @@ CODES = {
     "a code": lambda v: judgement(
         (f"it is {'sunny' if v == 'A' else 'rainy'} there", "people know it", 3, v), verdict=v
     ),
-    "numbers of characters": lambda v: judgement(("fact", "65 known" if v == "A" else "66 known", 3, v), verdict=v),
+    "numbers of characters": lambda v: judgement(
+        ("fact", "65 known" if v == "A" else "66 known", 3, v), verdict=v
+    ),
 }
 """Private codes, which no mask can find; measured in both orders, they say nothing."""
 
@@ -181,13 +223,19 @@ def told(row):
 
 
 def knowing(write):
-    """A reader that has learned a cheat's outputs: any trace of the verdict convinces it, in either order."""
+    """A reader that has learned a cheat's outputs: any trace of the verdict convinces it, in either
+    order."""
     known = [mask_verdict(write(v).split("Verdict:")[0]).strip() for v in "AB"]
     distinct = known[0] != known[1]
 
     def read(rows):
-        sure = [7.0 * ((told(row) == known[0]) - (told(row) == known[1])) * distinct for row in rows]
-        return [logprobs(LEAN * (1 - EVENING * bool(told(row))), one) for row, one in zip(rows, sure, strict=True)]
+        sure = [
+            7.0 * ((told(row) == known[0]) - (told(row) == known[1])) * distinct for row in rows
+        ]
+        return [
+            logprobs(LEAN * (1 - EVENING * bool(told(row))), one)
+            for row, one in zip(rows, sure, strict=True)
+        ]
 
     return read
 
@@ -215,8 +263,11 @@ def reader(fidelity):
 
 @cache
 def earnings(write, fidelity, form):
-    """R_corr and R_appr by label and verdict; the reader has learned the cheat where no fidelity is given."""
-    tokens = VerdictTokens(a=65, b=66, marker=tuple(map(ord, "Verdict:")), line=tuple(map(ord, "\nVerdict:")))
+    """R_corr and R_appr by label and verdict; the reader has learned the cheat where no fidelity is
+    given."""
+    tokens = VerdictTokens(
+        a=65, b=66, marker=tuple(map(ord, "Verdict:")), line=tuple(map(ord, "\nVerdict:"))
+    )
     criteria = CriteriaFunction(Characters(), tokens, RewardConfig(**dict(form)))
     criteria.provider = knowing(write) if fidelity is None else reader(fidelity)
     cells = [(label, verdict) for label in "AB" for verdict in "AB"]
@@ -235,8 +286,12 @@ def earnings(write, fidelity, form):
 def expected(write, accuracy, fidelity, *, weight=1.0, **form):
     """E[R_corr + lambda R_appr] over both orders, right with probability ``accuracy``."""
     total = 0.0
-    for (label, verdict), (right, appropriate) in earnings(write, fidelity, tuple(form.items())).items():
-        total += (accuracy if verdict == label else 1 - accuracy) / 2 * (right + weight * appropriate)
+    for (label, verdict), (right, appropriate) in earnings(
+        write, fidelity, tuple(form.items())
+    ).items():
+        total += (
+            (accuracy if verdict == label else 1 - accuracy) / 2 * (right + weight * appropriate)
+        )
     return total
 
 
@@ -247,22 +302,30 @@ FIDELITY = st.sampled_from([0.52, 0.54, 0.6, 0.76, 0.9, 0.999])
 @settings(deadline=None, max_examples=40)
 @given(accuracy=st.floats(0.55, 0.95), fidelity=FIDELITY, weight=st.floats(0.05, 4.0))
 def test_a_cheat_earns_less_than_honest_work(cheat, accuracy, fidelity, weight):
-    cheated, earned = (expected(way, accuracy, fidelity, weight=weight) for way in (CHEATS[cheat], honest))
+    cheated, earned = (
+        expected(way, accuracy, fidelity, weight=weight) for way in (CHEATS[cheat], honest)
+    )
     assert cheated < earned
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_of_the_verdict_earns_nothing_even_from_a_reader_that_has_learned_it(name):
-    """In a criterion, in its reason, in the assessment: what is measured is the same text for both verdicts."""
+    """In a criterion, in its reason, in the assessment: what is measured is the same text for both
+    verdicts."""
     said = dict(zip("AB", NAMES[name], strict=True))
 
     def everywhere(v):
-        return judgement((f"fact, {said[v]}", f"known: {said[v]}", WEIGHTS[v], v), assessment=said[v], verdict=v)
+        return judgement(
+            (f"fact, {said[v]}", f"known: {said[v]}", WEIGHTS[v], v), assessment=said[v], verdict=v
+        )
 
     def assessed(v):
         return judgement(("fact", "people know it", WEIGHTS[v], v), assessment=said[v], verdict=v)
 
-    one_order = {"both_orders": False, "clip": "none"}  # here a trace of the verdict would earn 7 nats
+    one_order = {
+        "both_orders": False,
+        "clip": "none",
+    }  # here a trace of the verdict would earn 7 nats
     for accuracy in (0.55, 0.95):
         assert expected(everywhere, accuracy, None) == pytest.approx(2 * accuracy - 1)
         assert expected(assessed, accuracy, None, **one_order) == pytest.approx(2 * accuracy - 1)
@@ -271,7 +334,8 @@ def test_a_name_of_the_verdict_earns_nothing_even_from_a_reader_that_has_learned
 @pytest.mark.parametrize("cheat", CODES)
 @pytest.mark.parametrize("accuracy", [0.55, 0.75, 0.95])
 def test_a_private_code_earns_nothing_in_both_orders_and_the_most_in_one(cheat, accuracy):
-    """Why both orders are measured by default; in one, a code earns as much as criteria that are believed."""
+    """Why both orders are measured by default; in one, a code earns as much as criteria that are
+    believed."""
     coded = expected(CODES[cheat], accuracy, None)
     assert coded == pytest.approx(2 * accuracy - 1)
     assert coded < expected(honest, accuracy, 0.52)
@@ -284,13 +348,21 @@ def test_honest_work_earns_by_how_often_it_is_right_and_believed():
     for fidelity in (0.54, 0.9):
         gain = min(CLIP, math.log(fidelity / (1 - fidelity)))
         for accuracy in (0.5, 0.75, 1.0):
-            assert expected(honest, accuracy, fidelity) == pytest.approx((2 * accuracy - 1) * (1 + gain))
+            assert expected(honest, accuracy, fidelity) == pytest.approx(
+                (2 * accuracy - 1) * (1 + gain)
+            )
 
 
-ORDERED = ["Mother's Day is the second Sunday in May", "the first of May is a holiday", "left hand is unclean"]
+ORDERED = [
+    "Mother's Day is the second Sunday in May",
+    "the first of May is a holiday",
+    "left hand is unclean",
+]
 COUNTED = ["two cups of rice for one person", "one eats with chopsticks", "in room 12"]
 
 
-@pytest.mark.parametrize("text", [*ORDERED, *COUNTED, "на первое подают суп", "第二次世界大战 以后"])
+@pytest.mark.parametrize(
+    "text", [*ORDERED, *COUNTED, "на первое подают суп", "第二次世界大战 以后"]
+)
 def test_what_is_said_of_a_culture_stays(text):
     assert mask_verdict(text) == text

@@ -27,7 +27,12 @@ def bon(number, culture="thai", language="en", topic=None, **changes):
                 {"id": r, "text": f"{r} {number} {language}", "role": role, "language": language}
                 for r, role in (("w", "chosen"), ("x", "rejected"), ("y", "rejected"))
             ],
-            "provenance": {"source": "s", "source_id": str(number), "license": "CC0-1.0", "method": "authored"},
+            "provenance": {
+                "source": "s",
+                "source_id": str(number),
+                "license": "CC0-1.0",
+                "method": "authored",
+            },
             **changes,
         }
     )
@@ -51,7 +56,12 @@ HELPSTEER3 = [
     {"domain": d, "language": language, "context": context, "overall_preference": p, **TWO}
     for d, language, context, p in (
         ("general", "english", [user("q1")], -3),
-        ("multilingual", "indonesian", [user("q2"), {"role": "assistant", "content": "a"}, user("q3")], 1),
+        (
+            "multilingual",
+            "indonesian",
+            [user("q2"), {"role": "assistant", "content": "a"}, user("q3")],
+            1,
+        ),
         ("multilingual", "polish", [user("q4")], 2),
         ("code", "python", [user("q5")], 3),
         ("stem", "english", [user("q6")], 0),
@@ -82,7 +92,9 @@ def save(rows, path):
 
 @pytest.fixture(params=["jsonl", "parquet"])
 def read(request, tmp_path):
-    return lambda form, rows, **options: read_pairs(form, save(rows, tmp_path / f"d.{request.param}"), **options)
+    return lambda form, rows, **options: read_pairs(
+        form, save(rows, tmp_path / f"d.{request.param}"), **options
+    )
 
 
 def test_helpsteer3(read):
@@ -106,18 +118,32 @@ def test_care(read):
     egypt = [{**row, "associated_culture": "Egypt"} for row in CARE[2:4]]
     assert read("care", egypt)[0].culture.startswith("arabic")
     about = {"culture_type": "Opinion", "associated_culture": "Native (Arab)", "source": "LLM"}
-    earlier = [{"question": "q", "response": r, "rating": str(n), **about} for n, r in enumerate("xy")]
+    earlier = [
+        {"question": "q", "response": r, "rating": str(n), **about} for n, r in enumerate("xy")
+    ]
     assert [(p.chosen, p.culture) for p in read("care", earlier)] == [("y", "arabic")]
 
 
 @pytest.mark.parametrize(
     ("form", "rows", "message"),
     [
-        ("care", [{"question": "q", "response": "r"}], r"row 1 has no 'human_rating' or 'rating'; its columns are"),
-        ("care", [{**CARE[0], "human_rating": "good"}], r"row 1: 'good' in 'human_rating' is not a number"),
+        (
+            "care",
+            [{"question": "q", "response": "r"}],
+            r"row 1 has no 'human_rating' or 'rating'; its columns are",
+        ),
+        (
+            "care",
+            [{**CARE[0], "human_rating": "good"}],
+            r"row 1: 'good' in 'human_rating' is not a number",
+        ),
         ("helpsteer3", [{"context": "q"}], r"row 1 has no 'overall_preference'.*HelpSteer3"),
         ("preference", [{"prompt": "q", "chosen": "c"}], r"row 1 has no 'rejected'"),
-        ("preference", [{"prompt": [1, 2], "chosen": "c", "rejected": "r"}], r"neither a text nor messages"),
+        (
+            "preference",
+            [{"prompt": [1, 2], "chosen": "c", "rejected": "r"}],
+            r"neither a text nor messages",
+        ),
         ("helpsteer3", HELPSTEER3[4:], "holds no pair with a preference"),
     ],
 )
@@ -186,7 +212,9 @@ def test_no_source_item_is_on_both_sides(files):
     assert not sides[0] & sides[1]
     three = mix(files, held_out=0.3, dev=0.3).parts()
     assert three.held_out == parts.held_out
-    assert not {pair.source_item for pair in three.dev} & {p.source_item for p in (*three.train, *three.held_out)}
+    assert not {pair.source_item for pair in three.dev} & {
+        p.source_item for p in (*three.train, *three.held_out)
+    }
     assert three.dev
     assert mix(files, held_out=0.3).parts() == parts
     assert mix(files, held_out=0.3, seed=1).parts() != parts
@@ -196,13 +224,18 @@ def test_every_beginning_keeps_to_the_weights(files):
     train = mix(files, limit=80).parts().train
     assert len(train) == 80
     for end in (20, 40, 80):
-        assert sum(pair.culture == "german" for pair in train[:end]) == pytest.approx(end / 4, abs=1)
+        assert sum(pair.culture == "german" for pair in train[:end]) == pytest.approx(
+            end / 4, abs=1
+        )
 
 
 def lone(files, name, count, culture="x", **rest):
     same = {"chosen": "c", "rejected": "r", "culture": culture}
     ids = [f"{name}{n}" for n in range(count)]
-    rows = [{"id": one, "source_item": one, "prompt": f"{name} {n}", **same} for n, one in enumerate(ids)]
+    rows = [
+        {"id": one, "source_item": one, "prompt": f"{name} {n}", **same}
+        for n, one in enumerate(ids)
+    ]
     with (files / f"{name}.jsonl").open("a") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     return MixSource(form="preference", path=str(files / f"{name}.jsonl"), **rest)
@@ -233,7 +266,10 @@ def test_contamination_is_found_named_and_dropped(files):
     pytest.importorskip("numpy", reason="needs carb-data[checks]")
     parts = mix(files).parts()
     assert report_contamination(parts).found == ()
-    leaked = [*parts.train, parts.held_out[0].model_copy(update={"id": "leak", "source_item": "other:1"})]
+    leaked = [
+        *parts.train,
+        parts.held_out[0].model_copy(update={"id": "leak", "source_item": "other:1"}),
+    ]
     report = report_contamination(Parts(leaked, parts.held_out))
     assert [found.train for found in report.found] == ["leak"]
     outside = report_contamination(parts, [str(files / "small.jsonl")])
@@ -243,11 +279,17 @@ def test_contamination_is_found_named_and_dropped(files):
 
 
 def test_presets_are_complete_but_for_what_only_the_user_knows(tmp_path):
-    """What carries the paper's models has the paper's rewards; a single GPU has presets of its own."""
+    """What carries the paper's models has the paper's rewards; a single GPU has presets of its
+    own."""
     source = {"form": "carb", "path": "x"}
     configs = {
         name: load_config(
-            name, {"out": str(tmp_path), "mix": {"sources": [source]}, **({} if "qwen" in name else {"model": "m"})}
+            name,
+            {
+                "out": str(tmp_path),
+                "mix": {"sources": [source]},
+                **({} if "qwen" in name else {"model": "m"}),
+            },
         )
         for name in presets()
     }
@@ -256,7 +298,10 @@ def test_presets_are_complete_but_for_what_only_the_user_knows(tmp_path):
     assert set(configs) >= {"demo-cpu", "qwen2.5-1.5b", "qwen2.5-3b"}
     for config in configs.values():
         assert config.grpo["num_generations"] > 1
-        assert config.grpo["save_total_limit"] in (1, 2)  # a checkpoint of 7B with its optimizer takes 90 GB
+        assert config.grpo["save_total_limit"] in (
+            1,
+            2,
+        )  # a checkpoint of 7B with its optimizer takes 90 GB
         assert (config.max_prompt_tokens or 0) <= 4096
         if config.lora is not None:
             assert config.grpo["learning_rate"] >= 1e-5  # ten times what all weights take
@@ -265,13 +310,18 @@ def test_presets_are_complete_but_for_what_only_the_user_knows(tmp_path):
 def test_a_file_builds_on_a_preset_and_every_mistake_is_named(tmp_path):
     path = tmp_path / "c.toml"
     path.write_text(
-        'preset = "demo-cpu"\nmodel = "m"\nout = "o"\n[mix]\nsources = [{form = "carb", path = "x"}]\n'
-        "[grpo]\nbeta = 0.5\n"
+        'preset = "demo-cpu"\nmodel = "m"\nout = "o"\n'
+        '[mix]\nsources = [{form = "carb", path = "x"}]\n[grpo]\nbeta = 0.5\n'
     )
     config = load_config(path)
     assert config.grpo["beta"] == 0.5
-    assert config.grpo["num_generations"] == load_config("demo-cpu", config.model_dump()).grpo["num_generations"]
-    pinned = load_config(path, {"revision": "r1"})  # of the model and its KL reference, and of nothing that is trained
+    assert (
+        config.grpo["num_generations"]
+        == load_config("demo-cpu", config.model_dump()).grpo["num_generations"]
+    )
+    pinned = load_config(
+        path, {"revision": "r1"}
+    )  # of the model and its KL reference, and of nothing that is trained
     assert pinned.loading("m") == {"dtype": "float32", "revision": "r1"}
     assert pinned.backend_options("m") == {"backend": "hf", "revision": "r1"}
     assert "revision" not in {**pinned.loading("o/warmup"), **pinned.backend_options("o/warmup")}

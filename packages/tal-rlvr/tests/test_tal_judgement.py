@@ -38,12 +38,20 @@ def test_layout_that_chat_models_add_is_accepted():
 
 @pytest.mark.parametrize(
     ("weight", "meets"),
-    [("5", "meets A"), ("weight 5", "A"), ("Weight: 5", "Meets: A"), ("5/5", "Response A"), ("**5**", "meets **A**.")],
+    [
+        ("5", "meets A"),
+        ("weight 5", "A"),
+        ("Weight: 5", "Meets: A"),
+        ("5/5", "Response A"),
+        ("**5**", "meets **A**."),
+    ],
 )
 def test_the_columns_that_models_write_are_read(weight, meets):
     """Of 80 outputs of a chat model of 1.5B, 27 had ``| 5 |`` for ``| weight 5 |``."""
     judgement = parse_judgement(
-        GOOD.replace("weight 4", weight).replace("meets B", meets).replace("Verdict: B", "Verdict: A")
+        GOOD.replace("weight 4", weight)
+        .replace("meets B", meets)
+        .replace("Verdict: B", "Verdict: A")
     )
     assert isinstance(judgement, Judgement)
     assert (judgement.criteria[0].weight, judgement.criteria[0].meets) == (5, "A")
@@ -71,20 +79,28 @@ def test_the_columns_that_models_write_are_read(weight, meets):
         (GOOD.replace("meets both", "meets C"), "bad-criterion"),
         (GOOD.replace(" | rice is the staple", ""), "bad-criterion"),
         (GOOD.replace("Assessment: B greets the elders.\nA does not.\n", ""), "no-assessment"),
-        ("Criteria:\n- fact | known | weight 1 | meets A\nAssessment: \nVerdict: A", "no-assessment"),
+        (
+            "Criteria:\n- fact | known | weight 1 | meets A\nAssessment: \nVerdict: A",
+            "no-assessment",
+        ),
         (GOOD.replace("respect | elders", ". | elders"), "empty-criterion"),
         (GOOD.replace("rice is the staple", "the verdict is B"), "empty-criterion"),
         (GOOD.replace("meets B", "meets both"), "unsupported"),
         (GOOD.replace("meets B", "meets A"), "unsupported"),
         (GOOD.replace("weight 4", "weight 2").replace("meets both", "meets A"), "unsupported"),
-        ("Criteria:\n" + "- a | b | weight 1 | meets A\n" * 33 + "Assessment: x\nVerdict: A", "bad-criterion"),
+        (
+            "Criteria:\n" + "- a | b | weight 1 | meets A\n" * 33 + "Assessment: x\nVerdict: A",
+            "bad-criterion",
+        ),
     ],
 )
 def test_anything_else_is_a_format_error(text, kind):
     error = parse_judgement(text)
     assert isinstance(error, FormatError)
     assert error.kind == kind
-    assert correctness_reward([text, error], ["A", "B"]) == [1.0 if error.verdict == v else -1.0 for v in "AB"]
+    assert correctness_reward([text, error], ["A", "B"]) == [
+        1.0 if error.verdict == v else -1.0 for v in "AB"
+    ]
 
 
 def test_direct_verdicts():
@@ -97,7 +113,11 @@ LINES = ["Criteria:", "- a | b | weight 1 | meets A", "Assessment: x", "Verdict:
 pieces = st.sampled_from([*LINES, "\n", " ", "|", "İ", "\ud800"])
 
 
-@given(st.one_of(st.text(), st.binary(), st.lists(st.one_of(pieces, st.text(max_size=3))).map("\n".join)))
+@given(
+    st.one_of(
+        st.text(), st.binary(), st.lists(st.one_of(pieces, st.text(max_size=3))).map("\n".join)
+    )
+)
 def test_any_text_gives_a_judgement_or_a_format_error(text):
     outcome = parse_judgement(text)
     assert isinstance(outcome, Judgement | FormatError)
@@ -107,15 +127,25 @@ def test_any_text_gives_a_judgement_or_a_format_error(text):
         assert shown.rstrip().endswith(f"Verdict: {outcome.verdict}")
 
 
-word = st.text(alphabet=st.characters(exclude_characters="|:\n\r", exclude_categories=["Cs", "Cc", "Z"]), min_size=1)
+word = st.text(
+    alphabet=st.characters(exclude_characters="|:\n\r", exclude_categories=["Cs", "Cc", "Z"]),
+    min_size=1,
+)
 criterion = st.tuples(word, word, st.integers(1, 5), st.sampled_from(["A", "B", "both", "neither"]))
 
 
-@given(st.lists(criterion, min_size=1, max_size=8), word.filter(lambda w: w.strip("*#_")), st.sampled_from(["A", "B"]))
+@given(
+    st.lists(criterion, min_size=1, max_size=8),
+    word.filter(lambda w: w.strip("*#_")),
+    st.sampled_from(["A", "B"]),
+)
 def test_what_is_written_is_read_back(criteria, assessment, verdict):
     judgement = parse_judgement(write_judgement(criteria, assessment, verdict))
     assert judgement.verdict == verdict
-    own, other = (sum(w for _, _, w, meets in criteria if meets in (v, "both")) for v in ("AB", "BA")[verdict == "B"])
+    own, other = (
+        sum(w for _, _, w, meets in criteria if meets in (v, "both"))
+        for v in ("AB", "BA")[verdict == "B"]
+    )
     content = all(has_content(name, letters=1) and has_content(why) for name, why, _, _ in criteria)
     if content and own > other:
         assert [(c.name, c.why, c.weight, c.meets) for c in judgement.criteria] == criteria
@@ -136,10 +166,15 @@ def test_what_is_written_is_read_back(criteria, assessment, verdict):
     ],
 )
 def test_long_hostile_texts_are_read_in_one_pass(text):
-    assert isinstance(parse_judgement(text), FormatError)  # a quadratic parser would take hours here
+    assert isinstance(
+        parse_judgement(text), FormatError
+    )  # a quadratic parser would take hours here
 
 
-BODY = "Criteria:\n- respect | elders are greeted first | weight 4 | meets A\nAssessment: A greets the elders.\n"
+BODY = (
+    "Criteria:\n- respect | elders are greeted first | weight 4 | meets A\nAssessment: A "
+    "greets the elders.\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -205,11 +240,27 @@ def test_any_text_has_one_verdict_or_none(text, letter):
 
 def test_what_criteria_say_is_kept():
     text = "- rice = A | the staple in Asia, США and ABBA's home | weight 3 | meets A"
-    assert mask_verdict(text) == "- rice = _ | the staple in Asia, США and ABBA's home | weight _ | meets _"
+    assert (
+        mask_verdict(text)
+        == "- rice = _ | the staple in Asia, США and ABBA's home | weight _ | meets _"
+    )
     assert before_verdict("x\n**Verdict\uff1a** A") == "x\n**"
 
 
-EMPTY = ["", ".", "\u200b", "...!?", "A", "B", "the verdict is A", "meets both", "裁决是A", "N/A", "12", "_ _"]
+EMPTY = [
+    "",
+    ".",
+    "\u200b",
+    "...!?",
+    "A",
+    "B",
+    "the verdict is A",
+    "meets both",
+    "裁决是A",
+    "N/A",
+    "12",
+    "_ _",
+]
 EMPTY += ["a friendly tone is expected there", "当地星期四赶集", "the correct response"]
 
 
@@ -218,6 +269,8 @@ def test_a_field_without_content(text):
     assert not has_content(text)
 
 
-@pytest.mark.parametrize("text", ["respect", "usual there", "年", "年长者先", "كرم", "ให้เกียรติ", "Ehre der Alten"])
+@pytest.mark.parametrize(
+    "text", ["respect", "usual there", "年", "年长者先", "كرم", "ให้เกียรติ", "Ehre der Alten"]
+)
 def test_a_field_with_content(text):
     assert has_content(text, letters=1)

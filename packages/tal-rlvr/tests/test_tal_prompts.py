@@ -53,7 +53,9 @@ def test_every_language_shows_a_judgement_and_copying_it_earns_nothing(language,
 
 def test_there_is_a_prompt_for_every_language_of_the_benchmark():
     assert {culture.language for culture in cultures} <= set(prompt_languages())
-    assert len(example_fields()) == 4 * len(list(prompt_folder().glob("*.jinja"))) - 1  # one is in two files
+    assert (
+        len(example_fields()) == 4 * len(list(prompt_folder().glob("*.jinja"))) - 1
+    )  # one is in two files
 
 
 def test_user_prompts_come_from_a_folder(tmp_path):

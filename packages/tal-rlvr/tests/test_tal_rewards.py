@@ -38,14 +38,21 @@ def values(cases, **options):
 
 
 def test_the_paper_s_form_is_the_gain_in_log_probability():
-    cases = [CriteriaCase(GOOD, BARE, "A"), CriteriaCase(BAD, BARE, "A"), CriteriaCase(GOOD, BARE, "B")]
+    cases = [
+        CriteriaCase(GOOD, BARE, "A"),
+        CriteriaCase(BAD, BARE, "A"),
+        CriteriaCase(GOOD, BARE, "B"),
+    ]
     # log(0.60/0.10), log(0.05/0.10), log(0.20/0.30)
-    assert values(cases, odds=False, clip=None) == pytest.approx([math.log(6), math.log(0.5), math.log(2 / 3)])
+    assert values(cases, odds=False, clip=None) == pytest.approx(
+        [math.log(6), math.log(0.5), math.log(2 / 3)]
+    )
 
 
 def test_the_default_is_the_gain_in_log_odds_over_both_orders_clipped_once():
     case = CriteriaCase(GOOD, BARE, "A", swapped=SWAPPED)
-    # as shown log(0.6/0.2) - log(0.1/0.3) = log 9; in the other order, label B, log(0.4/0.2) - log(0.3/0.3) = log 2
+    # as shown log(0.6/0.2) - log(0.1/0.3) = log 9; in the other order, label B, log(0.4/0.2) -
+    # log(0.3/0.3) = log 2
     (reward,) = criteria_reward([case], Table(), clip=None)
     assert reward.value == pytest.approx((math.log(9) + math.log(2)) / 2)
     assert reward.with_criteria == pytest.approx((math.log(3) + math.log(2)) / 2)
@@ -55,9 +62,15 @@ def test_the_default_is_the_gain_in_log_odds_over_both_orders_clipped_once():
 
 
 def test_what_moves_the_reader_towards_even_earns_nothing():
-    """A log-probability gains more where even is better than it loses where even is worse: 0.30 nats here."""
+    """A log-probability gains more where even is better than it loses where even is worse: 0.30
+    nats here."""
     biased, even = (math.log(0.8), math.log(0.2)), (math.log(0.5), math.log(0.5))
-    reader = {BARE: biased, GOOD: even, SWAPPED.with_criteria: even, SWAPPED.without_criteria: biased}
+    reader = {
+        BARE: biased,
+        GOOD: even,
+        SWAPPED.with_criteria: even,
+        SWAPPED.without_criteria: biased,
+    }
     for label in "AB":
         case = CriteriaCase(GOOD, BARE, label, swapped=SWAPPED)
         (fair,) = criteria_reward([case], lambda rows: [reader[row] for row in rows])
@@ -79,7 +92,8 @@ def test_what_moves_the_reader_towards_even_earns_nothing():
 )
 @pytest.mark.parametrize("paid", [True, False])
 def test_what_is_no_number_earns_no_reward(bare, given, odds, paid):
-    """``max(-clip, min(clip, nan))`` is the clip: the highest reward for a model that has broken down."""
+    """``max(-clip, min(clip, nan))`` is the clip: the highest reward for a model that has broken
+    down."""
     cases = [CriteriaCase(GOOD, GOOD, "A"), CriteriaCase(BAD, BARE, "A", paid=paid)]
     read = {GOOD: (-1.0, -2.0), BAD: given, BARE: bare}
     with pytest.raises(CarbError, match="case 2"):
@@ -106,7 +120,11 @@ def test_the_total_is_the_weighted_sum_and_a_number():
     assert total_reward([1.0], [0.0], formats=[1.0], format_weight=0.25) == [1.25]
     with pytest.raises(ValueError, match="zip"):
         total_reward([1.0], [])
-    for correctness, criteria in (([1.0, 1.0], [0.0, NAN]), ([1.0, NAN], [0.0, 0.0]), ([1.0, 1.0], [0.0, -INF])):
+    for correctness, criteria in (
+        ([1.0, 1.0], [0.0, NAN]),
+        ([1.0, NAN], [0.0, 0.0]),
+        ([1.0, 1.0], [0.0, -INF]),
+    ):
         with pytest.raises(CarbError, match="output 2"):
             total_reward(correctness, criteria)
 

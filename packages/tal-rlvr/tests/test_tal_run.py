@@ -22,7 +22,9 @@ torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 pytest.importorskip("trl", reason="needs tal-rlvr[train]")
 
 # TRL sets the option by its old name.
-pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*gradient_checkpointing.*is deprecated:FutureWarning"
+)
 
 
 @pytest.fixture
@@ -31,7 +33,13 @@ def config(tiny_folder, tmp_path):
         return hashlib.sha256(str(n).encode()).hexdigest()[:20]
 
     rows = [
-        {"prompt": word(n), "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}", "culture": "thai"}
+        {
+            "prompt": word(n),
+            "chosen": f"rice {n}",
+            "rejected": f"tea {n}",
+            "source_item": f"s{n}",
+            "culture": "thai",
+        }
         for n in range(30)
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -58,7 +66,8 @@ save_steps = 1
 
 
 def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path, monkeypatch):
-    """With evaluation during training on pairs of their own, the best checkpoint at the end, one dtype throughout."""
+    """With evaluation during training on pairs of their own, the best checkpoint at the end, one
+    dtype throughout."""
     from tal_rlvr import training_stages
 
     opened, open_judge = [], training_stages.open_judge
@@ -72,14 +81,20 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path, 
     during |= {"load_best_model_at_end": True, "metric_for_best_model": "eval_reward"}
     logs = []
     overrides = {"mix": {"dev": 0.2, "held_out_limit": 2}, "grpo": during}
-    result = train(config, overrides=overrides, on_log=lambda stage, step, values: logs.append((stage, step, values)))
+    result = train(
+        config,
+        overrides=overrides,
+        on_log=lambda stage, step, values: logs.append((stage, step, values)),
+    )
     out = tmp_path / "out"
     assert [stage.name for stage in result.stages] == ["before", "after"]
     assert result.steps == len(result.curve) == 2
     assert result.held_out_pairs == 2
     assert opened == ["bfloat16" if torch.cuda.is_available() else "float32"] * 2
     assert json.loads((out / "result.json").read_text()) == result.model_dump(mode="json")
-    assert [step for stage, step, values in logs if stage == "grpo" and "eval_reward" in values] == [1, 2]
+    assert [
+        step for stage, step, values in logs if stage == "grpo" and "eval_reward" in values
+    ] == [1, 2]
     found = {step: values["eval_reward"] for _, step, values in logs if "eval_reward" in values}
     assert (out / "checkpoints" / f"checkpoint-{max(found, key=found.get)}").is_dir()
     report = json.loads((out / "contamination.json").read_text())
@@ -88,7 +103,9 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path, 
     scorer = open_scorer(f"think:{result.model}")
     assert scorer.spec.parameters["prompts"]["style"] == "compact"
     candidates = (Candidate(id="1", text="rice"), Candidate(id="2", text="tea"))
-    request = ScoreRequest(request_id="i", prompt="q", candidates=candidates, culture="thai", language="en")
+    request = ScoreRequest(
+        request_id="i", prompt="q", candidates=candidates, culture="thai", language="en"
+    )
     (scored,) = anyio.run(scorer.score, [request])
     assert scored.scores or scored.error.kind == "parse"
     anyio.run(scorer.aclose)
@@ -100,17 +117,23 @@ def test_contaminated_training_data_stops_a_run_before_it_starts(config, tmp_pat
     rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
     rows += [{**row, "source_item": f"again {n}"} for n, row in enumerate(rows)]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(CarbError, match=r"training pairs repeat evaluation items.*contamination\.json"):
+    with pytest.raises(
+        CarbError, match=r"training pairs repeat evaluation items.*contamination\.json"
+    ):
         train(config, overrides={"evaluation": {"on_contamination": "stop"}})
     assert not (tmp_path / "out" / "warmup").exists()
     assert json.loads((tmp_path / "out" / "contamination.json").read_text())["found"]
 
 
-def test_unfit_settings_and_models_are_named_and_a_begun_run_is_taken_up_only_by_itself(config, tmp_path):
+def test_unfit_settings_and_models_are_named_and_a_begun_run_is_taken_up_only_by_itself(
+    config, tmp_path
+):
     with pytest.raises(CarbError, match="Cannot load the tokenizer"):
         train(config, overrides={"model": str(tmp_path), "out": str(tmp_path / "other")})
     with pytest.raises(CarbError, match="no model folder"):
-        train(config, overrides={"model": str(tmp_path / "nowhere"), "out": str(tmp_path / "other")})
+        train(
+            config, overrides={"model": str(tmp_path / "nowhere"), "out": str(tmp_path / "other")}
+        )
     with pytest.raises(CarbError, match=r"under \[grpo\]"):
         train(config, overrides={"grpo": {"no_such_setting": 1}})
     assert (tmp_path / "out" / "warmup" / "think.json").is_file()
@@ -121,7 +144,15 @@ def test_unfit_settings_and_models_are_named_and_a_begun_run_is_taken_up_only_by
 
 
 ROW = both_orders(
-    Pair(id="p", source_item="p", prompt="q", chosen="ri|ce\n", rejected="tea", culture="x", language="en")
+    Pair(
+        id="p",
+        source_item="p",
+        prompt="q",
+        chosen="ri|ce\n",
+        rejected="tea",
+        culture="x",
+        language="en",
+    )
 )[0]
 
 
@@ -140,15 +171,27 @@ def test_warm_up_targets_are_judgements(settings):
 
 
 def written(n, **changes):
-    text = write_judgement([("respect", f"elders {n} are greeted first", 4, "B")], "B greets them.", "B")
-    return {"prompt": f"q{n}", "first": f"tea {n}", "second": f"rice {n}", "judgement": text, **changes}
+    text = write_judgement(
+        [("respect", f"elders {n} are greeted first", 4, "B")], "B greets them.", "B"
+    )
+    return {
+        "prompt": f"q{n}",
+        "first": f"tea {n}",
+        "second": f"rice {n}",
+        "judgement": text,
+        **changes,
+    }
 
 
 def test_real_judgements_are_learned_in_the_warm_up(config, tmp_path):
     path = tmp_path / "targets.jsonl"
-    path.write_text("\n".join(json.dumps(written(n, culture="thai", language="th")) for n in range(5)))
+    path.write_text(
+        "\n".join(json.dumps(written(n, culture="thai", language="th")) for n in range(5))
+    )
     targets = read_targets(str(path))
-    assert [(row.label, row.pair.chosen, row.pair.culture) for row, _ in targets[:1]] == [("B", "rice 0", "thai")]
+    assert [(row.label, row.pair.chosen, row.pair.culture) for row, _ in targets[:1]] == [
+        ("B", "rice 0", "thai")
+    ]
     once = repeated(targets, WarmupConfig(targets=str(path), batch_size=2), seed=0)
     assert len(once) == 6
     assert {text for _, text in once} == {text for _, text in targets}
@@ -157,18 +200,25 @@ def test_real_judgements_are_learned_in_the_warm_up(config, tmp_path):
     result = train(config, overrides=long)
     assert result.model == str(tmp_path / "out" / "warmup")
     assert (result.steps, result.curve) == (0, ())
-    assert [stage.accuracy for stage in result.stages[:1]] == [stage.accuracy for stage in result.stages[1:]]
+    assert [stage.accuracy for stage in result.stages[:1]] == [
+        stage.accuracy for stage in result.stages[1:]
+    ]
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"judgement": "Verdict: B"}, "row 2 holds no well-formed judgement: there is a verdict alone"),
+        (
+            {"judgement": "Verdict: B"},
+            "row 2 holds no well-formed judgement: there is a verdict alone",
+        ),
         ({"first": None}, r"row 2 is not valid.*first"),
     ],
 )
 def test_a_target_that_teaches_no_form_is_named(tmp_path, row, message):
-    (tmp_path / "t.jsonl").write_text("\n".join(json.dumps(one) for one in (written(0), written(1, **row))))
+    (tmp_path / "t.jsonl").write_text(
+        "\n".join(json.dumps(one) for one in (written(0), written(1, **row)))
+    )
     with pytest.raises(CarbError, match=message):
         read_targets(str(tmp_path / "t.jsonl"))
 
@@ -185,11 +235,16 @@ def count(rows):
 
 
 def test_too_few_that_fit_are_refused_with_the_numbers():
-    with pytest.raises(CarbError, match=r"30 of 100 training pairs fit in 30 tokens .*40 tokens less .* = 10.* 200"):
+    with pytest.raises(
+        CarbError, match=r"30 of 100 training pairs fit in 30 tokens .*40 tokens less .* = 10.* 200"
+    ):
         fitting(PARTS, count, max_new_tokens=10, context=40)
     with pytest.raises(CarbError, match=r"0 of 100 .*max_prompt_tokens = 0"):
         fitting(PARTS, count, max_new_tokens=10, context=None, max_prompt_tokens=0)
     check_targets([10] * 90 + [500] * 10, 10)
     check_targets([], 10)
-    with pytest.raises(CarbError, match=r"89 of 100 warm-up targets fit in max_new_tokens = 10 .*median is 10 .*500"):
+    with pytest.raises(
+        CarbError,
+        match=r"89 of 100 warm-up targets fit in max_new_tokens = 10 .*median is 10 .*500",
+    ):
         check_targets([10] * 89 + [500] * 11, 10)

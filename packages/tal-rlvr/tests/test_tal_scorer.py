@@ -21,8 +21,13 @@ def says(pick):
 
     async def generate(self, prompts, writing):
         texts = [pick(plain_text(prompt)) for prompt in prompts]
-        await anyio.to_thread.run_sync(lambda: None)  # as a model does, which lets others run meanwhile
-        sure = [{"A": -0.1, "B": -3.0} if text.endswith("A") else {"A": -3.0, "B": -0.1} for text in texts]
+        await anyio.to_thread.run_sync(
+            lambda: None
+        )  # as a model does, which lets others run meanwhile
+        sure = [
+            {"A": -0.1, "B": -3.0} if text.endswith("A") else {"A": -3.0, "B": -0.1}
+            for text in texts
+        ]
         return [
             Generation(text, choices=None if writing.watch is None else Choices(found))
             for text, found in zip(texts, sure, strict=True)
@@ -43,7 +48,9 @@ def first_is_longer(prompt):
 def test_without_a_culture_no_local_is_asked_for(tiny_folder, monkeypatch):
     """The prompt spoke of a local of unknown culture."""
     seen = []
-    monkeypatch.setattr(HFLanguageModel, "generate", says(lambda text: seen.append(text) or judgement("A")))
+    monkeypatch.setattr(
+        HFLanguageModel, "generate", says(lambda text: seen.append(text) or judgement("A"))
+    )
     opened = open_scorer(f"think:{tiny_folder}?max_new_tokens=8&read=verdict")
     anyio.run(opened.score, [REQUEST.model_copy(update={"culture": "unknown", "language": "und"})])
     assert seen
@@ -83,7 +90,8 @@ def test_a_judge_that_always_says_a_gives_everyone_the_same(scorer, monkeypatch)
 
 
 def half(prompt):
-    """The judge says A always and is readable when the longer one comes first: that made the longest the best."""
+    """The judge says A always and is readable when the longer one comes first: that made the
+    longest the best."""
     text = first_is_longer(prompt)
     return text if text.endswith("A") else "no idea"
 
@@ -105,7 +113,9 @@ def test_it_keeps_the_contract(tiny_folder, monkeypatch):
     results = anyio.run(check_scorer, opened, requests)
     assert all(result.error is None for result in results)
     monkeypatch.undo()
-    anyio.run(check_scorer, opened, requests[:2])  # a random model's real outputs: error rows, but no exception
+    anyio.run(
+        check_scorer, opened, requests[:2]
+    )  # a random model's real outputs: error rows, but no exception
     anyio.run(opened.aclose)
     with pytest.raises(CarbError, match="closed"):
         anyio.run(opened.score, requests)

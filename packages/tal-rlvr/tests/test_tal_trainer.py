@@ -12,12 +12,22 @@ torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 pytest.importorskip("trl", reason="needs tal-rlvr[train]")
 
 # TRL sets the option by its old name.
-pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*gradient_checkpointing.*is deprecated:FutureWarning"
+)
 
 PROMPTS = PromptConfig(style="compact", chat="no")
 WORDS = ["rice", "bread", "tea", "coffee", "salt", "drum"]
 PAIRS = [
-    Pair(id=str(n), source_item=str(n), prompt=f"{w}?", chosen=w, rejected=w[::-1], culture="thai", language="en")
+    Pair(
+        id=str(n),
+        source_item=str(n),
+        prompt=f"{w}?",
+        chosen=w,
+        rejected=w[::-1],
+        culture="thai",
+        language="en",
+    )
     for n, w in enumerate(WORDS)
 ]
 
@@ -26,16 +36,30 @@ def outputs(tokenizer, count):
     """Judgements that differ within a group in verdict, form and length."""
     texts = [
         write_judgement([("fact", "known", 2, "A")], "A fits.", "A"),
-        write_judgement([("usual", "people there know it", 5, "B")], "B fits daily life there.", "B"),
+        write_judgement(
+            [("usual", "people there know it", 5, "B")], "B fits daily life there.", "B"
+        ),
         "no form at all",
-        write_judgement([("fact", "known", 1, "A"), ("tea", "usual", 1, "both")], "Both fit, A more.", "A"),
+        write_judgement(
+            [("fact", "known", 1, "A"), ("tea", "usual", 1, "both")], "Both fit, A more.", "A"
+        ),
     ]
     eos = tokenizer.eos_token_id
-    return [[*tokenizer(texts[n % 4], add_special_tokens=False)["input_ids"], eos] for n in range(count)]
+    return [
+        [*tokenizer(texts[n % 4], add_special_tokens=False)["input_ids"], eos] for n in range(count)
+    ]
 
 
 def make_trainer(
-    folder, tmp_path, *, rewards=None, scripted=True, direct=False, peft=None, written=outputs, **settings
+    folder,
+    tmp_path,
+    *,
+    rewards=None,
+    scripted=True,
+    direct=False,
+    peft=None,
+    written=outputs,
+    **settings,
 ):
     from datasets import Dataset
     from transformers import AutoTokenizer
@@ -81,21 +105,27 @@ def make_trainer(
 
 
 def paper_loss(model, reference, inputs, *, beta, epsilon):
-    """Minus the paper's objective, written from its formula alone: one output at a time, no padding."""
+    """Minus the paper's objective, written from its formula alone: one output at a time, no
+    padding."""
     total = 0.0
     for row in range(len(inputs["prompt_ids"])):
         prompt = inputs["prompt_ids"][row][inputs["prompt_mask"][row].bool()]
         answer = inputs["completion_ids"][row][inputs["completion_mask"][row].bool()]
         ids = torch.cat([prompt, answer])[None]
         new, ref = (
-            m(input_ids=ids).logits[0, len(prompt) - 1 : -1].log_softmax(-1).gather(1, answer[:, None])[:, 0]
+            m(input_ids=ids)
+            .logits[0, len(prompt) - 1 : -1]
+            .log_softmax(-1)
+            .gather(1, answer[:, None])[:, 0]
             for m in (model, reference)
         )
         old = inputs["old_per_token_logps"][row][: len(answer)]
         advantage = inputs["advantages"][row]
         ratio = (new - old).exp()
         gain = torch.minimum(ratio * advantage, ratio.clamp(1 - epsilon, 1 + epsilon) * advantage)
-        kl = (ref - new).exp() - (ref - new) - 1  # the unbiased estimator k3 (Schulman 2020), as in GRPO
+        kl = (
+            (ref - new).exp() - (ref - new) - 1
+        )  # the unbiased estimator k3 (Schulman 2020), as in GRPO
         total = total + (gain - beta * kl).mean()
     return -total / len(inputs["prompt_ids"])
 
@@ -106,32 +136,44 @@ def loss_inputs(tiny_tokenizer):
     rows = outputs(tiny_tokenizer, 4)
     width = max(map(len, rows))
     eos = tiny_tokenizer.eos_token_id
-    prompts = torch.randint(10, 300, (2, 7), generator=generator).repeat(2, 1)  # each is computed once
+    prompts = torch.randint(10, 300, (2, 7), generator=generator).repeat(
+        2, 1
+    )  # each is computed once
     prompt_mask = torch.ones_like(prompts)
     prompts[1::2, :3], prompt_mask[1::2, :3] = eos, 0
     return {
         "prompt_ids": prompts,
         "prompt_mask": prompt_mask,
         "completion_ids": torch.tensor([row + [eos] * (width - len(row)) for row in rows]),
-        "completion_mask": torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows]),
+        "completion_mask": torch.tensor(
+            [[1] * len(row) + [0] * (width - len(row)) for row in rows]
+        ),
         "advantages": torch.tensor([1.2, -0.7, -1.1, 0.6]),
         "num_items_in_batch": torch.tensor(sum(map(len, rows))),
     }
 
 
 def losses(folder, tmp_path, inputs, **settings):
-    """TRL's loss and gradient, and ours, on a policy that has moved away from old policy and reference."""
+    """TRL's loss and gradient, and ours, on a policy that has moved away from old policy and
+    reference."""
     from transformers import AutoModelForCausalLM
 
     trainer = make_trainer(folder, tmp_path, **settings)
     trainer.current_gradient_accumulation_steps = 1
     reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     with torch.no_grad():
-        ids, mask = (torch.cat([inputs[f"prompt_{x}"], inputs[f"completion_{x}"]], 1) for x in ("ids", "mask"))
+        ids, mask = (
+            torch.cat([inputs[f"prompt_{x}"], inputs[f"completion_{x}"]], 1)
+            for x in ("ids", "mask")
+        )
         keep = inputs["completion_ids"].shape[1]
         read = []  # at once: a prompt, or what stands behind it
-        trainer.ref_model.register_forward_pre_hook(lambda *x: read.append(x[2]["input_ids"].shape), with_kwargs=True)
-        ref, _, _ = trainer._get_per_token_logps_and_entropies(trainer.ref_model, ids, mask, keep, batch_size=3)
+        trainer.ref_model.register_forward_pre_hook(
+            lambda *x: read.append(x[2]["input_ids"].shape), with_kwargs=True
+        )
+        ref, _, _ = trainer._get_per_token_logps_and_entropies(
+            trainer.ref_model, ids, mask, keep, batch_size=3
+        )
         assert max(width for _, width in read) < ids.shape[1]
         generator = torch.Generator().manual_seed(2)
         for parameter in trainer.model.parameters():
@@ -161,7 +203,9 @@ def test_prompts_in_the_cache_change_no_output(tiny_folder, tmp_path):
     trainer.generation_config.do_sample = False
     blocks = []  # a slice of last states is slow on a CPU, see ``dense_head``
     for model in (trainer.model, trainer.ref_model):
-        model.lm_head.register_forward_pre_hook(lambda _, given: blocks.append(given[0].is_contiguous()))
+        model.lm_head.register_forward_pre_hook(
+            lambda _, given: blocks.append(given[0].is_contiguous())
+        )
     trainer.ref_model(input_ids=torch.ones(3, 4, dtype=torch.long), logits_to_keep=1)
     asked = [[11, 12, 13, 14], [15, 16], [11, 12, 13, 14], [15, 16]], None, {}, 2
     shared = trainer._generate_single_turn(*asked)
@@ -177,7 +221,12 @@ def rewards_by_hand(trainer, row, written, config):
     from tal_rlvr.judgement import Judgement
     from tal_rlvr.trl_rewards import parse_all
     from tal_rlvr.verdict_logprobs import ModelVerdicts
-    from tal_rlvr.verdict_tokens import encode_prompt, masked_reasoning_ids, reasoning_ids, verdict_tokens
+    from tal_rlvr.verdict_tokens import (
+        encode_prompt,
+        masked_reasoning_ids,
+        reasoning_ids,
+        verdict_tokens,
+    )
 
     tokenizer, tokens = trainer.processing_class, verdict_tokens(trainer.processing_class)
     judgements = parse_all(tokenizer, written)
@@ -185,7 +234,11 @@ def rewards_by_hand(trainer, row, written, config):
     def reading(shown, ids):
         prompt = tuple(encode_prompt(tokenizer, shown))
         text = tokenizer.decode(ids, skip_special_tokens=True)
-        z = masked_reasoning_ids(tokenizer, text, tokens) if config.mask else reasoning_ids(tokenizer, ids, tokens)
+        z = (
+            masked_reasoning_ids(tokenizer, text, tokens)
+            if config.mask
+            else reasoning_ids(tokenizer, ids, tokens)
+        )
         return Reading(VerdictRow(prompt, z), VerdictRow(prompt, tokens.marker))
 
     cases = [
@@ -197,11 +250,17 @@ def rewards_by_hand(trainer, row, written, config):
         )
         for ids, judgement in zip(written, judgements, strict=True)
     ]
-    criteria = criteria_reward(cases, ModelVerdicts(trainer.model, tokens), odds=config.odds, clip=config.bound)
+    criteria = criteria_reward(
+        cases, ModelVerdicts(trainer.model, tokens), odds=config.odds, clip=config.bound
+    )
     right = correctness_reward(judgements, [row["label"]] * len(written))
     formats = format_reward(judgements)
     return total_reward(
-        right, criteria, weight=config.criteria_weight, formats=formats, format_weight=config.format_weight
+        right,
+        criteria,
+        weight=config.criteria_weight,
+        formats=formats,
+        format_weight=config.format_weight,
     )
 
 
@@ -212,9 +271,13 @@ CORRECT = {"A": [1, -1, -1, 1], "B": [-1, 1, -1, -1]}  # R_corr of ``outputs`` b
 def test_advantages_are_the_group_s_and_come_from_all_rewards(tiny_folder, tmp_path, form):
     from tal_rlvr.trl_rewards import PAPER_REWARDS, RewardConfig
 
-    floor = RewardConfig(correctness_weight=0, format_weight=0, floor=1.0)  # more than this group's spread
+    floor = RewardConfig(
+        correctness_weight=0, format_weight=0, floor=1.0
+    )  # more than this group's spread
     permuted = RewardConfig(correctness_weight=0, format_weight=0, gate=False, permuted=True)
-    config = {"paper": PAPER_REWARDS, "floor": floor, "permuted": permuted}.get(form, RewardConfig(criteria_weight=0.5))
+    config = {"paper": PAPER_REWARDS, "floor": floor, "permuted": permuted}.get(
+        form, RewardConfig(criteria_weight=0.5)
+    )
     trainer = make_trainer(tiny_folder, tmp_path, rewards=config)
     row = trainer.train_dataset[0]
     got = trainer._generate_and_score_completions([row] * 4)["advantages"].tolist()

@@ -15,7 +15,9 @@ torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 def by_hand(model, ids, tokens):
     """One row, no padding, no cache."""
     with torch.no_grad():
-        logprobs = model.eval()(input_ids=torch.tensor([ids])).logits[0, -1].double().log_softmax(-1)
+        logprobs = (
+            model.eval()(input_ids=torch.tensor([ids])).logits[0, -1].double().log_softmax(-1)
+        )
     return float(logprobs[tokens.a]), float(logprobs[tokens.b])
 
 
@@ -37,20 +39,27 @@ def test_log_probabilities_depend_on_the_row_alone(tiny_model, tiny_tokenizer, s
     ModelVerdicts(tiny_model, tokens)(ROWS)
     assert tiny_model.training
     with torch.no_grad():
-        values = verdict_logprobs(tiny_model.eval(), ROWS, tokens, budget=budget, share_prefix=share)
+        values = verdict_logprobs(
+            tiny_model.eval(), ROWS, tokens, budget=budget, share_prefix=share
+        )
     for row, value in zip(ROWS, values, strict=True):
-        assert value == pytest.approx(by_hand(tiny_model, [*row.prefix, *row.suffix], tokens), abs=1e-5)
+        assert value == pytest.approx(
+            by_hand(tiny_model, [*row.prefix, *row.suffix], tokens), abs=1e-5
+        )
 
 
 def states_by_hand(model, row):
     """The last hidden state of a row in bfloat16, as the model gives it to its head."""
     with torch.no_grad():
-        return model.model(input_ids=torch.tensor([[*row.prefix, *row.suffix]])).last_hidden_state[0, -1]
+        return model.model(input_ids=torch.tensor([[*row.prefix, *row.suffix]])).last_hidden_state[
+            0, -1
+        ]
 
 
 @pytest.mark.parametrize("autocast", [False, True])
 def test_in_bfloat16_the_verdicts_are_products_in_float32(tiny_model, tiny_tokenizer, autocast):
-    """The model's own logits lie on a lattice: their gaps were multiples of a power of two, 1/8 nat in a real model."""
+    """The model's own logits lie on a lattice: their gaps were multiples of a power of two, 1/8 nat
+    in a real model."""
     tokens = verdict_tokens(tiny_tokenizer)
     if not autocast:
         tiny_model.to(torch.bfloat16)
@@ -68,7 +77,10 @@ def test_in_bfloat16_the_verdicts_are_products_in_float32(tiny_model, tiny_token
 def test_prompts_are_encoded_as_trl_encodes_them(tiny_tokenizer):
     messages = [{"role": "user", "content": "rice?"}]
     text = tiny_tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    assert encode_prompt(tiny_tokenizer, messages) == tiny_tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert (
+        encode_prompt(tiny_tokenizer, messages)
+        == tiny_tokenizer(text, add_special_tokens=False)["input_ids"]
+    )
     assert encode_prompt(tiny_tokenizer, "rice?") == tiny_tokenizer("rice?")["input_ids"]
 
 
@@ -78,7 +90,10 @@ def test_a_tokenizer_that_splits_the_verdict_is_refused(tiny_tokenizer):
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     inner = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
-    inner.pre_tokenizer, inner.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    inner.pre_tokenizer, inner.decoder = (
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        decoders.ByteLevel(),
+    )
     with pytest.raises(CarbError, match="one token"):
         verdict_tokens(PreTrainedTokenizerFast(tokenizer_object=inner))
 

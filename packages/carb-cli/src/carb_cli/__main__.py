@@ -12,17 +12,19 @@ from carb_cli.main import INTERRUPTED, main
 def run() -> NoReturn:
     """Run the command line and end the process.
 
-    A stopped command leaves at once where a thread still waits for something abandoned, such as an answer of a model:
-    Python would wait for it. What was scored is in the journal by then.
+    A stopped command leaves at once where a thread still waits for something abandoned, such as an
+    answer of a model: Python would wait for it. What was scored is in the journal by then.
     """
     code = main()
     if code == INTERRUPTED and any(
-        not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()
+        not thread.daemon and thread is not threading.main_thread()
+        for thread in threading.enumerate()
     ):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-    gc.freeze()  # or Python would look through all that was imported for garbage, a seventh of ``carb --help``
+    # or Python would look through all that was imported for garbage, a seventh of ``carb --help``
+    gc.freeze()
     sys.exit(code)
 
 

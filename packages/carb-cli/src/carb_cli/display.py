@@ -24,8 +24,11 @@ PIPED_WIDTH = 200
 
 
 def safe(text: str) -> str:
-    """Text that cannot steer a terminal: control characters and bidirectional overrides become visible escapes."""
-    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
+    """Text that cannot steer a terminal: control characters and bidirectional overrides become
+    visible escapes."""
+    return _UNSAFE.sub(
+        lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text
+    )
 
 
 class _Console(Console):
@@ -36,7 +39,9 @@ class _Console(Console):
 
 def _console(stderr: bool) -> Console:
     made = _Console(stderr=stderr, highlight=False, emoji=False)
-    if made.width < 1 or (not made.is_terminal and "COLUMNS" not in os.environ):  # COLUMNS=0 shows nothing
+    if made.width < 1 or (
+        not made.is_terminal and "COLUMNS" not in os.environ
+    ):  # COLUMNS=0 shows nothing
         made.width = PIPED_WIDTH
     return made
 
@@ -65,12 +70,18 @@ def advice(text: str) -> None:
     notes.print(safe(text), markup=False, soft_wrap=not notes.is_terminal)
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str] = ()) -> None:
-    """Print a table. Cells are plain text: nothing in them is read as markup or steers the terminal.
+def table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str] = ()
+) -> None:
+    """Print a table. Cells are plain text: nothing in them is read as markup or steers the
+    terminal.
 
-    Where the terminal is too narrow for it, each row becomes a paragraph, so that no word is broken.
+    Where the terminal is too narrow for it, each row becomes a paragraph, so that no word is
+    broken.
     """
-    shown = Table(title=escape(safe(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    shown = Table(
+        title=escape(safe(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
+    )
     for column in columns:
         shown.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
@@ -81,15 +92,25 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
         return
     console.print(Text(safe(title), style="bold"))
     for row in rows:
-        cells = [(column, safe(str(cell))) for column, cell in zip(columns, row, strict=True) if str(cell)]
+        cells = [
+            (column, safe(str(cell)))
+            for column, cell in zip(columns, row, strict=True)
+            if str(cell)
+        ]
         lines: list[str] = []
-        for words in (cell if column not in right else f"{column} {cell}" for column, cell in cells):
-            if lines and cell_len(f"{lines[-1]} · {words}") <= console.width - _INDENT * min(len(lines), 2):
+        for words in (
+            cell if column not in right else f"{column} {cell}" for column, cell in cells
+        ):
+            if lines and cell_len(f"{lines[-1]} · {words}") <= console.width - _INDENT * min(
+                len(lines), 2
+            ):
                 lines[-1] += f" · {words}"
             else:
                 lines.append(words)
         for number, line in enumerate(lines):
-            console.print(Padding(Text(line), (0, 0, 0, _INDENT * min(number + 1, 2)), expand=False))
+            console.print(
+                Padding(Text(line), (0, 0, 0, _INDENT * min(number + 1, 2)), expand=False)
+            )
 
 
 def percent(value: float | None) -> str:

@@ -17,7 +17,8 @@ def counts(values: Iterable[str]) -> dict[str, int]:
 
 
 def print_json(content: Any) -> None:
-    """Print a value as JSON on stdout, nothing else; characters that stdout cannot show are escaped."""
+    """Print a value as JSON on stdout, nothing else; characters that stdout cannot show are
+    escaped."""
     plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
     sys.stdout.write(json.dumps(content, ensure_ascii=plain, indent=2, allow_nan=False) + "\n")
 

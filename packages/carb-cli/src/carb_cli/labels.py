@@ -15,9 +15,9 @@ _GENERIC = re.compile(r"(?:best|checkpoint(?:-\d+)?|final|last|latest|model|outp
 def labels(names: Iterable[str]) -> dict[str, str]:
     """A short label for each name, different for different names.
 
-    A path is cut to as many of its last parts as tell it from the others, and say more than ``checkpoint`` or
-    ``model``: ``run-a/checkpoint`` and ``run-b/checkpoint``. Labels that are still alike, such as two long names
-    that are cut to the same text, are numbered.
+    A path is cut to as many of its last parts as tell it from the others, and say more than
+    ``checkpoint`` or ``model``: ``run-a/checkpoint`` and ``run-b/checkpoint``. Labels that are
+    still alike, such as two long names that are cut to the same text, are numbered.
 
     Args:
         names: The scorers' names, as a run records them.
@@ -28,7 +28,9 @@ def labels(names: Iterable[str]) -> dict[str, str]:
         for parts in range(1, name.count("/") + 1):
             text = _cut(name, parts)
             generic = parts == 1 and _GENERIC.fullmatch(text.partition(":")[2].partition("?")[0])
-            if not generic and not any(_cut(other, parts) == text for other in wanted if other != name):
+            if not generic and not any(
+                _cut(other, parts) == text for other in wanted if other != name
+            ):
                 break
         else:
             text = name

@@ -10,7 +10,11 @@ from pathlib import Path
 
 from carb_data.models import Frozen
 
-_ASK = ("nvidia-smi", "--query-gpu=index,uuid,name,memory.free,memory.total", "--format=csv,noheader,nounits")
+_ASK = (
+    "nvidia-smi",
+    "--query-gpu=index,uuid,name,memory.free,memory.total",
+    "--format=csv,noheader,nounits",
+)
 _MIB = 1024 * 1024
 
 
@@ -26,9 +30,11 @@ class Gpu(Frozen):
 
 
 def gpus() -> list[Gpu]:
-    """The GPUs that nvidia-smi lists, as far as CUDA_VISIBLE_DEVICES allows them; none where it is missing or fails."""
+    """The GPUs that nvidia-smi lists, as far as CUDA_VISIBLE_DEVICES allows them; none where it is
+    missing or fails."""
     try:
-        told = subprocess.run(_ASK, capture_output=True, text=True, check=True).stdout  # noqa: S603  # fixed words
+        # fixed words
+        told = subprocess.run(_ASK, capture_output=True, text=True, check=True).stdout  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
         return []
     found: dict[str, Gpu] = {}
@@ -43,11 +49,15 @@ def gpus() -> list[Gpu]:
 
 
 def free_memory() -> int | None:
-    """Bytes of main memory that a new process could use, within the limit of a container; null where nobody says."""
+    """Bytes of main memory that a new process could use, within the limit of a container; null
+    where nobody says."""
     known: list[int] = []
     with suppress(OSError):
         meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
-        known += [1024 * int(kilobytes) for kilobytes in re.findall(r"(?m)^MemAvailable:\s+(\d+) kB", meminfo)]
+        known += [
+            1024 * int(kilobytes)
+            for kilobytes in re.findall(r"(?m)^MemAvailable:\s+(\d+) kB", meminfo)
+        ]
     with suppress(OSError, ValueError):  # "max" where there is no limit
         known.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
     return min(known, default=None)

@@ -20,47 +20,87 @@ OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 _COMMANDS = "carb_cli.commands"
 COMMANDS = {
-    "eval": (f"{_COMMANDS}.eval:eval_", "Say with one command whether a model understands cultures."),
+    "eval": (
+        f"{_COMMANDS}.eval:eval_",
+        "Say with one command whether a model understands cultures.",
+    ),
     "run": (f"{_COMMANDS}.run:run", "Score a data set with reward models."),
     "report": (f"{_COMMANDS}.report:report", "Show what runs found, with intervals."),
-    "compare": (f"{_COMMANDS}.compare:compare", "Say which of two scorers is better, and whether it is noise."),
-    "validity": (f"{_COMMANDS}.validity:validity", "Say whether benchmark scores predict downstream results."),
-    "bon": (f"{_COMMANDS}.bon:bon", "Let scorers pick among a policy's samples, and grade the picks."),
+    "compare": (
+        f"{_COMMANDS}.compare:compare",
+        "Say which of two scorers is better, and whether it is noise.",
+    ),
+    "validity": (
+        f"{_COMMANDS}.validity:validity",
+        "Say whether benchmark scores predict downstream results.",
+    ),
+    "bon": (
+        f"{_COMMANDS}.bon:bon",
+        "Let scorers pick among a policy's samples, and grade the picks.",
+    ),
     "serve": (f"{_COMMANDS}.serve:serve", "Serve a scorer as a reward over HTTP."),
     "train": (f"{_COMMANDS}.train:train", "Train a Think-as-Locals judge."),
-    "models": (f"{_COMMANDS}.models:models", "Published reward models and judges' forms: needs, figures."),
-    "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is installed, what is missing, and what it is for."),
+    "models": (
+        f"{_COMMANDS}.models:models",
+        "Published reward models and judges' forms: needs, figures.",
+    ),
+    "doctor": (
+        f"{_COMMANDS}.doctor:doctor",
+        "Say what is installed, what is missing, and what it is for.",
+    ),
 }
 """Name, place and one line for each command."""
 DATA_COMMANDS = {
     "list": (f"{_COMMANDS}.data:list_", "List the data sets and sources that can be used here."),
     "show": (f"{_COMMANDS}.data:show", "Describe a data set."),
-    "check": (f"{_COMMANDS}.data_check:check", "Check a data set: form, sets, attacks without the question, copies."),
+    "check": (
+        f"{_COMMANDS}.data_check:check",
+        "Check a data set: form, sets, attacks without the question, copies.",
+    ),
     "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
     "fetch": (f"{_COMMANDS}.data:fetch", "Fetch the published files of open sources."),
     "split": (f"{_COMMANDS}.data:split", "Divide a data set by source item."),
-    "construct": (f"{_COMMANDS}.generate:construct", "Write sets from reference texts with language models."),
+    "construct": (
+        f"{_COMMANDS}.generate:construct",
+        "Write sets from reference texts with language models.",
+    ),
     "perturb": (f"{_COMMANDS}.generate:perturb", "Add perturbed versions of the right answers."),
 }
 REVIEW_COMMANDS = {
-    "serve": (f"{_COMMANDS}.review:serve", "Let native speakers review a data set in a page from this machine."),
+    "serve": (
+        f"{_COMMANDS}.review:serve",
+        "Let native speakers review a data set in a page from this machine.",
+    ),
     "page": (f"{_COMMANDS}.review:page", "Write the page as one file that works offline."),
-    "collect": (f"{_COMMANDS}.review:collect", "Add answers that came back as files; forget a person, renew a link."),
-    "apply": (f"{_COMMANDS}.review:apply", "Show what people said, and put their votes into the data set."),
+    "collect": (
+        f"{_COMMANDS}.review:collect",
+        "Add answers that came back as files; forget a person, renew a link.",
+    ),
+    "apply": (
+        f"{_COMMANDS}.review:apply",
+        "Show what people said, and put their votes into the data set.",
+    ),
 }
 RESULTS_COMMANDS = {
     "add": (f"{_COMMANDS}.results:add", "Turn runs into entries of a folder of results."),
-    "check": (f"{_COMMANDS}.results:check", "Compute every number of the entries again from their rows."),
+    "check": (
+        f"{_COMMANDS}.results:check",
+        "Compute every number of the entries again from their rows.",
+    ),
     "site": (f"{_COMMANDS}.results:site", "Write a leaderboard site from runs and entries."),
 }
 EVERYWHERE = (
-    "Every command takes --culture-file FILE (defines further cultures; may be repeated) and --quiet or -q (shows no "
+    "Every command takes --culture-file FILE (defines further cultures; may be repeated) "
+    "and --quiet or -q (shows no "
     "progress)."
 )
 """Said below the help of every command."""
 GROUPS = {
     "data": (DATA_COMMANDS, "List, inspect, check, build and split data sets."),
-    "review": (REVIEW_COMMANDS, "Let native speakers review a data set, and put their votes into it."),
+    "review": (
+        REVIEW_COMMANDS,
+        "Let native speakers review a data set, and put their votes into it.",
+    ),
     "results": (RESULTS_COMMANDS, "Keep results that others can check."),
 }
 """Commands in groups, with a line for each group."""
@@ -70,8 +110,9 @@ def application(argv: Sequence[str] = ()) -> App:
     """The command line.
 
     Args:
-        argv: the arguments it will parse. Where they ask for the help of a command, that is the docstring of its
-            function; the other commands have one line, so that their modules need not be imported.
+        argv: the arguments it will parse. Where they ask for the help of a command, that is the
+            docstring of its function; the other commands have one line, so that their modules need
+            not be imported.
     """
     app = App(
         name="carb",
@@ -85,7 +126,9 @@ def application(argv: Sequence[str] = ()) -> App:
         print_error=True,
         suppress_keyboard_interrupt=False,
     )
-    if "--install-completion" in argv:  # importing what finds the shell would slow down every other command
+    if (
+        "--install-completion" in argv
+    ):  # importing what finds the shell would slow down every other command
         app.register_install_completion_command()
     parents = [(app, COMMANDS)]
     for name, (commands, line) in GROUPS.items():
@@ -100,7 +143,8 @@ def application(argv: Sequence[str] = ()) -> App:
 
 
 def _description(place: str) -> str:
-    """What a command's docstring says before its parameters, with examples that can be pasted from any terminal.
+    """What a command's docstring says before its parameters, with examples that can be pasted from
+    any terminal.
 
     A paragraph is one line, which the terminal breaks where it must; lists stay lists.
     """
@@ -108,14 +152,18 @@ def _description(place: str) -> str:
     function = getattr(import_module(module), name)
     text, heading, options = (inspect.getdoc(function) or "").partition("\n\nParameters\n---")
     # cyclopts reads what each option is from here, and keeps its breaks of lines
-    joined = re.sub(r"(?<=\n {4})\S.*(?:\n {4}\S.*)+", lambda said: said[0].replace("\n    ", " "), options)
+    joined = re.sub(
+        r"(?<=\n {4})\S.*(?:\n {4}\S.*)+", lambda said: said[0].replace("\n    ", " "), options
+    )
     function.__doc__ = text + heading + joined
     return "\n\n".join(_shown(part.splitlines()) for part in text.split("\n\n"))
 
 
 def _shown(lines: list[str]) -> str:
     if any(line.startswith((" ", "* ", "- ")) for line in lines):
-        return "\n".join(_continued(line) if line.startswith("    carb ") else line for line in lines)
+        return "\n".join(
+            _continued(line) if line.startswith("    carb ") else line for line in lines
+        )
     return " ".join(lines)
 
 
@@ -160,7 +208,8 @@ def _version() -> str:
 
 
 def _without_those_of_every_command(arguments: Sequence[str]) -> list[str]:
-    """The arguments without the options that every command takes, which are noted in ``invoked``."""
+    """The arguments without the options that every command takes, which are noted in
+    ``invoked``."""
     invoked.arguments, invoked.quiet, invoked.culture_files = tuple(arguments), False, []
     rest: list[str] = []
     waiting = iter(arguments)
@@ -181,7 +230,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Returns:
-        0 on success, 1 when a check that was asked for failed, 2 on wrong use, 130 when interrupted.
+        0 on success, 1 when a check that was asked for failed, 2 on wrong use, 130 when
+        interrupted.
     """
     from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
@@ -195,9 +245,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = application(rest)(rest)
         sys.stdout.flush()  # or a full disk behind it would show only when Python ends
         return result if isinstance(result, int) else OK
-    except CycloptsError as error:  # which says what is wrong, and of values without a name not what to do
+    except (
+        CycloptsError
+    ) as error:  # which says what is wrong, and of values without a name not what to do
         if isinstance(error, MissingArgumentError | UnusedCliTokensError):
-            sys.stderr.write("Write the option's name before a value, such as --data FILE; --help lists the options.\n")
+            sys.stderr.write(
+                "Write the option's name before a value, such as --data FILE; --help lists "
+                "the options.\n"
+            )
         return USAGE
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted.\n")
@@ -235,7 +290,10 @@ def _mistake(error: Exception) -> str | None:
     if isinstance(error, CarbError):
         return safe(str(error))
     if isinstance(error, UnicodeEncodeError):  # bytes of a path that the locale cannot read
-        return f"{error} Set PYTHONUTF8=1 or LC_ALL=C.UTF-8 if this is about a path, and run the same command again."
+        return (
+            f"{error} Set PYTHONUTF8=1 or LC_ALL=C.UTF-8 if this is about a path, and run the "
+            "same command again."
+        )
     if isinstance(error, OSError) and (error.filename is not None or error.errno == errno.ENOSPC):
         return safe(f"{error.filename or 'The output'}: {error.strerror}.")
     return None

@@ -12,25 +12,37 @@ Several = Parameter(negative=(), consume_multiple=True, show_default=False)
 """An option that takes several values, after one another or by being repeated."""
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 """A switch that is off unless it is given."""
-Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False, help="Print the result as JSON.")]
+Json = Annotated[
+    bool,
+    Parameter(name="--json", negative=(), show_default=False, help="Print the result as JSON."),
+]
 
 TextFile = Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)]
 """A file for a text, or ``-`` for stdout."""
-MdFile = Annotated[TextFile, Parameter(help="Write the leaderboard as a Markdown table to this file; - for stdout.")]
-LatexFile = Annotated[TextFile, Parameter(help="Write the leaderboard as a LaTeX table to this file; - for stdout.")]
+MdFile = Annotated[
+    TextFile,
+    Parameter(help="Write the leaderboard as a Markdown table to this file; - for stdout."),
+]
+LatexFile = Annotated[
+    TextFile, Parameter(help="Write the leaderboard as a LaTeX table to this file; - for stdout.")
+]
 
 DataFile = Annotated[Path, Parameter(help="The .jsonl or .parquet file to write.")]
-RunFolder = Annotated[Path, Parameter(help="Folders that `carb run` wrote, all on the same data set.")]
+RunFolder = Annotated[
+    Path, Parameter(help="Folders that `carb run` wrote, all on the same data set.")
+]
 DataName = Annotated[str, Parameter(help="carb-seed, a path, or hf://owner/name.")]
 Confidence = Annotated[float, Parameter(help="Confidence of the intervals, between 0 and 1.")]
 
 
 @dataclass(frozen=True)
 class OptionGroup:
-    """Options that a command takes together. The command line shows the docstrings of the fields as help."""
+    """Options that a command takes together. The command line shows the docstrings of the fields as
+    help."""
 
     def arguments(self) -> list[str]:
-        """These options as they are written on a command line; those with their default value are left out."""
+        """These options as they are written on a command line; those with their default value are
+        left out."""
         given: list[str] = []
         for option in fields(self):
             value = getattr(self, option.name)

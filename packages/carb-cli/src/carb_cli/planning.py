@@ -20,11 +20,13 @@ from carb_scorers.spec import ParsedSpec, parse_spec, provider
 _O = TypeVar("_O", bound=BaseModel)
 
 BYTES_PER_TOKEN = 4
-"""UTF-8 bytes of text in a token, about what large multilingual vocabularies pack, and more than they need for Thai."""
+"""UTF-8 bytes of text in a token, about what large multilingual vocabularies pack, and more than
+they need for Thai."""
 
 
 class ScorerPlan(Frozen):
-    """What one scorer would do. Numbers are null for kinds whose way of working is not known here."""
+    """What one scorer would do. Numbers are null for kinds whose way of working is not known
+    here."""
 
     scorer: str
     calls: int | None = None
@@ -34,7 +36,8 @@ class ScorerPlan(Frozen):
     output_tokens: int | None = None
     """Largest number of output tokens, for models that write."""
     cost: float | None = None
-    """Estimate, in the currency of the spec's ``price_in`` and ``price_out`` (per million tokens); null without."""
+    """Estimate, in the currency of the spec's ``price_in`` and ``price_out`` (per million tokens);
+    null without."""
 
 
 class RunPlan(Frozen):
@@ -51,17 +54,27 @@ class RunPlan(Frozen):
     def show(self) -> None:
         """Print for people."""
         texts = f"{self.responses:,} responses and {self.perturbed:,} perturbed texts"
-        display.say(f"Plan; nothing was scored. {', '.join(self.data)}: {self.sets:,} sets with {texts}.")
+        display.say(
+            f"Plan; nothing was scored. {', '.join(self.data)}: {self.sets:,} sets with {texts}."
+        )
         columns = ["scorer", "calls", "input tokens", "output tokens", "cost"]
         short = labels(s.scorer for s in self.scorers)
         rows = [
-            (short[s.scorer], _n(s.calls), _n(s.input_tokens), _n(s.output_tokens), display.money(s.cost))
+            (
+                short[s.scorer],
+                _n(s.calls),
+                _n(s.input_tokens),
+                _n(s.output_tokens),
+                display.money(s.cost),
+            )
             for s in self.scorers
         ]
         display.table("Scorers", columns, rows, right=columns[1:])
         display.say(
-            f"Tokens are estimated at {BYTES_PER_TOKEN} bytes of UTF-8 each; output is what may be written at most. "
-            "Cost: in the currency of price_in and price_out (per million tokens) of a spec with backend=openai."
+            f"Tokens are estimated at {BYTES_PER_TOKEN} bytes of UTF-8 each; output is what "
+            "may be written at most. "
+            "Cost: in the currency of price_in and price_out (per million tokens) of a "
+            "spec with backend=openai."
         )
 
     def sentence(self) -> str | None:
@@ -69,10 +82,14 @@ class RunPlan(Frozen):
         asked = [scorer for scorer in self.scorers if scorer.calls]
         if not asked:
             return None
-        calls, tokens = (sum(getattr(s, name) or 0 for s in asked) for name in ("calls", "input_tokens"))
+        calls, tokens = (
+            sum(getattr(s, name) or 0 for s in asked) for name in ("calls", "input_tokens")
+        )
         costs = [scorer.cost for scorer in asked if scorer.cost is not None]
         price = f" and cost about {display.money(sum(costs))}" if costs else ""
-        return f"That takes {calls:,} calls of the model, with about {tokens:,} tokens to read{price}."
+        return (
+            f"That takes {calls:,} calls of the model, with about {tokens:,} tokens to read{price}."
+        )
 
 
 def plan_run(data: Sequence[str], dataset: Dataset, scorers: Sequence[str]) -> RunPlan:
@@ -101,24 +118,52 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
         return ScorerPlan(scorer=spec.name)
     prices = _named(ServerOptions, spec, "price_in", "price_out")
     judge = None
-    if spec.kind in ("judge", "think"):  # a Think-as-Locals judge is asked as one that writes about pairs
-        preset = {"mode": "pairwise", "read": "generate", "orders": "both"} if spec.kind == "think" else {}
+    if spec.kind in (
+        "judge",
+        "think",
+    ):  # a Think-as-Locals judge is asked as one that writes about pairs
+        preset = (
+            {"mode": "pairwise", "read": "generate", "orders": "both"}
+            if spec.kind == "think"
+            else {}
+        )
         judge = _named(JudgeOptions, spec, *JudgeOptions.model_fields, **preset)
     if judge is None:
         twice = spec.kind == "implicit" and spec.options.get("ref", "none") != "none"
-        pairs = [(item.prompt_text, one.text) for item in dataset for one in (*item.responses, *item.perturbed)]
-        asked = [_tokens(prompt) + _tokens(answer) for prompt, answer in pairs] * (2 if twice else 1)
+        pairs = [
+            (item.prompt_text, one.text)
+            for item in dataset
+            for one in (*item.responses, *item.perturbed)
+        ]
+        asked = [_tokens(prompt) + _tokens(answer) for prompt, answer in pairs] * (
+            2 if twice else 1
+        )
         longest = 0
     else:
         form = form_of(judge)
-        asked = [tokens for item in dataset for tokens in _judged(form, item, comparative=judge.mode != "pointwise")]
+        asked = [
+            tokens
+            for item in dataset
+            for tokens in _judged(form, item, comparative=judge.mode != "pointwise")
+        ]
         longest = judge.max_tokens if judge.read == "generate" else 1
     calls, input_tokens = len(asked), sum(asked)
     output_tokens = calls * longest
     cost = None
-    if spec.options.get("backend") == "openai" and (prices.price_in, prices.price_out) != (None, None):
-        cost = (input_tokens * (prices.price_in or 0.0) + output_tokens * (prices.price_out or 0.0)) / 1e6
-    return ScorerPlan(scorer=spec.name, calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
+    if spec.options.get("backend") == "openai" and (prices.price_in, prices.price_out) != (
+        None,
+        None,
+    ):
+        cost = (
+            input_tokens * (prices.price_in or 0.0) + output_tokens * (prices.price_out or 0.0)
+        ) / 1e6
+    return ScorerPlan(
+        scorer=spec.name,
+        calls=calls,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cost=cost,
+    )
 
 
 def _judged(form: Form, item: BonSet, *, comparative: bool) -> Iterator[int]:
@@ -129,7 +174,8 @@ def _judged(form: Form, item: BonSet, *, comparative: bool) -> Iterator[int]:
 
 
 def _named(model: type[_O], spec: ParsedSpec, *names: str, **preset: str) -> _O:
-    """Those of a spec's options that have these names; the other ones are left to whoever opens the scorer.
+    """Those of a spec's options that have these names; the other ones are left to whoever opens the
+    scorer.
 
     Raises:
         CarbError: an option has no such value.

@@ -24,8 +24,8 @@ WAYS: dict[Mode, str] = {
     "pairwise": "judge:{model}?mode=pairwise&orders=both",
     "likelihood": "implicit:{model}?ref=none",
 }
-"""Each way of asking. Every candidate stands in every position once, so that the mean takes a preference for a position
-out; likelihood shows one answer at a time and has no positions."""
+"""Each way of asking. Every candidate stands in every position once, so that the mean takes a
+preference for a position out; likelihood shows one answer at a time and has no positions."""
 
 
 class Asked(Frozen):
@@ -36,7 +36,8 @@ class Asked(Frozen):
     place_effect: float | None
     """As in ``family_accuracy``; null where every family had a failure."""
     agreement: float | None
-    """Share of pairs of orders in which the same answer is picked; null where there is one order."""
+    """Share of pairs of orders in which the same answer is picked; null where there is one
+    order."""
 
 
 def probe_plan(model: str) -> RunPlan:
@@ -55,7 +56,8 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
     """
     sets = probing_families(load(DATA))
     display.note(
-        f"{FAMILIES} families of {DATA} are asked in each way first, to find how the model is best asked. "
+        f"{FAMILIES} families of {DATA} are asked in each way first, to find how the model "
+        "is best asked. "
         f"{probe_plan(model).sentence()}"
     )
     ways = [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()]
@@ -72,18 +74,25 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
         )
         for mode, way in WAYS.items()
     ]
-    return tuple(sorted(asked, key=lambda one: (one.place_effect is None, -(one.place_effect or 0.0))))
+    return tuple(
+        sorted(asked, key=lambda one: (one.place_effect is None, -(one.place_effect or 0.0)))
+    )
 
 
 def why(asked: tuple[Asked, ...]) -> str:
     """The way that was taken, and what each gave, in sentences."""
     told = []
     for one in asked:
-        agreement = "" if one.agreement is None else f", the same pick in {percent(one.agreement)}% of two orders"
+        agreement = (
+            ""
+            if one.agreement is None
+            else f", the same pick in {percent(one.agreement)}% of two orders"
+        )
         told.append(f"{one.mode}: place effect {display.number(one.place_effect)}{agreement}")
     best = asked[0].mode
     return (
-        f"It is a chat model, and is asked by {best}, where it read the place best in {FAMILIES} families of {DATA} "
+        f"It is a chat model, and is asked by {best}, where it read the place best in "
+        f"{FAMILIES} families of {DATA} "
         f"({'; '.join(told)}). --mode takes another way."
     )
 
@@ -94,12 +103,22 @@ def probing_families(dataset: Dataset) -> Dataset:
     for item in dataset:
         if item.family is not None and item.place != "implied":
             families.setdefault(item.family, []).append(item)
-    whole = [sets for sets in families.values() if len({item.chosen.text for item in sets}) == len(sets[0].responses)]
+    whole = [
+        sets
+        for sets in families.values()
+        if len({item.chosen.text for item in sets}) == len(sets[0].responses)
+    ]
     shortest: dict[str, list[BonSet]] = {}
     for sets in sorted(whole, key=_characters):
         shortest.setdefault(sets[0].language, sets)
-    return Dataset(item for sets in list(shortest.values())[:FAMILIES] for item in sets).without_perturbed()
+    return Dataset(
+        item for sets in list(shortest.values())[:FAMILIES] for item in sets
+    ).without_perturbed()
 
 
 def _characters(sets: Sequence[BonSet]) -> int:
-    return sum(len(text) for item in sets for text in (item.prompt_text, *(one.text for one in item.responses)))
+    return sum(
+        len(text)
+        for item in sets
+        for text in (item.prompt_text, *(one.text for one in item.responses))
+    )

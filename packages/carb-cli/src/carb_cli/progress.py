@@ -23,7 +23,8 @@ Report = Callable[[str, int, int, str], None]
 
 @contextmanager
 def progress() -> Iterator[Report]:
-    """Progress of named tasks: lines that change on a terminal, else one every two seconds; none with --quiet."""
+    """Progress of named tasks: lines that change on a terminal, else one every two seconds; none
+    with --quiet."""
     if invoked.quiet:
         yield lambda _task, _done, _total, _detail: None
     elif notes.is_terminal and not notes.is_dumb_terminal:
@@ -56,6 +57,8 @@ def _live() -> Iterator[Report]:
         def show(task: str, done: int, total: int, detail: str) -> None:
             if task not in known:
                 known[task] = shown.add_task(escape(safe(task)), total=total or None, detail="")
-            shown.update(known[task], completed=done, total=total or None, detail=escape(safe(detail)))
+            shown.update(
+                known[task], completed=done, total=total or None, detail=escape(safe(detail))
+            )
 
         yield show

@@ -29,16 +29,17 @@ class Recognised(Frozen):
     why: str
     """What in the model says so, as a sentence."""
     chat: str | None = None
-    """The model, where it is a chat model that can be asked in several ways; null for everything else."""
+    """The model, where it is a chat model that can be asked in several ways; null for everything
+    else."""
 
 
 def recognise(model: str) -> Recognised:
     """Say which scorer fits a model.
 
     Args:
-        model: A folder, a GGUF file, a hub id ``owner/name``, a published model's short name (``carb models``), the
-            address of a server that speaks OpenAI's API (``http://127.0.0.1:8000/v1``), or a spec string, which is
-            taken as it is.
+        model: A folder, a GGUF file, a hub id ``owner/name``, a published model's short name
+            (``carb models``), the address of a server that speaks OpenAI's API
+            (``http://127.0.0.1:8000/v1``), or a spec string, which is taken as it is.
 
     Raises:
         CarbError: There is no such model, or its configuration does not say what it is.
@@ -48,12 +49,20 @@ def recognise(model: str) -> Recognised:
     if urlsplit(model).scheme in ("http", "https"):
         return _server(model)
     if not Path(model).expanduser().exists() and (found := find(model)) is not None:
-        own = " It needs code of its own: add trust_remote_code=true to the spec." if found.remote_code else ""
-        return Recognised(spec=found.spec(), why=f"It is the published {found.kind} {found.id}.{own}")
+        own = (
+            " It needs code of its own: add trust_remote_code=true to the spec."
+            if found.remote_code
+            else ""
+        )
+        return Recognised(
+            spec=found.spec(), why=f"It is the published {found.kind} {found.id}.{own}"
+        )
     if Path(model).expanduser().is_file():
         if not model.endswith(".gguf"):
             asked = f"carb eval MODEL {shlex.quote(model)}"
-            raise CarbError(f"'{model}' is a file, and no model. To score it, name a model first: {asked}")
+            raise CarbError(
+                f"'{model}' is a file, and no model. To score it, name a model first: {asked}"
+            )
         return _writer(model, "GGUF", has_chat_template(Path(model).expanduser()))
     config, has_template = _configuration(model)
     architectures = [str(name) for name in config.get("architectures") or ()]
@@ -64,7 +73,8 @@ def recognise(model: str) -> Recognised:
     if any(name.endswith(_WRITERS) for name in architectures):
         return _writer(model, named, has_template)
     raise CarbError(
-        f"The configuration of '{model}' names {named}, which says neither classifier nor language model. Say what it "
+        f"The configuration of '{model}' names {named}, which says neither classifier nor "
+        "language model. Say what it "
         f"is: classifier:{model}, judge:{model} or implicit:{model}?ref=none."
     )
 
@@ -87,30 +97,39 @@ def _server(url: str) -> Recognised:
         names = [str(entry["id"]) for entry in answer.json()["data"]]
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
         raise CarbError(
-            f"Cannot read the list of models at {base}/models: {error}. Give the base address of the API, which often "
+            f"Cannot read the list of models at {base}/models: {error}. Give the base "
+            "address of the API, which often "
             f"ends with /v1, or a spec such as judge:NAME?backend=openai&url={base}."
         ) from None
     if len(names) != 1:
         listed = ", ".join(names[:8]) or "none"
         raise CarbError(
-            f"{base} serves {len(names)} models ({listed}). Say which: judge:NAME?backend=openai&url={base}"
+            f"{base} serves {len(names)} models ({listed}). Say which: "
+            f"judge:NAME?backend=openai&url={base}"
         )
     spec = f"judge:{names[0]}?backend=openai&read=generate&url={quote(base, safe='/:')}"
-    return Recognised(spec=spec, why=f"{base} serves it: it is asked which answer is best, and writes its verdict.")
+    return Recognised(
+        spec=spec,
+        why=f"{base} serves it: it is asked which answer is best, and writes its verdict.",
+    )
 
 
 def _configuration(model: str) -> tuple[dict[str, Any], bool]:
     """The content of ``config.json``, and whether the tokenizer has a chat template."""
     config = _file(model, "config.json")
     if config is None:
-        raise CarbError(f"There is no config.json in '{model}'. Give a model's folder, or a hub id owner/name.")
+        raise CarbError(
+            f"There is no config.json in '{model}'. Give a model's folder, or a hub id owner/name."
+        )
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
         tokenizer = _file(model, "tokenizer_config.json")
         settings = {} if tokenizer is None else json.loads(tokenizer.read_text(encoding="utf-8"))
     except ValueError as error:
         raise CarbError(f"The configuration of '{model}' is not JSON: {error}.") from None
-    template = bool(settings.get("chat_template")) or _file(model, "chat_template.jinja") is not None
+    template = (
+        bool(settings.get("chat_template")) or _file(model, "chat_template.jinja") is not None
+    )
     return (content if isinstance(content, dict) else {}), template
 
 
@@ -125,7 +144,9 @@ def _file(model: str, name: str) -> Path | None:
         return Path(hub.hf_hub_download(source, name, etag_timeout=5))
     except hub.errors.EntryNotFoundError as error:
         if isinstance(error, hub.errors.LocalEntryNotFoundError):
-            raise CarbError(f"Cannot reach the model hub for '{model}', and it is not in the local cache.") from None
+            raise CarbError(
+                f"Cannot reach the model hub for '{model}', and it is not in the local cache."
+            ) from None
         return None
     except (hub.errors.HfHubHTTPError, OSError) as error:
         raise CarbError(f"Cannot read '{model}' from the model hub: {error}.") from None

@@ -44,6 +44,8 @@ def find_scorer(wanted: str) -> tuple[Path, str]:
     listed = ", ".join(names)
     if not part:
         first = shlex.quote(f"{folder}#{names[0]}")
-        raise CarbError(f"{folder} holds {len(names)} scorers; say which, as {first}. It holds {listed}.")
+        raise CarbError(
+            f"{folder} holds {len(names)} scorers; say which, as {first}. It holds {listed}."
+        )
     how = "No scorer" if not found else "More than one scorer"
     raise CarbError(f"{how} of {folder} is named '{part}'. It holds {listed}.")

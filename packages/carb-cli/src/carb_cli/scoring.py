@@ -1,4 +1,5 @@
-"""Scoring into a run's folder, as ``carb run`` and ``carb eval`` do it: progress, Ctrl-C, and what is said."""
+"""Scoring into a run's folder, as ``carb run`` and ``carb eval`` do it: progress, Ctrl-C, and what
+is said."""
 
 from __future__ import annotations
 
@@ -36,12 +37,14 @@ FAILED_SHARE = 0.1
 @Parameter(name="*")
 @dataclass(frozen=True)
 class RunOptions(OptionGroup):
-    """Options that say how a data set is scored; ``carb_scorers.run.run`` takes them by the same names."""
+    """Options that say how a data set is scored; ``carb_scorers.run.run`` takes them by the same
+    names."""
 
     seed: int = 0
     """Seed of the order in which candidates are presented."""
     window: int | None = None
-    """Requests a scorer gets at once. A number repeats GPU scores to the last bit. Default: some seconds of work."""
+    """Requests a scorer gets at once. A number repeats GPU scores to the last bit. Default: some
+    seconds of work."""
     fresh: Flag = False
     """Discard the results that the folder already holds."""
     retry_errors: Flag = False
@@ -52,7 +55,11 @@ AS_USUAL = RunOptions()
 
 
 def score(
-    data: Sequence[str], dataset: Dataset, scorers: Sequence[str], out: Path, options: RunOptions = AS_USUAL
+    data: Sequence[str],
+    dataset: Dataset,
+    scorers: Sequence[str],
+    out: Path,
+    options: RunOptions = AS_USUAL,
 ) -> RunRecord:
     """Score a data set into a folder; what the folder holds already is not scored again.
 
@@ -72,7 +79,9 @@ def score(
             errors = display.counted(state.errors, "error")
             report(labels([state.scorer])[state.scorer], state.done, state.total, errors)
 
-        work = partial(run, names=data, command=command_line(), on_progress=on_progress, **asdict(options))
+        work = partial(
+            run, names=data, command=command_line(), on_progress=on_progress, **asdict(options)
+        )
         record = anyio.run(work, dataset, scorers, out)
     _keep_the_review(data, out, record)
     return record
@@ -82,8 +91,8 @@ def score(
 def _going_on_later(out: Path) -> Iterator[None]:
     """Within, Ctrl-C says how to go on and ends the process at once.
 
-    A model that computes in a thread, or that is being loaded, would not listen. What was scored is in the journal,
-    which a process may leave at any moment.
+    A model that computes in a thread, or that is being loaded, would not listen. What was scored is
+    in the journal, which a process may leave at any moment.
     """
 
     def leave(_signal: int, _frame: Any) -> None:
@@ -105,12 +114,19 @@ def _going_on_later(out: Path) -> Iterator[None]:
 def say_how_to_go_on(out: Path) -> None:
     """Say where the work is kept when the command that is being run was stopped."""
     again = shlex.join(part for part in command_line() if part != "--fresh")
-    display.note(f"Stopped. What was scored is kept in {out}. To go on, run the same command again:\n  {again}")
+    display.note(
+        f"Stopped. What was scored is kept in {out}. To go on, run the same command "
+        f"again:\n  {again}"
+    )
 
 
 def exit_code(record: RunRecord) -> int:
-    """1 where a scorer failed on more than a tenth of its requests: the run did not do what it was asked for."""
-    failed = any(scorer.scored == 0 or scorer.errors > FAILED_SHARE * scorer.items for scorer in record.scorers)
+    """1 where a scorer failed on more than a tenth of its requests: the run did not do what it was
+    asked for."""
+    failed = any(
+        scorer.scored == 0 or scorer.errors > FAILED_SHARE * scorer.items
+        for scorer in record.scorers
+    )
     return FAILED if failed else OK
 
 
@@ -121,11 +137,16 @@ def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
     from carb_metrics import bon_accuracy
 
     errors = sum(scorer.errors for scorer in record.scorers)
-    what = (display.counted(len(record.scorers), "scorer"), display.counted(record.dataset.sets, "set"))
+    what = (
+        display.counted(len(record.scorers), "scorer"),
+        display.counted(record.dataset.sets, "set"),
+    )
     display.say(f"{', '.join(what)}, {display.counted(errors, 'error')}: {out}")
     if errors:
         display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
-    found = bon_accuracy(ScoreTable.load(out / "scores.parquet").with_items(dataset), by=("scorer",))
+    found = bon_accuracy(
+        ScoreTable.load(out / "scores.parquet").with_items(dataset), by=("scorer",)
+    )
     short = labels(scorer.spec.name for scorer in record.scorers)
     for scorer in record.scorers:
         name, cell = short[scorer.spec.name], found.cell(scorer.spec.name)
@@ -134,22 +155,33 @@ def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
             continue
         lost = f", {cell.errors:,} of {cell.n:,} sets failed" if cell.errors else ""
         limits = display.interval(cell.low, cell.high)
-        display.say(f"  {name}: {percent(cell.accuracy)}% right [{limits}], strict {percent(cell.strict)}%{lost}")
+        display.say(
+            f"  {name}: {percent(cell.accuracy)}% right [{limits}], strict "
+            f"{percent(cell.strict)}%{lost}"
+        )
         if doubt := of_mass(name, scorer.label_mass):
             display.say(f"  {doubt} See read=generate.")
     counted = max(found.cell(scorer.spec.name).n for scorer in record.scorers)
     which = f" Shares are of the {counted:,} main sets." if counted < len(dataset) else ""
     ties = "ties are shared, and wrong where strict"
-    display.say(f"Chance is {percent(chance(dataset))}%; {ties}; brackets are 95% intervals.{which}")
+    display.say(
+        f"Chance is {percent(chance(dataset))}%; {ties}; brackets are 95% intervals.{which}"
+    )
 
 
 def _keep_the_review(data: Sequence[str], out: Path, record: RunRecord) -> None:
-    """Copy what people said of the data set into the run's folder, so that its report shows the human line anywhere."""
+    """Copy what people said of the data set into the run's folder, so that its report shows the
+    human line anywhere."""
     # Importing this takes a fifth of a second, which a first score waits for.
     from carb_cli.review.findings import companion, line_beside
 
     kept, path = companion(out / "dataset.parquet"), Path(data[0])
     kept.unlink(missing_ok=True)
-    review = line_beside(path) if len(data) == 1 else None  # of several data sets it would be one's line
-    if review is not None and review.fingerprint in (record.dataset.fingerprint, load(path).fingerprint):
+    review = (
+        line_beside(path) if len(data) == 1 else None
+    )  # of several data sets it would be one's line
+    if review is not None and review.fingerprint in (
+        record.dataset.fingerprint,
+        load(path).fingerprint,
+    ):
         write_whole(kept, companion(path).read_bytes())

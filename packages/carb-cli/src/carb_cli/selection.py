@@ -23,7 +23,8 @@ class SetOptions(OptionGroup):
     """Options that say which sets of the data are scored."""
 
     limit: int | None = None
-    """Score only this many sets, complete families first, spread over cultures, languages and domains. Default: all."""
+    """Score only this many sets, complete families first, spread over cultures, languages and
+    domains. Default: all."""
     cultures: Annotated[tuple[str, ...], Several] = ()
     """Score only the sets about these cultures; may be repeated. Default: all."""
     domains: Annotated[tuple[str, ...], Several] = ()
@@ -50,9 +51,12 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
     """Load data sets and narrow them down.
 
     Raises:
-        CarbError: nothing is left, a culture or domain is unknown, or two data sets share a set's id.
+        CarbError: nothing is left, a culture or domain is unknown, or two data sets share a set's
+            id.
     """
-    gc.disable()  # it would go through all sets again and again, now and while they are scored; they hold no circles
+    # it would go through all sets again and again, now and while they are scored; they hold no
+    # circles
+    gc.disable()
     try:
         dataset = Dataset(item for name in data for item in _loaded(name, options.filling()))
     finally:
@@ -66,13 +70,15 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
         dataset = spread(dataset, options.limit)
     if not len(dataset):
         raise CarbError(
-            "No sets are left to score; loosen --limit, --cultures or --domains. A family of mirrored sets counts "
+            "No sets are left to score; loosen --limit, --cultures or --domains. A family "
+            "of mirrored sets counts "
             "for a culture whose language it is in."
         )
     copies = sum(dataset.origins[item.id] != item.source_item for item in dataset)
     if copies:
         display.advice(
-            f"{copies} of {len(dataset)} sets have the prompt and the right answer of a set from another source item. "
+            f"{copies} of {len(dataset)} sets have the prompt and the right answer of a set "
+            "from another source item. "
             "Intervals count such copies once; carb data check names them."
         )
     return dataset if options.perturbed else dataset.without_perturbed()
@@ -91,7 +97,8 @@ def _loaded(name: str, filling: Mapping[str, str]) -> Dataset:
     if filling and dataset == load(name):
         options = " and ".join(f"--{field}" for field in filling)
         raise CarbError(
-            f"Every row of {name} says what {options} would fill in. To score only some sets, use --cultures and "
+            f"Every row of {name} says what {options} would fill in. To score only some "
+            "sets, use --cultures and "
             f"--domains."
         )
     for sentence in unsaid(dataset):
@@ -100,10 +107,11 @@ def _loaded(name: str, filling: Mapping[str, str]) -> Dataset:
 
 
 def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
-    """The sets that people of some cultures can judge: about the place where they live, in their own language.
+    """The sets that people of some cultures can judge: about the place where they live, in their
+    own language.
 
-    Mirrors about other places are left out, unlike in a run: people can judge only the answer for their own place.
-    Sets in another language are taken if there are none in their own.
+    Mirrors about other places are left out, unlike in a run: people can judge only the answer for
+    their own place. Sets in another language are taken if there are none in their own.
 
     Args:
         data: carb-seed, a path, or hf://owner/name.
@@ -117,54 +125,75 @@ def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
     own = wanted.filter(lambda item: is_main(item.culture, item.language)) if cultures else wanted
     kept = own if len(own) else wanted
     for culture in cultures:
-        places = Counter(i.culture for i in kept if i.culture in registry and registry[i.culture].parent == culture)
+        places = Counter(
+            i.culture
+            for i in kept
+            if i.culture in registry and registry[i.culture].parent == culture
+        )
         if len(places) > 1:
             named = ", ".join(f"{place} ({count})" for place, count in sorted(places.items()))
             raise CarbError(
-                f"'{culture}' has several places, and people are asked about the one where they live. Name one of "
-                f"them with its sets: {named}. For everybody who speaks the language, name them all."
+                f"'{culture}' has several places, and people are asked about the one where "
+                "they live. Name one of "
+                f"them with its sets: {named}. For everybody who speaks the language, name "
+                "them all."
             )
     if not len(kept):
-        raise CarbError(f"{data} holds no sets about {' or '.join(cultures)}; name another --culture.")
+        raise CarbError(
+            f"{data} holds no sets about {' or '.join(cultures)}; name another --culture."
+        )
     return kept
 
 
 def _narrowed(dataset: Dataset, cultures: Sequence[str], domains: Sequence[str]) -> Dataset:
-    """The sets of some cultures and domains, with the mirrors that belong to them: a family stays whole."""
+    """The sets of some cultures and domains, with the mirrors that belong to them: a family stays
+    whole."""
     wanted = dataset.filter(cultures=set(cultures) or None, domains=set(domains) or None)
-    families = {item.family for item in wanted if item.family and is_main(item.culture, item.language)}
+    families = {
+        item.family for item in wanted if item.family and is_main(item.culture, item.language)
+    }
     alone = {item.id for item in wanted if item.family is None}
     return dataset.filter(lambda item: item.id in alone or item.family in families)
 
 
 def spread(dataset: Dataset, limit: int) -> Dataset:
-    """At most ``limit`` sets, spread evenly over cultures, languages and domains; in the original order.
+    """At most ``limit`` sets, spread evenly over cultures, languages and domains; in the original
+    order.
 
-    The sets are taken in turns. A turn takes one set of each culture in each of its languages, and the domain changes
-    from culture to culture and from turn to turn, so that a few sets hold many languages and all domains. A country's
-    culture counts as the one into which it rolls up. A family of mirrored sets stays whole: it is taken where there is
-    room for all of its sets, and counts for its first set that is not a mirror. Complete families, which a place effect
-    needs, come before everything else.
+    The sets are taken in turns. A turn takes one set of each culture in each of its languages, and
+    the domain changes from culture to culture and from turn to turn, so that a few sets hold many
+    languages and all domains. A country's culture counts as the one into which it rolls up. A
+    family of mirrored sets stays whole: it is taken where there is room for all of its sets, and
+    counts for its first set that is not a mirror. Complete families, which a place effect needs,
+    come before everything else.
     """
     if limit < 1:
         raise CarbError(f"--limit must be at least 1, got {limit}.")
     items = list(dataset)
     units: dict[str, list[int]] = {}
     for place, item in enumerate(items):
-        units.setdefault(f"family:{item.family}" if item.family else f"set:{item.id}", []).append(place)
+        units.setdefault(f"family:{item.family}" if item.family else f"set:{item.id}", []).append(
+            place
+        )
     cultures: dict[tuple[str, str], int] = {}
     domains: dict[str, int] = {}
     taken: Counter[tuple[bool, int, int]] = Counter()
     keyed = []
     for places in units.values():
-        first = next((items[p] for p in places if is_main(items[p].culture, items[p].language)), items[places[0]])
+        first = next(
+            (items[p] for p in places if is_main(items[p].culture, items[p].language)),
+            items[places[0]],
+        )
         root = registry.root_id(first.culture)
         culture = cultures.setdefault((root, first.language), len(cultures))
         domain = domains.setdefault(str(first.domain), len(domains))
         later = len({items[p].chosen.text for p in places}) < len(first.responses)
         keyed.append((later, taken[later, culture, domain], domain, culture, places))
         taken[later, culture, domain] += 1
-    turns = ((later, n, (domain - culture) % len(domains), culture, p) for later, n, domain, culture, p in keyed)
+    turns = (
+        (later, n, (domain - culture) % len(domains), culture, p)
+        for later, n, domain, culture, p in keyed
+    )
     kept: set[int] = set()
     for *_, places in sorted(turns):
         if len(kept) + len(places) <= limit:

@@ -1,4 +1,5 @@
-"""A suite: many models over one data set, each in a process of its own, so that one that dies takes nothing with it."""
+"""A suite: many models over one data set, each in a process of its own, so that one that dies takes
+nothing with it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ from carb_scorers.spec import ParsedSpec, parse_spec, provider
 
 LOG = "log.txt"
 """What a model's process said, in its folder."""
-_HINT = "A table takes name (letters, digits and . _ @ -), spec, and perhaps revision, memory_gb and gpus."
+_HINT = (
+    "A table takes name (letters, digits and . _ @ -), spec, and perhaps revision, memory_gb "
+    "and gpus."
+)
 
 
 class SuiteModel(Frozen):
@@ -42,7 +46,8 @@ class SuiteModel(Frozen):
     revision: str | None = None
     """Commit, tag or branch on the hub; by default the spec's."""
     memory_gb: Annotated[float, Field(gt=0)] | None = None
-    """What the model needs, over all its GPUs, in units of 10^9 bytes; by default nothing is checked."""
+    """What the model needs, over all its GPUs, in units of 10^9 bytes; by default nothing is
+    checked."""
     gpus: Annotated[int, Field(ge=0)] | None = None
     """By default one where there are any; none for baselines and for models behind a server."""
 
@@ -74,14 +79,19 @@ def read_suite(path: Path) -> tuple[SuiteModel, ...]:
     """Read a suite.
 
     Raises:
-        CarbError: it is no TOML, or a table is wrong; the message names the file, the table and the field.
+        CarbError: it is no TOML, or a table is wrong; the message names the file, the table and the
+            field.
     """
     content = parse_file(path, "suite")
     tables = content.pop("model", [])
     if content:
-        raise CarbError(f"{path}: '{next(iter(content))}' is unknown. A suite has tables [[model]]. {_HINT}")
+        raise CarbError(
+            f"{path}: '{next(iter(content))}' is unknown. A suite has tables [[model]]. {_HINT}"
+        )
     if not isinstance(tables, list) or not tables:
-        raise CarbError(f"{path} has no table [[model]]. {_HINT} `carb models --suite` writes an example.")
+        raise CarbError(
+            f"{path} has no table [[model]]. {_HINT} `carb models --suite` writes an example."
+        )
     models: dict[str, SuiteModel] = {}
     for number, table in enumerate(tables, 1):
         place = f"{path}, table {number} of [[model]]"
@@ -91,9 +101,13 @@ def read_suite(path: Path) -> tuple[SuiteModel, ...]:
         except CarbError as error:
             raise CarbError(f"{place}: spec: {error}") from None
         if parse_spec(model.spec).given is not None:
-            raise CarbError(f"{place}: spec: leave out the name in '{model.spec}'; it stands in the field name.")
+            raise CarbError(
+                f"{place}: spec: leave out the name in '{model.spec}'; it stands in the field name."
+            )
         if model.name.lower() in models:
-            raise CarbError(f"{place}: name: '{model.name}' is taken by an earlier table; give it another one.")
+            raise CarbError(
+                f"{place}: name: '{model.name}' is taken by an earlier table; give it another one."
+            )
         models[model.name.lower()] = model
     return tuple(models.values())
 
@@ -111,18 +125,23 @@ def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
     have = ", ".join(display.size(gpu.free) for gpu in there) or "none"
     memory = f"{display.size(needed)} on " if needed else ""
     return (
-        f"it needs {memory}{display.counted(number, 'GPU')}; free here: {have}. A model on two takes gpus = 2, and "
+        f"it needs {memory}{display.counted(number, 'GPU')}; free here: {have}. A model on "
+        "two takes gpus = 2, and "
         "tensor_parallel=2 (vLLM) or device_map=auto in its spec"
     )
 
 
 def run_suite(
-    models: Sequence[SuiteModel], dataset: Dataset, out: Path, arguments: Callable[[SuiteModel, Path], list[str]]
+    models: Sequence[SuiteModel],
+    dataset: Dataset,
+    out: Path,
+    arguments: Callable[[SuiteModel, Path], list[str]],
 ) -> dict[str, Outcome]:
     """Score a data set with each model, in a folder of ``out`` that has its name.
 
-    What a folder holds already is not scored again. Models wait for a GPU; without GPUs they take turns. Where
-    ``RAY_ADDRESS`` names a Ray cluster, they run on its machines, which share the folder.
+    What a folder holds already is not scored again. Models wait for a GPU; without GPUs they take
+    turns. Where ``RAY_ADDRESS`` names a Ray cluster, they run on its machines, which share the
+    folder.
 
     Args:
         models: the models.
@@ -139,7 +158,9 @@ def run_suite(
         folder = out / model.name
         command = arguments(model, folder)
         done = _is_done(model, folder, command, dataset)
-        found[model.name] = Outcome(shown=True) if done else await place.score(model, folder, command)
+        found[model.name] = (
+            Outcome(shown=True) if done else await place.score(model, folder, command)
+        )
         report("models", len(found), len(models), model.name)
 
     async def work(place: _Machine | _Cluster) -> None:
@@ -155,12 +176,15 @@ def run_suite(
 
 
 def _is_done(model: SuiteModel, folder: Path, arguments: Sequence[str], dataset: Dataset) -> bool:
-    """Whether the same command has scored the same sets. A model in a folder may have changed, and is asked again."""
+    """Whether the same command has scored the same sets. A model in a folder may have changed, and
+    is asked again."""
     try:
         record = RunRecord.read(folder)
     except CarbError:
         return False
-    same = record.command == ("carb", *arguments) and not {"--fresh", "--retry-errors"} & {*arguments}
+    same = record.command == ("carb", *arguments) and not {"--fresh", "--retry-errors"} & {
+        *arguments
+    }
     same = same and record.dataset.fingerprint == dataset.fingerprint
     same = same and record.versions.get("carb-scorers") == version("carb-scorers")
     return same and exit_code(record) == OK and not Path(model.scorer.target).exists()
@@ -182,7 +206,8 @@ class _Machine:
 
     @asynccontextmanager
     async def _taken(self, model: SuiteModel) -> AsyncIterator[list[Gpu]]:
-        """Within, the model has its GPUs, the smallest that suffice; none where it needs none or cannot have them."""
+        """Within, the model has its GPUs, the smallest that suffice; none where it needs none or
+        cannot have them."""
         number = model.wanted(any_gpu=bool(self._there))
         if number == 0 or unfit(model, self._there):
             async with self._without_gpu:
@@ -201,20 +226,26 @@ class _Machine:
 
 
 class _Cluster:
-    """A Ray cluster that this process has joined. A model waits until one of its machines has what it needs."""
+    """A Ray cluster that this process has joined. A model waits until one of its machines has what
+    it needs."""
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
         self._machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
     async def score(self, model: SuiteModel, folder: Path, arguments: Sequence[str]) -> Outcome:
-        """Score with a model on a machine of the cluster. Ray knows main memory; the machine looks at its GPUs'."""
+        """Score with a model on a machine of the cluster. Ray knows main memory; the machine looks
+        at its GPUs'."""
         number = model.wanted(any_gpu=any("GPU" in machine for machine in self._machines))
         memory = 0 if number else int((model.memory_gb or 0.0) * 1e9)
-        if not any(has.get("GPU", 0) >= number and has.get("memory", 0) >= memory for has in self._machines):
+        if not any(
+            has.get("GPU", 0) >= number and has.get("memory", 0) >= memory for has in self._machines
+        ):
             what = display.counted(number, "GPU") if number else f"{display.size(memory)} of memory"
             return Outcome(why=f"it needs {what}; no machine of the Ray cluster has that")
-        task = self._ray.remote(num_cpus=1, num_gpus=number, memory=memory, max_retries=0, max_calls=1)(_on_a_machine)
+        task = self._ray.remote(
+            num_cpus=1, num_gpus=number, memory=memory, max_retries=0, max_calls=1
+        )(_on_a_machine)
         try:
             outcome: Outcome = await task.remote(model, Path.cwd(), folder, arguments)
         except self._ray.exceptions.RayError as error:
@@ -229,11 +260,15 @@ def _place() -> Iterator[_Machine | _Cluster]:
         yield _Machine(gpus())
         return
     ray = require("ray", package="carb-cli", extra="ray")
-    with redirect_stdout(sys.stderr):  # Ray prints what goes wrong on its machines, and stdout is for the table
+    with redirect_stdout(
+        sys.stderr
+    ):  # Ray prints what goes wrong on its machines, and stdout is for the table
         try:
             ray.init(log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError) as error:
-            raise CarbError(f"RAY_ADDRESS names no cluster that answers; start one or unset it. {error}") from None
+            raise CarbError(
+                f"RAY_ADDRESS names no cluster that answers; start one or unset it. {error}"
+            ) from None
         try:
             yield _Cluster(ray)
         finally:
@@ -251,12 +286,19 @@ def _on_a_machine(model: SuiteModel, here: Path, folder: Path, arguments: Sequen
 
 
 async def _tried(
-    model: SuiteModel, there: Sequence[Gpu], taken: Sequence[Gpu], folder: Path, arguments: Sequence[str]
+    model: SuiteModel,
+    there: Sequence[Gpu],
+    taken: Sequence[Gpu],
+    folder: Path,
+    arguments: Sequence[str],
 ) -> Outcome:
     """Score with one model on some of the GPUs, if it fits."""
     if (why := unfit(model, there)) is not None:
         return Outcome(why=why)
-    visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpu.id for gpu in taken)}
+    visible = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(gpu.id for gpu in taken),
+    }
     try:
         return await _scored(folder, arguments, {**os.environ, **(visible if there else {})})
     except OSError as error:
@@ -270,7 +312,12 @@ async def _scored(folder: Path, arguments: Sequence[str], environment: dict[str,
         start = file.tell()
         command = [sys.executable, "-m", "carb_cli", *arguments]
         ended = await anyio.run_process(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=file, env=environment, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+            env=environment,
+            check=False,
         )
     said = log.read_bytes()[start:].decode("utf-8", "replace").strip()
     return _outcome(ended.returncode, said, folder)
@@ -289,7 +336,9 @@ def _outcome(code: int, said: str, folder: Path) -> Outcome:
         perhaps = ", perhaps for want of memory" if ended == "SIGKILL" else ""
         return Outcome(why=f"its process was ended by {ended}{perhaps}")
     if code == FAILED and "Traceback" not in said:
-        return Outcome(why=f"more than a tenth of its requests failed: {folder / 'errors.jsonl'}", shown=True)
+        return Outcome(
+            why=f"more than a tenth of its requests failed: {folder / 'errors.jsonl'}", shown=True
+        )
     errors = re.findall(r"^error: (.*(?:\n.+)*)", said, flags=re.MULTILINE)
     last = said.rpartition("\n")[2]
     return Outcome(why=errors[-1] if errors else f"{last} ({folder / LOG})")
@@ -297,7 +346,8 @@ def _outcome(code: int, said: str, folder: Path) -> Outcome:
 
 @contextmanager
 def _stopping(out: Path) -> Iterator[None]:
-    """Within, SIGTERM is as Ctrl-C, which stops the models' processes, and either says how to go on."""
+    """Within, SIGTERM is as Ctrl-C, which stops the models' processes, and either says how to go
+    on."""
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield

@@ -1,4 +1,5 @@
-"""The audit's attacks: how far one gets from the answers alone. One that works shows a defect of the data."""
+"""The audit's attacks: how far one gets from the answers alone. One that works shows a defect of
+the data."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _SPLIT: Mapping[str, Mapping[str, Any]] = {
 LEARNED = tuple(_SPLIT)
 FOLDS = 10
 LARGEST_TOPIC = 20
-"""More source items than this in one language are no topic ("teachers' day") but a kind of question ("idioms")."""
+"""More source items than this in one language are no topic ("teachers' day") but a kind of question
+("idioms")."""
 MOST_TEXTS = 40_000
 """Answers that a classifier is trained on, at most. Further sets are tested only."""
 
@@ -37,18 +39,21 @@ class Attack(Frozen):
     """How far one attack gets that does not know what is asked about which culture."""
 
     attack: str
-    """Its name: ``most`` or ``least`` of a surface feature, or a classifier; it takes the answer with the most."""
+    """Its name: ``most`` or ``least`` of a surface feature, or a classifier; it takes the answer
+    with the most."""
     level: Level
-    """``all`` sets; the ``main`` ones, where there are mirrors; those of a ``domain`` or a ``culture`` (main ones)."""
+    """``all`` sets; the ``main`` ones, where there are mirrors; those of a ``domain`` or a
+    ``culture`` (main ones)."""
     group: str | None
     """The domain or culture; null for the other levels."""
     accuracy: float | None
-    """Share of sets in which the attack takes ``chosen``; k answers that tie count 1/k. Null where there is no set."""
+    """Share of sets in which the attack takes ``chosen``; k answers that tie count 1/k. Null where
+    there is no set."""
     low: float | None
     high: float | None
-    """95% interval of ``accuracy``, corrected for the number of attacks and of groups of its level (Bonferroni).
-    Clopper and Pearson's (1934, Biometrika 26:404), on the effective number of sets: those of one source item or
-    family count together."""
+    """95% interval of ``accuracy``, corrected for the number of attacks and of groups of its level
+    (Bonferroni). Clopper and Pearson's (1934, Biometrika 26:404), on the effective number of sets:
+    those of one source item or family count together."""
     chance: float | None
     """Accuracy of a blind pick: the mean of 1/N over the sets of N answers."""
     n: int
@@ -71,11 +76,11 @@ class AuditReport(Frozen):
     attacks: tuple[Attack, ...]
     """Every attack at every level."""
     detectable: float | None = None
-    """The smallest share of sets that an attack has to solve to be found out, over all or all main sets; null where
-    not even one that solves all would be."""
+    """The smallest share of sets that an attack has to solve to be found out, over all or all main
+    sets; null where not even one that solves all would be."""
     hard: tuple[str, ...]
-    """Ids of the sets that no working attack solves by itself. Complete mirrored families are among them: an attack
-    that solves one set of a family fails in the others."""
+    """Ids of the sets that no working attack solves by itself. Complete mirrored families are among
+    them: an attack that solves one set of a family fails in the others."""
 
     @property
     def working(self) -> tuple[Attack, ...]:
@@ -98,32 +103,50 @@ def audit(
     """Attack a data set from the answers alone.
 
     Args:
-        dataset: the data set to attack. Families are attacked as wholes and, where they have mirrors, by their main
-            sets alone.
-        more: further attacks by name: a number for each answer of each set. Language models that rate the answers
-            without the question come in here.
+        dataset: the data set to attack. Families are attacked as wholes and, where they have
+            mirrors, by their main sets alone.
+        more: further attacks by name: a number for each answer of each set. Language models that
+            rate the answers without the question come in here.
         learn: whether to train classifiers on words and characters as well.
 
     Raises:
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
     """
     items = list(dataset)
-    kept = [n for n, item in enumerate(items) if item.family is None or is_main(item.culture, item.language)]
+    kept = [
+        n
+        for n, item in enumerate(items)
+        if item.family is None or is_main(item.culture, item.language)
+    ]
     mains = [items[n] for n in kept]
     given: dict[str, Rows] = _surface_attacks(items)
     given |= {name: attack(items) for name, attack in (more or {}).items()}
-    # Over whole families a classifier of the answers is at chance whatever it learns, so that it sees main sets alone.
+    # Over whole families a classifier of the answers is at chance whatever it learns, so that it
+    # sees main sets alone.
     trained = {name: learned(mains, name) for name in (LEARNED if learn else ())}
     attacks = len(given) + len(trained)
-    values: dict[str, Rows] = {**{name: [rows[n] for n in kept] for name, rows in given.items()}, **trained}
+    values: dict[str, Rows] = {
+        **{name: [rows[n] for n in kept] for name, rows in given.items()},
+        **trained,
+    }
     together = groups(items)
     mirrored = len(mains) < len(items)
     whole = given if mirrored else values
-    found = [row for name, rows in whole.items() for row in _rows(name, "all", items, rows, together, attacks)]
+    found = [
+        row
+        for name, rows in whole.items()
+        for row in _rows(name, "all", items, rows, together, attacks)
+    ]
     together = [together[n] for n in kept]
     for level in ("main", *_GROUPED) if mirrored else _GROUPED:
-        found += [row for name, rows in values.items() for row in _rows(name, level, mains, rows, together, attacks)]
-    working = list(dict.fromkeys(row.attack for row in found if row.works and row.level in ("all", "main")))
+        found += [
+            row
+            for name, rows in values.items()
+            for row in _rows(name, level, mains, rows, together, attacks)
+        ]
+    working = list(
+        dict.fromkeys(row.attack for row in found if row.works and row.level in ("all", "main"))
+    )
     return AuditReport(
         attacks=tuple(found),
         detectable=_detectable(mains, len(set(together)), attacks),
@@ -135,10 +158,15 @@ def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Rows]:
     """Two attacks for each surface feature."""
     known = tuple(culture.id for culture in cultures)
     texts = [tuple(response.text for response in item.responses) for item in items]
-    features = [surface_features(item) | form_features(own, known) for item, own in zip(items, texts, strict=True)]
+    features = [
+        surface_features(item) | form_features(own, known)
+        for item, own in zip(items, texts, strict=True)
+    ]
     names = features[0] if features else ()
     found: dict[str, Rows] = {f"most {name}": [row[name] for row in features] for name in names}
-    return found | {f"least {name}": [[-value for value in row[name]] for row in features] for name in names}
+    return found | {
+        f"least {name}": [[-value for value in row[name]] for row in features] for name in names
+    }
 
 
 def _group(item: BonSet, level: Level) -> str | None:
@@ -148,7 +176,12 @@ def _group(item: BonSet, level: Level) -> str | None:
 
 
 def _rows(
-    name: str, level: Level, items: Sequence[BonSet], values: Rows, together: Sequence[str], attacks: int
+    name: str,
+    level: Level,
+    items: Sequence[BonSet],
+    values: Rows,
+    together: Sequence[str],
+    attacks: int,
 ) -> list[Attack]:
     """One attack in each group of a level; ``together`` names what each set counts with."""
     places: dict[str | None, list[int]] = {} if level in ("domain", "culture") else {None: []}
@@ -164,7 +197,14 @@ def _rows(
             effective = _effective(wins, [together[n] for n in own])
             low, high = _interval(accuracy, effective, 0.05 / (attacks * len(places)))
         attack = Attack(
-            attack=name, level=level, group=group, accuracy=accuracy, low=low, high=high, chance=chance, n=len(own)
+            attack=name,
+            level=level,
+            group=group,
+            accuracy=accuracy,
+            low=low,
+            high=high,
+            chance=chance,
+            n=len(own),
         )
         found.append(attack)
     return found
@@ -172,7 +212,11 @@ def _rows(
 
 def share_won(item: BonSet, row: Sequence[float]) -> float:
     """1 where the right answer has the largest number, 1/k where k answers have it, else 0."""
-    best = [r.role is Role.CHOSEN for r, value in zip(item.responses, row, strict=True) if value == max(row)]
+    best = [
+        r.role is Role.CHOSEN
+        for r, value in zip(item.responses, row, strict=True)
+        if value == max(row)
+    ]
     return sum(best) / len(best)
 
 
@@ -191,13 +235,17 @@ def _detectable(items: Sequence[BonSet], n: int, attacks: int) -> float | None:
         return None
     chance = statistics.fmean(1 / len(item.responses) for item in items)
     shares = (wins / n for wins in range(int(chance * n), n + 1))
-    return next((share for share in shares if _interval(share, n, 0.05 / attacks)[0] > chance), None)
+    return next(
+        (share for share in shares if _interval(share, n, 0.05 / attacks)[0] > chance), None
+    )
 
 
 def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
-    """The effective number of sets: as many independent sets would have the same variance of the mean.
+    """The effective number of sets: as many independent sets would have the same variance of the
+    mean.
 
-    Sets with the same name are one cluster. The number lies between the number of clusters and that of sets.
+    Sets with the same name are one cluster. The number lies between the number of clusters and that
+    of sets.
     """
     n, mean = len(wins), statistics.fmean(wins)
     apart = len(set(names))
@@ -207,12 +255,23 @@ def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
     for win, name in zip(wins, names, strict=True):
         sums[name] = sums.get(name, 0.0) + win - mean
     variance = sum(total**2 for total in sums.values()) / n**2
-    return float(n) if variance == 0 else min(float(n), max(float(apart), mean * (1 - mean) / variance))
+    return (
+        float(n)
+        if variance == 0
+        else min(float(n), max(float(apart), mean * (1 - mean) / variance))
+    )
 
 
-def _hard(items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Rows]) -> tuple[str, ...]:
+def _hard(
+    items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Rows]
+) -> tuple[str, ...]:
     """Sets that none of the attacks solves alone, and those of complete families."""
-    solved = {item.id for rows in working for item, row in zip(mains, rows, strict=True) if share_won(item, row) == 1}
+    solved = {
+        item.id
+        for rows in working
+        for item, row in zip(mains, rows, strict=True)
+        if share_won(item, row) == 1
+    }
     right: dict[str, Counter[str]] = {}
     for item in items:
         if item.family is not None:
@@ -221,7 +280,10 @@ def _hard(items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Ro
         item.id
         for item in items
         if item.id not in solved
-        or (item.family is not None and all(right[item.family][answer.text] == 1 for answer in item.responses))
+        or (
+            item.family is not None
+            and all(right[item.family][answer.text] == 1 for answer in item.responses)
+        )
     )
 
 
@@ -229,14 +291,17 @@ def _hard(items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Ro
 
 
 def learned(items: Sequence[BonSet], name: str) -> list[list[float]]:
-    """For each set a number for each answer, from a logistic regression that was trained on other sets.
+    """For each set a number for each answer, from a logistic regression that was trained on other
+    sets.
 
-    Folds divide source items, families and the topics of a language, never sets: a translation, a mirror or another
-    set of the topic does not teach an answer, so that what is learned is how right answers are worded.
+    Folds divide source items, families and the topics of a language, never sets: a translation, a
+    mirror or another set of the topic does not teach an answer, so that what is learned is how
+    right answers are worded.
 
     Args:
         items: the sets; each needs two answers or more.
-        name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to 4-grams.
+        name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to
+            4-grams.
 
     Raises:
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
@@ -251,19 +316,29 @@ def learned(items: Sequence[BonSet], name: str) -> list[list[float]]:
         return _by_set(items, values)
     texts = [f"{r.language.partition('-')[0]} {r.text}" for item in items for r in item.responses]
     least = 2 if len(texts) > 2000 else 1
-    vectors = text.TfidfVectorizer(**_SPLIT[name], sublinear_tf=True, max_features=200_000, min_df=least)
+    vectors = text.TfidfVectorizer(
+        **_SPLIT[name], sublinear_tf=True, max_features=200_000, min_df=least
+    )
     rows = vectors.fit_transform(texts)
     rows.sort_indices()  # once here, in place of once in each fit
     for fold in sorted(set(folds)):
         train = [n for n, place in enumerate(fold_of) if place != fold][:MOST_TEXTS]
         test = [n for n, place in enumerate(fold_of) if place == fold]
-        # With fewer answers than features the dual problem is the smaller one; both have one optimum.
+        # With fewer answers than features the dual problem is the smaller one; both have one
+        # optimum.
         model = linear.LogisticRegression(
-            class_weight="balanced", solver="liblinear", dual=True, tol=1e-6, max_iter=1000, random_state=0
+            class_weight="balanced",
+            solver="liblinear",
+            dual=True,
+            tol=1e-6,
+            max_iter=1000,
+            random_state=0,
         )
         model.fit(rows[train], [right[n] for n in train])
         for n, value in zip(test, model.decision_function(rows[test]).tolist(), strict=True):
-            values[n] = round(value, 6)  # finer differences are the solver's, and would part answers that are level
+            values[n] = round(
+                value, 6
+            )  # finer differences are the solver's, and would part answers that are level
     return _by_set(items, values)
 
 
@@ -272,15 +347,21 @@ def groups(items: Sequence[BonSet], *, topics: bool = False) -> list[str]:
 
     Args:
         items: The sets that are divided into groups.
-        topics: whether to join sets of one language and topic as well, if that has at most ``LARGEST_TOPIC`` source
-            items and half of the language's: the rest must be something to train on.
+        topics: whether to join sets of one language and topic as well, if that has at most
+            ``LARGEST_TOPIC`` source items and half of the language's: the rest must be something to
+            train on.
     """
-    spoken, alike = defaultdict[str, set[str]](set), defaultdict[tuple[str, str | None], set[str]](set)
+    spoken, alike = (
+        defaultdict[str, set[str]](set),
+        defaultdict[tuple[str, str | None], set[str]](set),
+    )
     for item in items:
         spoken[item.language].add(item.source_item)
         if topics and item.topic is not None:
             alike[item.language, item.topic].add(item.source_item)
-    small = {tie for tie, own in alike.items() if len(own) <= min(LARGEST_TOPIC, len(spoken[tie[0]]) / 2)}
+    small = {
+        tie for tie, own in alike.items() if len(own) <= min(LARGEST_TOPIC, len(spoken[tie[0]]) / 2)
+    }
 
     def ties(item: BonSet) -> list[Hashable]:
         topic = (item.language, item.topic)
@@ -291,7 +372,10 @@ def groups(items: Sequence[BonSet], *, topics: bool = False) -> list[str]:
 
 
 def _folds(names: Sequence[str]) -> list[int]:
-    shuffled = sorted(set(names), key=lambda name: hashlib.sha256(f"0\0{name}".encode("utf-8", "replace")).digest())
+    shuffled = sorted(
+        set(names),
+        key=lambda name: hashlib.sha256(f"0\0{name}".encode("utf-8", "replace")).digest(),
+    )
     place = {name: number % FOLDS for number, name in enumerate(shuffled)}
     return [place[name] for name in names]
 

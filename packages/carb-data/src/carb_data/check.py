@@ -1,4 +1,5 @@
-"""``carb data check``: everything that a program can say about a data set, in one report with sections."""
+"""``carb data check``: everything that a program can say about a data set, in one report with
+sections."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Finding(Frozen):
     """One thing about one set that is wrong, or that deserves a look."""
 
     severity: Severity
-    """``error``: the set contradicts itself or another one; ``warning``: likely a mistake, for a person to decide."""
+    """``error``: the set contradicts itself or another one; ``warning``: likely a mistake, for a
+    person to decide."""
     check: Check
     item_id: str
     field: str
@@ -56,12 +58,21 @@ class CheckReport(Frozen):
     @property
     def leaks(self) -> tuple[Attack, ...]:
         """The attacks whose interval lies ten points beyond chance over all or all main sets."""
-        return tuple(attack for attack in self.audit.working if attack.severe and attack.level in ("all", "main"))
+        return tuple(
+            attack
+            for attack in self.audit.working
+            if attack.severe and attack.level in ("all", "main")
+        )
 
     @property
     def passed(self) -> bool:
-        """Whether there are no errors, no leaks, and nothing of it in the texts it was checked against."""
-        return not self.errors and not self.leaks and (self.contamination is None or self.contamination.clean)
+        """Whether there are no errors, no leaks, and nothing of it in the texts it was checked
+        against."""
+        return (
+            not self.errors
+            and not self.leaks
+            and (self.contamination is None or self.contamination.clean)
+        )
 
 
 def check(
@@ -82,7 +93,12 @@ def check(
     """
     items = list(dataset)
     order = {item.id: place for place, item in enumerate(items)}
-    found = [*_duplicates(items), *_wrong_languages(items), *_bad_perturbations(items), *incomplete_families(items)]
+    found = [
+        *_duplicates(items),
+        *_wrong_languages(items),
+        *_bad_perturbations(items),
+        *incomplete_families(items),
+    ]
     return CheckReport(
         sets=len(dataset),
         fingerprint=dataset.fingerprint,
@@ -95,8 +111,8 @@ def check(
 def _duplicates(items: Sequence[BonSet]) -> Iterator[Finding]:
     """Prompts that come again, and responses of one set that say the same in the same words.
 
-    The same prompt twice is an error, unless the sets come from one source item (and so never part in a split). Each
-    set is compared with all earlier ones and reported once, with the closest.
+    The same prompt twice is an error, unless the sets come from one source item (and so never part
+    in a split). Each set is compared with all earlier ones and reported once, with the closest.
     """
     for item in items:
         yield from _repeated_responses(item)
@@ -106,7 +122,9 @@ def _duplicates(items: Sequence[BonSet]) -> Iterator[Finding]:
         first = index.copies(match.indexed)[0]
         early, late = sorted((first, match.streamed))
         if early != late and items[early].source_item != items[late].source_item:
-            closest[late] = max(closest.get(late, (0.0, False, 0)), (match.containment, match.exact, early))
+            closest[late] = max(
+                closest.get(late, (0.0, False, 0)), (match.containment, match.exact, early)
+            )
     for late, (share, exact, early) in sorted(closest.items()):
         same = exact and items[early].culture == items[late].culture
         message = f"shares {share:.0%} of the n-grams of '{items[early].id}'"
@@ -127,7 +145,9 @@ def _repeated_responses(item: BonSet) -> Iterator[Finding]:
     seen: dict[str, Response] = {}
     for response in item.responses:
         # 1.234,5 and 1,234.5 are two answers: marks within numbers count.
-        text = " ".join([normalise(response.text) or response.text, *_NUMBER.findall(response.text)])
+        text = " ".join(
+            [normalise(response.text) or response.text, *_NUMBER.findall(response.text)]
+        )
         if text in seen:
             message = f"the same text as '{seen[text].id}'"
             if Role.CHOSEN in (seen[text].role, response.role):
@@ -155,16 +175,27 @@ def _wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
 
 
 def _bad_perturbations(items: Sequence[BonSet]) -> Iterator[Finding]:
-    """Perturbed texts that did not change what they should have, or did change what they should not."""
+    """Perturbed texts that did not change what they should have, or did change what they should
+    not."""
     for item in items:
         originals = {response.id: response for response in item.responses}
         for response in item.perturbed:
             assert response.original is not None
-            for severity, fault in _perturbation_faults(item, originals[response.original], response):
-                yield _finding(severity, "perturbation", item.id, response.id, f"{response.perturbation}: {fault}")
+            for severity, fault in _perturbation_faults(
+                item, originals[response.original], response
+            ):
+                yield _finding(
+                    severity,
+                    "perturbation",
+                    item.id,
+                    response.id,
+                    f"{response.perturbation}: {fault}",
+                )
 
 
-def _perturbation_faults(item: BonSet, original: Response, changed: Response) -> Iterator[tuple[Severity, str]]:
+def _perturbation_faults(
+    item: BonSet, original: Response, changed: Response
+) -> Iterator[tuple[Severity, str]]:
     """What is wrong, and how badly."""
     if normalise(original.text) == normalise(changed.text):
         yield "error", "the same text as its original"
@@ -186,14 +217,20 @@ def _perturbation_faults(item: BonSet, original: Response, changed: Response) ->
 
 
 def incomplete_families(items: Iterable[BonSet]) -> Iterator[Finding]:
-    """Families in which an answer is right in no set, or is missing from one. Each is reported at its first set."""
+    """Families in which an answer is right in no set, or is missing from one. Each is reported at
+    its first set."""
     families: dict[str, list[BonSet]] = {}
     for item in items:
         if item.family is not None:
             families.setdefault(item.family, []).append(item)
     for name, sets in families.items():
         shown = [{response.text for response in item.responses} for item in sets]
-        right = {response.text for item in sets for response in item.responses if response.role is Role.CHOSEN}
+        right = {
+            response.text
+            for item in sets
+            for response in item.responses
+            if response.role is Role.CHOSEN
+        }
         if never := len(set.union(*shown) - right):
             what = f"lacks sets: {never} of its {never + len(right)} answers are right in none"
         elif any(texts != right for texts in shown):

@@ -31,23 +31,30 @@ _NUMBERED = {"two": 2, "three": 3, "four": 4}
 
 
 class Dataset:
-    """An immutable collection of ``BonSet`` with unique ids: iterable, sized, indexable by id or position."""
+    """An immutable collection of ``BonSet`` with unique ids: iterable, sized, indexable by id or
+    position."""
 
     def __init__(self, sets: Iterable[BonSet] = ()) -> None:
         self._sets = tuple(sets)
         self._by_id = {item.id: item for item in self._sets}
         if len(self._by_id) != len(self._sets):
             repeated = [i for i, n in Counter(item.id for item in self._sets).items() if n > 1]
-            raise CarbError(f"Set ids must be unique in a data set; repeated: {', '.join(repeated[:10])}.")
+            raise CarbError(
+                f"Set ids must be unique in a data set; repeated: {', '.join(repeated[:10])}."
+            )
 
     @classmethod
-    def load(cls, path: str | Path, *, registry: Registry | None = registered, **given: str) -> Self:
-        """Load a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, a folder of such files, or a table (``shapes``).
+    def load(
+        cls, path: str | Path, *, registry: Registry | None = registered, **given: str
+    ) -> Self:
+        """Load a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, a folder of such files, or a table
+        (``shapes``).
 
         Args:
             path: a file, or a folder of files.
             registry: cultures that may occur; ``None`` accepts any.
-            given: ``culture``, ``domain`` and ``language`` of a table's rows without one of their own.
+            given: ``culture``, ``domain`` and ``language`` of a table's rows without one of their
+                own.
 
         Raises:
             DataError: some lines are not valid sets; all of them are reported.
@@ -59,7 +66,9 @@ class Dataset:
         if given:
             raise CarbError(f"{path} holds sets, which say their own {' and '.join(given)}.")
         if path.is_dir():
-            paths = sorted(p for p in path.rglob("*") if p.is_file() and files.suffix_of(p) is not None)
+            paths = sorted(
+                p for p in path.rglob("*") if p.is_file() and files.suffix_of(p) is not None
+            )
             if not paths:
                 raise CarbError(f"The folder {path} holds no {' or '.join(files.SUFFIXES)} file.")
         else:
@@ -70,18 +79,21 @@ class Dataset:
         return cls(files.load_files(paths, registry))
 
     def save(self, path: str | Path) -> None:
-        """Write all sets to a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file; the content is the same either way."""
+        """Write all sets to a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file; the content is the
+        same either way."""
         files.write(Path(path), self._sets)
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 (hex) of the canonical content; the order of sets, files, keys and responses does not matter."""
+        """sha256 (hex) of the canonical content; the order of sets, files, keys and responses does
+        not matter."""
         digests = sorted(hashlib.sha256(files.canonical(item)).digest() for item in self._sets)
         return hashlib.sha256(b"".join(digests)).hexdigest()
 
     @cached_property
     def origins(self) -> dict[str, str]:
-        """Set id to source item, which is one for sets with the same prompt and right answer: copies count once."""
+        """Set id to source item, which is one for sets with the same prompt and right answer:
+        copies count once."""
         joined = joined_by(_asked, self._sets)
         return {item.id: joined.name(item.source_item) for item in self._sets}
 
@@ -97,14 +109,15 @@ class Dataset:
 
         Args:
             where: a condition that a set must meet as well; null means none.
-            cultures: the ids of the cultures to keep; a culture stands for its varieties, too: ``spanish`` for
-                ``spanish-mx``.
+            cultures: the ids of the cultures to keep; a culture stands for its varieties, too:
+                ``spanish`` for ``spanish-mx``.
             domains: names of the domains to keep; null keeps all.
-            languages: the BCP 47 tags of the languages to keep; a language stands for its forms, too: ``zh`` for
-                ``zh-Hant``.
+            languages: the BCP 47 tags of the languages to keep; a language stands for its forms,
+                too: ``zh`` for ``zh-Hant``.
 
         Raises:
-            CarbError: no culture, domain or language has a given name, neither a known one nor one of these sets.
+            CarbError: no culture, domain or language has a given name, neither a known one nor one
+                of these sets.
         """
         here = {item.culture for item in self._sets}
         for name in cultures or ():
@@ -125,7 +138,10 @@ class Dataset:
             for item in self._sets
             if (cultures is None or not _with_parents(item.culture).isdisjoint(cultures))
             and (domains is None or item.domain in domains)
-            and (languages is None or any(f"{item.language}-".startswith(f"{language}-") for language in languages))
+            and (
+                languages is None
+                or any(f"{item.language}-".startswith(f"{language}-") for language in languages)
+            )
             and (where is None or where(item))
         )
 
@@ -135,25 +151,31 @@ class Dataset:
             return self
         return Dataset(item.model_copy(update={"perturbed": ()}).compacted() for item in self._sets)
 
-    def split(self, fractions: Mapping[str, float], *, seed: int = 0, apart: bool = False) -> dict[str, Dataset]:
-        """Divide by *source item*, so that no prompt, translation or mirror of one crosses a border.
+    def split(
+        self, fractions: Mapping[str, float], *, seed: int = 0, apart: bool = False
+    ) -> dict[str, Dataset]:
+        """Divide by *source item*, so that no prompt, translation or mirror of one crosses a
+        border.
 
-        A source item, with the others of its families, goes where the hash of ``seed`` and its name falls, so
-        it stays there when sets are added.
+        A source item, with the others of its families, goes where the hash of ``seed`` and its name
+        falls, so it stays there when sets are added.
 
         Args:
-            fractions: the share of each part by its name, for example ``{"train": 0.8, "dev": 0.1, "test": 0.1}``; they
-                sum to 1.
+            fractions: the share of each part by its name, for example ``{"train": 0.8, "dev": 0.1,
+                "test": 0.1}``; they sum to 1.
             seed: the seed of the split.
-            apart: whether to keep sets together, too, where ``check_contamination`` says that one holds a text of
-                the other: the parts then pass it. What shares more than a fiftieth of all sets goes to the largest
-                part. Sets that are added later can then move others.
+            apart: whether to keep sets together, too, where ``check_contamination`` says that one
+                holds a text of the other: the parts then pass it. What shares more than a fiftieth
+                of all sets goes to the largest part. Sets that are added later can then move
+                others.
 
         Raises:
             CarbError: the fractions are no shares of a whole.
         """
         if not fractions or abs(sum(fractions.values()) - 1) > 1e-9 or min(fractions.values()) < 0:
-            raise CarbError(f"Split fractions must be non-negative and sum to 1; got {dict(fractions)}.")
+            raise CarbError(
+                f"Split fractions must be non-negative and sum to 1; got {dict(fractions)}."
+            )
         units = self._units(apart=apart)
         parts: dict[str, list[BonSet]] = {name: [] for name in fractions}
         sizes = Counter(units.name(item.source_item) for item in self._sets)
@@ -165,7 +187,8 @@ class Dataset:
         return {name: Dataset(sets) for name, sets in parts.items()}
 
     def _units(self, *, apart: bool) -> Joined:
-        """Source items of one family are one unit; where asked, those of sets that share a text, too."""
+        """Source items of one family are one unit; where asked, those of sets that share a text,
+        too."""
         units = joined_by(lambda item: [item.family], self._sets)
         if apart:
             for one, other in sharing(self._sets):
@@ -228,22 +251,33 @@ def _with_parents(culture: str) -> set[str]:
 
 
 def content_hash(item: BonSet) -> str:
-    """sha256 (hex) of what a set asks and which answer is right: its prompt, culture, and responses with their roles.
+    """sha256 (hex) of what a set asks and which answer is right: its prompt, culture, and responses
+    with their roles.
 
-    Votes, sources, notes and perturbed versions may change without changing it; the order of responses does not matter.
+    Votes, sources, notes and perturbed versions may change without changing it; the order of
+    responses does not matter.
     """
-    prompt = item.prompt if isinstance(item.prompt, str) else [turn.model_dump(mode="json") for turn in item.prompt]
+    prompt = (
+        item.prompt
+        if isinstance(item.prompt, str)
+        else [turn.model_dump(mode="json") for turn in item.prompt]
+    )
     answers = sorted((r.id, r.role.value, r.text) for r in item.responses)
-    content = json.dumps([item.id, item.culture, item.language, prompt, answers], ensure_ascii=False)
+    content = json.dumps(
+        [item.id, item.culture, item.language, prompt, answers], ensure_ascii=False
+    )
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def load(name_or_path: str | Path, *, registry: Registry | None = registered, **given: str) -> Dataset:
+def load(
+    name_or_path: str | Path, *, registry: Registry | None = registered, **given: str
+) -> Dataset:
     """Load a data set by name.
 
     Args:
-        name_or_path: ``"carb-seed"`` is the newest version, ``carb-seed@2`` and its like one of them; or a path to a
-            file or folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where one is wanted.
+        name_or_path: ``"carb-seed"`` is the newest version, ``carb-seed@2`` and its like one of
+            them; or a path to a file or folder, or ``hf://owner/name``, with ``@`` and a branch,
+            tag or commit where one is wanted.
         registry: cultures that may occur; ``None`` accepts any.
         given: ``culture``, ``domain`` and ``language`` of a table's rows without one of their own.
 
@@ -260,14 +294,20 @@ def load(name_or_path: str | Path, *, registry: Registry | None = registered, **
         return _load_hub(name, registry)
     if not Path(name).exists():
         raise CarbError(
-            f"There is no data set '{name}'.{closest(name, seeds)} Give '{SEED}', a path, or hf://owner/name."
+            f"There is no data set '{name}'.{closest(name, seeds)} Give '{SEED}', a path, "
+            "or hf://owner/name."
         )
     return Dataset.load(name, registry=registry, **given)
 
 
 def seed_folders() -> dict[str, Path]:
-    """The folders of the seed's fact banks by name: ``carb-seed@2`` and later ones, and ``carb-seed``, the newest."""
-    found = {f"{SEED}@{n}": _SEED_FOLDER / name for name, n in _NUMBERED.items() if (_SEED_FOLDER / name).is_dir()}
+    """The folders of the seed's fact banks by name: ``carb-seed@2`` and later ones, and
+    ``carb-seed``, the newest."""
+    found = {
+        f"{SEED}@{n}": _SEED_FOLDER / name
+        for name, n in _NUMBERED.items()
+        if (_SEED_FOLDER / name).is_dir()
+    }
     return found | {SEED: list(found.values())[-1]}
 
 
@@ -275,7 +315,8 @@ def _load_hub(name: str, registry: Registry | None) -> Dataset:
     repository, _, revision = name.removeprefix("hf://").strip("/").partition("@")
     if repository.count("/") != 1 or (not revision and "@" in name):
         raise CarbError(
-            f"'{name}' does not name a data set repository; write hf://owner/name or hf://owner/name@revision."
+            f"'{name}' does not name a data set repository; write hf://owner/name or "
+            "hf://owner/name@revision."
         )
     hub = require("huggingface_hub", package="carb-data", extra="hf")
     try:

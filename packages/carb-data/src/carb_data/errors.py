@@ -1,4 +1,5 @@
-"""Errors that the user can fix: what is wrong, where, and what to do; an extra that is missing among them."""
+"""Errors that the user can fix: what is wrong, where, and what to do; an extra that is missing
+among them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ SHOWN_PROBLEMS = 20
 class CarbError(Exception):
     """A mistake in the input, the options or the installation.
 
-    Its message is meant to be read by the user as it stands; command lines print it without a traceback.
+    Its message is meant to be read by the user as it stands; command lines print it without a
+    traceback.
     """
 
 
@@ -60,7 +62,11 @@ def _also(lines: Sequence[int]) -> str:
     if not lines:
         return ""
     listed = ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
-    return f" (also in line {listed})" if len(lines) == 1 else f" (also in {len(lines)} more lines: {listed})"
+    return (
+        f" (also in line {listed})"
+        if len(lines) == 1
+        else f" (also in {len(lines)} more lines: {listed})"
+    )
 
 
 def install_line(package: str, extra: str) -> str:
@@ -71,8 +77,8 @@ def install_line(package: str, extra: str) -> str:
         extra: The extra's name, such as ``hf``.
 
     Returns:
-        A line for a shell. A package that was installed from a folder or a repository is installed from there
-        again (``direct_url.json``, PEP 610); any other from the package index.
+        A line for a shell. A package that was installed from a folder or a repository is installed
+        from there again (``direct_url.json``, PEP 610); any other from the package index.
     """
     try:
         record = json.loads(distribution(package).read_text("direct_url.json") or "{}")
@@ -109,8 +115,8 @@ def require(module: str, *, package: str, extra: str) -> Any:
         extra: the extra's name, for example ``"hf"``.
 
     Raises:
-        MissingExtraError: the module, or the top-level package that holds it, is not installed. Any other
-            import failure (a broken installation) is passed on as it is.
+        MissingExtraError: the module, or the top-level package that holds it, is not installed. Any
+            other import failure (a broken installation) is passed on as it is.
     """
     try:
         return importlib.import_module(module)

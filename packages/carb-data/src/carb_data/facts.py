@@ -1,4 +1,5 @@
-"""The fact bank: one thing that holds in one place, and the page that states it. Sets are made from facts."""
+"""The fact bank: one thing that holds in one place, and the page that states it. Sets are made from
+facts."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ from carb_data.validation import line_problems
 __all__ = ["Fact", "PageSource", "Survey", "load_facts", "read_lines"]
 
 FactId = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*\.[A-Z]{2}(-[A-Z0-9]{1,3})?(-[a-z][a-z0-9]*)*$")
+    str,
+    StringConstraints(
+        pattern=r"^[a-z0-9]+(-[a-z0-9]+)*\.[A-Z]{2}(-[A-Z0-9]{1,3})?(-[a-z][a-z0-9]*)*$"
+    ),
 ]
 """``topic.PLACE``: an ISO 3166 code, and a town or area where it is smaller: ``motorway-toll.AT``,
 ``school-age.GB-SCT``, ``carnival-call.DE-HE-fulda``."""
@@ -47,7 +51,8 @@ class Survey(Frozen):
 
 
 class Fact(Frozen):
-    """One thing that holds in one place, and the page that states it: what a set's answers follow."""
+    """One thing that holds in one place, and the page that states it: what a set's answers
+    follow."""
 
     id: FactId
     topic: Identifier
@@ -58,19 +63,24 @@ class Fact(Frozen):
     """One sentence in English."""
     kind: ReadKind
     value: Text
-    """Short key that compares places: facts of one topic with the same value are the same answer."""
+    """Short key that compares places: facts of one topic with the same value are the same
+    answer."""
     source: PageSource
     second_source: PageSource | None = None
     """An independent page that states it too."""
-    evidence: Literal["official", "national", "scholarly", "press", "independent", "bronze"] | None = None
-    """What the pages are: an official, scholarly or press page, a page in the national language of the place, or two
-    independent ones; ``bronze`` is none of these, and its fact is in no set. Null where nobody said."""
+    evidence: (
+        Literal["official", "national", "scholarly", "press", "independent", "bronze"] | None
+    ) = None
+    """What the pages are: an official, scholarly or press page, a page in the national language of
+    the place, or two independent ones; ``bronze`` is none of these, and its fact is in no set. Null
+    where nobody said."""
     also: tuple[CultureId, ...] = ()
-    """Other cultures, or places of other facts in small letters (``de-he-fulda``), where it holds: it can be a wrong
-    answer in none of them."""
+    """Other cultures, or places of other facts in small letters (``de-he-fulda``), where it holds:
+    it can be a wrong answer in none of them."""
     survey: Survey | None = None
     second: Survey | None = None
-    """The other survey question, where the fact joins two opinions: then ``value`` is ``yes-no`` or its like."""
+    """The other survey question, where the fact joins two opinions: then ``value`` is ``yes-no`` or
+    its like."""
     valid_until: date | None = None
     """The last day on which it holds, where that is known."""
     checked: tuple[Literal["found", "reread"], ...] = ()
@@ -80,7 +90,9 @@ class Fact(Frozen):
     @model_validator(mode="after")
     def _is_named_after_its_topic(self) -> Self:
         if self.id.partition(".")[0] != self.topic:
-            raise defect("id", f"the id must be the topic, a dot and the place: '{self.topic}.{self.place}'")
+            raise defect(
+                "id", f"the id must be the topic, a dot and the place: '{self.topic}.{self.place}'"
+            )
         if self.kind is Kind.VALUE and self.survey is None:
             raise defect("survey", "a fact of the kind 'value' needs a survey's figures")
         return self
@@ -116,11 +128,16 @@ def load_facts(path: Path) -> list[Fact]:
     if problems:
         raise DataError(problems, "Correct these lines and run the command again.")
     if not found:
-        raise CarbError(f"There are no facts in {path}. Name a folder with facts/*.jsonl, or a .jsonl file of facts.")
+        raise CarbError(
+            f"There are no facts in {path}. Name a folder with facts/*.jsonl, or a .jsonl "
+            "file of facts."
+        )
     return found
 
 
-def read_lines(paths: Iterable[Path], model: type[_M], problems: list[Problem]) -> Iterator[Line[_M]]:
+def read_lines(
+    paths: Iterable[Path], model: type[_M], problems: list[Problem]
+) -> Iterator[Line[_M]]:
     """The valid lines of JSON Lines files, in order; every bad line is appended to ``problems``."""
     for path in paths:
         for number, line in enumerate(path.read_bytes().splitlines(), 1):

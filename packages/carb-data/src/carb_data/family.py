@@ -1,4 +1,5 @@
-"""Families: one question and four answers from facts, expanded to a set for each place (``expand_family``)."""
+"""Families: one question and four answers from facts, expanded to a set for each place
+(``expand_family``)."""
 
 from __future__ import annotations
 
@@ -34,16 +35,27 @@ from carb_data.models import (
     defect,
 )
 
-__all__ = ["Bank", "Family", "FamilyAnswer", "PerturbedAnswer", "Place", "expand_family", "load_families", "read_bank"]
+__all__ = [
+    "Bank",
+    "Family",
+    "FamilyAnswer",
+    "PerturbedAnswer",
+    "Place",
+    "expand_family",
+    "load_families",
+    "read_bank",
+]
 
 PLACE = "{place}"
 AUTHOR = "carb-seed-author"
 _IMPLIED = "+implied"
 """What the id of a family has behind it in its sets whose questions do not name the place."""
 _REPLY = "-reply"
-"""What the id of a family has behind it that asks and answers what another one does, in whole replies."""
+"""What the id of a family has behind it that asks and answers what another one does, in whole
+replies."""
 _HANT = "-hant"
-"""What the id of a family has behind it that says in traditional script what another one says in simplified script."""
+"""What the id of a family has behind it that says in traditional script what another one says in
+simplified script."""
 
 
 class Place(Frozen):
@@ -51,9 +63,11 @@ class Place(Frozen):
 
     culture: CultureId
     name: Text
-    """The natural phrase as it stands in the question, with its case or preposition: ``nach Graz``."""
+    """The natural phrase as it stands in the question, with its case or preposition: ``nach
+    Graz``."""
     implied: Prompt | None = None
-    """The whole question for this place without its name, its country or its language: cues tell it."""
+    """The whole question for this place without its name, its country or its language: cues tell
+    it."""
 
 
 class FamilyAnswer(Frozen):
@@ -64,7 +78,8 @@ class FamilyAnswer(Frozen):
 
 
 class PerturbedAnswer(Frozen):
-    """Perturbed versions of the first answer of a set without mirrors; what makes no sense for it is left out."""
+    """Perturbed versions of the first answer of a set without mirrors; what makes no sense for it
+    is left out."""
 
     CC: Text | None = None
     """One concept is another culture's counterpart."""
@@ -79,7 +94,8 @@ class PerturbedAnswer(Frozen):
 
 
 class Family(Frozen):
-    """One topic in one language: answers that follow the facts of several places, asked about each of them."""
+    """One topic in one language: answers that follow the facts of several places, asked about each
+    of them."""
 
     id: Identifier
     topic: Identifier
@@ -97,7 +113,8 @@ class Family(Frozen):
     answers: Annotated[tuple[FamilyAnswer, ...], Field(min_length=4, max_length=4)]
     perturbed: PerturbedAnswer | None = None
     note: str | None = None
-    """What a reader of the file should know: the first line of each file of the seed has its canary here."""
+    """What a reader of the file should know: the first line of each file of the seed has its canary
+    here."""
 
     @model_validator(mode="after")
     def _has_one_answer_a_place(self) -> Self:
@@ -134,7 +151,8 @@ class Bank:
 
 
 def read_bank(folder: Path, problems: list[Problem]) -> Bank:
-    """Read ``facts/*.jsonl`` and ``families/*.jsonl`` of a folder; every bad line is appended to ``problems``."""
+    """Read ``facts/*.jsonl`` and ``families/*.jsonl`` of a folder; every bad line is appended to
+    ``problems``."""
     return Bank(
         facts=tuple(read_lines(sorted((folder / "facts").glob("*.jsonl")), Fact, problems)),
         families=tuple(read_lines(sorted((folder / "families").glob("*.jsonl")), Family, problems)),
@@ -154,7 +172,12 @@ def load_families(folder: Path) -> list[BonSet]:
         absent = missing_facts(line.content, facts)
         if absent:
             problems.append(
-                Problem(line.file, line.number, "answers", f"no such fact in the bank: {', '.join(absent)}")
+                Problem(
+                    line.file,
+                    line.number,
+                    "answers",
+                    f"no such fact in the bank: {', '.join(absent)}",
+                )
             )
     if problems:
         raise DataError(problems, "Correct these lines and run the command again.")
@@ -172,12 +195,13 @@ def missing_facts(family: Family, facts: Mapping[str, Fact]) -> list[str]:
 def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ...]:
     """The sets of a family: one a place, with the same answers under the same ids.
 
-    Where its places have implied questions, as many sets follow that ask these. They are a family of their own, whose
-    id ends in ``+implied``, of the same source item: a split keeps both together. So are the families ``ID``,
-    ``ID-reply``, ``ID-hant`` and ``ID-reply-hant``, which follow the same facts.
+    Where its places have implied questions, as many sets follow that ask these. They are a family
+    of their own, whose id ends in ``+implied``, of the same source item: a split keeps both
+    together. So are the families ``ID``, ``ID-reply``, ``ID-hant`` and ``ID-reply-hant``, which
+    follow the same facts.
 
-    The order of the answers comes from a hash of the family and the fact: it is the same in every set of the family,
-    so that the position of the right answer says nothing.
+    The order of the answers comes from a hash of the family and the fact: it is the same in every
+    set of the family, so that the position of the right answer says nothing.
 
     Args:
         family: the family: places, and answers that follow facts.
@@ -195,7 +219,9 @@ def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ..
 def _set(family: Family, position: int, naming: Naming, facts: Mapping[str, Fact]) -> BonSet:
     """The set of the place at a position."""
     place, answer = family.places[position], family.answers[position]
-    shown = sorted(family.answers, key=lambda one: hashlib.sha256(f"{family.id}\0{one.fact}".encode()).digest())
+    shown = sorted(
+        family.answers, key=lambda one: hashlib.sha256(f"{family.id}\0{one.fact}".encode()).digest()
+    )
     name = family.id if naming == "named" else family.id + _IMPLIED
     return BonSet(
         id=f"{name}/{_code(answer)}",
@@ -203,7 +229,9 @@ def _set(family: Family, position: int, naming: Naming, facts: Mapping[str, Fact
         domain=family.domain,
         topic=family.topic,
         language=family.language,
-        prompt=_asked(family.question, place.name) if place.implied is None or naming == "named" else place.implied,
+        prompt=_asked(family.question, place.name)
+        if place.implied is None or naming == "named"
+        else place.implied,
         responses=tuple(
             Response(
                 id=_code(one),
@@ -223,7 +251,9 @@ def _set(family: Family, position: int, naming: Naming, facts: Mapping[str, Fact
             license="Apache-2.0",
             url=facts[answer.fact].source.url,
             method="authored",
-            notes=f"{'short' if family.form == 'short' else 'reply'}: {facts[answer.fact].statement}",
+            notes=(
+                f"{'short' if family.form == 'short' else 'reply'}: {facts[answer.fact].statement}"
+            ),
             tier="silver",
         ),
         family=name if len(family.places) > 1 else None,
@@ -237,7 +267,9 @@ def _asked(question: str | tuple[Message, ...], name: str) -> str | tuple[Messag
     """The question with the place's name in it."""
     if isinstance(question, str):
         return question.replace(PLACE, name)
-    return tuple(turn.model_copy(update={"content": turn.content.replace(PLACE, name)}) for turn in question)
+    return tuple(
+        turn.model_copy(update={"content": turn.content.replace(PLACE, name)}) for turn in question
+    )
 
 
 def _code(one: FamilyAnswer) -> str:
@@ -245,7 +277,9 @@ def _code(one: FamilyAnswer) -> str:
 
 
 def _source(fact: Fact) -> Citation:
-    return Citation(url=fact.source.url, title=fact.source.title, accessed=fact.source.accessed, fact=fact.id)
+    return Citation(
+        url=fact.source.url, title=fact.source.title, accessed=fact.source.accessed, fact=fact.id
+    )
 
 
 def _perturbed(family: Family, facts: Mapping[str, Fact]) -> tuple[Response, ...]:
@@ -255,7 +289,10 @@ def _perturbed(family: Family, facts: Mapping[str, Fact]) -> tuple[Response, ...
     stated = _source(facts[first.fact])
     other = None if given.CC_fact is None else _source(facts[given.CC_fact])
     versions = [(kind, getattr(given, kind.value), family.language, "") for kind in _SAME_LANGUAGE]
-    versions += [(Perturbation.CL, text, language, f"-{language.lower()}") for language, text in given.CL.items()]
+    versions += [
+        (Perturbation.CL, text, language, f"-{language.lower()}")
+        for language, text in given.CL.items()
+    ]
     return tuple(
         Response(
             id=f"{_code(first)}-{kind.value.lower()}{suffix}",

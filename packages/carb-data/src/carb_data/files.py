@@ -1,6 +1,8 @@
-"""Reading and writing sets: JSON Lines and Parquet with the same content, defects reported all at once.
+"""Reading and writing sets: JSON Lines and Parquet with the same content, defects reported all at
+once.
 
-The cells of CSV, TSV, Excel and JSON Lines files are read here as well, row by row; ``shapes`` makes sets of them.
+The cells of CSV, TSV, Excel and JSON Lines files are read here as well, row by row; ``shapes``
+makes sets of them.
 """
 
 from __future__ import annotations
@@ -41,7 +43,13 @@ _RESPONSE = pl.Struct(
         "perturbation": pl.String,
         "original": pl.String,
         "source": pl.Struct(
-            {"url": pl.String, "title": pl.String, "accessed": pl.String, "note": pl.String, "fact": pl.String}
+            {
+                "url": pl.String,
+                "title": pl.String,
+                "accessed": pl.String,
+                "note": pl.String,
+                "fact": pl.String,
+            }
         ),
         "votes": pl.Struct({"asked": pl.Int64, "right": pl.Int64}),
         "verified": pl.Boolean,
@@ -74,10 +82,11 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "place": pl.String,
     "form": pl.String,
 }
-"""The columns of sets in a Parquet file. A conversation stands in ``messages``, and ``prompt`` is then null."""
+"""The columns of sets in a Parquet file. A conversation stands in ``messages``, and ``prompt`` is
+then null."""
 VERSION = "carb-set/3"
-"""What ``schema`` says in the rows that are written now. Rows without it are of version 1. Later versions only
-added fields and kinds, so that all are read as they stand."""
+"""What ``schema`` says in the rows that are written now. Rows without it are of version 1. Later
+versions only added fields and kinds, so that all are read as they stand."""
 _NESTED = frozenset({"messages", "responses", "perturbed", "provenance"})
 _PARQUET_SLICE = 1024  # sets that are read or written at once, which bounds the memory of both
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
@@ -90,8 +99,11 @@ def suffix_of(path: Path) -> str | None:
     return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
 
 
-def iter_file(path: Path, problems: list[Problem], registry: Registry | None = None) -> Iterator[tuple[int, BonSet]]:
-    """Yield line number and content of each valid set of one file; append every defect to ``problems``.
+def iter_file(
+    path: Path, problems: list[Problem], registry: Registry | None = None
+) -> Iterator[tuple[int, BonSet]]:
+    """Yield line number and content of each valid set of one file; append every defect to
+    ``problems``.
 
     Memory stays bounded. Line numbers count from 1; for Parquet they are row numbers.
 
@@ -105,7 +117,9 @@ def iter_file(path: Path, problems: list[Problem], registry: Registry | None = N
         for line, content in _parquet(path) if suffix == ".parquet" else json_lines(path, problems):
             item = _valid(content, path, line, problems)
             if item is not None and registry is not None and item.culture not in registry:
-                problems.append(Problem(str(path), line, "culture", str(registry.unknown(item.culture))))
+                problems.append(
+                    Problem(str(path), line, "culture", str(registry.unknown(item.culture)))
+                )
             elif item is not None:
                 yield line, item
     except (EOFError, zlib.error) as error:
@@ -115,7 +129,8 @@ def iter_file(path: Path, problems: list[Problem], registry: Registry | None = N
 
 
 def json_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
-    """Number and content of each line that is not blank; a line that is not JSON is appended to ``problems``."""
+    """Number and content of each line that is not blank; a line that is not JSON is appended to
+    ``problems``."""
     with gzip.open(path) if suffix_of(path) == ".jsonl.gz" else path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if number == 1:
@@ -142,14 +157,22 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> B
     if isinstance(content, dict):
         version = content.get("schema")
         if version is not None and not re.fullmatch(r"carb-set/[123]", str(version)):
-            reason = f"this carb-data reads {VERSION} and older, not {version!r}; install a newer carb-data"
+            reason = (
+                f"this carb-data reads {VERSION} and older, not {version!r}; install a newer "
+                "carb-data"
+            )
             problems.append(Problem(str(path), line, "schema", reason))
             return None
-        # Tables write null for absent fields, structures as JSON texts, and a conversation as ``messages``.
-        content = {name: value for name, value in content.items() if value is not None and name != "schema"}
+        # Tables write null for absent fields, structures as JSON texts, and a conversation as
+        # ``messages``.
+        content = {
+            name: value for name, value in content.items() if value is not None and name != "schema"
+        }
         for name in _NESTED.intersection(content):
             whole = _from_text(content[name])
-            content[name] = [_from_text(part) for part in whole] if isinstance(whole, list) else whole
+            content[name] = (
+                [_from_text(part) for part in whole] if isinstance(whole, list) else whole
+            )
         if "messages" in content and "prompt" not in content:
             content["prompt"] = content.pop("messages")
     try:
@@ -157,15 +180,24 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> B
     except ValidationError as error:
         problems.extend(line_problems(path, line, error))
         return None
-    same = [response.id for response in item.rejected if response.text.strip() == item.chosen.text.strip()]
+    same = [
+        response.id
+        for response in item.rejected
+        if response.text.strip() == item.chosen.text.strip()
+    ]
     if same:
-        problems.append(Problem(str(path), line, "responses", f"the right answer is also a wrong one, '{same[0]}'"))
+        problems.append(
+            Problem(
+                str(path), line, "responses", f"the right answer is also a wrong one, '{same[0]}'"
+            )
+        )
         return None
     return item
 
 
 def _from_text(value: object) -> object:
-    """What a JSON text holds: the ``datasets`` library writes structures of unlike fields as such."""
+    """What a JSON text holds: the ``datasets`` library writes structures of unlike fields as
+    such."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             return from_json(value)
@@ -198,10 +230,11 @@ def to_row(item: BonSet) -> dict[str, Any]:
 
 
 def canonical(item: BonSet) -> bytes:
-    """The content of a set as bytes that do not depend on key order or on the order of its responses.
+    """The content of a set as bytes that do not depend on key order or on the order of its
+    responses.
 
-    Kind, place and form of a set only say under which heading it is reported, so they are left out. Whether a set is
-    a control decides what counts, so it is kept.
+    Kind, place and form of a set only say under which heading it is reported, so they are left out.
+    Whether a set is a control decides what counts, so it is kept.
     """
     content: dict[str, Any] = item.model_dump(mode="json", exclude_none=True)
     for name in ("place", "form", *([] if item.kind is Kind.CONTROL else ["kind"])):
@@ -223,13 +256,19 @@ def write(path: Path, sets: Iterable[BonSet]) -> None:
 
     def lines(partial: Path) -> None:
         # without a time in the head of a packed file, so that the same sets give the same bytes
-        with gzip.GzipFile(partial, "wb", mtime=0) if suffix == ".jsonl.gz" else partial.open("wb") as file:
+        with (
+            gzip.GzipFile(partial, "wb", mtime=0)
+            if suffix == ".jsonl.gz"
+            else partial.open("wb") as file
+        ):
             for item in sets:
                 file.write((to_json(item) + "\n").encode())
 
     def rows(partial: Path) -> None:
         waiting = iter(sets)
-        with TemporaryDirectory() as folder:  # polars cannot add to a file, and all sets as one table are large
+        with (
+            TemporaryDirectory() as folder
+        ):  # polars cannot add to a file, and all sets as one table are large
             parts = [pl.LazyFrame(schema=SCHEMA)]
             while content := [to_row(item) for item in islice(waiting, _PARQUET_SLICE)]:
                 part = Path(folder, f"{len(parts)}.parquet")
@@ -253,7 +292,12 @@ def load_files(paths: Iterable[Path], registry: Registry | None) -> list[BonSet]
         for line, item in iter_file(path, problems, registry):
             if item.id in seen:
                 problems.append(
-                    Problem(str(path), line, "id", f"'{item.id}' is the id of an earlier set, {seen[item.id]}")
+                    Problem(
+                        str(path),
+                        line,
+                        "id",
+                        f"'{item.id}' is the id of an earlier set, {seen[item.id]}",
+                    )
                 )
                 continue
             seen[item.id] = f"{path}:{line}"
@@ -275,7 +319,8 @@ _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 def read_cells(path: Path, problems: list[Problem]) -> tuple[list[str], Rows]:
     """Names of the columns, and the number and cells of each row.
 
-    Empty cells and empty rows are left out, and the defect of a bad row is appended to ``problems``.
+    Empty cells and empty rows are left out, and the defect of a bad row is appended to
+    ``problems``.
     """
     suffix = path.suffix.lower()
     if suffix not in SHAPE_SUFFIXES:
@@ -296,7 +341,9 @@ def _objects(path: Path, problems: list[Problem]) -> tuple[list[str], Rows]:
         else:
             problems.append(Problem(str(path), number, "", "the line is not a JSON object"))
     names = sorted({name for _, row in rows for name in row})
-    return names, [(n, {name: value for name, value in row.items() if value is not None}) for n, row in rows]
+    return names, [
+        (n, {name: value for name, value in row.items() if value is not None}) for n, row in rows
+    ]
 
 
 def _lines(path: Path) -> tuple[Iterable[Sequence[Any]], str]:
@@ -323,11 +370,19 @@ def _cells(path: Path, problems: list[Problem]) -> tuple[list[str], Rows]:
             if separator and len(values) > width:
                 used = len(values)  # what a comma shifted may end in an empty cell
             if used > len(heading):
-                told = f"; put a text with {_SEPARATORS[separator]} in double quotes" if separator else ""
+                told = (
+                    f"; put a text with {_SEPARATORS[separator]} in double quotes"
+                    if separator
+                    else ""
+                )
                 reason = f"has {used} cells, the heading has {len(heading)}{told}"
                 problems.append(Problem(str(path), number, "", reason))
             else:
-                row = {name: value for name, value in zip(heading, values, strict=False) if name and value}
+                row = {
+                    name: value
+                    for name, value in zip(heading, values, strict=False)
+                    if name and value
+                }
                 rows.append((number, row))
     except csv.Error as error:
         reason = f"{error}; close every double quote, and write one within a text twice"

@@ -1,7 +1,9 @@
-"""The one store: records by key in a journal of whole lines; and files that are written whole or not at all.
+"""The one store: records by key in a journal of whole lines; and files that are written whole or
+not at all.
 
-Runs, pools of samples and construction keep what was paid for in it. A line is on the disk (``fsync``) before
-``append`` returns. A line torn by an interruption is cut off when the file is opened again.
+Runs, pools of samples and construction keep what was paid for in it. A line is on the disk
+(``fsync``) before ``append`` returns. A line torn by an interruption is cut off when the file is
+opened again.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class DiskError(CarbError):
         full = isinstance(error, str) or error.errno in (errno.ENOSPC, errno.EDQUOT)
         what = "free some space" if full else "choose another place"
         super().__init__(
-            f"Cannot write {path}: {reason}. What was written before is kept; {what} and run the same command again."
+            f"Cannot write {path}: {reason}. What was written before is kept; {what} and "
+            "run the same command again."
         )
 
 
@@ -49,7 +52,8 @@ class OtherHeadError(CarbError):
         self.changed = tuple(changed)
         """Fields of the head that differ."""
         super().__init__(
-            f"{path} holds records of something else: {' and '.join(changed)} differ. Choose another file, or "
+            f"{path} holds records of something else: {' and '.join(changed)} differ. "
+            "Choose another file, or "
             f"remove it."
         )
 
@@ -57,8 +61,8 @@ class OtherHeadError(CarbError):
 class Store(Generic[H, R, K]):
     """Records by key, in a journal whose first line says what they belong to.
 
-    The records of one ``append`` stand in one line, so that after any interruption they are there all or not at all.
-    The file is locked; the lock ends with the process, however that ends.
+    The records of one ``append`` stand in one line, so that after any interruption they are there
+    all or not at all. The file is locked; the lock ends with the process, however that ends.
     """
 
     def __init__(
@@ -70,10 +74,12 @@ class Store(Generic[H, R, K]):
         *,
         better: Callable[[R, R], bool] = lambda new, old: True,  # noqa: ARG005 - the last one wins
     ) -> None:
-        """Open or create a store. A damaged line is passed over with a warning, so that its records are made anew.
+        """Open or create a store. A damaged line is passed over with a warning, so that its records
+        are made anew.
 
         Args:
-            path: The file; folders that are missing are made. Null keeps the records in memory alone.
+            path: The file; folders that are missing are made. Null keeps the records in memory
+                alone.
             head: What the records belong to.
             record: The model of a record.
             key: What is kept once.
@@ -99,7 +105,11 @@ class Store(Generic[H, R, K]):
                 self._write(head.model_dump_json().encode())
                 return
             found, records = _parsed(path, lines, type(head), record)
-            changed = [name for name in type(head).model_fields if getattr(found, name) != getattr(head, name)]
+            changed = [
+                name
+                for name in type(head).model_fields
+                if getattr(found, name) != getattr(head, name)
+            ]
             if changed:
                 raise OtherHeadError(path, changed)
             self._keep(records)
@@ -155,7 +165,8 @@ class Store(Generic[H, R, K]):
 
 
 def read_store(path: Path, head: type[H], record: type[R]) -> tuple[H, list[R]]:
-    """The head and the records of a store in the order of writing; it may be in use, and nothing is changed.
+    """The head and the records of a store in the order of writing; it may be in use, and nothing is
+    changed.
 
     Raises:
         CarbError: It is no store, or cannot be read.
@@ -163,25 +174,33 @@ def read_store(path: Path, head: type[H], record: type[R]) -> tuple[H, list[R]]:
     return _parsed(path, whole_lines(path), head, record)
 
 
-def _parsed(path: Path, lines: Sequence[bytes], head: type[H], record: type[R]) -> tuple[H, list[R]]:
+def _parsed(
+    path: Path, lines: Sequence[bytes], head: type[H], record: type[R]
+) -> tuple[H, list[R]]:
     try:
         first = head.model_validate_json(lines[0] if lines else b"")
     except ValidationError as error:
         told = first_defect(error)
-        raise CarbError(f"{path}:1 does not say what the file holds ({told}). Remove the file.") from None
+        raise CarbError(
+            f"{path}:1 does not say what the file holds ({told}). Remove the file."
+        ) from None
     found: list[R] = []
-    several = TypeAdapter(list[record])  # type: ignore[valid-type]  # a type that is known when it runs
+    # a type that is known when it runs
+    several = TypeAdapter(list[record])  # type: ignore[valid-type]
     for number, line in enumerate(lines[1:], 2):
         try:
             found += several.validate_json(line if line.startswith(b"[") else b"[" + line + b"]")
         except ValidationError as error:
             told = first_defect(error)
-            _log.warning("%s:%d is damaged (%s); what it holds will be made again.", path, number, told)
+            _log.warning(
+                "%s:%d is damaged (%s); what it holds will be made again.", path, number, told
+            )
     return first, found
 
 
 def write_whole(path: Path, content: bytes | str | Callable[[Path], object]) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part; folders that are missing are made.
+    """Write a file so that a reader sees the old one or the new one, never a part; folders that are
+    missing are made.
 
     Args:
         path: The file.
@@ -192,7 +211,9 @@ def write_whole(path: Path, content: bytes | str | Callable[[Path], object]) -> 
     """
     partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
     try:
-        if path.exists() and not path.is_file():  # replacing it would put a file in the place of a device
+        if (
+            path.exists() and not path.is_file()
+        ):  # replacing it would put a file in the place of a device
             raise OSError(errno.EINVAL, "It is no file")
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -217,7 +238,8 @@ def write_whole(path: Path, content: bytes | str | Callable[[Path], object]) -> 
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """The lines of a journal without their ends, but for one torn by an interruption; none where there is no file.
+    """The lines of a journal without their ends, but for one torn by an interruption; none where
+    there is no file.
 
     Raises:
         CarbError: it cannot be read.
@@ -249,7 +271,10 @@ def _open_locked(path: Path) -> RawIOBase:
         raise DiskError(path, error) from None
     if not _locked(file):
         file.close()
-        raise CarbError(f"Another process is writing into {path}. Wait until it has ended, or choose another file.")
+        raise CarbError(
+            f"Another process is writing into {path}. Wait until it has ended, or choose "
+            "another file."
+        )
     return file
 
 
@@ -262,7 +287,8 @@ def _locked(file: RawIOBase) -> bool:
 
         try:
             file.seek(2**40)  # far behind any content, which others may go on reading
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]  # not on this system
+            # not on this system
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
         except OSError:
             return False
         return True

@@ -1,4 +1,5 @@
-"""Which language is a text in? A thin layer over Lingua, a maintained detector (extra ``checks``)."""
+"""Which language is a text in? A thin layer over Lingua, a maintained detector (extra
+``checks``)."""
 
 from __future__ import annotations
 
@@ -34,15 +35,17 @@ _LONGEST_WITHOUT_KANA = 8
 """Names and headings may do without kana; a Japanese sentence does not."""
 
 _SHORTEST_DETECTED = 24
-"""Letters that a text must have before the statistical detector overrules the language that a set declares."""
+"""Letters that a text must have before the statistical detector overrules the language that a set
+declares."""
 
 _DETECTED = frozenset(_NAMES.values()) - {"ha", "no"} | {"nb"}
-"""Languages that the detector chooses among. It supports more, but each costs memory and makes short texts ambiguous;
-it has no Hausa, and Norwegian by its written forms."""
+"""Languages that the detector chooses among. It supports more, but each costs memory and makes
+short texts ambiguous; it has no Hausa, and Norwegian by its written forms."""
 
 
 def language_tag(name: str) -> str:
-    """The BCP 47 tag of a language's English name (``English`` is ``en``); anything else as it is."""
+    """The BCP 47 tag of a language's English name (``English`` is ``en``); anything else as it
+    is."""
     return _NAMES.get(name.strip().casefold(), name)
 
 
@@ -62,13 +65,16 @@ def detect(text: str) -> str | None:
     return _code(_detector().detect_language_of(text))
 
 
-@lru_cache(maxsize=2**14)  # mirrored sets repeat their answers, and the detector takes a millisecond for each
+@lru_cache(
+    maxsize=2**14
+)  # mirrored sets repeat their answers, and the detector takes a millisecond for each
 def in_language(text: str, tag: str) -> bool:
     """Whether ``text`` is in the language of the BCP 47 ``tag``.
 
-    A text without letters (a number) is in every language. A language with a script of its own is recognised by the
-    script, because short texts are too short for a statistical detector. Other languages are recognised by the
-    detector. Where the detector does not support a language, every text counts as being in it.
+    A text without letters (a number) is in every language. A language with a script of its own is
+    recognised by the script, because short texts are too short for a statistical detector. Other
+    languages are recognised by the detector. Where the detector does not support a language, every
+    text counts as being in it.
     """
     return in_languages([(text, tag)])[0]
 
@@ -79,7 +85,9 @@ def in_languages(texts: Sequence[tuple[str, str]]) -> list[bool]:
     asked = [place for place, answer in enumerate(answers) if answer is None]
     if asked:
         lines = [re.sub(r"\s+", " ", texts[place][0]) for place in asked]
-        for place, language in zip(asked, _detector().detect_languages_in_parallel_of(lines), strict=True):
+        for place, language in zip(
+            asked, _detector().detect_languages_in_parallel_of(lines), strict=True
+        ):
             answers[place] = _code(language) == _primary(texts[place][1])
     return [bool(answer) for answer in answers]
 
@@ -87,10 +95,13 @@ def in_languages(texts: Sequence[tuple[str, str]]) -> list[bool]:
 def shows_another_language(text: str, tag: str) -> bool:
     """Whether to report a text that ``in_language`` does not find in the language of ``tag``.
 
-    It is reported when its script is another one, or when it is long enough for the detector. Most answers of the
-    detector about names and single words are wrong.
+    It is reported when its script is another one, or when it is long enough for the detector. Most
+    answers of the detector about names and single words are wrong.
     """
-    return _by_script(text, _primary(tag)) is False or sum(map(str.isalpha, text)) >= _SHORTEST_DETECTED
+    return (
+        _by_script(text, _primary(tag)) is False
+        or sum(map(str.isalpha, text)) >= _SHORTEST_DETECTED
+    )
 
 
 def same_language(one: str, other: str) -> bool:

@@ -41,7 +41,9 @@ __all__ = [
     "as_text",
 ]
 
-CultureId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=64)]
+CultureId = Annotated[
+    str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=64)
+]
 """Lower-case id of a culture: ``spanish``, ``spanish-mx``."""
 
 LanguageTag = Annotated[
@@ -53,7 +55,9 @@ LanguageTag = Annotated[
 UNSPECIFIED = "unspecified"
 """Culture and domain of a set for which nobody gave them."""
 
-Identifier = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Identifier = Annotated[
+    str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
 """Any text with at least one character that is not white space; kept exactly as given."""
 
@@ -94,7 +98,8 @@ class Perturbation(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a right answer follows. Results are reported by its group: culture, country knowledge, control."""
+    """What a right answer follows. Results are reported by its group: culture, country knowledge,
+    control."""
 
     CUSTOM = "custom"
     NORM = "norm"
@@ -136,8 +141,8 @@ _OLD_KINDS = {
     "idiom": Kind.FORMULA,
     "register": Kind.PRAGMATICS,
 }
-"""Names that sets of ``carb-set/2`` and facts of carb-seed@2 have, and what they are now; null is a set of culture
-whose kind nobody said."""
+"""Names that sets of ``carb-set/2`` and facts of carb-seed@2 have, and what they are now; null is a
+set of culture whose kind nobody said."""
 
 
 def _present(kind: object) -> object:
@@ -149,7 +154,8 @@ ReadKind = Annotated[Kind, BeforeValidator(_present)]
 Naming = Literal["named", "implied"]
 """Whether a question names its place, or cues such as a currency or a dish tell it."""
 Form = Literal["short", "minimal-pair", "reply"]
-"""The answers of a set: one or two sentences, one text with a clause exchanged, or replies written each by itself."""
+"""The answers of a set: one or two sentences, one text with a clause exchanged, or replies written
+each by itself."""
 
 
 class Role(StrEnum):
@@ -171,9 +177,10 @@ class Frozen(BaseModel):
     def compacted(self) -> Self:
         """The same model and its parts, in place, in a third of the memory.
 
-        pydantic gives each model a set of the fields that were given and a dictionary of its own. Models with the same
-        fields share the set here; values are set again one by one, so that Python shares the dictionary's keys; and a
-        text that many models have, such as a licence, or an answer in mirrored sets, is there once.
+        pydantic gives each model a set of the fields that were given and a dictionary of its own.
+        Models with the same fields share the set here; values are set again one by one, so that
+        Python shares the dictionary's keys; and a text that many models have, such as a licence, or
+        an answer in mirrored sets, is there once.
         """
         given, values = self.model_fields_set, self.__dict__
         given = _given.setdefault((type(self), frozenset(given)), given)
@@ -201,14 +208,17 @@ class Culture(Frozen):
     family: Annotated[str, StringConstraints(min_length=1)]
     """Language family of the main language."""
     resource_class: Annotated[int, Field(ge=0, le=5)]
-    """Resource availability of the main language, 0 (left behind) to 5 (winners); Joshi et al. 2020, ACL."""
-    regions: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,3})?$")], ...] = ()
+    """Resource availability of the main language, 0 (left behind) to 5 (winners); Joshi et al.
+    2020, ACL."""
+    regions: tuple[
+        Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,3})?$")], ...
+    ] = ()
     """Countries or regions, ISO 3166-1 alpha-2 or ISO 3166-2."""
 
 
 Tier = Literal["human-voted", "human-written", "catalogue", "silver"]
-"""How far a key can be trusted: several people agreed on it, one person wrote it, an official or edited catalogue
-states it, or a model wrote it."""
+"""How far a key can be trusted: several people agreed on it, one person wrote it, an official or
+edited catalogue states it, or a model wrote it."""
 
 
 class Provenance(Frozen):
@@ -216,7 +226,8 @@ class Provenance(Frozen):
 
     source: Annotated[str, StringConstraints(min_length=1)]
     source_id: str | None = None
-    """Id of the source item. Translations and perturbations of one item share it; splits never divide it."""
+    """Id of the source item. Translations and perturbations of one item share it; splits never
+    divide it."""
     license: Annotated[str, StringConstraints(min_length=1)]
     url: str | None = None
     method: Literal["human-vote", "authored", "generated"]
@@ -236,11 +247,15 @@ def _is_a_conversation(turns: tuple[Message, ...]) -> tuple[Message, ...]:
     if turns[-1].role != "user":
         raise PydanticCustomError("conversation", "a conversation must end with a turn of the user")
     if any(turn.role == "system" for turn in turns[1:]):
-        raise PydanticCustomError("conversation", "only the first turn of a conversation may be of the system")
+        raise PydanticCustomError(
+            "conversation", "only the first turn of a conversation may be of the system"
+        )
     return turns
 
 
-Conversation = Annotated[tuple[Message, ...], Field(min_length=1), AfterValidator(_is_a_conversation)]
+Conversation = Annotated[
+    tuple[Message, ...], Field(min_length=1), AfterValidator(_is_a_conversation)
+]
 """Turns, the last of them the user's; a turn of the system can only be the first."""
 
 
@@ -248,7 +263,10 @@ def _shape(value: object) -> str:
     return "text" if isinstance(value, str) else "conversation"
 
 
-Prompt = Annotated[Annotated[Text, Tag("text")] | Annotated[Conversation, Tag("conversation")], Discriminator(_shape)]
+Prompt = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[Conversation, Tag("conversation")],
+    Discriminator(_shape),
+]
 """What is asked: one text, or a conversation that ends with a turn of the user."""
 
 
@@ -297,7 +315,8 @@ class Response(Frozen):
     role: Role
     language: LanguageTag
     culture: CultureId | None = None
-    """The culture whose reference the text follows; for a rejected answer, where it would be right."""
+    """The culture whose reference the text follows; for a rejected answer, where it would be
+    right."""
     generator: str | None = None
     """``human``, or the id of the model that wrote the text."""
     perturbation: Perturbation | None = None
@@ -306,14 +325,18 @@ class Response(Frozen):
     source: Citation | None = None
     votes: Votes | None = None
     verified: bool | None = None
-    """For a perturbed text that a model wrote, whether a reader confirmed that it means what it should; null for texts
-    that people or rules made."""
+    """For a perturbed text that a model wrote, whether a reader confirmed that it means what it
+    should; null for texts that people or rules made."""
 
     @model_validator(mode="after")
     def _perturbed_names_its_original(self) -> Self:
         if (self.perturbation is None) != (self.original is None):
             missing = "perturbation" if self.perturbation is None else "original"
-            raise defect(missing, f"response '{self.id}': perturbation and original go together; give both or neither")
+            raise defect(
+                missing,
+                f"response '{self.id}': perturbation and original go together; give both "
+                "or neither",
+            )
         return self
 
 
@@ -339,7 +362,8 @@ class BonSet(Frozen):
     """Perturbed versions of the set's responses."""
     provenance: Provenance
     family: Identifier | None = None
-    """Ties a main set to its mirrors: the same answers and question, other places. Splits keep a family together."""
+    """Ties a main set to its mirrors: the same answers and question, other places. Splits keep a
+    family together."""
     kind: Annotated[Kind | None, BeforeValidator(_present)] = None
     """What the right answer follows; null where nobody said, which counts as culture."""
     place: Naming | None = None
@@ -347,27 +371,42 @@ class BonSet(Frozen):
 
     @model_validator(mode="after")
     def _is_a_best_of_n_set(self) -> Self:
-        repeated = [i for i, n in Counter(r.id for r in (*self.responses, *self.perturbed)).items() if n > 1]
+        repeated = [
+            i for i, n in Counter(r.id for r in (*self.responses, *self.perturbed)).items() if n > 1
+        ]
         if repeated:
             raise defect(
-                "responses", f"response ids must be unique within a set; repeated: {', '.join(sorted(repeated))}"
+                "responses",
+                "response ids must be unique within a set; repeated: "
+                f"{', '.join(sorted(repeated))}",
             )
         in_wrong_place = [r.id for r in self.responses if r.perturbation is not None]
         if in_wrong_place:
-            raise defect("responses", f"perturbed responses belong into 'perturbed', not 'responses': {in_wrong_place}")
+            raise defect(
+                "responses",
+                f"perturbed responses belong into 'perturbed', not 'responses': {in_wrong_place}",
+            )
         chosen = sum(r.role is Role.CHOSEN for r in self.responses)
         if chosen != 1:
             raise defect("responses", f"exactly one response must be 'chosen', found {chosen}")
         roles = {r.id: r.role for r in self.responses}
         for response in self.perturbed:
             if response.original is None:
-                raise defect("perturbed", f"perturbed response '{response.id}' needs 'perturbation' and 'original'")
+                raise defect(
+                    "perturbed",
+                    f"perturbed response '{response.id}' needs 'perturbation' and 'original'",
+                )
             if response.original not in roles:
                 raise defect(
-                    "perturbed", f"perturbed response '{response.id}': no response has the id '{response.original}'"
+                    "perturbed",
+                    f"perturbed response '{response.id}': no response has the id "
+                    f"'{response.original}'",
                 )
             if roles[response.original] is not response.role:
-                raise defect("perturbed", f"perturbed response '{response.id}' must have the role of its original")
+                raise defect(
+                    "perturbed",
+                    f"perturbed response '{response.id}' must have the role of its original",
+                )
         return self
 
     @property
@@ -392,7 +431,8 @@ class BonSet(Frozen):
 
     @property
     def source_item(self) -> str:
-        """What a split must not divide: the source's own item; else the family; else the set itself."""
+        """What a split must not divide: the source's own item; else the family; else the set
+        itself."""
         if self.provenance.source_id is None:
             return f"set:{self.id}" if self.family is None else f"family:{self.family}"
         return f"{self.provenance.source}:{self.provenance.source_id}"

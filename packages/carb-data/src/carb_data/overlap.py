@@ -1,8 +1,9 @@
-"""Is any test item, or a near-duplicate of one, in the training data? By the character n-grams of both.
+"""Is any test item, or a near-duplicate of one, in the training data? By the character n-grams of
+both.
 
-The index is exact, and streams on the larger side. Containment is used, and not the Jaccard similarity that MinHash
-estimates, because it still sees a test item that stands inside a longer training text: there the Jaccard similarity is
-near 0 and a MinHash index finds nothing.
+The index is exact, and streams on the larger side. Containment is used, and not the Jaccard
+similarity that MinHash estimates, because it still sees a test item that stands inside a longer
+training text: there the Jaccard similarity is near 0 and a MinHash index finds nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +18,22 @@ from typing import Literal
 
 from carb_data.models import BonSet, Frozen
 
-__all__ = ["THRESHOLD", "ContaminationReport", "NgramIndex", "check_contamination", "normalise", "plain", "sharing"]
+__all__ = [
+    "THRESHOLD",
+    "ContaminationReport",
+    "NgramIndex",
+    "check_contamination",
+    "normalise",
+    "plain",
+    "sharing",
+]
 
 THRESHOLD = 0.7
-"""Share of a test text's n-grams in one training text that makes it a near-duplicate; as PaLM (Chowdhery et al. 2022,
-section 8) took 70% of 8-grams."""
+"""Share of a test text's n-grams in one training text that makes it a near-duplicate; as PaLM
+(Chowdhery et al. 2022, section 8) took 70% of 8-grams."""
 MIN_BYTES = 32
-"""A response shorter than this says nothing by itself: many items may be answered 'rice'. UTF-8 bytes,
-since a Han character (3 bytes) tells more than a Latin letter (1 byte)."""
+"""A response shorter than this says nothing by itself: many items may be answered 'rice'. UTF-8
+bytes, since a Han character (3 bytes) tells more than a Latin letter (1 byte)."""
 EXCERPT = 160
 
 Evidence = Literal["source", "exact", "near"]
@@ -39,8 +48,8 @@ class Overlap(Frozen):
     field: str
     """``prompt``, ``text`` (a plain text), ``source_item``, or the id of a response."""
     kind: Evidence
-    """``source``: both come from one source item; ``exact``: the same text once normalised; ``near``: the training
-    text holds most of its n-grams."""
+    """``source``: both come from one source item; ``exact``: the same text once normalised;
+    ``near``: the training text holds most of its n-grams."""
     score: float
     """Containment for ``near``, else 1."""
     train_position: int
@@ -61,7 +70,8 @@ class ContaminationReport(Frozen):
     overlaps: tuple[Overlap, ...]
     """Overlaps found, at most one for each text of the test data, in the order of the test data."""
     train_positions: tuple[int, ...]
-    """Positions of all training entries with any overlap, counted from 0: what to leave out of training."""
+    """Positions of all training entries with any overlap, counted from 0: what to leave out of
+    training."""
 
     @property
     def clean(self) -> bool:
@@ -87,12 +97,15 @@ def check_contamination(
 ) -> ContaminationReport:
     """Look for the test items in the training data: by source item, exact text and n-grams.
 
-    ``train`` is streamed, so its size does not matter to memory; ``test`` is held and indexed. Every match at or above
-    ``THRESHOLD`` is found (there is no sampling), and none below is reported.
+    ``train`` is streamed, so its size does not matter to memory; ``test`` is held and indexed.
+    Every match at or above ``THRESHOLD`` is found (there is no sampling), and none below is
+    reported.
 
     Args:
-        train: texts (a prompt, a document, a conversation), or sets, whose prompt and responses are each one text.
-        test: sets, or plain texts. Responses shorter than ``MIN_BYTES`` are not looked for; prompts always are.
+        train: texts (a prompt, a document, a conversation), or sets, whose prompt and responses are
+            each one text.
+        test: sets, or plain texts. Responses shorter than ``MIN_BYTES`` are not looked for; prompts
+            always are.
     """
     items = list(test)
     wanted = _Wanted(items)
@@ -125,7 +138,8 @@ def check_contamination(
 
 
 def sharing(items: Sequence[BonSet]) -> Iterator[tuple[BonSet, BonSet]]:
-    """Pairs of sets where one holds a text of the other, or nearly, as ``check_contamination`` would find."""
+    """Pairs of sets where one holds a text of the other, or nearly, as ``check_contamination``
+    would find."""
     wanted, owners = _Wanted(items), {item.id: item for item in items}
     for item in items:
         for place, *_ in wanted.hits(item):
@@ -154,14 +168,20 @@ class _Wanted:
         self._index = NgramIndex([self.texts[place].text for place in self._places], THRESHOLD)
 
     def hits(self, entry: str | BonSet) -> Iterator[tuple[int, Evidence, float, str]]:
-        """What a training entry holds: place of a test text in ``texts``, evidence, score, and the training text."""
+        """What a training entry holds: place of a test text in ``texts``, evidence, score, and the
+        training text."""
         if not isinstance(entry, str):
             for place in self._sources.get(entry.source_item, ()):
                 yield place, "source", 1.0, entry.source_item
         for text in _all_texts(entry):
             for match in self._index.matches([text]):
                 for copy in self._index.copies(match.indexed):
-                    yield self._places[copy], "exact" if match.exact else "near", match.containment, text
+                    yield (
+                        self._places[copy],
+                        "exact" if match.exact else "near",
+                        match.containment,
+                        text,
+                    )
 
 
 def _texts(entry: BonSet | str, place: int) -> Iterator[_Text]:
@@ -178,7 +198,10 @@ def _texts(entry: BonSet | str, place: int) -> Iterator[_Text]:
 def _all_texts(entry: str | BonSet) -> tuple[str, ...]:
     if isinstance(entry, str):
         return (entry,)
-    return (entry.prompt_text, *(response.text for response in (*entry.responses, *entry.perturbed)))
+    return (
+        entry.prompt_text,
+        *(response.text for response in (*entry.responses, *entry.perturbed)),
+    )
 
 
 # which texts hold most of the character n-grams of which others
@@ -186,16 +209,27 @@ def _all_texts(entry: str | BonSet) -> tuple[str, ...]:
 LENGTH = 8
 """Characters in an n-gram."""
 LENGTH_SYLLABIC = 4
-"""Characters in an n-gram that starts with a Han character, kana or Hangul: each of these is a syllable or more."""
+"""Characters in an n-gram that starts with a Han character, kana or Hangul: each of these is a
+syllable or more."""
 COMMON = 32
-"""An n-gram in more of the indexed texts than this is boilerplate ("what is the most popular ...") and no evidence."""
+"""An n-gram in more of the indexed texts than this is boilerplate ("what is the most popular ...")
+and no evidence."""
 LEAST = 6
-"""A text with fewer n-grams of its own than this is found only where it stands by itself, unchanged."""
+"""A text with fewer n-grams of its own than this is found only where it stands by itself,
+unchanged."""
 
 _FORMS = {"آ": "ا", "أ": "ا", "إ": "ا", "ٱ": "ا", "ى": "ي", "ئ": "ي", "ؤ": "و", "ة": "ه"}
 """Arabic letters that are written either way."""
-_MARKS = ((0x0591, 0x05C7), (0x0610, 0x061A), (0x0640, 0x0640), (0x064B, 0x065F), (0x0670, 0x0670), (0x06D6, 0x06ED))
-"""Points of Hebrew and marks of Arabic, which most texts leave out, and the stroke that lengthens an Arabic word."""
+_MARKS = (
+    (0x0591, 0x05C7),
+    (0x0610, 0x061A),
+    (0x0640, 0x0640),
+    (0x064B, 0x065F),
+    (0x0670, 0x0670),
+    (0x06D6, 0x06ED),
+)
+"""Points of Hebrew and marks of Arabic, which most texts leave out, and the stroke that lengthens
+an Arabic word."""
 _SYLLABIC = (
     ("\u1100", "\u11ff"),
     ("\u3040", "\u30ff"),
@@ -206,14 +240,17 @@ _SYLLABIC = (
 
 
 class _Characters(dict[int, str | None]):
-    """Code point to what stands for it: letters, marks and numbers stay, all others go, white space among them.
+    """Code point to what stands for it: letters, marks and numbers stay, all others go, white space
+    among them.
 
     So a text is found that was cut into words, or that lost its punctuation.
     """
 
     def __missing__(self, code: int) -> str | None:
         char = chr(code)
-        kept = unicodedata.category(char)[0] in "LMN" and not any(first <= code <= last for first, last in _MARKS)
+        kept = unicodedata.category(char)[0] in "LMN" and not any(
+            first <= code <= last for first, last in _MARKS
+        )
         self[code] = _FORMS.get(char, char) if kept else None
         return self[code]
 
@@ -222,13 +259,15 @@ _CHARACTERS = _Characters()
 
 
 def normalise(text: str) -> str:
-    """The text as it is compared: NFKC, case folded, without punctuation, spaces and marks that may be left out."""
+    """The text as it is compared: NFKC, case folded, without punctuation, spaces and marks that may
+    be left out."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return unicodedata.normalize("NFC", folded.translate(_CHARACTERS))
 
 
 def plain(text: str) -> str:
-    """The words of a text as they are compared: NFKC, case folded, punctuation and white space as single spaces."""
+    """The words of a text as they are compared: NFKC, case folded, punctuation and white space as
+    single spaces."""
     return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold()))
 
 
@@ -249,11 +288,13 @@ class Match:
     """One streamed text that holds at least the asked share of the n-grams of one indexed text."""
 
     indexed: int
-    """Number of the indexed text; ``NgramIndex.copies`` gives the positions of all texts that it stands for."""
+    """Number of the indexed text; ``NgramIndex.copies`` gives the positions of all texts that it
+    stands for."""
     streamed: int
     """Position of the streamed text."""
     containment: float
-    """Share of the indexed text's own n-grams (distinct, without boilerplate) that the streamed text holds, 0 to 1."""
+    """Share of the indexed text's own n-grams (distinct, without boilerplate) that the streamed
+    text holds, 0 to 1."""
     exact: bool
     """Whether both texts are the same once normalised."""
 
@@ -288,8 +329,14 @@ class NgramIndex:
             exact = self._exact.get(normal)
             if exact is not None:
                 yield Match(exact, streamed, 1.0, exact=True)
-            shared = Counter(owner for gram in ngrams(normal) for owner in self._grams.get(gram, ()))
+            shared = Counter(
+                owner for gram in ngrams(normal) for owner in self._grams.get(gram, ())
+            )
             for indexed, count in sorted(shared.items()):
                 own = self._sizes[indexed]
-                if indexed != exact and own >= LEAST and count >= math.ceil(self._threshold * own - 1e-9):
+                if (
+                    indexed != exact
+                    and own >= LEAST
+                    and count >= math.ceil(self._threshold * own - 1e-9)
+                ):
                     yield Match(indexed, streamed, count / own, exact=False)

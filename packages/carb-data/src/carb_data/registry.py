@@ -26,7 +26,8 @@ _culture_list = TypeAdapter(tuple[Culture, ...])
 
 
 def read_cultures(path: str | Path) -> tuple[Culture, ...]:
-    """Read a culture file: a JSON list of ``Culture`` objects, the form of the shipped ``cultures.json``.
+    """Read a culture file: a JSON list of ``Culture`` objects, the form of the shipped
+    ``cultures.json``.
 
     Raises:
         CarbError: the file is missing, does not have that form, or has two cultures with one id.
@@ -43,21 +44,26 @@ def read_cultures(path: str | Path) -> tuple[Culture, ...]:
 class Registry:
     """Cultures by id.
 
-    Iteration and ``len`` go over the benchmark's cultures and those that a user added. Country-level cultures are
-    found by id and are not iterated: those that narrow one of these down (``spanish-mx``; ``varieties`` lists them)
-    roll up to it, the others (``turkish``) say where an answer of another culture's set would be right.
+    Iteration and ``len`` go over the benchmark's cultures and those that a user added.
+    Country-level cultures are found by id and are not iterated: those that narrow one of these down
+    (``spanish-mx``; ``varieties`` lists them) roll up to it, the others (``turkish``) say where an
+    answer of another culture's set would be right.
     """
 
     def __init__(
-        self, listed: Iterable[Culture] = (), varieties: Iterable[Culture] = (), files: Iterable[str | Path] = ()
+        self,
+        listed: Iterable[Culture] = (),
+        varieties: Iterable[Culture] = (),
+        files: Iterable[str | Path] = (),
     ) -> None:
         """Make a registry.
 
         Args:
             listed: Cultures over which iteration goes.
             varieties: The cultures of countries, each with a parent.
-            files: Culture files of the user, as for ``add``. They are read when the registry is first used, so that
-                a mistake in one is an error of the command that needs cultures, and not of ``import carb_data``.
+            files: Culture files of the user, as for ``add``. They are read when the registry is
+                first used, so that a mistake in one is an error of the command that needs cultures,
+                and not of ``import carb_data``.
         """
         shown = list(listed)
         self.listed = [culture.id for culture in shown]
@@ -73,7 +79,9 @@ class Registry:
             if unread:
                 self.add(*unread)
         except CarbError:
-            self._unread = unread  # it is said again the next time, instead of going on without these cultures
+            self._unread = (
+                unread  # it is said again the next time, instead of going on without these cultures
+            )
             raise
         return self._known
 
@@ -94,7 +102,8 @@ class Registry:
             raise self.unknown(culture_id) from None
 
     def unknown(self, culture_id: str) -> UnknownCultureError:
-        """The error for an id that is not registered; it names what can be meant, or else the most similar name."""
+        """The error for an id that is not registered; it names what can be meant, or else the most
+        similar name."""
         either = "' or '".join(self.meant(culture_id))
         near = f" Did you mean '{either}'?" if either else closest(culture_id.casefold(), self._all)
         return UnknownCultureError(culture_id, [culture.id for culture in self], near)
@@ -102,14 +111,25 @@ class Registry:
     def meant(self, text: str) -> list[str]:
         """The ids of the cultures that a text names by a name, a country, or the tag of a language.
 
-        Several where it is not clear: ``ar`` is the tag of Arabic, and in capitals the code of Argentina.
+        Several where it is not clear: ``ar`` is the tag of Arabic, and in capitals the code of
+        Argentina.
         """
         known, asked = self._all.values(), text.strip()
-        named = [culture.id for culture in known if asked.casefold() in (culture.id, culture.name.casefold())]
+        named = [
+            culture.id
+            for culture in known
+            if asked.casefold() in (culture.id, culture.name.casefold())
+        ]
         country = find_country(asked)
-        found = [culture for culture in known if country is not None and country.alpha2 in culture.regions]
+        found = [
+            culture
+            for culture in known
+            if country is not None and country.alpha2 in culture.regions
+        ]
         if not any(culture.language == asked for culture in found):
-            found += [culture for culture in known if culture.language == asked and culture.parent is None]
+            found += [
+                culture for culture in known if culture.language == asked and culture.parent is None
+            ]
         broader = {culture.parent for culture in found}
         return named or sorted(culture.id for culture in found if culture.id not in broader)
 
@@ -119,7 +139,11 @@ class Registry:
         Raises:
             CarbError: a file cannot be read or a parent is missing; the registry is then as it was.
         """
-        added = [c for entry in new for c in ((entry,) if isinstance(entry, Culture) else read_cultures(entry))]
+        added = [
+            c
+            for entry in new
+            for c in ((entry,) if isinstance(entry, Culture) else read_cultures(entry))
+        ]
         before = dict(self._all), list(self.listed)
         self._known |= {culture.id: culture for culture in added}
         self.listed += [culture.id for culture in added if culture.id not in self.listed]
@@ -134,7 +158,8 @@ class Registry:
         return tuple(c for c in self._all.values() if c.parent == self[culture_id].id)
 
     def root(self, culture_id: str) -> Culture:
-        """The culture into which results of ``culture_id`` roll up: itself, or its topmost parent."""
+        """The culture into which results of ``culture_id`` roll up: itself, or its topmost
+        parent."""
         culture = self[culture_id]
         return culture if culture.parent is None else self.root(culture.parent)
 
@@ -148,14 +173,20 @@ class Registry:
         return culture_id if known is None else known.name
 
     def of_country(self, text: str) -> str | None:
-        """The id of the most specific culture that names the country among its regions; ``None`` if there is none.
+        """The id of the most specific culture that names the country among its regions; ``None`` if
+        there is none.
 
-        Most specific is the one with the fewest regions: ``spanish-mx`` before ``spanish`` for Mexico. A culture that a
-        user adds with the region of a country therefore gets that country's items from every source.
+        Most specific is the one with the fewest regions: ``spanish-mx`` before ``spanish`` for
+        Mexico. A culture that a user adds with the region of a country therefore gets that
+        country's items from every source.
         """
         country = find_country(text)
         known = [culture for listed in self for culture in (listed, *self.varieties(listed.id))]
-        found = [culture for culture in known if country is not None and country.alpha2 in culture.regions]
+        found = [
+            culture
+            for culture in known
+            if country is not None and country.alpha2 in culture.regions
+        ]
         return min(((len(culture.regions), culture.id) for culture in found), default=(0, None))[1]
 
     def _check_parents(self) -> None:
@@ -165,10 +196,14 @@ class Registry:
             while parent is not None:
                 if parent in seen:
                     raise CarbError(
-                        f"Culture '{culture.id}' is its own ancestor; correct 'parent' in the culture file."
+                        f"Culture '{culture.id}' is its own ancestor; correct 'parent' in "
+                        "the culture file."
                     )
                 if parent not in self._known:
-                    raise CarbError(f"Culture '{culture.id}' names the parent '{parent}', which no file defines.")
+                    raise CarbError(
+                        f"Culture '{culture.id}' names the parent '{parent}', which no file "
+                        "defines."
+                    )
                 seen.add(parent)
                 parent = self._known[parent].parent
 
@@ -185,7 +220,9 @@ class Country:
 @cache
 def _table() -> dict[str, Country]:
     table: dict[str, Country] = {}
-    for row in json.loads((resources.files("carb_data") / "resources" / "countries.json").read_text(encoding="utf-8")):
+    for row in json.loads(
+        (resources.files("carb_data") / "resources" / "countries.json").read_text(encoding="utf-8")
+    ):
         country = Country(row["alpha2"], row["alpha3"], row["names"][0])
         for key in (row["alpha2"], row["alpha3"], *row["names"]):
             table[_key(key)] = country
@@ -206,8 +243,10 @@ class UnknownCultureError(CarbError, KeyError):
 
     def __init__(self, culture_id: str, known: Iterable[str], near: str) -> None:
         self.message = (
-            f"unknown culture '{culture_id}'.{near} Known: {', '.join(sorted(known))}, and those of single countries "
-            f"(such as german-at). To add one, describe it in a culture file and name that file in {CULTURES_VARIABLE} "
+            f"unknown culture '{culture_id}'.{near} Known: {', '.join(sorted(known))}, and "
+            "those of single countries "
+            "(such as german-at). To add one, describe it in a culture file and name that "
+            f"file in {CULTURES_VARIABLE} "
             "or with --culture-file"
         )
         super().__init__(self.message)
@@ -230,9 +269,11 @@ cultures = _shipped()
 
 
 def is_main(culture: str, language: str) -> bool:
-    """Whether a set about ``culture`` in ``language`` counts for a culture of the benchmark, or is a mirror.
+    """Whether a set about ``culture`` in ``language`` counts for a culture of the benchmark, or is
+    a mirror.
 
-    Main is a set whose culture is, or rolls up to, the listed culture that speaks the set's language.
+    Main is a set whose culture is, or rolls up to, the listed culture that speaks the set's
+    language.
     """
     if culture not in cultures:
         return False

@@ -1,8 +1,9 @@
 """The files that people have, as sets: CSV, TSV, Excel and JSON Lines, known by their columns.
 
-Two shapes: ``prompt, chosen, rejected…`` (one or more columns of wrong answers) and ``question, A, B, C, D, answer``
-(options, and the letter, number or text of the right one). A prompt may be a list of chat messages. Without a column
-for it, culture and domain are ``unspecified``, and the language is detected; ``unsaid`` tells the user.
+Two shapes: ``prompt, chosen, rejected…`` (one or more columns of wrong answers) and ``question, A,
+B, C, D, answer`` (options, and the letter, number or text of the right one). A prompt may be a list
+of chat messages. Without a column for it, culture and domain are ``unspecified``, and the language
+is detected; ``unsaid`` tells the user.
 """
 
 from __future__ import annotations
@@ -60,12 +61,15 @@ def read_rows(
 
     Args:
         path: a ``.csv``, ``.tsv``, ``.xlsx`` (its first sheet) or ``.jsonl`` file with a row a set.
-        defaults: fields of rows without their own: ``{"culture": "thai", "domain": "values", "language": "th"}``.
+        defaults: fields of rows without their own: ``{"culture": "thai", "domain": "values",
+            "language": "th"}``.
         registry: cultures that may occur; null accepts any.
 
     Raises:
-        DataError: with every row that makes no set; rows count from 1, the heading of a table being row 1.
-        CarbError: the file cannot be read, its columns have no known shape, or its numbers can count from 0 and from 1.
+        DataError: with every row that makes no set; rows count from 1, the heading of a table being
+            row 1.
+        CarbError: the file cannot be read, its columns have no known shape, or its numbers can
+            count from 0 and from 1.
     """
     path = Path(path)
     problems: list[Problem] = []
@@ -92,18 +96,27 @@ def read_rows(
         except ValidationError as error:
             found = list(line_problems(path, number, error))
             # its answers have their language from the row
-            problems.extend([problem for problem in found if not problem.field.startswith("responses")] or found)
+            problems.extend(
+                [problem for problem in found if not problem.field.startswith("responses")] or found
+            )
         except _RowError as error:
-            problems.extend(Problem(str(path), number, field, reason) for field, reason in error.defects)
+            problems.extend(
+                Problem(str(path), number, field, reason) for field, reason in error.defects
+            )
     if problems:
         empty = sorted({p.field for p in problems if p.field in _GIVEN and p.reason == _EMPTY})
-        one = f" One value for all rows without one: {', '.join(f'--{field}' for field in empty)}." if empty else ""
+        one = (
+            f" One value for all rows without one: {', '.join(f'--{field}' for field in empty)}."
+            if empty
+            else ""
+        )
         raise DataError(problems, _CORRECT + one)
     return sets
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file's rows have to be made into sets: any table, or JSON Lines whose first row has a shape."""
+    """Whether a file's rows have to be made into sets: any table, or JSON Lines whose first row has
+    a shape."""
     suffix = path.suffix.lower()
     if suffix != ".jsonl":
         return suffix in SHAPE_SUFFIXES
@@ -113,7 +126,11 @@ def is_table(path: Path) -> bool:
         return False
     names = {_plain(name) for name in first} if isinstance(first, dict) else set()
     keys = {*_NAMES["chosen"], *_NAMES["answer"]}
-    return not names & {"responses", "provenance"} and bool(names & keys) and bool(names & {*_NAMES["prompt"]})
+    return (
+        not names & {"responses", "provenance"}
+        and bool(names & keys)
+        and bool(names & {*_NAMES["prompt"]})
+    )
 
 
 def unsaid(sets: Iterable[BonSet]) -> list[str]:
@@ -123,7 +140,9 @@ def unsaid(sets: Iterable[BonSet]) -> list[str]:
     for field, what in (("culture", "by culture"), ("domain", "by domain")):
         count = sum(getattr(item, field) == UNSPECIFIED for item in items)
         if count:
-            found.append(f"No {field} in {count:,} sets: results {what} leave them out. {_fill(field)}")
+            found.append(
+                f"No {field} in {count:,} sets: results {what} leave them out. {_fill(field)}"
+            )
     told = Counter(item.language for item in items if item.provenance.notes == _DETECTED)
     if told:
         named = ", ".join(f"{language} {count:,}" for language, count in told.most_common())
@@ -166,40 +185,55 @@ class _Shape:
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         plain = {_plain(name): name for name in names}
-        self.column = {field: plain[o] for field, others in _NAMES.items() for o in reversed(others) if o in plain}
+        self.column = {
+            field: plain[o]
+            for field, others in _NAMES.items()
+            for o in reversed(others)
+            if o in plain
+        }
         taken = {*self.column.values()}
-        self.rejected = [n for low, n in plain.items() if _REJECTED.fullmatch(low) and n not in taken]
-        options = [(m, n) for low, n in plain.items() if (m := _OPTION.fullmatch(low)) and n not in taken]
+        self.rejected = [
+            n for low, n in plain.items() if _REJECTED.fullmatch(low) and n not in taken
+        ]
+        options = [
+            (m, n) for low, n in plain.items() if (m := _OPTION.fullmatch(low)) and n not in taken
+        ]
         letters = {ord(m.group(1)) - ord("a"): n for m, n in options if m.group(1)}
         numbers = {int(m.group(2)): n for m, n in options if m.group(2)}
         found = max(letters, numbers, key=len)
         self.first = min(numbers) if found is numbers else None
-        self.options = [found.get(place, "") for place in range(self.first or 0, max(found, default=-1) + 1)]
+        self.options = [
+            found.get(place, "") for place in range(self.first or 0, max(found, default=-1) + 1)
+        ]
         self.list = next((plain[name] for name in _OPTION_LIST if name in plain), None)
         pairs = "chosen" in self.column and bool(self.rejected)
         choices = "answer" in self.column and (len(found) > 1 or self.list is not None)
         if "prompt" not in self.column or not (pairs or choices):
             raise CarbError(
-                f"{path}: its columns ({', '.join(names)}) are neither prompt, chosen, rejected… nor question, A, B, "
+                f"{path}: its columns ({', '.join(names)}) are neither prompt, chosen, "
+                "rejected… nor question, A, B, "
                 "C, D, answer. Rename them."
             )
         self.path, self.pairs = path, pairs
 
     def number_options(self, rows: Rows) -> None:
-        """Find the number of the first option: the columns' names tell it, or only one number is possible."""
+        """Find the number of the first option: the columns' names tell it, or only one number is
+        possible."""
         if self.first is not None or self.pairs:
             return
         possible = [firsts for _, row in rows if (firsts := self._firsts(row))]
         sure = [firsts[0] for firsts in possible if len(firsts) == 1]
         if possible and not sure:
             raise CarbError(
-                f"{self.path}: its answers are numbers that can count from 0 or from 1. Write letters (A, B, …) or the "
+                f"{self.path}: its answers are numbers that can count from 0 or from 1. "
+                "Write letters (A, B, …) or the "
                 "texts of the right options in their place."
             )
         self.first = min(sure, default=None)
 
     def _firsts(self, row: Mapping[str, Any]) -> list[int]:
-        """Those of 0 and 1 that may number the first option, if the row's answer is the number of an option."""
+        """Those of 0 and 1 that may number the first option, if the row's answer is the number of
+        an option."""
         try:
             key, options = _text(row.get(self.column["answer"]), "answer"), self._options(row)
         except _RowError:
@@ -208,7 +242,9 @@ class _Shape:
             return []
         return [first for first in (0, 1) if _place(key, options, first) is not None]
 
-    def content(self, row: Mapping[str, Any], number: int, defaults: Mapping[str, str]) -> dict[str, Any]:
+    def content(
+        self, row: Mapping[str, Any], number: int, defaults: Mapping[str, str]
+    ) -> dict[str, Any]:
         """The fields of the row's set."""
         said = {field: row[column] for field, column in self.column.items() if column in row}
         said |= {field: _text(said[field], field) for field in ("id", *_GIVEN) if field in said}
@@ -223,11 +259,17 @@ class _Shape:
             raise _RowError(*empty)
         texts = sorted(
             [right, *wrong],
-            key=lambda text: hashlib.sha256(f"{fields['prompt']}\0{text}".encode("utf-8", "surrogatepass")).digest(),
+            key=lambda text: hashlib.sha256(
+                f"{fields['prompt']}\0{text}".encode("utf-8", "surrogatepass")
+            ).digest(),
         )
         name = str(fields.get("id") or f"row-{number}")
         detected = not fields.get("language")
-        language = _language(f"{_text(fields['prompt'], 'prompt')}\n{right}") if detected else fields["language"]
+        language = (
+            _language(f"{_text(fields['prompt'], 'prompt')}\n{right}")
+            if detected
+            else fields["language"]
+        )
         return {
             "id": name,
             "culture": fields.get("culture") or UNSPECIFIED,
@@ -256,7 +298,12 @@ class _Shape:
 
     def _pair(self, row: Mapping[str, Any], fields: Mapping[str, Any]) -> tuple[str, list[str]]:
         right = _text(fields.get("chosen"), "chosen")
-        wrong = [_text(text, "rejected") for name in self.rejected if name in row for text in _several(row[name])]
+        wrong = [
+            _text(text, "rejected")
+            for name in self.rejected
+            if name in row
+            for text in _several(row[name])
+        ]
         if not right or not wrong:
             raise _RowError(("rejected", _NO_WRONG) if right else ("chosen", _EMPTY))
         return right, _different(right, wrong)
@@ -269,9 +316,14 @@ class _Shape:
         if place is None:
             raise _RowError(("answer", f"'{key}' is none of the options"))
         if named is not None and options[named] != options[place]:
-            reason = "is the text of one option and the number or letter of another; write the letter as (B)"
+            reason = (
+                "is the text of one option and the number or letter of another; write the "
+                "letter as (B)"
+            )
             raise _RowError(("answer", f"'{key}' {reason}"))
-        return options[place], _different(options[place], [o for n, o in enumerate(options) if n != place and o])
+        return options[place], _different(
+            options[place], [o for n, o in enumerate(options) if n != place and o]
+        )
 
     def _options(self, row: Mapping[str, Any]) -> list[str]:
         listed = self.list is not None and row.get(self.list)
@@ -299,7 +351,11 @@ def _place(key: str, options: Sequence[str], first: int | None) -> int | None:
 
 
 def _several(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list) and not (value and isinstance(value[0], Mapping)) else [value]
+    return (
+        list(value)
+        if isinstance(value, list) and not (value and isinstance(value[0], Mapping))
+        else [value]
+    )
 
 
 def _text(value: Any, field: str) -> str:

@@ -1,7 +1,9 @@
-"""Surface features of answers: what can be seen without knowing any culture. The one place where they are defined.
+"""Surface features of answers: what can be seen without knowing any culture. The one place where
+they are defined.
 
-The baselines score with them, the surface floor combines them, and ``carb data check`` attacks data sets with them. One
-of them is whether a text names a culture, which other measurements need as well.
+The baselines score with them, the surface floor combines them, and ``carb data check`` attacks data
+sets with them. One of them is whether a text names a culture, which other measurements need as
+well.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ from carb_data.language import same_language
 from carb_data.models import BonSet
 from carb_data.registry import cultures
 
-__all__ = ["form_features", "is_known", "label_pattern", "names_culture", "overlap", "surface_features"]
+__all__ = [
+    "form_features",
+    "is_known",
+    "label_pattern",
+    "names_culture",
+    "overlap",
+    "surface_features",
+]
 
 Values = tuple[float, ...]
 """A number for each answer of a set, in the order of the file."""
@@ -40,20 +49,24 @@ _NO = re.compile(
 def surface_features(item: BonSet) -> dict[str, Values]:
     """Each surface feature of each answer of a set, by the feature's name.
 
-    No feature reads which answer is right, nor what an answer says; ``overlap`` compares it with the question, and
-    ``names the culture`` looks for the names of the set's culture.
+    No feature reads which answer is right, nor what an answer says; ``overlap`` compares it with
+    the question, and ``names the culture`` looks for the names of the set's culture.
 
     Args:
         item: a set; its perturbed answers are left out.
     """
     texts = tuple(response.text for response in item.responses)
-    same = tuple(float(same_language(response.language, item.language)) for response in item.responses)
+    same = tuple(
+        float(same_language(response.language, item.language)) for response in item.responses
+    )
     known = item.culture in cultures
     return {
         **_of_answers(texts),
         "overlap": overlap(item.prompt_text, texts),
         "language of the question": same,
-        "names the culture": tuple(float(known and names_culture(text, item.culture)) for text in texts),
+        "names the culture": tuple(
+            float(known and names_culture(text, item.culture)) for text in texts
+        ),
     }
 
 
@@ -70,7 +83,9 @@ def _of_answers(texts: tuple[str, ...]) -> dict[str, Values]:
         "length": tuple(math.log(max(len(text), 1)) for text in texts),
         "words": tuple(float(len(text.split())) for text in texts),
         "digits": tuple(sum(map(str.isdigit, text)) / max(len(text), 1) for text in texts),
-        "punctuation": tuple(float(sum(unicodedata.category(c)[0] == "P" for c in text)) for text in texts),
+        "punctuation": tuple(
+            float(sum(unicodedata.category(c)[0] == "P" for c in text)) for text in texts
+        ),
         "capitals": tuple(sum(map(str.isupper, text)) / max(len(text), 1) for text in texts),
         "final mark": tuple(float(text[-1:] in ".!?。！？؟") for text in texts),
         "likeness (3-grams)": _to_others(_table([_grams(text) for text in texts], _cosine)),
@@ -79,7 +94,8 @@ def _of_answers(texts: tuple[str, ...]) -> dict[str, Values]:
 
 @lru_cache(maxsize=_KEPT)
 def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, Values]:
-    """Further features, which ``carb data check`` attacks with: what tells the odd one out of a set's answers.
+    """Further features, which ``carb data check`` attacks with: what tells the odd one out of a
+    set's answers.
 
     Args:
         texts: the answers of a set.
@@ -93,11 +109,15 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
         "distance from the middle length": tuple(abs(length - middle) for length in lengths),
         "likeness (words)": _to_others(by_words),
         "likeness of the others (words)": _among_others(by_words),
-        "likeness of the others (3-grams)": _among_others(_table([_grams(text) for text in texts], _cosine)),
+        "likeness of the others (3-grams)": _among_others(
+            _table([_grams(text) for text in texts], _cosine)
+        ),
         "odd form": _oddness(texts, negated),
         "negation": tuple(map(float, negated)),
         "negation alone": tuple(float(negated.count(flag) == 1) for flag in negated),
-        "names of cultures": tuple(float(sum(names_culture(text, culture) for culture in known)) for text in texts),
+        "names of cultures": tuple(
+            float(sum(names_culture(text, culture) for culture in known)) for text in texts
+        ),
         "position": tuple(map(float, range(len(texts)))),
     }
 
@@ -114,7 +134,9 @@ def _words(text: str) -> Counter[str]:
     return found if len(found) > 1 else _grams(text, 2)
 
 
-def _table(parts: Sequence[Counter[str]], likeness: Callable[[Counter[str], Counter[str]], float]) -> list[list[float]]:
+def _table(
+    parts: Sequence[Counter[str]], likeness: Callable[[Counter[str], Counter[str]], float]
+) -> list[list[float]]:
     """The likeness of every two answers, 0 on the diagonal. Each pair is compared once."""
     table = [[0.0] * len(parts) for _ in parts]
     for one, other in combinations(range(len(parts)), 2):
@@ -129,7 +151,9 @@ def _jaccard(one: Counter[str], other: Counter[str]) -> float:
 
 def _cosine(one: Counter[str], other: Counter[str]) -> float:
     dot = sum(one[gram] * other[gram] for gram in one.keys() & other.keys())
-    sizes = math.sqrt(math.prod(sum(map(mul, part.values(), part.values())) for part in (one, other)))
+    sizes = math.sqrt(
+        math.prod(sum(map(mul, part.values(), part.values())) for part in (one, other))
+    )
     return dot / sizes if sizes else 0.0
 
 
@@ -137,23 +161,31 @@ def _to_others(table: Sequence[Sequence[float]]) -> Values:
     """How alike each answer is to the others, on average."""
     size = len(table)
     return tuple(
-        sum(row[other] for other in range(size) if other != place) / max(size - 1, 1) for place, row in enumerate(table)
+        sum(row[other] for other in range(size) if other != place) / max(size - 1, 1)
+        for place, row in enumerate(table)
     )
 
 
 def _among_others(table: Sequence[Sequence[float]]) -> Values:
-    """How alike the others are among themselves without each answer: the odd one leaves the most alike."""
+    """How alike the others are among themselves without each answer: the odd one leaves the most
+    alike."""
     size = len(table)
     if size < 3:
         return (0.0,) * size
     return tuple(
-        statistics.fmean(table[one][other] for one in range(size) for other in range(one) if gap not in (one, other))
+        statistics.fmean(
+            table[one][other]
+            for one in range(size)
+            for other in range(one)
+            if gap not in (one, other)
+        )
         for gap in range(size)
     )
 
 
 def _oddness(texts: Sequence[str], negated: Sequence[bool]) -> Values:
-    """The number of traits that no other answer shares: beginning, end, digits, brackets, a line break, a negation."""
+    """The number of traits that no other answer shares: beginning, end, digits, brackets, a line
+    break, a negation."""
     forms = [
         (
             text.split(maxsplit=1)[0].casefold() if text.strip() else "",
@@ -167,7 +199,10 @@ def _oddness(texts: Sequence[str], negated: Sequence[bool]) -> Values:
         for text, negates in zip(texts, negated, strict=True)
     ]
     having = [Counter(values) for values in zip(*forms, strict=True)]
-    return tuple(float(sum(has[value] == 1 for has, value in zip(having, form, strict=True))) for form in forms)
+    return tuple(
+        float(sum(has[value] == 1 for has, value in zip(having, form, strict=True)))
+        for form in forms
+    )
 
 
 # does a text name a culture?
@@ -191,36 +226,50 @@ def _shipped() -> dict[str, list[str]]:
 def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
     """A pattern that matches what one of the patterns matches, Arabic names as whole words.
 
-    Arabic writes conjunctions, prepositions and the article without a space before the name and the ending of an
-    adjective after it, so that ``\\b`` does not do: Qatar is in ``بقطر`` and ``القطرية``, but not in ``قطرة`` (a drop).
-    What several alternatives begin with is tested once, since each place of a text would test it for each of them.
+    Arabic writes conjunctions, prepositions and the article without a space before the name and the
+    ending of an adjective after it, so that ``\\b`` does not do: Qatar is in ``بقطر`` and
+    ``القطرية``, but not in ``قطرة`` (a drop). What several alternatives begin with is tested once,
+    since each place of a text would test it for each of them.
     """
     arabic = []
     for pattern in patterns:
-        if found := _ARABIC_NAME.fullmatch(pattern):  # an article or prepositions before it, endings after it
+        if found := _ARABIC_NAME.fullmatch(
+            pattern
+        ):  # an article or prepositions before it, endings after it
             article, stem = found.groups()
             before = "(?:[بك]?ال|لل)" if article else "(?:[بكل]?(?:ال)?|لل)"
             ending = f"(?:{_MARKS}(?:ة|ون|ين|ات|ا))?"
             arabic.append(before + stem + (ending if stem.endswith("ي") else f"(?:ي{ending})?"))
     words = [pattern for pattern in patterns if pattern.startswith(_WORD)]
-    parts = [pattern for pattern in patterns if not _ARABIC_NAME.fullmatch(pattern) and pattern not in words]
+    parts = [
+        pattern
+        for pattern in patterns
+        if not _ARABIC_NAME.fullmatch(pattern) and pattern not in words
+    ]
     if words:
         parts.append(rf"{_WORD}(?:{'|'.join(pattern.removeprefix(_WORD) for pattern in words)})")
     if arabic:
-        parts.append(f"(?<![{_ARABIC}])(?=[{_ARABIC}])[وف]?(?:{'|'.join(arabic)}){_MARKS}(?![{_ARABIC}])")
+        parts.append(
+            f"(?<![{_ARABIC}])(?=[{_ARABIC}])[وف]?(?:{'|'.join(arabic)}){_MARKS}(?![{_ARABIC}])"
+        )
     return re.compile("|".join(parts))
 
 
 def is_known(culture_id: str, language: str) -> bool:
     """Whether the shipped patterns would find the culture's name in a text of this language."""
-    return cultures.root(culture_id).id in _shipped() and language.partition("-")[0].lower() in LANGUAGES
+    return (
+        cultures.root(culture_id).id in _shipped()
+        and language.partition("-")[0].lower() in LANGUAGES
+    )
 
 
 @cache
 def label_pattern(culture_id: str) -> re.Pattern[str]:
-    """A pattern that matches the names of a culture, its countries and its people, in the ten languages.
+    """A pattern that matches the names of a culture, its countries and its people, in the ten
+    languages.
 
-    The shipped patterns cover the ten cultures and their varieties; any other culture is matched by its name.
+    The shipped patterns cover the ten cultures and their varieties; any other culture is matched by
+    its name.
 
     Raises:
         UnknownCultureError: no such culture is registered.

@@ -26,7 +26,8 @@ COLUMNS: dict[str, type[pl.DataType]] = {
     "original": pl.String,
     "score": pl.Float64,
 }
-"""Required columns, a row per response. ``language`` is the response's own, ``score`` is null where scoring failed."""
+"""Required columns, a row per response. ``language`` is the response's own, ``score`` is null where
+scoring failed."""
 
 OPTIONAL: dict[str, type[pl.DataType]] = {
     "topic": pl.String,
@@ -38,8 +39,9 @@ OPTIONAL: dict[str, type[pl.DataType]] = {
     "mirror": pl.Boolean,
 }
 """Columns that ``ScoreTable.with_items`` adds from the data set; ``source_item`` is one for copies
-(``Dataset.origins``); ``family`` is null for a set without mirrors; ``mirror`` is true for a set of a family that is
-not about the culture which speaks its language, and so does not count for a culture's accuracy (``is_main``)."""
+(``Dataset.origins``); ``family`` is null for a set without mirrors; ``mirror`` is true for a set of
+a family that is not about the culture which speaks its language, and so does not count for a
+culture's accuracy (``is_main``)."""
 
 _NULLABLE = {"perturbation", "original", "score", *OPTIONAL}
 _TEXT_LIKE = (pl.String, pl.Categorical, pl.Enum, pl.Null)
@@ -54,7 +56,10 @@ class ScoreTable:
     def __init__(self, frame: pl.DataFrame) -> None:
         if not isinstance(frame, pl.DataFrame):
             kind = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
-            raise CarbError(f"Not a score table: give a polars DataFrame, not a {kind}; polars.from_pandas makes one.")
+            raise CarbError(
+                f"Not a score table: give a polars DataFrame, not a {kind}; "
+                "polars.from_pandas makes one."
+            )
         missing = [name for name in COLUMNS if name not in frame.columns]
         unknown = [name for name in frame.columns if name not in COLUMNS and name not in OPTIONAL]
         if missing or unknown:
@@ -68,26 +73,43 @@ class ScoreTable:
             if kinds[name] is pl.String and not isinstance(kind, _TEXT_LIKE):
                 raise CarbError(f"Not a score table: column '{name}' must be text, but is {kind}.")
             if kinds[name] is pl.Boolean and kind not in (pl.Boolean, pl.Null):
-                raise CarbError(f"Not a score table: column '{name}' must be true or false, but is {kind}.")
+                raise CarbError(
+                    f"Not a score table: column '{name}' must be true or false, but is {kind}."
+                )
             if name == "score" and not (kind.is_numeric() or kind == pl.Null):
-                raise CarbError(f"Not a score table: column 'score' must be numbers, but is {kind}.")
+                raise CarbError(
+                    f"Not a score table: column 'score' must be numbers, but is {kind}."
+                )
         frame = frame.select(*COLUMNS, *(name for name in OPTIONAL if name in frame.columns))
         frame = frame.with_columns(
             pl.col("score").cast(pl.Float64),
-            *(pl.col(n).cast(kinds[n]) for n in frame.columns if frame.schema[n] == pl.Null and n != "score"),
+            *(
+                pl.col(n).cast(kinds[n])
+                for n in frame.columns
+                if frame.schema[n] == pl.Null and n != "score"
+            ),
         )
-        nulls = [name for name in frame.columns if name not in _NULLABLE and frame[name].null_count()]
+        nulls = [
+            name for name in frame.columns if name not in _NULLABLE and frame[name].null_count()
+        ]
         if nulls:
-            raise CarbError(f"Not a score table: empty values in {nulls}; only {sorted(_NULLABLE)} may be null.")
+            raise CarbError(
+                f"Not a score table: empty values in {nulls}; only {sorted(_NULLABLE)} may be null."
+            )
         if not frame["score"].is_finite().all():
-            raise CarbError("Not a score table: a score is NaN or infinite; a failed score must be null.")
+            raise CarbError(
+                "Not a score table: a score is NaN or infinite; a failed score must be null."
+            )
         roles = set(frame["role"].unique().to_list()) - {"chosen", "rejected"}
         if roles:
-            raise CarbError(f"Not a score table: roles must be 'chosen' or 'rejected', found {sorted(roles)}.")
+            raise CarbError(
+                f"Not a score table: roles must be 'chosen' or 'rejected', found {sorted(roles)}."
+            )
         _refuse_repeated(frame)
         _refuse_lost(frame)
         self.frame: Final = frame
-        """The checked frame: columns of ``COLUMNS`` in order, then those of ``OPTIONAL`` that are there."""
+        """The checked frame: columns of ``COLUMNS`` in order, then those of ``OPTIONAL`` that are
+        there."""
 
     @classmethod
     def load(cls, path: str | Path) -> ScoreTable:
@@ -115,7 +137,8 @@ class ScoreTable:
             if table.frame.columns != columns:
                 differ = sorted({*columns} ^ {*table.frame.columns})
                 raise CarbError(
-                    f"Tables 0 and {place} differ in the columns {differ}; give all of them with_items, or none."
+                    f"Tables 0 and {place} differ in the columns {differ}; give all of them "
+                    "with_items, or none."
                 )
         return cls(pl.concat([table.frame for table in tables], how="vertical_relaxed"))
 
@@ -126,7 +149,9 @@ class ScoreTable:
             CarbError: A scorer has not all responses of a set that the table holds.
         """
         pairs = [(item.id, response.id) for item in dataset for response in item.responses]
-        expected = pl.DataFrame(pairs, schema={"item_id": pl.String, "response_id": pl.String}, orient="row")
+        expected = pl.DataFrame(
+            pairs, schema={"item_id": pl.String, "response_id": pl.String}, orient="row"
+        )
         items = pl.DataFrame(
             [
                 (
@@ -144,7 +169,9 @@ class ScoreTable:
             schema={"item_id": pl.String, **OPTIONAL},
             orient="row",
         )
-        frame = self.frame.drop(*OPTIONAL, strict=False).with_columns(pl.col("item_id").cast(pl.String))
+        frame = self.frame.drop(*OPTIONAL, strict=False).with_columns(
+            pl.col("item_id").cast(pl.String)
+        )
         _refuse_lost(frame, expected)
         return ScoreTable(frame.join(items, on="item_id", how="left", maintain_order="left"))
 
@@ -155,7 +182,10 @@ class ScoreTable:
         return isinstance(other, ScoreTable) and self.frame.equals(other.frame)
 
     def __repr__(self) -> str:
-        return f"ScoreTable({self.frame.height} rows, scorers {sorted(self.frame['scorer'].unique().to_list())})"
+        return (
+            f"ScoreTable({self.frame.height} rows, scorers "
+            f"{sorted(self.frame['scorer'].unique().to_list())})"
+        )
 
 
 def _refuse_repeated(frame: pl.DataFrame) -> None:
@@ -168,7 +198,8 @@ def _refuse_repeated(frame: pl.DataFrame) -> None:
         first = twice.row(0, named=True)
         places = " and ".join(map(str, first["row"][:2]))
         raise CarbError(
-            f"Not a score table: scorer '{first['scorer']}' has response '{first['response_id']}' of item "
+            f"Not a score table: scorer '{first['scorer']}' has response "
+            f"'{first['response_id']}' of item "
             f"'{first['item_id']}' twice, in rows {places} (counted from 0)."
         )
 
@@ -191,4 +222,7 @@ def _refuse_lost(frame: pl.DataFrame, expected: pl.DataFrame | None = None) -> N
         own = plain.filter((pl.col("scorer") == scorer) & (pl.col("item_id") == item))
         lost = {*expected.filter(pl.col("item_id") == item)["response_id"]} - {*own["response_id"]}
         named = ", ".join(f"'{name}'" for name in sorted(lost))
-        raise CarbError(f"Not a score table: scorer '{scorer}' has no row for response {named} of item '{item}'.")
+        raise CarbError(
+            f"Not a score table: scorer '{scorer}' has no row for response {named} of item "
+            f"'{item}'."
+        )

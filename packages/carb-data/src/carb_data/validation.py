@@ -1,4 +1,5 @@
-"""What people write in files and options, read into models: what is wrong is said by file, field and value."""
+"""What people write in files and options, read into models: what is wrong is said by file, field
+and value."""
 
 from __future__ import annotations
 
@@ -62,14 +63,20 @@ def validate(
         hint: A sentence that says what to do; none by default.
 
     Raises:
-        CarbError: Names every field that is unknown, missing or wrong, with the value that was given.
+        CarbError: Names every field that is unknown, missing or wrong, with the value that was
+            given.
     """
     model = isinstance(form, type) and issubclass(form, BaseModel)
     adapter = TypeAdapter(form) if isinstance(form, type) else form
     try:
-        return adapter.validate_json(content) if isinstance(content, bytes) else adapter.validate_python(content)
+        return (
+            adapter.validate_json(content)
+            if isinstance(content, bytes)
+            else adapter.validate_python(content)
+        )
     except ValidationError as error:
-        names = list(form.model_fields) if model else []  # type: ignore[union-attr]  # ``model`` says it is a class
+        # ``model`` says it is a class
+        names = list(form.model_fields) if model else []  # type: ignore[union-attr]
         found = [_sentence(*each, names) for each in _each(error)]
         more = [f"and {len(found) - SHOWN_PROBLEMS} more"] if len(found) > SHOWN_PROBLEMS else []
         told = "; ".join([*found[:SHOWN_PROBLEMS], *more])
@@ -83,7 +90,9 @@ def read_options(model: type[_Model], owner: str, options: Mapping[str, Any]) ->
     Raises:
         CarbError: Names every option that is unknown or has a bad value, and those that there are.
     """
-    return validate(model, dict(options), owner, f"It takes {', '.join(model.model_fields) or 'no options'}.")
+    return validate(
+        model, dict(options), owner, f"It takes {', '.join(model.model_fields) or 'no options'}."
+    )
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -93,7 +102,8 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def read_query(query: str | None, owner: str) -> dict[str, str]:
-    """The names and values of ``key=value&...``; ``owner`` says in an error whose they are: ``Scorer 'judge:x'``.
+    """The names and values of ``key=value&...``; ``owner`` says in an error whose they are:
+    ``Scorer 'judge:x'``.
 
     Raises:
         CarbError: it does not have that form, or gives an option twice.
@@ -101,7 +111,9 @@ def read_query(query: str | None, owner: str) -> dict[str, str]:
     try:
         pairs = parse_qsl(query or "", keep_blank_values=True, strict_parsing=bool(query))
     except ValueError:
-        raise CarbError(f"{owner}: the part after '?' must be key=value pairs joined by '&'.") from None
+        raise CarbError(
+            f"{owner}: the part after '?' must be key=value pairs joined by '&'."
+        ) from None
     if len(dict(pairs)) != len(pairs):
         raise CarbError(f"{owner} gives an option twice.")
     return dict(pairs)
@@ -115,7 +127,8 @@ def parse_file(file: Traversable, kind: str) -> dict[str, Any]:
         kind: What the file is, for messages: ``suite``, ``training configuration``.
 
     Raises:
-        CarbError: The file cannot be read, or is neither (with the line and the column), or holds no object.
+        CarbError: The file cannot be read, or is neither (with the line and the column), or holds
+            no object.
     """
     content = _content(file, kind)
     if not isinstance(content, dict):
@@ -133,7 +146,8 @@ def read_file(form: type[_M] | TypeAdapter[_M], file: Traversable, kind: str, hi
         hint: A sentence that says what to do about a wrong file; none by default.
 
     Raises:
-        CarbError: The file cannot be read, is neither TOML nor JSON, or a field is unknown, missing or wrong.
+        CarbError: The file cannot be read, is neither TOML nor JSON, or a field is unknown, missing
+            or wrong.
     """
     return validate(form, _content(file, kind), f"{file} is not a valid {kind}", hint)
 
@@ -156,7 +170,8 @@ def line_problems(path: str | Path, line: int, error: ValidationError) -> Iterat
 
 
 def first_defect(error: ValidationError) -> str:
-    """The first defect, ``field: reason``, without the value: equal for items that are wrong in the same way."""
+    """The first defect, ``field: reason``, without the value: equal for items that are wrong in the
+    same way."""
     field, reason, _ = next(_each(error))
     return f"{field}: {reason}" if field else reason
 
@@ -207,7 +222,10 @@ def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
         context = detail.get("ctx", {})
         place = detail["loc"]
         if place[:1] == ("prompt",) and len(place) > 1 and not str(place[1]).isdigit():
-            place = (*place[:1], *place[2:])  # without the name of the form that the prompt was taken for
+            place = (
+                *place[:1],
+                *place[2:],
+            )  # without the name of the form that the prompt was taken for
         told = context.get("field")  # of a defect that only the whole set or response shows
         field = ".".join(str(part) for part in (*place, *([told] if told else [])))
         reason = detail["msg"].removeprefix("Value error, ")

@@ -1,4 +1,5 @@
-"""Best-of-N accuracy with ties, errors, weights and uncertainty, and by everything that a culture and a set are."""
+"""Best-of-N accuracy with ties, errors, weights and uncertainty, and by everything that a culture
+and a set are."""
 
 from __future__ import annotations
 
@@ -27,31 +28,33 @@ def bon_accuracy(
     """Did ``chosen`` outscore every ``rejected``? Per group and overall, with intervals.
 
     Accuracy is the mean credit of sets (Zhang et al., arXiv 2509.21798): 1 where ``chosen`` scores
-    above all ``rejected``, else 0; see ``ties`` for shared first places. Perturbed rows never count.
+    above all ``rejected``, else 0; see ``ties`` for shared first places. Perturbed rows never
+    count.
 
-    Single cells carry Wilson's interval, on an effective sample size where credits are fractions or where several
-    sets stem from one source item or one family (``ScoreTable.with_items``); see ``clusters.design``. So do averages
-    over groups, at an effective sample size that also counts small groups without any variance
-    (``Tally.macro``).
+    Single cells carry Wilson's interval, on an effective sample size where credits are fractions or
+    where several sets stem from one source item or one family (``ScoreTable.with_items``); see
+    ``clusters.design``. So do averages over groups, at an effective sample size that also counts
+    small groups without any variance (``Tally.macro``).
 
     Args:
         scores: the table. With several scorers in it, ``by`` must hold ``scorer``.
-        by: columns that define the groups, out of ``scorer``, ``culture``, ``domain``, ``language`` (of
-            ``chosen``), ``topic``, ``source_item``.
-        ties: ``shared``: sharing the highest score with ``rejected`` earns 1 / (number of responses at the top);
-            ``strict``: it is a loss. ``Cell.strict`` has the second beside the first.
+        by: columns that define the groups, out of ``scorer``, ``culture``, ``domain``, ``language``
+            (of ``chosen``), ``topic``, ``source_item``.
+        ties: ``shared``: sharing the highest score with ``rejected`` earns 1 / (number of responses
+            at the top); ``strict``: it is a loss. ``Cell.strict`` has the second beside the first.
         confidence: The level of all intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones (``main_sets``) count too. A table without
             ``ScoreTable.with_items`` tells no mirrors, and all its sets count.
 
     Returns:
-        ``.overall`` (micro: sets weigh the same, the paper's headline), ``.macro`` (groups weigh the same),
-        ``.groups`` (a row per group), ``.of(scorer)`` for one scorer's part. A table with several
-        scorers has no averages of its own. Empty input gives null, and so does the macro average of a scorer that lacks
-        a group which another one has.
+        ``.overall`` (micro: sets weigh the same, the paper's headline), ``.macro`` (groups weigh
+        the same), ``.groups`` (a row per group), ``.of(scorer)`` for one scorer's part. A table
+        with several scorers has no averages of its own. Empty input gives null, and so does the
+        macro average of a scorer that lacks a group which another one has.
 
     Raises:
-        CarbError: unknown column or option, several scorers without ``scorer`` in ``by``, or malformed sets.
+        CarbError: unknown column or option, several scorers without ``scorer`` in ``by``, or
+            malformed sets.
     """
     scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = set_outcomes(scores, ties)
@@ -59,8 +62,11 @@ def bon_accuracy(
     return found.model_copy(update={"counted": counted})
 
 
-def grouped_accuracy(sets: pl.DataFrame, by: str | Sequence[str] = (), confidence: float = 0.95) -> Grouped:
-    """``bon_accuracy`` on a row per set, as ``set_outcomes`` gives it, possibly with further columns to group by."""
+def grouped_accuracy(
+    sets: pl.DataFrame, by: str | Sequence[str] = (), confidence: float = 0.95
+) -> Grouped:
+    """``bon_accuracy`` on a row per set, as ``set_outcomes`` gives it, possibly with further
+    columns to group by."""
     keys = (by,) if isinstance(by, str) else tuple(by)
     check_confidence(confidence)
     names = sorted(sets["scorer"].unique().cast(pl.String).to_list())
@@ -72,20 +78,24 @@ def grouped_accuracy(sets: pl.DataFrame, by: str | Sequence[str] = (), confidenc
         raise CarbError(f"by={list(keys)}: each key must be one of {known}, once.{hint}")
     if len(names) > 1 and "scorer" not in keys:
         raise CarbError(
-            f"The table holds {len(names)} scorers ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''}); "
+            f"The table holds {len(names)} scorers "
+            f"({', '.join(names[:5])}{', ...' if len(names) > 5 else ''}); "
             "put 'scorer' into 'by', or filter the table to one."
         )
     tally = Tally(sets, keys, confidence)
     scorers = tally.totals(names)
-    whole = scorers[names[0]] if len(names) == 1 else Totals()  # there is none for several scorers together
+    whole = (
+        scorers[names[0]] if len(names) == 1 else Totals()
+    )  # there is none for several scorers together
     return Grouped(by=keys, groups=tally.frame(), scorers=scorers, **dict(whole))
 
 
 class Breakdown(OfSets):
     """Accuracies by group, one ``Grouped`` for each way of grouping.
 
-    ``scorer`` is the first key of every grouping when the table holds several scorers, and absent otherwise. Averages
-    over all of several scorers have no interval where sets are independent; ``of`` gives each scorer's own.
+    ``scorer`` is the first key of every grouping when the table holds several scorers, and absent
+    otherwise. Averages over all of several scorers have no interval where sets are independent;
+    ``of`` gives each scorer's own.
     """
 
     overall: Cell
@@ -104,7 +114,9 @@ class Breakdown(OfSets):
 
     def of(self, scorer: str) -> Breakdown:
         """The part of one scorer."""
-        parts: dict[str, Any] = {name: part.of(scorer) for name, part in self if isinstance(part, Grouped)}
+        parts: dict[str, Any] = {
+            name: part.of(scorer) for name, part in self if isinstance(part, Grouped)
+        }
         overall = self.by_domain.of(scorer).overall
         return Breakdown(counted=self.counted, overall=overall, **parts)
 
@@ -118,13 +130,14 @@ def breakdown(
 ) -> Breakdown:
     """Accuracy by culture, domain, culture × domain, resource class, family and script.
 
-    Cells and intervals are those of ``bon_accuracy``. A set about a variety (``spanish-mx``) counts for the culture
-    into which it rolls up (``spanish``), whose language, script, family and resource class it takes.
-    ``bon_accuracy(by="culture")`` counts varieties apart.
+    Cells and intervals are those of ``bon_accuracy``. A set about a variety (``spanish-mx``) counts
+    for the culture into which it rolls up (``spanish``), whose language, script, family and
+    resource class it takes. ``bon_accuracy(by="culture")`` counts varieties apart.
 
     Args:
         scores: the table, of one or several scorers.
-        cultures: the registry that describes them; a plain list of cultures must hold all parents too.
+        cultures: the registry that describes them; a plain list of cultures must hold all parents
+            too.
         confidence, mirrors: as for ``bon_accuracy``.
 
     Raises:
@@ -136,14 +149,22 @@ def breakdown(
     sets = describe(with_clusters(sets), registry)
     several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
     found = {}
-    for keys in (("culture",), ("domain",), ("culture", "domain"), ("resource_class",), ("family",), ("script",)):
+    for keys in (
+        ("culture",),
+        ("domain",),
+        ("culture", "domain"),
+        ("resource_class",),
+        ("family",),
+        ("script",),
+    ):
         part = grouped_accuracy(sets, (*several, *keys), confidence)
         found["_".join(("by", *keys))] = part.model_copy(update={"counted": counted})
     return Breakdown(counted=counted, overall=found["by_domain"].overall, **found)
 
 
 def describe(sets: pl.DataFrame, registry: Registry) -> pl.DataFrame:
-    """Roll ``culture`` up, keep its id as ``variety``, and add ``resource_class``, ``family`` and ``script``.
+    """Roll ``culture`` up, keep its id as ``variety``, and add ``resource_class``, ``family`` and
+    ``script``.
 
     Raises:
         CarbError: a culture is not in the registry.

@@ -24,7 +24,8 @@ class Calibration(Result):
 
     n: int
     ece: float | None = None
-    """Expected calibration error: mean distance of confidence and accuracy over bins, weighted by their cases."""
+    """Expected calibration error: mean distance of confidence and accuracy over bins, weighted by
+    their cases."""
     p: float | None = None
     """Share of perfectly calibrated judges with an ECE at least this large."""
 
@@ -45,8 +46,9 @@ class MarginRow(OfSets):
     """Value of ``by``; null for all sets."""
     n: int
     calibration: Calibration | None = None
-    """Calibration of the probabilities that the logistic curve of *all* sets of the scorer gives to the sets of this
-    group, each fitted without the set's own fold: whether a margin means the same here as elsewhere."""
+    """Calibration of the probabilities that the logistic curve of *all* sets of the scorer gives to
+    the sets of this group, each fitted without the set's own fold: whether a margin means the same
+    here as elsewhere."""
     coverage: tuple[Coverage, ...] = ()
     """Accuracy by share of sets answered, from the surest tenth of the sets to all of them."""
 
@@ -58,11 +60,13 @@ def calibration(
     *,
     mirrors: bool = False,
 ) -> tuple[MarginRow, ...]:
-    """From how clearly a scorer picks to the probability that it is right, and what leaving unclear sets out brings.
+    """From how clearly a scorer picks to the probability that it is right, and what leaving unclear
+    sets out brings.
 
-    For scores of any scale, the probability is a logistic regression of being right on the highest score minus the
-    second highest, cross-validated with whole source items in a fold (Platt 1999, in Advances in Large Margin
-    Classifiers). Risk and coverage: El-Yaniv and Wiener (2010), JMLR 11:1605-1641. For calibration see ``reliability``.
+    For scores of any scale, the probability is a logistic regression of being right on the highest
+    score minus the second highest, cross-validated with whole source items in a fold (Platt 1999,
+    in Advances in Large Margin Classifiers). Risk and coverage: El-Yaniv and Wiener (2010), JMLR
+    11:1605-1641. For calibration see ``reliability``.
 
     Args:
         scores: table of any scorers; perturbed rows and sets with an error are left out.
@@ -80,14 +84,24 @@ def calibration(
     if by not in (None, "culture", "domain", "language"):
         raise CarbError(f"by must be 'culture', 'domain', 'language' or left out; got '{by}'.")
     counted = counted_sets(scores, mirrors=mirrors)[1]
-    sets = margins(scores, mirrors=mirrors).with_columns(pl.col("right").cast(pl.Float64)).sort("scorer", "item_id")
+    sets = (
+        margins(scores, mirrors=mirrors)
+        .with_columns(pl.col("right").cast(pl.Float64))
+        .sort("scorer", "item_id")
+    )
     rows = []
-    for key, mine in sorted(sets.group_by("scorer", maintain_order=True), key=lambda pair: str(pair[0][0])):
+    for key, mine in sorted(
+        sets.group_by("scorer", maintain_order=True), key=lambda pair: str(pair[0][0])
+    ):
         cluster = np.unique(mine["cluster"].to_numpy(), return_inverse=True)[1]
         said = _fitted(mine, cluster)
-        groups: list[tuple[str | None, npt.NDArray[np.bool_]]] = [(None, np.ones(mine.height, dtype=bool))]
+        groups: list[tuple[str | None, npt.NDArray[np.bool_]]] = [
+            (None, np.ones(mine.height, dtype=bool))
+        ]
         if by is not None:
-            groups += [(str(value), (mine[by] == value).to_numpy()) for value in mine[by].unique().sort()]
+            groups += [
+                (str(value), (mine[by] == value).to_numpy()) for value in mine[by].unique().sort()
+            ]
         for group, where in groups:
             part, own = mine.filter(pl.Series(where)), None if said is None else said[where]
             lead, right = part["lead"].to_numpy(), part["right"].to_numpy()
@@ -105,20 +119,25 @@ def calibration(
     return tuple(rows)
 
 
-def _coverage(lead: Floats, credit: Floats, cluster: Ints, confidence: float) -> tuple[Coverage, ...]:
+def _coverage(
+    lead: Floats, credit: Floats, cluster: Ints, confidence: float
+) -> tuple[Coverage, ...]:
     order = np.argsort(-lead, kind="stable")
     found = []
     for tenth in range(1, 11):
         kept = order[: max(1, math.ceil(len(order) * tenth / 10))]
         units = np.unique(cluster[kept], return_inverse=True)[1]
         mean = means(credit[kept][None], units, confidence, (0.0, 1.0))
-        accuracy = Estimate(estimate=float(mean.estimate[0]), low=float(mean.low[0]), high=float(mean.high[0]))
+        accuracy = Estimate(
+            estimate=float(mean.estimate[0]), low=float(mean.low[0]), high=float(mean.high[0])
+        )
         found.append(Coverage(coverage=len(kept) / len(order), accuracy=accuracy))
     return tuple(found)
 
 
 def _fitted(sets: pl.DataFrame, cluster: Ints) -> Floats | None:
-    """(sets,) the probability of being right, fitted on the other folds; null with too few source items."""
+    """(sets,) the probability of being right, fitted on the other folds; null with too few source
+    items."""
     lead, right = sets["lead"].to_numpy(), sets["right"].to_numpy()
     fold = assign_folds(cluster)
     if fold is None:
@@ -130,7 +149,9 @@ def _fitted(sets: pl.DataFrame, cluster: Ints) -> Floats | None:
         here = fold == part
         known = right[~here]
         if known.min() == known.max():
-            said[here] = (known.sum() + 1) / (len(known) + 2)  # no curve fits answers that are all alike
+            said[here] = (known.sum() + 1) / (
+                len(known) + 2
+            )  # no curve fits answers that are all alike
             continue
         model = LogisticRegression(C=100).fit(lead[~here, None], known)
         said[here] = model.predict_proba(lead[here, None])[:, 1]
@@ -140,11 +161,12 @@ def _fitted(sets: pl.DataFrame, cluster: Ints) -> Floats | None:
 def reliability(said: Floats, right: Floats, cluster: Ints, seed: int = 0) -> Calibration:
     """Expected calibration error over bins of equally many cases.
 
-    ECE = Σ n_b/n·abs(accuracy_b − confidence_b) (Naeini, Cooper and Hauskrecht 2015, AAAI; Guo et al. 2017, ICML).
-    Estimated from finite data it is above 0 even for a perfect judge, so it comes with a p by simulation (consistency
-    resampling; Bröcker and Smith 2007, Weather and Forecasting 22:651-661), not with an interval. Where cases share
-    clusters, p turns the signs of whole clusters' distances between being right and confidence (Cameron, Gelbach and
-    Miller 2008, Review of Economics and Statistics 90:414-427).
+    ECE = Σ n_b/n·abs(accuracy_b − confidence_b) (Naeini, Cooper and Hauskrecht 2015, AAAI; Guo et
+    al. 2017, ICML). Estimated from finite data it is above 0 even for a perfect judge, so it comes
+    with a p by simulation (consistency resampling; Bröcker and Smith 2007, Weather and Forecasting
+    22:651-661), not with an interval. Where cases share clusters, p turns the signs of whole
+    clusters' distances between being right and confidence (Cameron, Gelbach and Miller 2008, Review
+    of Economics and Statistics 90:414-427).
 
     Args:
         said: (n,) probabilities of being right, 0 to 1, at least one.
@@ -167,4 +189,6 @@ def reliability(said: Floats, right: Floats, cluster: Ints, seed: int = 0) -> Ca
         residual = (rng.random((SIMULATIONS, len(said))) < said) - said
     inside = (bin_of[:, None] == used).astype(np.float64)
     against = np.abs(residual @ inside).sum(1) / len(said)  # (simulations,) the error of each
-    return Calibration(n=len(said), ece=ece, p=float((1 + (against >= ece - 1e-12).sum()) / (1 + SIMULATIONS)))
+    return Calibration(
+        n=len(said), ece=ece, p=float((1 + (against >= ece - 1e-12).sum()) / (1 + SIMULATIONS))
+    )

@@ -10,7 +10,9 @@ from pydantic import ConfigDict, Field, PlainSerializer
 from carb_data import CarbError
 from carb_data.models import Frozen
 
-Frame = Annotated[pl.DataFrame, PlainSerializer(lambda frame: frame.to_dicts(), return_type=list[dict[str, Any]])]
+Frame = Annotated[
+    pl.DataFrame, PlainSerializer(lambda frame: frame.to_dicts(), return_type=list[dict[str, Any]])
+]
 """A polars frame as a field; ``model_dump`` gives it as a list of rows."""
 
 
@@ -75,7 +77,8 @@ class Scorers(OfSets, Generic[R]):
 
 
 class Cell(Result):
-    """One accuracy with its uncertainty. Shares are null where every set failed, and all but ``n`` without sets."""
+    """One accuracy with its uncertainty. Shares are null where every set failed, and all but ``n``
+    without sets."""
 
     accuracy: float | None = None
     """Mean credit of the sets, 0 to 1: ties share, unless the caller asked otherwise."""
@@ -119,7 +122,10 @@ class Grouped(Totals, OfSets):
             CarbError: no scorer of that name is in the table.
         """
         if scorer not in self.scorers:
-            raise CarbError(f"There is no scorer '{scorer}' here; there are: {', '.join(self.scorers) or 'none'}.")
+            raise CarbError(
+                f"There is no scorer '{scorer}' here; there are: "
+                f"{', '.join(self.scorers) or 'none'}."
+            )
         groups = self.groups
         if "scorer" in self.by:
             groups = groups.filter(pl.col("scorer") == scorer).drop("scorer")
@@ -134,8 +140,13 @@ class Grouped(Totals, OfSets):
         )
 
     def cell(self, *key: object) -> Cell:
-        """The cell of one group, its key given in the order of ``by``; an empty cell where there is no such group."""
+        """The cell of one group, its key given in the order of ``by``; an empty cell where there is
+        no such group."""
         if len(key) != len(self.by):
             raise CarbError(f"A group here is named by {self.by}; got {key}.")
-        found = self.groups.filter(*(pl.col(name).eq_missing(value) for name, value in zip(self.by, key, strict=True)))
-        return Cell(**found.select(*Cell.model_fields).row(0, named=True)) if found.height else Cell()
+        found = self.groups.filter(
+            *(pl.col(name).eq_missing(value) for name, value in zip(self.by, key, strict=True))
+        )
+        return (
+            Cell(**found.select(*Cell.model_fields).row(0, named=True)) if found.height else Cell()
+        )

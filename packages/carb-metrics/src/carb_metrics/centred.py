@@ -11,17 +11,19 @@ import polars as pl
 from carb_data import CarbError, ScoreTable
 
 SPREAD = 1.4826
-"""Times the median absolute deviation: the standard deviation, where scores are normal (Rousseeuw and Croux 1993)."""
+"""Times the median absolute deviation: the standard deviation, where scores are normal (Rousseeuw
+and Croux 1993)."""
 
 
 def centred(scores: ScoreTable, scorer: str | None = None) -> Callable[[float], float]:
     """A scale on which a policy gains little where a scorer's scores are extreme.
 
-    A score becomes the logistic function of its distance from the median of ``scores``, in robust spreads: 0.5 at the
-    median, and between 0 and 1 everywhere.
+    A score becomes the logistic function of its distance from the median of ``scores``, in robust
+    spreads: 0.5 at the median, and between 0 and 1 everywhere.
 
     Args:
-        scores: what the scorer gave to a calibration set, such as ``ScoreTable.load("runs/judge/scores.parquet")``.
+        scores: what the scorer gave to a calibration set, such as
+            ``ScoreTable.load("runs/judge/scores.parquet")``.
         scorer: name of the scorer, where the table has several; null where it has one.
 
     Returns:
@@ -36,10 +38,16 @@ def centred(scores: ScoreTable, scorer: str | None = None) -> Callable[[float], 
         frame = frame.filter(pl.col("scorer") == scorer)
     centre = frame["score"].median()
     if not isinstance(centre, float):
-        raise CarbError(f"scorer={scorer!r} picks no scores; the table has those of {', '.join(names) or 'none'}.")
+        raise CarbError(
+            f"scorer={scorer!r} picks no scores; the table has those of "
+            f"{', '.join(names) or 'none'}."
+        )
     spread = (frame["score"] - centre).abs().median()
     if not isinstance(spread, float) or spread == 0:
-        raise CarbError(f"Half of the scores of {scorer or names[0]!r} or more are {centre:g}: they have no spread.")
+        raise CarbError(
+            f"Half of the scores of {scorer or names[0]!r} or more are {centre:g}: they "
+            "have no spread."
+        )
     return partial(_logistic, centre, SPREAD * spread)
 
 

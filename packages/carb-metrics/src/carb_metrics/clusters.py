@@ -31,10 +31,13 @@ def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFra
     """Number the groups of rows that agree in ``keys``; null is a value like any other.
 
     Returns:
-        (rows,) the group of each row, and a frame with a row per group, ordered by the keys as text.
+        (rows,) the group of each row, and a frame with a row per group, ordered by the keys as
+        text.
     """
     if not keys:
-        return np.zeros(frame.height, dtype=np.int64), pl.DataFrame({"n": [0]}).head(min(frame.height, 1)).select()
+        return np.zeros(frame.height, dtype=np.int64), pl.DataFrame({"n": [0]}).head(
+            min(frame.height, 1)
+        ).select()
     groups = frame.select(keys).with_row_index("_row").group_by(keys).agg("_row")
     groups = groups.sort([pl.col(key).cast(pl.String) for key in keys])
     of_row = np.empty(frame.height, dtype=np.int64)
@@ -54,10 +57,12 @@ def is_missing(value: Any) -> bool:
 
 
 def numbered(labels: Sequence[Any] | npt.NDArray[Any] | None, count: int, owner: str = "") -> Ints:
-    """(count,) the cluster of each value, as a number from 0; without labels each value is its own cluster.
+    """(count,) the cluster of each value, as a number from 0; without labels each value is its own
+    cluster.
 
     Args:
-        labels: (count,) the label of each value's cluster; a value without one is its own cluster. Null if all are.
+        labels: (count,) the label of each value's cluster; a value without one is its own cluster.
+            Null if all are.
         count: the number of values.
         owner: what the values are, for the message about a wrong number of labels.
 
@@ -76,14 +81,20 @@ def numbered(labels: Sequence[Any] | npt.NDArray[Any] | None, count: int, owner:
 
 
 def cluster_of(sets: pl.DataFrame) -> Ints:
-    """(sets,) the cluster of each set: all that a source item or a family connects, or the set itself without either.
+    """(sets,) the cluster of each set: all that a source item or a family connects, or the set
+    itself without either.
 
-    A family may hold several source items, and a source item sets of several families: what is connected is one.
+    A family may hold several source items, and a source item sets of several families: what is
+    connected is one.
     """
     if CLUSTER in sets.columns:
         return sets[CLUSTER].to_numpy()
     item = _codes(sets["item_id"])
-    ties = [name for name in sets.columns if name.removesuffix("_b") in TIES and sets[name].null_count() < sets.height]
+    ties = [
+        name
+        for name in sets.columns
+        if name.removesuffix("_b") in TIES and sets[name].null_count() < sets.height
+    ]
     if not ties:
         return item
     from scipy.sparse import coo_array
@@ -111,14 +122,17 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
 def _codes(column: pl.Series) -> Ints:
     """Numbers of the distinct values of a column, in no order."""
     code = column.cast(pl.String).cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
-    used = np.zeros(int(code.max(initial=-1)) + 1, dtype=np.int64)  # other columns may have numbered other values
+    used = np.zeros(
+        int(code.max(initial=-1)) + 1, dtype=np.int64
+    )  # other columns may have numbered other values
     used[code] = 1
     result: Ints = (np.cumsum(used) - 1)[code]
     return result
 
 
 def with_clusters(sets: pl.DataFrame) -> pl.DataFrame:
-    """The sets with their clusters in a column of their own, for several calls of ``cluster_of``."""
+    """The sets with their clusters in a column of their own, for several calls of
+    ``cluster_of``."""
     return sets.with_columns(pl.Series(CLUSTER, cluster_of(sets), dtype=pl.Int64))
 
 
@@ -136,8 +150,9 @@ class Design:
     def effective_n(self, accuracy: Floats, independent: Floats, confidence: float) -> Floats:
         """(means,) effective sample size of each accuracy.
 
-        Few degrees of freedom reduce it by the factor ``(z/t)²``. Where all credits of a mean are alike there is
-        nothing to estimate a variance from: then each cluster counts as one observation.
+        Few degrees of freedom reduce it by the factor ``(z/t)²``. Where all credits of a mean are
+        alike there is nothing to estimate a variance from: then each cluster counts as one
+        observation.
 
         Args:
             accuracy: (means,) the mean accuracies, 0 to 1
@@ -149,23 +164,30 @@ class Design:
         mixed = (accuracy > 1e-12) & (accuracy < 1 - 1e-12)
         t = stdtrit(np.minimum(self.freedom, 1e9), 0.5 + confidence / 2)
         few = mixed & ~np.isinf(self.freedom)
-        result: Floats = independent / self.effect * np.where(few, (normal_quantile(confidence) / t) ** 2, 1.0)
+        result: Floats = (
+            independent / self.effect * np.where(few, (normal_quantile(confidence) / t) ** 2, 1.0)
+        )
         return result
 
 
 def design(
-    cluster: Ints, residual: Floats, weight: Floats | None = None, mean: Ints | None = None, means: int = 1
+    cluster: Ints,
+    residual: Floats,
+    weight: Floats | None = None,
+    mean: Ints | None = None,
+    means: int = 1,
 ) -> Design:
     """The design effect of means, each over its own sets.
 
-    The variance of a mean over C clusters is ``(C−1)/C·Σ (e_c / (1 − w_c/W))²`` with the residual total e_c and the
-    weight w_c of a cluster: the jackknife's, linearised (Bell and McCaffrey 2002, Survey Methodology 28:169-181, CR3).
-    Few clusters may look more independent than they are. So this variance is averaged with the one that holds if all
-    sets of a cluster turn out alike, which gets the weight of ``PSEUDO`` clusters. Large clusters may have lost no set
-    yet. So the effect is at least ``1 + ρ·(Σ w_c²/Σ w² − 1)`` (Kish 1965, Survey Sampling, section 5.4), where all
-    clusters estimate the intracluster correlation ρ by analysis of variance (Donner 1986, International Statistical
-    Review 54:67-82). There are ``W²/Σ w_c² − 1`` degrees of freedom, as many as equally large clusters would leave.
-    The effect is 1 where no cluster has two sets.
+    The variance of a mean over C clusters is ``(C−1)/C·Σ (e_c / (1 − w_c/W))²`` with the residual
+    total e_c and the weight w_c of a cluster: the jackknife's, linearised (Bell and McCaffrey 2002,
+    Survey Methodology 28:169-181, CR3). Few clusters may look more independent than they are. So
+    this variance is averaged with the one that holds if all sets of a cluster turn out alike, which
+    gets the weight of ``PSEUDO`` clusters. Large clusters may have lost no set yet. So the effect
+    is at least ``1 + ρ·(Σ w_c²/Σ w² − 1)`` (Kish 1965, Survey Sampling, section 5.4), where all
+    clusters estimate the intracluster correlation ρ by analysis of variance (Donner 1986,
+    International Statistical Review 54:67-82). There are ``W²/Σ w_c² − 1`` degrees of freedom, as
+    many as equally large clusters would leave. The effect is 1 where no cluster has two sets.
 
     Args:
         cluster: (sets,) the cluster of each set.
@@ -185,24 +207,34 @@ def design(
     clusters, whole = np.bincount(group, minlength=means), np.bincount(group, share, means)
     squares = np.bincount(group, share**2, means)
     with np.errstate(divide="ignore", invalid="ignore"):
-        spread = np.bincount(group, (total / (1 - share / whole[group])) ** 2, means) * (clusters - 1) / clusters
+        spread = (
+            np.bincount(group, (total / (1 - share / whole[group])) ** 2, means)
+            * (clusters - 1)
+            / clusters
+        )
         square: Floats = np.bincount(of, residual**2, means).astype(np.float64, copy=False)
         alone = np.bincount(of, (each * residual) ** 2, means)
         alike = squares / np.bincount(of, each**2, means)
         blended = (clusters * spread / alone + PSEUDO * alike) / (clusters + PSEUDO)
         known = (clusters > 1) & (alone > 1e-12)
-        common = 1 + (np.asarray(alike, dtype=np.float64) - 1) * _correlation(size, plain, square, group, means)
+        common = 1 + (np.asarray(alike, dtype=np.float64) - 1) * _correlation(
+            size, plain, square, group, means
+        )
         shared = alike > 1 + 1e-9  # false for NaN: a mean of nothing
-        effect = np.where(shared, np.maximum(np.where(known, np.fmax(blended, common), alike), 1.0), 1.0)
+        effect = np.where(
+            shared, np.maximum(np.where(known, np.fmax(blended, common), alike), 1.0), 1.0
+        )
         freedom = np.where(shared, np.maximum(whole**2 / squares - 1, 1.0), np.inf)
     return Design(effect, freedom, clusters)
 
 
 def _correlation(size: Floats, total: Floats, square: Floats, group: Ints, means: int) -> Floats:
-    """(means,) intracluster correlation of residuals by a one-way analysis of variance, 0 to 1; NaN for one cluster.
+    """(means,) intracluster correlation of residuals by a one-way analysis of variance, 0 to 1; NaN
+    for one cluster.
 
     Args:
-        size: (pairs,) sets of each pair of a mean and a cluster; total: (pairs,) their residuals' sum.
+        size: (pairs,) sets of each pair of a mean and a cluster; total: (pairs,) their residuals'
+            sum.
         square: (means,) sum of all squared residuals of a mean.
         group: (pairs,) the mean of each pair.
         means: The number of means that are estimated.
@@ -216,8 +248,11 @@ def _correlation(size: Floats, total: Floats, square: Floats, group: Ints, means
     return found
 
 
-def share_interval(credit: Floats, cluster: Ints, confidence: float) -> tuple[float | None, float | None, float | None]:
-    """A share with Wilson's interval, at the effective sample size where clusters hold several rows.
+def share_interval(
+    credit: Floats, cluster: Ints, confidence: float
+) -> tuple[float | None, float | None, float | None]:
+    """A share with Wilson's interval, at the effective sample size where clusters hold several
+    rows.
 
     Args:
         credit: (rows,) 0 or 1; cluster: (rows,) the cluster of each.
@@ -236,7 +271,8 @@ def share_interval(credit: Floats, cluster: Ints, confidence: float) -> tuple[fl
 
 @dataclass(frozen=True)
 class Means:
-    """Means with their intervals and tests; all arrays are (means,), NaN where a mean has no values."""
+    """Means with their intervals and tests; all arrays are (means,), NaN where a mean has no
+    values."""
 
     n: Ints
     estimate: Floats
@@ -254,19 +290,24 @@ class Means:
     """Degrees of freedom of ``error``."""
 
 
-def means(values: Floats, cluster: Ints, confidence: float, bounds: tuple[float, float] | None = None) -> Means:
-    """Means of rows of values, with the one interval and the one test of means that the package has: t of the clusters.
+def means(
+    values: Floats, cluster: Ints, confidence: float, bounds: tuple[float, float] | None = None
+) -> Means:
+    """Means of rows of values, with the one interval and the one test of means that the package
+    has: t of the clusters.
 
-    Where values are bounded, two clusters of average size are added, one at each bound, so that values which are all
-    alike do not look certain (Agresti and Coull 1998, The American Statistician 52:119-126; for paired differences,
-    Bonett and Price 2012, Journal of Educational and Behavioral Statistics 37:479-488). The variance of a mean grows by
-    the design effect of its clusters, and t has the degrees of freedom that they leave (``design``).
+    Where values are bounded, two clusters of average size are added, one at each bound, so that
+    values which are all alike do not look certain (Agresti and Coull 1998, The American
+    Statistician 52:119-126; for paired differences, Bonett and Price 2012, Journal of Educational
+    and Behavioral Statistics 37:479-488). The variance of a mean grows by the design effect of its
+    clusters, and t has the degrees of freedom that they leave (``design``).
 
     Args:
         values: (rows, units), NaN where a row has no such unit.
         cluster: (units,) the cluster of each unit by number.
         confidence: the level of the intervals, between 0 and 1.
-        bounds: the least and the largest value that there can be; null for any, which needs two units.
+        bounds: the least and the largest value that there can be; null for any, which needs two
+            units.
     """
     from scipy.special import stdtr, stdtrit
 
@@ -287,7 +328,9 @@ def means(values: Floats, cluster: Ints, confidence: float, bounds: tuple[float,
         freedom = np.where(np.isinf(found.freedom), whole - 1, found.freedom)
         half = stdtrit(np.maximum(freedom, 1.0), 0.5 + confidence / 2) * error
         certain = np.where(centre == 0, 1.0, 0.0)
-        p = np.where(error > 0, 2 * stdtr(np.maximum(freedom, 1.0), -np.abs(centre) / error), certain)
+        p = np.where(
+            error > 0, 2 * stdtr(np.maximum(freedom, 1.0), -np.abs(centre) / error), certain
+        )
         lower, upper = np.minimum(centre - half, mean), np.maximum(centre + half, mean)
     enough = n > (bounds is None)
     if bounds is not None:

@@ -24,19 +24,23 @@ EXACT_RANKS = 9
 
 def is_constant(values: Floats) -> bool:
     """Are all values the same, up to rounding?"""
-    return len(values) == 0 or float(np.ptp(values)) <= 1e-13 * max(1.0, float(np.abs(values).max()))
+    return len(values) == 0 or float(np.ptp(values)) <= 1e-13 * max(
+        1.0, float(np.abs(values).max())
+    )
 
 
 def coefficient(kind: Kind, x: Floats, y: Floats) -> tuple[float, float | None] | None:
     """A coefficient and its two-sided p.
 
-    Pearson's r has the t test of n−2 degrees of freedom and Kendall's τ-b the exact distribution for few points without
-    ties and the normal else (as in ``scipy.stats``). Spearman's ρ is tested over all orders of the ranks, tied or not,
-    for up to ``EXACT_RANKS`` points, and with the same t test for more, but never below 2/n!, the share of the two
-    extreme orders (Kendall and Gibbons 1990, Rank Correlation Methods, 5th ed., chapter 4).
+    Pearson's r has the t test of n−2 degrees of freedom and Kendall's τ-b the exact distribution
+    for few points without ties and the normal else (as in ``scipy.stats``). Spearman's ρ is tested
+    over all orders of the ranks, tied or not, for up to ``EXACT_RANKS`` points, and with the same t
+    test for more, but never below 2/n!, the share of the two extreme orders (Kendall and Gibbons
+    1990, Rank Correlation Methods, 5th ed., chapter 4).
 
     Returns:
-        null with fewer than two points, or where x or y is constant; p is null with fewer than ``FEWEST`` points.
+        null with fewer than two points, or where x or y is constant; p is null with fewer than
+        ``FEWEST`` points.
     """
     if len(x) < 2 or is_constant(x) or is_constant(y):
         return None
@@ -59,7 +63,8 @@ def coefficient(kind: Kind, x: Floats, y: Floats) -> tuple[float, float | None] 
 
 
 def _exact_rank_p(x: Floats, y: Floats) -> float:
-    """Two-sided p: the share of all orders of y whose rank correlation is at least as far from 0 as the given one."""
+    """Two-sided p: the share of all orders of y whose rank correlation is at least as far from 0 as
+    the given one."""
     x, y = x - x.mean(), y - y.mean()
     sums = y[_orders(len(y))] @ x
     return float((np.abs(sums) >= abs(float(x @ y)) - 1e-9).mean())
@@ -78,7 +83,8 @@ def _pearson(x: Floats, y: Floats) -> float:
 
 
 def t_test(r: float, freedom: int) -> float | None:
-    """Two-sided p of a correlation: t = r·sqrt(f / (1−r²)) with f degrees of freedom; null for f < 1."""
+    """Two-sided p of a correlation: t = r·sqrt(f / (1−r²)) with f degrees of freedom; null for f <
+    1."""
     if freedom < 1:
         return None
     from scipy.special import betainc
@@ -87,15 +93,19 @@ def t_test(r: float, freedom: int) -> float | None:
     return float(betainc(freedom / 2, 0.5, max(0.0, (1 - r) * (1 + r))))
 
 
-def fisher_interval(r: float, n: int, kind: Kind = "pearson", confidence: float = 0.95) -> tuple[float, float] | None:
+def fisher_interval(
+    r: float, n: int, kind: Kind = "pearson", confidence: float = 0.95
+) -> tuple[float, float] | None:
     """Analytic interval on the scale of z = artanh(r).
 
-    Standard errors: Pearson ``1/sqrt(n−3)`` (Fisher 1921, Metron 1:3-32); Spearman ``sqrt((1+ρ²/2)/(n−3))`` (Bonett
-    and Wright 2000, Psychometrika 65:23-28); Kendall ``sqrt(0.437/(n−4))`` (Fieller, Hartley and Pearson 1957,
-    Biometrika 44:470-481). For partial correlations n is reduced by the number of covariates.
+    Standard errors: Pearson ``1/sqrt(n−3)`` (Fisher 1921, Metron 1:3-32); Spearman
+    ``sqrt((1+ρ²/2)/(n−3))`` (Bonett and Wright 2000, Psychometrika 65:23-28); Kendall
+    ``sqrt(0.437/(n−4))`` (Fieller, Hartley and Pearson 1957, Biometrika 44:470-481). For partial
+    correlations n is reduced by the number of covariates.
 
     Returns:
-        low and high; null with fewer than ``FEWEST`` points, or where the correlation is perfect, which has no z.
+        low and high; null with fewer than ``FEWEST`` points, or where the correlation is perfect,
+        which has no z.
     """
     if n < FEWEST:
         return None

@@ -15,7 +15,13 @@ from carb_metrics.clusters import TIES, Ints, cluster_of, means, number
 from carb_metrics.families import PlaceComparison, compare_families
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import RESPONSES, counted_sets, set_outcomes
-from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows, sets_needed
+from carb_metrics.paired import (
+    Paired,
+    adjust,
+    minimum_detectable_difference,
+    paired_rows,
+    sets_needed,
+)
 
 
 class ComparedGroup(Result):
@@ -80,11 +86,13 @@ class Comparison(OfSets):
     better: Literal["a", "b"] | None = None
     """Null where the interval holds 0."""
     design_effect: float | None = None
-    """Variance of the difference over that of as many independent sets; above 1 where sets share source items."""
+    """Variance of the difference over that of as many independent sets; above 1 where sets share
+    source items."""
     detectable: float | None = None
     """True difference that this many sets find with 80% power, at the discordance seen."""
     more_sets: int | None = None
-    """Further sets after which the difference seen would be found with 80% power; 0 if settled, null if it is 0."""
+    """Further sets after which the difference seen would be found with 80% power; 0 if settled,
+    null if it is 0."""
     margin: Margin | None = None
     """Null where no margin was given."""
     place_effect: PlaceComparison | None = None
@@ -96,7 +104,11 @@ class Comparison(OfSets):
     @property
     def discordance(self) -> float | None:
         """Share of sets in which both differ; null for no sets."""
-        return None if self.only_a is None or self.only_b is None else (self.only_a + self.only_b) / self.n
+        return (
+            None
+            if self.only_a is None or self.only_b is None
+            else (self.only_a + self.only_b) / self.n
+        )
 
 
 def compare(
@@ -109,23 +121,28 @@ def compare(
     margin: float | None = None,
     dataset: Dataset | None = None,
 ) -> Comparison:
-    """The paired difference of two scorers, with interval and p, which come from one t (``clusters.means``).
+    """The paired difference of two scorers, with interval and p, which come from one t
+    (``clusters.means``).
 
-    The same sets are harder for both, so differences are taken set by set. Where sets share a source item or a family
-    in either table, whole clusters are the units. ``rank`` and the report use the same test.
+    The same sets are harder for both, so differences are taken set by set. Where sets share a
+    source item or a family in either table, whole clusters are the units. ``rank`` and the report
+    use the same test.
 
     Args:
         a: table of one scorer.
         b: table of another, on the same sets (matched by ``item_id``).
         by: columns that define groups, as for ``bon_accuracy``.
         confidence, mirrors: as for ``bon_accuracy``.
-        margin: the largest difference of accuracies that does not matter, above 0 and below 1. With it two one-sided
-            tests say whether a is no worse than b, or both are the same (Schuirmann 1987, Journal of Pharmacokinetics
-            and Biopharmaceutics 15:657-680): a large p alone does not show that.
-        dataset: the sets that were scored; with it the place effects of both are compared over mirrored families.
+        margin: the largest difference of accuracies that does not matter, above 0 and below 1. With
+            it two one-sided tests say whether a is no worse than b, or both are the same
+            (Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15:657-680): a large
+            p alone does not show that.
+        dataset: the sets that were scored; with it the place effects of both are compared over
+            mirrored families.
 
     Raises:
-        CarbError: a table holds several scorers, both are not about the same sets, or an option is wrong.
+        CarbError: a table holds several scorers, both are not about the same sets, or an option is
+            wrong.
     """
     check_confidence(confidence)
     if margin is not None and not 0 < margin < 1:
@@ -150,29 +167,48 @@ def compare(
     )
 
 
-def _join(a: ScoreTable, b: ScoreTable, keys: tuple[str, ...]) -> tuple[pl.DataFrame, list[str | None], int]:
+def _join(
+    a: ScoreTable, b: ScoreTable, keys: tuple[str, ...]
+) -> tuple[pl.DataFrame, list[str | None], int]:
     """The sets that both scored, the names of both, and how many sets only one scored."""
     left, right = set_outcomes(a), set_outcomes(b)
     names = [_only_scorer(sets) for sets in (left, right)]
     if "scorer" in keys or any(key not in left.columns for key in keys):
-        raise CarbError(f"by={list(keys)}: each key must be a column of the table other than 'scorer'.")
+        raise CarbError(
+            f"by={list(keys)}: each key must be a column of the table other than 'scorer'."
+        )
     alike = ("culture", "domain")
-    columns = [c for c in dict.fromkeys(("scorer", "item_id", *keys, *TIES, *alike)) if c in left.columns]
+    columns = [
+        c for c in dict.fromkeys(("scorer", "item_id", *keys, *TIES, *alike)) if c in left.columns
+    ]
     values = ("credit", "tied", "error", RESPONSES)
     text = pl.col("item_id").cast(pl.String)
-    shared = [pl.col(name).cast(pl.String).alias(f"{name}_b") for name in (*TIES, *alike) if name in right.columns]
+    shared = [
+        pl.col(name).cast(pl.String).alias(f"{name}_b")
+        for name in (*TIES, *alike)
+        if name in right.columns
+    ]
     other = right.select(text, *shared, *(pl.col(name).alias(f"{name}_b") for name in values))
-    both = left.select(*columns, *values).with_columns(text).join(other, on="item_id", maintain_order="left")
+    both = (
+        left.select(*columns, *values)
+        .with_columns(text)
+        .join(other, on="item_id", maintain_order="left")
+    )
     unpaired = left.height + right.height - 2 * both.height
     if not both.height and left.height and right.height:
-        raise CarbError("The two tables have no set in common (by item_id), so there is nothing to compare.")
+        raise CarbError(
+            "The two tables have no set in common (by item_id), so there is nothing to compare."
+        )
     for name in (*alike, RESPONSES):
         other_name = pl.col(f"{name}_b")
-        differ = both.filter((pl.col(name).cast(pl.String) if name in alike else pl.col(name)) != other_name)
+        differ = both.filter(
+            (pl.col(name).cast(pl.String) if name in alike else pl.col(name)) != other_name
+        )
         if differ.height:
             what = "other responses" if name == RESPONSES else f"another {name}"
             raise CarbError(
-                f"The two tables are not about the same sets: {differ.height} items have {what} in the second table, "
+                f"The two tables are not about the same sets: {differ.height} items have "
+                f"{what} in the second table, "
                 f"the first is '{differ['item_id'][0]}'."
             )
     return both, names, unpaired
@@ -206,7 +242,8 @@ class _Pairs:
         adjusted = adjust([math.nan if one.p is None else one.p for one in found])
         keys = rows.select(pl.col(self.keys).cast(pl.String).fill_null("none")).rows()
         return tuple(
-            ComparedGroup.model_validate(  # a group has a pair at least, so that no value of ``Paired`` is null
+            # a group has a pair at least, so that no value of ``Paired`` is null
+            ComparedGroup.model_validate(
                 {
                     "key": "/".join(key),
                     "n": one.n,
@@ -231,8 +268,14 @@ class _Pairs:
         settled = whole.p is not None and whole.p < 1 - self.confidence
         units = "source items" if len(np.unique(self.cluster)) < len(self.d) else "sets"
         return {
-            **{f"accuracy_{side}": float(credit.mean()) for side, credit in (("a", self.a), ("b", self.b))},
-            **{f"strict_{side}": float((credit == 1).mean()) for side, credit in (("a", self.a), ("b", self.b))},
+            **{
+                f"accuracy_{side}": float(credit.mean())
+                for side, credit in (("a", self.a), ("b", self.b))
+            },
+            **{
+                f"strict_{side}": float((credit == 1).mean())
+                for side, credit in (("a", self.a), ("b", self.b))
+            },
             "ties_a": int((self.both["tied"] > 0).sum()),
             "ties_b": int((self.both["tied_b"] > 0).sum()),
             "only_a": int((self.d > 0).sum()),
@@ -251,7 +294,9 @@ class _Pairs:
         """Is the difference within the margin? Each side with the same t as the interval."""
         level = 2 * self.confidence - 1
         narrow = paired_rows(self.d[None], self.cluster, level)[0]
-        above, below = (_one_sided(self.d[None], self.cluster, shift) for shift in (margin, -margin))
+        above, below = (
+            _one_sided(self.d[None], self.cluster, shift) for shift in (margin, -margin)
+        )
         p_worse, p_better = above, 1 - below
         alpha = 1 - self.confidence
         return Margin(
@@ -273,12 +318,16 @@ def _one_sided(d: Floats, cluster: Ints, shift: float) -> float:
     return float(stdtr(found.freedom, -(found.centre + shift) / found.error)[0])
 
 
-def _planning(whole: Paired, discordance: float, confidence: float) -> dict[str, float | int | None]:
+def _planning(
+    whole: Paired, discordance: float, confidence: float
+) -> dict[str, float | int | None]:
     """What these sets can find, and how many would find the difference seen."""
     if not discordance or whole.estimate is None or whole.p is None:
         return {"detectable": None, "more_sets": None}
     alpha, effect = 1 - confidence, whole.design_effect
-    needed = sets_needed(whole.estimate, max(discordance, abs(whole.estimate)), alpha=alpha, design_effect=effect)
+    needed = sets_needed(
+        whole.estimate, max(discordance, abs(whole.estimate)), alpha=alpha, design_effect=effect
+    )
     more = None if needed is None else max(0, needed - whole.n)
     if whole.p < alpha:
         more = 0

@@ -12,12 +12,21 @@ import numpy.typing as npt
 from carb_data import CarbError
 from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import Ints, design, numbered
-from carb_metrics.coefficients import FEWEST, KINDS, Kind, coefficient, fisher_interval, is_constant, t_test
+from carb_metrics.coefficients import (
+    FEWEST,
+    KINDS,
+    Kind,
+    coefficient,
+    fisher_interval,
+    is_constant,
+    t_test,
+)
 from carb_metrics.intervals import Floats, check_confidence, finite, same_order
 
 
 class Fit(Result):
-    """The least-squares line y = intercept + slope·x. All null where x is constant or fewer than two points are."""
+    """The least-squares line y = intercept + slope·x. All null where x is constant or fewer than
+    two points are."""
 
     slope: float | None = None
     intercept: float | None = None
@@ -78,8 +87,8 @@ class Correlation(Result):
     """Share of the variance of x that is not error of measurement; null without ``x_error``."""
     reliability_y: float | None = None
     corrected: Estimate | None = None
-    """Pearson's r without the errors of measurement; null where none are given, empty where they are as large as the
-    differences between points."""
+    """Pearson's r without the errors of measurement; null where none are given, empty where they
+    are as large as the differences between points."""
     partial: Partial | None = None
     """Null where no covariates were given."""
     rival: Rival | None = None
@@ -102,30 +111,34 @@ def correlate(
 ) -> Correlation:
     """Correlate two measurements of the same scorers, for example benchmark and downstream results.
 
-    Intervals are analytic (``coefficients.fisher_interval``). Scorers that stem from one base model are no independent
-    points: the variance of Pearson's artanh r then grows by the design effect of its influence function
-    (``clusters.design``), and t has the degrees of freedom that the base models leave. Errors of measurement draw r
-    towards 0; the correction is Spearman's (1904, American Journal of Psychology 15:72-101), r over the root of the
-    product of the reliabilities ``1 − mean(error²)/variance``, which are taken as known.
+    Intervals are analytic (``coefficients.fisher_interval``). Scorers that stem from one base model
+    are no independent points: the variance of Pearson's artanh r then grows by the design effect of
+    its influence function (``clusters.design``), and t has the degrees of freedom that the base
+    models leave. Errors of measurement draw r towards 0; the correction is Spearman's (1904,
+    American Journal of Psychology 15:72-101), r over the root of the product of the reliabilities
+    ``1 − mean(error²)/variance``, which are taken as known.
 
     Args:
         x: (n,) predictor, for example accuracies on a benchmark.
         y: (n,) outcome, for example downstream scores.
         covariates: (n,) or (n, k) the values that are held constant; they add ``.partial``.
         confidence: The level of all intervals, a share such as 0.95.
-        x_error, y_error: (n,) standard errors of x and y; they add ``.corrected``. Without either, values are exact.
+        x_error, y_error: (n,) standard errors of x and y; they add ``.corrected``. Without either,
+            values are exact.
         bases: (n,) the base model of each point; null entries stand alone, and all do if left out.
         against: (n,) another predictor; it adds ``.rival``.
         labels: (n,) names of the points; they add ``.influence``.
 
     Returns:
-        Estimates that are null where they are not defined: fewer than two points, or x or y constant. Fewer than five
-        points, or base models, are described, not tested: p and limits are null. Limits also need a correlation short
+        Estimates that are null where they are not defined: fewer than two points, or x or y
+            constant. Fewer than five
+        points, or base models, are described, not tested: p and limits are null. Limits also need a
+            correlation short
         of 1.
 
     Raises:
-        CarbError: unequal lengths, a missing or infinite value, series of pandas in different orders, or an unknown
-            option.
+        CarbError: unequal lengths, a missing or infinite value, series of pandas in different
+            orders, or an unknown option.
     """
     check_confidence(confidence)
     same_order(x=x, y=y, covariates=covariates, x_error=x_error, y_error=y_error, against=against)
@@ -150,9 +163,15 @@ def correlate(
         fit=_fit_line(xs, ys, confidence),
         reliability_x=reliable[0],
         reliability_y=reliable[1],
-        corrected=None if reliable == [None, None] else _corrected(xs, ys, base, reliable, confidence),
-        partial=None if covariates is None else _partial(xs, ys, _matrix(covariates, n), confidence),
-        rival=None if against is None else _against(xs, finite(against, "against", n), ys, confidence),
+        corrected=None
+        if reliable == [None, None]
+        else _corrected(xs, ys, base, reliable, confidence),
+        partial=None
+        if covariates is None
+        else _partial(xs, ys, _matrix(covariates, n), confidence),
+        rival=None
+        if against is None
+        else _against(xs, finite(against, "against", n), ys, confidence),
         influence=None if labels is None else _left_out(xs, ys, labels),
         **found,
     )
@@ -182,7 +201,10 @@ def _clustered(x: Floats, y: Floats, base: Ints, shrink: float, confidence: floa
     effect, freedom = 1.0, float(n - 2)
     if models < n and float(np.abs(influence).max()) > 1e-12:
         clustered = design(base, influence)
-        effect, freedom = float(clustered.effect[0]), max(1.0, min(freedom, float(clustered.freedom[0]) - 1))
+        effect, freedom = (
+            float(clustered.effect[0]),
+            max(1.0, min(freedom, float(clustered.freedom[0]) - 1)),
+        )
     error = math.sqrt(effect / (n - 3))
     # Without relatives this is Fisher's interval, whose quantile is the normal one.
     quantile = float(stdtrit(freedom if models < n else 1e9, 0.5 + confidence / 2))
@@ -198,14 +220,17 @@ def _reliability(values: Floats, error: Floats) -> float | None:
     return 1 - float((error**2).mean()) / variance if variance > 0 else None
 
 
-def _corrected(x: Floats, y: Floats, base: Ints, reliable: Sequence[float | None], confidence: float) -> Estimate:
+def _corrected(
+    x: Floats, y: Floats, base: Ints, reliable: Sequence[float | None], confidence: float
+) -> Estimate:
     shares = [1.0 if share is None else max(share, 0.0) for share in reliable]
     shrink = math.sqrt(shares[0] * shares[1])
     return Estimate() if shrink <= 0 else _clustered(x, y, base, shrink, confidence)
 
 
 def _fit_line(x: Floats, y: Floats, confidence: float) -> Fit:
-    """Ordinary least squares of y on x, with the t test and interval of the slope (n−2 degrees of freedom)."""
+    """Ordinary least squares of y on x, with the t test and interval of the slope (n−2 degrees of
+    freedom)."""
     n = len(x)
     if n < 2 or is_constant(x):
         return Fit(n=n)
@@ -222,7 +247,9 @@ def _fit_line(x: Floats, y: Floats, confidence: float) -> Fit:
         deviation = math.sqrt(float(((dy - slope * dx) ** 2).sum()) / (n - 2))
         half = float(stdtrit(n - 2, 0.5 + confidence / 2)) * deviation / math.sqrt(sxx)
         extra |= {"slope_low": slope - half, "slope_high": slope + half}
-    return Fit.model_validate({"n": n, "slope": slope, "intercept": float(y.mean() - slope * x.mean()), **extra})
+    return Fit.model_validate(
+        {"n": n, "slope": slope, "intercept": float(y.mean() - slope * x.mean()), **extra}
+    )
 
 
 def _matrix(covariates: npt.ArrayLike, n: int) -> Floats:
@@ -232,7 +259,9 @@ def _matrix(covariates: npt.ArrayLike, n: int) -> Floats:
         raise CarbError(f"covariates must have shape (n,) or (n, k); got {columns.shape}.")
     if not columns.shape[1]:
         raise CarbError("covariates has no column; leave it out instead.")
-    return np.column_stack([finite(columns[:, i], f"covariates[:, {i}]", n) for i in range(columns.shape[1])])
+    return np.column_stack(
+        [finite(columns[:, i], f"covariates[:, {i}]", n) for i in range(columns.shape[1])]
+    )
 
 
 def _partial(x: Floats, y: Floats, z: Floats, confidence: float) -> Partial:
@@ -247,23 +276,33 @@ def _partial(x: Floats, y: Floats, z: Floats, confidence: float) -> Partial:
 
 
 def _partial_estimate(
-    x: Floats, y: Floats, z: Floats, taken: int, kind: Literal["pearson", "spearman"], confidence: float
+    x: Floats,
+    y: Floats,
+    z: Floats,
+    taken: int,
+    kind: Literal["pearson", "spearman"],
+    confidence: float,
 ) -> Estimate:
-    """Pearson's r of the residuals on z; Fisher (1924), Metron 3:329-332: each covariate costs one point."""
+    """Pearson's r of the residuals on z; Fisher (1924), Metron 3:329-332: each covariate costs one
+    point."""
     if len(x) - taken < 2:
         return Estimate()
     basis = np.column_stack([np.ones(len(x)), z])
     rests = []
     for values in (x, y):
         rest = values - basis @ np.linalg.lstsq(basis, values, rcond=None)[0]
-        if float(np.abs(rest).max()) <= 1e-10 * max(1e-300, float(np.abs(values - values.mean()).max())):
+        if float(np.abs(rest).max()) <= 1e-10 * max(
+            1e-300, float(np.abs(values - values.mean()).max())
+        ):
             return Estimate()  # the covariates explain it all
         rests.append(rest)
     found = coefficient("pearson", *rests)
     if found is None:
         return Estimate()
     limits = fisher_interval(found[0], len(x) - taken, kind, confidence) or (None, None)
-    return Estimate(estimate=found[0], low=limits[0], high=limits[1], p=t_test(found[0], len(x) - 2 - taken))
+    return Estimate(
+        estimate=found[0], low=limits[0], high=limits[1], p=t_test(found[0], len(x) - 2 - taken)
+    )
 
 
 def _left_out(x: Floats, y: Floats, labels: Sequence[str]) -> tuple[LeftOut, ...]:
@@ -284,12 +323,14 @@ def _against(a: Floats, b: Floats, outcome: Floats, confidence: float) -> Rival:
 
 
 def rival(r_a: float, r_b: float, r_ab: float, n: int, confidence: float = 0.95) -> Rival:
-    """Test whether two predictors correlate differently with an outcome, from the three correlations.
+    """Test whether two predictors correlate differently with an outcome, from the three
+    correlations.
 
-    "Benchmark A predicts better than B" is a claim about a difference of two correlations, which are dependent as they
-    share the outcome and the scorers. Williams's t has n−3 degrees of freedom (Williams 1959, JRSS B 21:396-399; given
-    in Steiger 1980, Psychological Bulletin 87:245-251). The interval is that of Zou (2007, Psychological Methods
-    12:399-413), from the intervals of both correlations.
+    "Benchmark A predicts better than B" is a claim about a difference of two correlations, which
+    are dependent as they share the outcome and the scorers. Williams's t has n−3 degrees of freedom
+    (Williams 1959, JRSS B 21:396-399; given in Steiger 1980, Psychological Bulletin 87:245-251).
+    The interval is that of Zou (2007, Psychological Methods 12:399-413), from the intervals of both
+    correlations.
 
     Args:
         r_a, r_b: correlations of the predictors with the outcome.
@@ -311,7 +352,8 @@ def rival(r_a: float, r_b: float, r_ab: float, n: int, confidence: float = 0.95)
     t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / scale)
     low_a, high_a = fisher_interval(r_a, n, confidence=confidence) or (r_a, r_a)
     low_b, high_b = fisher_interval(r_b, n, confidence=confidence) or (r_b, r_b)
-    # Asymptotic correlation of two correlations that share a variable (Pearson and Filon 1898; Steiger 1980).
+    # Asymptotic correlation of two correlations that share a variable (Pearson and Filon 1898;
+    # Steiger 1980).
     product = r_ab * (1 - r_a**2 - r_b**2) - r_a * r_b / 2 * (1 - r_a**2 - r_b**2 - r_ab**2)
     shared = product / ((1 - r_a**2) * (1 - r_b**2))
     below = (r_a - low_a) ** 2 + (high_b - r_b) ** 2 - 2 * shared * (r_a - low_a) * (high_b - r_b)

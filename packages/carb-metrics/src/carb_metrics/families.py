@@ -23,7 +23,8 @@ GROUPS = ("domain", "language", "topic", "kind")
 """Columns that can divide families into groups."""
 
 IMPLIED = "+implied"
-"""What the id of a family has behind it in the wording whose questions do not name the place (``carb_data.family``)."""
+"""What the id of a family has behind it in the wording whose questions do not name the place
+(``carb_data.family``)."""
 
 MATCHED = 7
 """Up to this many answers all matchings are compared, so that equally good ones share."""
@@ -35,45 +36,56 @@ NOISE = 1e-9
 class FamilyRow(Result):
     """What one scorer does with families of mirrored sets. Ties are shared.
 
-    A family is a matrix: a score for each of N places and N answers. ``p`` of a reading tests whether it is what a
-    scorer earns without reading the place; the interval leaves that value out exactly where p is below
-    1 − confidence.
+    A family is a matrix: a score for each of N places and N answers. ``p`` of a reading tests
+    whether it is what a scorer earns without reading the place; the interval leaves that value out
+    exactly where p is below 1 − confidence.
     """
 
     scorer: str
     group: str | None = None
     """Value of ``by`` that these families share; null for all of them."""
     families: int
-    """Complete families: their sets show the same answers, and each answer is right in a scored set."""
+    """Complete families: their sets show the same answers, and each answer is right in a scored
+    set."""
     incomplete: int
-    """Other families, which are left out: a scorer that does not read the place earns something else than 1/N there."""
+    """Other families, which are left out: a scorer that does not read the place earns something
+    else than 1/N there."""
     judged: int
-    """Complete families without a failed score. The others earn 0 in ``column``, ``matching`` and ``place_effect``,
-    which are null where every family failed."""
+    """Complete families without a failed score. The others earn 0 in ``column``, ``matching`` and
+    ``place_effect``, which are null where every family failed."""
     clusters: int
-    """Groups of complete families that no source item connects: the units of intervals and tests."""
+    """Groups of complete families that no source item connects: the units of intervals and
+    tests."""
     sets: int
     """Sets of the complete families, mirrors included."""
     errors: int
-    """The number of these sets that could not be judged; they earn nothing in ``row``, which is null if all failed."""
+    """The number of these sets that could not be judged; they earn nothing in ``row``, which is
+    null if all failed."""
     chance: float | None
-    """What ``row``, ``column`` and ``matching`` are for a scorer that does not read the place: the mean of 1/N."""
+    """What ``row``, ``column`` and ``matching`` are for a scorer that does not read the place: the
+    mean of 1/N."""
     row: Estimate
-    """Share of places under which the right answer scores highest, averaged within families and then over them."""
+    """Share of places under which the right answer scores highest, averaged within families and
+    then over them."""
     column: Estimate
-    """Share of answers that score highest under their own place. What a scorer likes in an answer cancels."""
+    """Share of answers that score highest under their own place. What a scorer likes in an answer
+    cancels."""
     matching: Estimate
-    """Share of places to which the best one-to-one matching of places and answers gives the right answer."""
+    """Share of places to which the best one-to-one matching of places and answers gives the right
+    answer."""
     place_effect: Estimate
-    """Mean of the right cells after the means of rows and columns are taken out, in standard deviations of what is left
-    in the family, averaged over families. 0 for a scorer that does not read the place; at most ``sqrt(N − 1)``."""
+    """Mean of the right cells after the means of rows and columns are taken out, in standard
+    deviations of what is left in the family, averaged over families. 0 for a scorer that does not
+    read the place; at most ``sqrt(N − 1)``."""
 
 
 class PlaceComparison(Result):
-    """The place effects of two scorers on the same families, or of one scorer on two wordings of them."""
+    """The place effects of two scorers on the same families, or of one scorer on two wordings of
+    them."""
 
     families: int
-    """Complete families of both; one in which a scorer failed is 0 for it, as in ``family_accuracy``."""
+    """Complete families of both; one in which a scorer failed is 0 for it, as in
+    ``family_accuracy``."""
     a: float
     b: float
     difference: Estimate
@@ -103,25 +115,29 @@ class FamilyReport(Result):
 def family_accuracy(
     scores: ScoreTable, dataset: Dataset, by: str | None = None, confidence: float = 0.95
 ) -> FamilyReport | None:
-    """Does a scorer read the place? Mirrored families by rows, by columns, as a matching, and the place effect.
+    """Does a scorer read the place? Mirrored families by rows, by columns, as a matching, and the
+    place effect.
 
-    The sets of a family have the same question and answers and differ in the place; each place makes another answer
-    right. A scorer that gives an answer the same score under every place, whatever it likes in it, earns exactly 1/N by
-    rows, columns and matching, and its place effect is exactly 0. That holds where every set shows the same answers and
-    each of them is right in a scored set (one that failed counts); other families are left out and counted. A family
-    with a failed score earns 0 in column, matching and place effect, so that nobody gains by failing. Where several
-    places share a right answer, each answer weighs the same, and their scores are averaged before the matrix is read.
+    The sets of a family have the same question and answers and differ in the place; each place
+    makes another answer right. A scorer that gives an answer the same score under every place,
+    whatever it likes in it, earns exactly 1/N by rows, columns and matching, and its place effect
+    is exactly 0. That holds where every set shows the same answers and each of them is right in a
+    scored set (one that failed counts); other families are left out and counted. A family with a
+    failed score earns 0 in column, matching and place effect, so that nobody gains by failing.
+    Where several places share a right answer, each answer weighs the same, and their scores are
+    averaged before the matrix is read.
 
-    The units of intervals and tests are families, or groups of families that a source item connects. ``p`` is that of
-    the studentised sign-flip test over these units (Fisher 1935, The Design of Experiments, section 21): all flips for
-    few units, ``flips.FLIPS`` drawn ones for more. The interval takes its critical value from the same flips.
+    The units of intervals and tests are families, or groups of families that a source item
+    connects. ``p`` is that of the studentised sign-flip test over these units (Fisher 1935, The
+    Design of Experiments, section 21): all flips for few units, ``flips.FLIPS`` drawn ones for
+    more. The interval takes its critical value from the same flips.
 
     Args:
         scores: table of any scorers; perturbed rows are left out.
-        dataset: the sets that were scored, for families and texts. Answers of a family are the same where their texts
-            are.
-        by: ``domain``, ``language``, ``topic`` or ``kind``: rows for each of their values follow the row of all
-            families.
+        dataset: the sets that were scored, for families and texts. Answers of a family are the same
+            where their texts are.
+        by: ``domain``, ``language``, ``topic`` or ``kind``: rows for each of their values follow
+            the row of all families.
         confidence: The level of the intervals, a share such as 0.95.
 
     Returns:
@@ -134,23 +150,32 @@ def family_accuracy(
     if by is not None and by not in GROUPS:
         raise CarbError(f"by must be one of {', '.join(GROUPS)} or left out; got '{by}'.")
     frame = _cells(scores, dataset)
-    if by is not None and frame.height and frame.group_by("family").agg(pl.col(by).n_unique())[by].max() != 1:
+    if (
+        by is not None
+        and frame.height
+        and frame.group_by("family").agg(pl.col(by).n_unique())[by].max() != 1
+    ):
         raise CarbError(f"by='{by}': the sets of a family differ in it.")
     rows = []
     for name, mine in sorted(frame.group_by("scorer"), key=lambda pair: str(pair[0][0])):
         parts: list[tuple[str | None, pl.DataFrame]] = [(None, mine)]
         if by is not None:
-            parts += [(str(key[0]), part) for key, part in sorted(mine.group_by(by), key=lambda pair: str(pair[0][0]))]
+            parts += [
+                (str(key[0]), part)
+                for key, part in sorted(mine.group_by(by), key=lambda pair: str(pair[0][0]))
+            ]
         rows += [_row(str(name[0]), group, part, confidence) for group, part in parts]
     found = tuple(row for row in rows if row is not None)
     return FamilyReport(by=by, rows=found) if found else None
 
 
 def _cells(scores: ScoreTable, dataset: Dataset) -> pl.DataFrame:
-    """A row per scorer, set and answer, with ``answer`` (a number that answers of the same text share
-    within a family), ``right`` (that of the set), ``share`` and ``failed``."""
+    """A row per scorer, set and answer, with ``answer`` (a number that answers of the same text
+    share within a family), ``right`` (that of the set), ``share`` and ``failed``."""
     frame_of(scores)
-    frame = scores.with_items(dataset).frame.filter(pl.col("perturbation").is_null() & pl.col("family").is_not_null())
+    frame = scores.with_items(dataset).frame.filter(
+        pl.col("perturbation").is_null() & pl.col("family").is_not_null()
+    )
     frame = frame.select(
         pl.col("scorer", "item_id", "response_id", "role", "family", "place").cast(pl.String),
         pl.col(GROUPS).cast(pl.String).fill_null("none"),
@@ -161,9 +186,14 @@ def _cells(scores: ScoreTable, dataset: Dataset) -> pl.DataFrame:
     numbers: dict[tuple[str, str], int] = {}
     for item in dataset:
         if item.family is not None:
-            own = [numbers.setdefault((item.family, one.text), len(numbers)) for one in item.responses]
+            own = [
+                numbers.setdefault((item.family, one.text), len(numbers)) for one in item.responses
+            ]
             right = numbers[item.family, item.chosen.text]
-            rows += [(item.id, one.id, answer, right) for one, answer in zip(item.responses, own, strict=True)]
+            rows += [
+                (item.id, one.id, answer, right)
+                for one, answer in zip(item.responses, own, strict=True)
+            ]
     names = {"item_id": pl.String, "response_id": pl.String, "answer": pl.Int64, "right": pl.Int64}
     answers = pl.DataFrame(rows, schema=names, orient="row")
     frame = frame.join(answers, on=["item_id", "response_id"], how="inner", maintain_order="left")
@@ -189,16 +219,24 @@ class _Read:
 def _read(frame: pl.DataFrame) -> _Read | None:
     """Null where no family has two scored sets with different right answers."""
     sets = frame.filter(pl.col("answer") == pl.col("right"))
-    if sets.group_by("family").agg(pl.col("right").n_unique()).filter(pl.col("right") > 1).is_empty():
+    if (
+        sets.group_by("family")
+        .agg(pl.col("right").n_unique())
+        .filter(pl.col("right") > 1)
+        .is_empty()
+    ):
         return None
     answers = sets.group_by("family", "right").agg(pl.col("share").mean(), pl.len().alias("sets"))
     family = answers.group_by("family").agg(
         pl.col("share").mean().alias("row"), pl.len().alias("answers"), pl.col("sets").sum()
     )
-    shown = frame.group_by("family").agg(pl.col("answer").n_unique().alias("shown"), pl.len().alias("responses"))
+    shown = frame.group_by("family").agg(
+        pl.col("answer").n_unique().alias("shown"), pl.len().alias("responses")
+    )
     every = family.join(shown, on="family").sort("family")
     family = every.filter(
-        (pl.col("shown") == pl.col("answers")) & (pl.col("responses") == pl.col("shown") * pl.col("sets"))
+        (pl.col("shown") == pl.col("answers"))
+        & (pl.col("responses") == pl.col("shown") * pl.col("sets"))
     )
     sets = sets.join(family.select("family"), on="family", how="semi").sort("item_id")
     whole = _readings(frame, family)
@@ -208,10 +246,14 @@ def _read(frame: pl.DataFrame) -> _Read | None:
     of_set = dict(zip(sets["family"].to_list(), cluster_of(origins).tolist(), strict=True))
     connected = np.unique([of_set[name] for name in family["family"]], return_inverse=True)[1]
     cluster = connected.astype(np.int64)
-    return _Read(family, values, judged, cluster, every.height - family.height, int(sets["failed"].sum()))
+    return _Read(
+        family, values, judged, cluster, every.height - family.height, int(sets["failed"].sum())
+    )
 
 
-def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float) -> FamilyRow | None:
+def _row(
+    scorer: str, group: str | None, frame: pl.DataFrame, confidence: float
+) -> FamilyRow | None:
     found = _read(frame)
     if found is None:
         return None
@@ -235,16 +277,22 @@ def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float)
     )
 
 
-def compare_families(a: ScoreTable, b: ScoreTable, dataset: Dataset, confidence: float) -> PlaceComparison | None:
-    """The place effects of two scorers over the families that are complete in both tables; null where a scorer failed
-    in all of them, or there is none."""
+def compare_families(
+    a: ScoreTable, b: ScoreTable, dataset: Dataset, confidence: float
+) -> PlaceComparison | None:
+    """The place effects of two scorers over the families that are complete in both tables; null
+    where a scorer failed in all of them, or there is none."""
     return _compared(_cells(a, dataset), _cells(b, dataset), confidence)
 
 
-def place_gap(scores: ScoreTable, dataset: Dataset, confidence: float = 0.95) -> dict[str, PlaceComparison]:
-    """How much smaller the place effect is where cues tell the place, than where the question names it.
+def place_gap(
+    scores: ScoreTable, dataset: Dataset, confidence: float = 0.95
+) -> dict[str, PlaceComparison]:
+    """How much smaller the place effect is where cues tell the place, than where the question names
+    it.
 
-    Both wordings ask about the same places with the same answers, so a family is compared with itself.
+    Both wordings ask about the same places with the same answers, so a family is compared with
+    itself.
 
     Args:
         scores: table of any scorers; perturbed rows are left out.
@@ -252,13 +300,18 @@ def place_gap(scores: ScoreTable, dataset: Dataset, confidence: float = 0.95) ->
         confidence: The level of the intervals, a share such as 0.95.
 
     Returns:
-        By scorer: ``a`` is the place effect of named places, ``b`` that of implied ones, over the families that were
+        By scorer: ``a`` is the place effect of named places, ``b`` that of implied ones, over the
+            families that were
         scored in both wordings. Scorers without such a family are left out.
     """
     check_confidence(confidence)
     found = {}
-    for (name,), mine in sorted(_cells(scores, dataset).group_by("scorer"), key=lambda pair: str(pair[0][0])):
-        named, implied = (mine.filter(pl.col("place") == wording) for wording in ("named", "implied"))
+    for (name,), mine in sorted(
+        _cells(scores, dataset).group_by("scorer"), key=lambda pair: str(pair[0][0])
+    ):
+        named, implied = (
+            mine.filter(pl.col("place") == wording) for wording in ("named", "implied")
+        )
         same = implied.with_columns(pl.col("family").str.strip_suffix(IMPLIED))
         compared = _compared(named, same, confidence)
         if compared is not None and compared.families:
@@ -275,7 +328,9 @@ def _compared(one: pl.DataFrame, other: pl.DataFrame, confidence: float) -> Plac
     rows = [[place[name] for name in shared] for place in places]
     if not (first.judged[rows[0]].any() and second.judged[rows[1]].any()):
         return None
-    effects = np.array([one.values[row, -1] for one, row in zip((first, second), rows, strict=True)])
+    effects = np.array(
+        [one.values[row, -1] for one, row in zip((first, second), rows, strict=True)]
+    )
     answers = first.family["answers"].to_numpy()[rows[0]]
     cluster, most = first.cluster[rows[0]], 2 * float(np.sqrt(answers.max() - 1.0))
     d = effects[0] - effects[1]
@@ -291,17 +346,21 @@ def _compared(one: pl.DataFrame, other: pl.DataFrame, confidence: float) -> Plac
 
 
 def _readings(frame: pl.DataFrame, family: pl.DataFrame) -> Floats:
-    """(families, 3) column, matching and place effect of each family; NaN where a score is missing."""
+    """(families, 3) column, matching and place effect of each family; NaN where a score is
+    missing."""
     cells = frame.join(family.select("family", "answers"), on="family")
     failed = pl.col("score").is_null().any()
     cells = cells.group_by("family", "right", "answer").agg(
-        pl.col("answers").first(), pl.when(failed).then(None).otherwise(pl.col("score").mean()).alias("score")
+        pl.col("answers").first(),
+        pl.when(failed).then(None).otherwise(pl.col("score").mean()).alias("score"),
     )
     cells = cells.sort("family", "right", "answer")
     found = np.full((family.height, 3), np.nan)
     for count in family["answers"].unique():
         mine = family["answers"].to_numpy() == count
-        scores = cells.filter(pl.col("answers") == count)["score"].to_numpy().reshape(-1, count, count)
+        scores = (
+            cells.filter(pl.col("answers") == count)["score"].to_numpy().reshape(-1, count, count)
+        )
         whole = ~np.isnan(scores).any((1, 2))
         found[np.flatnonzero(mine)[whole]] = read_matrices(scores[whole])
     return found
@@ -311,11 +370,12 @@ def read_matrices(scores: Floats) -> Floats:
     """Read families whole.
 
     Args:
-        scores: (families, N, N) the score of each answer (last axis) under each place; the right ones on the diagonal.
+        scores: (families, N, N) the score of each answer (last axis) under each place; the right
+            ones on the diagonal.
 
     Returns:
-        (families, 3) share of answers that score highest under their own place; share of places that the best matching
-        gives their own answer; place effect.
+        (families, 3) share of answers that score highest under their own place; share of places
+        that the best matching gives their own answer; place effect.
     """
     size = scores.shape[-1]
     left = scores - scores.mean(1, keepdims=True)
@@ -334,13 +394,18 @@ def read_matrices(scores: Floats) -> Floats:
 
 
 def _matching(left: Floats, noise: Floats) -> Floats:
-    """(families,) share of the diagonal in the matching of the largest sum; matchings of equal sums share."""
+    """(families,) share of the diagonal in the matching of the largest sum; matchings of equal sums
+    share."""
     size = left.shape[-1]
     if size > MATCHED:
         from scipy.optimize import linear_sum_assignment
 
-        picks = [linear_sum_assignment(one, maximize=True)[1] if one.any() else None for one in left]
-        return np.array([1 / size if pick is None else (pick == np.arange(size)).mean() for pick in picks])
+        picks = [
+            linear_sum_assignment(one, maximize=True)[1] if one.any() else None for one in left
+        ]
+        return np.array(
+            [1 / size if pick is None else (pick == np.arange(size)).mean() for pick in picks]
+        )
     orders = np.array(list(permutations(range(size))))
     total: Floats = left[:, np.arange(size), orders].sum(-1)
     best = total >= total.max(1, keepdims=True) - noise[:, None]
@@ -349,7 +414,9 @@ def _matching(left: Floats, noise: Floats) -> Floats:
     return share
 
 
-def _estimates(values: Floats, n: npt.NDArray[np.int64], cluster: Ints, confidence: float) -> list[Estimate]:
+def _estimates(
+    values: Floats, n: npt.NDArray[np.int64], cluster: Ints, confidence: float
+) -> list[Estimate]:
     """Each reading with its interval and p.
 
     Args:
@@ -367,8 +434,8 @@ def _estimates(values: Floats, n: npt.NDArray[np.int64], cluster: Ints, confiden
             flipped(
                 values[:, i],
                 np.zeros(len(n)) if effect else chance,
-                # Of an effect, that of scores which are exchangeable between places; of shares, between that and the
-                # variance of families which are all right or all wrong.
+                # Of an effect, that of scores which are exchangeable between places; of shares,
+                # between that and the variance of families which are all right or all wrong.
                 1 / (n - 1.0) if effect else chance * (1 - chance) / np.sqrt(n),
                 cluster,
                 confidence,

@@ -16,14 +16,21 @@ FLIPS = 4_096
 
 
 def flipped(
-    values: Floats, null: Floats, variance: Floats, cluster: Ints, confidence: float, bounds: tuple[float, float]
+    values: Floats,
+    null: Floats,
+    variance: Floats,
+    cluster: Ints,
+    confidence: float,
+    bounds: tuple[float, float],
 ) -> Estimate:
-    """A mean with the studentised sign-flip test of ``null`` over whole clusters, and the interval of the same flips.
+    """A mean with the studentised sign-flip test of ``null`` over whole clusters, and the interval
+    of the same flips.
 
-    The statistic is ``|m|/se``: m the mean of ``values − null``, se its clustered standard error with two more clusters
-    that vary as ``variance`` says, so that families which are all alike do not look certain. A flip changes the sign of
-    all deviations of a cluster. The limits are ``mean ± q·se`` with the critical value q of the flips: null lies
-    outside exactly where p is below 1 − confidence.
+    The statistic is ``|m|/se``: m the mean of ``values − null``, se its clustered standard error
+    with two more clusters that vary as ``variance`` says, so that families which are all alike do
+    not look certain. A flip changes the sign of all deviations of a cluster. The limits are ``mean
+    ± q·se`` with the critical value q of the flips: null lies outside exactly where p is below 1 −
+    confidence.
 
     Args:
         values: (families,) the values whose mean is wanted.
@@ -31,7 +38,8 @@ def flipped(
         variance: (families,) the variance of each under the hypothesis.
         cluster: (families,) the cluster of each.
         confidence: the level of the interval.
-        bounds: limits of what a mean can be; they are the interval where there are too few clusters for a test.
+        bounds: limits of what a mean can be; they are the interval where there are too few clusters
+            for a test.
     """
     if not len(values):
         return Estimate()
@@ -46,7 +54,9 @@ def flipped(
     signs = _signs(count)
     prior = 2 * float(variance.mean()) * float((weight**2).mean())
     shift = signs @ total / weight.sum()
-    square = (total**2).sum() - 2 * shift * (signs @ (weight * total)) + shift**2 * (weight**2).sum()
+    square = (
+        (total**2).sum() - 2 * shift * (signs @ (weight * total)) + shift**2 * (weight**2).sum()
+    )
     error = np.sqrt((np.maximum(square, 0.0) + prior) * count / max(count - 1, 1)) / weight.sum()
     statistic = np.abs(shift) / error
     alpha = 1 - confidence
@@ -63,7 +73,8 @@ def flipped(
 
 @lru_cache(maxsize=32)
 def _signs(count: int) -> Floats:
-    """(flips, count) signs of clusters, the data's own first; one of each flip and its opposite, which are the same."""
+    """(flips, count) signs of clusters, the data's own first; one of each flip and its opposite,
+    which are the same."""
     if 2 ** (count - 1) <= FLIPS:
         others = np.arange(2 ** (count - 1))[:, None] >> np.arange(count - 1) & 1
         return np.column_stack([np.ones(len(others)), 1.0 - 2 * others])

@@ -27,15 +27,18 @@ def normal_quantile(confidence: float) -> float:
     return NormalDist().inv_cdf(0.5 + check_confidence(confidence) / 2)
 
 
-def wilson(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95) -> tuple[Floats, Floats]:
+def wilson(
+    successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95
+) -> tuple[Floats, Floats]:
     """Wilson's score interval of proportions.
 
     With ``p = successes / n`` and ``z`` the normal quantile, the limits are
     ``(p + z²/2n ± z·sqrt(p(1−p)/n + z²/4n²)) / (1 + z²/n)``.
 
-    Source: Wilson (1927), "Probable inference, the law of succession, and statistical inference", JASA 22:209-212.
-    Fractional ``successes`` and ``n`` are allowed: an effective sample size takes the place of ``n`` where sets
-    are clustered or credits are fractions (Korn and Graubard 1998, Survey Methodology 24:193-201).
+    Source: Wilson (1927), "Probable inference, the law of succession, and statistical inference",
+    JASA 22:209-212. Fractional ``successes`` and ``n`` are allowed: an effective sample size takes
+    the place of ``n`` where sets are clustered or credits are fractions (Korn and Graubard 1998,
+    Survey Methodology 24:193-201).
 
     Args:
         successes: (...,) the numbers of successes, 0 to ``n``.
@@ -46,7 +49,8 @@ def wilson(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95)
         low, high: same shape, within [0, 1].
 
     Raises:
-        CarbError: ``successes`` below 0 or above ``n``, ``n`` below 0, or one of them missing or infinite.
+        CarbError: ``successes`` below 0 or above ``n``, ``n`` below 0, or one of them missing or
+            infinite.
     """
     z2 = normal_quantile(confidence) ** 2
     trials, won = np.asarray(n, dtype=np.float64), np.asarray(successes, dtype=np.float64)
@@ -58,7 +62,9 @@ def wilson(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95)
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.clip(won / trials, 0, 1)
         middle = (p + z2 / (2 * trials)) / (1 + z2 / trials)
-        half = np.sqrt(np.clip(p * (1 - p), 0, None) * z2 / trials + (z2 / (2 * trials)) ** 2) / (1 + z2 / trials)
+        half = np.sqrt(np.clip(p * (1 - p), 0, None) * z2 / trials + (z2 / (2 * trials)) ** 2) / (
+            1 + z2 / trials
+        )
         low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
     # Rounding must not push a limit past the estimate that it equals.
     return np.where(p == 0, 0.0, np.minimum(low, p)), np.where(p == 1, 1.0, np.maximum(high, p))
@@ -73,16 +79,22 @@ def finite(values: npt.ArrayLike, name: str, length: int | None = None) -> Float
         length: The number of values that there must be; any if null.
     """
     try:
-        array = np.array([math.nan if v is None else v for v in cast("Iterable[Any]", values)], np.float64)
+        array = np.array(
+            [math.nan if v is None else v for v in cast("Iterable[Any]", values)], np.float64
+        )
     except (TypeError, ValueError):
         raise CarbError(f"{name} must be a list of numbers.") from None
     if array.ndim != 1:
         raise CarbError(f"{name} must have one dimension; its shape is {array.shape}.")
     if length is not None and len(array) != length:
-        raise CarbError(f"{name} has {len(array)} values where {length} are needed, one for each point.")
+        raise CarbError(
+            f"{name} has {len(array)} values where {length} are needed, one for each point."
+        )
     bad = np.flatnonzero(~np.isfinite(array))
     if len(bad):
-        raise CarbError(f"{name}[{bad[0]}] is missing, NaN or infinite; leave such points out of all inputs.")
+        raise CarbError(
+            f"{name}[{bad[0]}] is missing, NaN or infinite; leave such points out of all inputs."
+        )
     return array
 
 
@@ -92,11 +104,14 @@ def same_order(**given: Any) -> None:
     Raises:
         CarbError: the names of the first two that differ.
     """
-    indexes = {name: list(value.index) for name, value in given.items() if hasattr(value, "reindex")}
+    indexes = {
+        name: list(value.index) for name, value in given.items() if hasattr(value, "reindex")
+    }
     names = list(indexes)
     for name in names[1:]:
         if indexes[name] != indexes[names[0]]:
             raise CarbError(
-                f"{names[0]} and {name} are of pandas and their indexes differ, but values are paired by place. Give "
+                f"{names[0]} and {name} are of pandas and their indexes differ, but values "
+                "are paired by place. Give "
                 f"both in one order, for example with {name}.reindex({names[0]}.index)."
             )

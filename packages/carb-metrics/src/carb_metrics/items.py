@@ -24,8 +24,9 @@ class ItemRow(Result):
     difficulty: float
     """Mean credit of the scorers, ties shared: 1 is easy."""
     discrimination: float | None
-    """Correlation, over scorers, of the credit here with the accuracy on all other items; null with fewer than five
-    scorers or where all earn the same. An order to read items in: chance alone makes many low ones."""
+    """Correlation, over scorers, of the credit here with the accuracy on all other items; null with
+    fewer than five scorers or where all earn the same. An order to read items in: chance alone
+    makes many low ones."""
 
 
 class ItemAnalysis(OfSets):
@@ -38,11 +39,12 @@ class ItemAnalysis(OfSets):
 def item_analysis(scores: ScoreTable, *, mirrors: bool = False) -> ItemAnalysis:
     """Difficulty and discrimination of every item.
 
-    Discrimination is the corrected item-total correlation (Lord and Novick 1968, Statistical Theories of Mental Test
-    Scores, chapter 15).
+    Discrimination is the corrected item-total correlation (Lord and Novick 1968, Statistical
+    Theories of Mental Test Scores, chapter 15).
 
     Args:
-        scores: table of several scorers on the same sets; perturbed rows and sets with an error are left out.
+        scores: table of several scorers on the same sets; perturbed rows and sets with an error are
+            left out.
         mirrors: whether sets other than the main ones are analysed too.
 
     Raises:
@@ -61,14 +63,19 @@ def item_analysis(scores: ScoreTable, *, mirrors: bool = False) -> ItemAnalysis:
             discrimination=None if math.isnan(value) else float(value),
         )
         for place, ((item_id, culture, domain), value) in enumerate(
-            zip(items.select("item_id", "culture", "domain").iter_rows(), discrimination(credit), strict=True)
+            zip(
+                items.select("item_id", "culture", "domain").iter_rows(),
+                discrimination(credit),
+                strict=True,
+            )
         )
     ]
     return ItemAnalysis(scorers=len(scorers), items=tuple(rows), counted=counted)
 
 
 def discrimination(credit: Floats) -> Floats:
-    """(items,) corrected item-total correlations of (scorers, items) credits; NaN where not defined."""
+    """(items,) corrected item-total correlations of (scorers, items) credits; NaN where not
+    defined."""
     scorers, items = credit.shape
     if scorers < 5 or items < 2:
         return np.full(items, np.nan)

@@ -22,10 +22,11 @@ def ratio(sums: Floats) -> Floats:
 def jackknife_interval(
     units: Floats, statistic: Statistic, confidence: float = 0.95, *, log: bool = False
 ) -> tuple[float | None, float | None, float | None]:
-    """A statistic of sums over independent units, with the t interval of its jackknife standard error.
+    """A statistic of sums over independent units, with the t interval of its jackknife standard
+    error.
 
-    Source: Tukey (1958); Efron and Tibshirani (1993), chapter 11: ``se² = (C−1)/C·Σ (θ_(c) − mean θ_(·))²`` over
-    the C units, which may be clusters.
+    Source: Tukey (1958); Efron and Tibshirani (1993), chapter 11: ``se² = (C−1)/C·Σ (θ_(c) − mean
+    θ_(·))²`` over the C units, which may be clusters.
 
     Args:
         units: (units, sums) what each unit adds to each sum.

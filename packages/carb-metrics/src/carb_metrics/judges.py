@@ -66,29 +66,35 @@ def judge_bias(
 ) -> JudgeBias:
     """Position bias, consistency under order swaps, self-agreement, and length bias.
 
-    What depends on order comes from ``presentations``: each time that a judge was shown a set is one.
+    What depends on order comes from ``presentations``: each time that a judge was shown a set is
+    one.
 
-    * *position*: the pick of a presentation is the response with the highest score in it. If candidates come in random
-      order, an unbiased judge picks every position alike often, however good it is.
-    * *swap consistency*: share of pairs of presentations of one set in different orders with the same pick. Only
-      presentations of the same responses are compared: a pairwise judge's pairs each with themselves turned around.
-    * *self-agreement*: the same for pairs in the same order, that is, for repeated samples. What swapping costs is
-      the difference of the two. A tie at the top is a pick of its own.
-    * *length*: within sets, the correlation of score and length after what being ``chosen`` explains is taken out of
-      both (partial correlation; Fisher 1924, Metron 3:329-332). Above 0, a longer text scores higher than an
-      equally right, shorter one.
+    * *position*: the pick of a presentation is the response with the highest score in it. If
+      candidates come in random order, an unbiased judge picks every position alike often, however
+      good it is.
+    * *swap consistency*: share of pairs of presentations of one set in different orders with the
+      same pick. Only presentations of the same responses are compared: a pairwise judge's pairs
+      each with themselves turned around.
+    * *self-agreement*: the same for pairs in the same order, that is, for repeated samples. What
+      swapping costs is the difference of the two. A tie at the top is a pick of its own.
+    * *length*: within sets, the correlation of score and length after what being ``chosen``
+      explains is taken out of both (partial correlation; Fisher 1924, Metron 3:329-332). Above 0, a
+      longer text scores higher than an equally right, shorter one.
 
-    Shares carry Wilson's interval, clustered by source item or else item; the length's is the jackknife's on the scale
-    of artanh r, with the same clusters.
+    Shares carry Wilson's interval, clustered by source item or else item; the length's is the
+    jackknife's on the scale of artanh r, with the same clusters.
 
     Args:
-        scores: table of one or several scorers, for roles, and for the scores behind the length bias.
-        presentations: a row per response shown: ``scorer``, ``item_id``, ``order_id`` (any text that tells the
-            presentations of one set apart), ``response_id``, ``position`` (whole number, in the order shown),
-            ``score`` (null where judging failed).
-        dataset: the sets that were scored, for the lengths of their texts; without it ``length`` is null.
+        scores: table of one or several scorers, for roles, and for the scores behind the length
+            bias.
+        presentations: a row per response shown: ``scorer``, ``item_id``, ``order_id`` (any text
+            that tells the presentations of one set apart), ``response_id``, ``position`` (whole
+            number, in the order shown), ``score`` (null where judging failed).
+        dataset: the sets that were scored, for the lengths of their texts; without it ``length`` is
+            null.
         confidence: The level of all intervals, a share such as 0.95.
-        mirrors: whether sets other than the main ones count too; presentations of sets that do not are left out.
+        mirrors: whether sets other than the main ones count too; presentations of sets that do not
+            are left out.
 
     Raises:
         CarbError: a frame is not as described, or names a set or response that the table lacks.
@@ -99,7 +105,11 @@ def judge_bias(
     frame = known.join(as_text(scores).select("item_id").unique(), on="item_id", how="semi")
     names = frame["scorer"].unique().sort().to_list()
     picks = None if presentations is None else _picks(presentations, known)
-    picks = None if picks is None else picks.join(frame.select("item_id").unique(), on="item_id", how="semi")
+    picks = (
+        None
+        if picks is None
+        else picks.join(frame.select("item_id").unique(), on="item_id", how="semi")
+    )
     centred = None if dataset is None else _centred(frame, dataset)
     rows: list[BiasRow] = []
     positions: list[PositionRow] = []
@@ -108,40 +118,53 @@ def judge_bias(
         if picks is not None:
             mine = picks.filter(pl.col("scorer") == name)
             found, p = _positions(mine.filter(~pl.col("error")), confidence)
-            positions += [PositionRow.model_validate({"scorer": name, **position}) for position in found]
+            positions += [
+                PositionRow.model_validate({"scorer": name, **position}) for position in found
+            ]
             row |= {"position_p": p, **_consistency(mine, confidence)}
         if centred is not None:
             own = centred.filter(pl.col("scorer") == name)
-            s, v, c, cluster = (own[column].to_numpy() for column in ("score", "length", "own", "cluster"))
+            s, v, c, cluster = (
+                own[column].to_numpy() for column in ("score", "length", "own", "cluster")
+            )
             row["length"] = _partial(s, v, c, cluster, confidence)
         rows.append(BiasRow.model_validate(row))
     return JudgeBias(scorers=tuple(rows), positions=tuple(positions), counted=counted)
 
 
 def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
-    """A row per presentation: its keys, ``cluster``, ``order`` (responses as shown), ``shown`` (the same, sorted),
-    ``pick`` (response), ``place`` of the pick, ``size``, ``error``."""
+    """A row per presentation: its keys, ``cluster``, ``order`` (responses as shown), ``shown`` (the
+    same, sorted), ``pick`` (response), ``place`` of the pick, ``size``, ``error``."""
     polars_frame(presentations, "presentations")
     missing = [name for name in PRESENTATIONS if name not in presentations.columns]
     if missing:
-        raise CarbError(f"presentations lacks the columns {missing}; it needs {list(PRESENTATIONS)}.")
+        raise CarbError(
+            f"presentations lacks the columns {missing}; it needs {list(PRESENTATIONS)}."
+        )
     if not presentations.schema["position"].is_integer():
         raise CarbError("presentations: 'position' must be whole numbers.")
-    text = [pl.col(name).cast(pl.String) for name in ("scorer", "item_id", "order_id", "response_id")]
-    shown = presentations.select(*text, pl.col("position").cast(pl.Int64), pl.col("score").cast(pl.Float64))
+    text = [
+        pl.col(name).cast(pl.String) for name in ("scorer", "item_id", "order_id", "response_id")
+    ]
+    shown = presentations.select(
+        *text, pl.col("position").cast(pl.Int64), pl.col("score").cast(pl.Float64)
+    )
     keys = ["scorer", "item_id", "order_id"]
     if (
         shown.select(*keys, "response_id").is_duplicated().any()
         or shown.select(*keys, "position").is_duplicated().any()
     ):
-        raise CarbError("presentations: a response or a position occurs twice in one presentation (order_id).")
+        raise CarbError(
+            "presentations: a response or a position occurs twice in one presentation (order_id)."
+        )
     known = frame.select("scorer", "item_id", "response_id", "cluster")
     joined = shown.join(known, on=["scorer", "item_id", "response_id"], how="left")
     lost = joined.filter(pl.col("cluster").is_null())
     if lost.height:
         row = lost.sort(*keys, "position").row(0, named=True)
         raise CarbError(
-            f"presentations: the table has no response '{row['response_id']}' of item '{row['item_id']}' "
+            f"presentations: the table has no response '{row['response_id']}' of item "
+            f"'{row['item_id']}' "
             f"scored by '{row['scorer']}'."
         )
     level = rounded(pl.col("score"))
@@ -154,7 +177,10 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
             pl.col("cluster").first(),
             pl.col("response_id").str.join("\0").alias("order"),
             pl.col("response_id").sort().str.join("\0").alias("shown"),
-            pl.when(alone).then(pl.col("response_id").filter(top).first()).otherwise(pl.lit("")).alias("pick"),
+            pl.when(alone)
+            .then(pl.col("response_id").filter(top).first())
+            .otherwise(pl.lit(""))
+            .alias("pick"),
             pl.when(alone).then(top.arg_max()).cast(pl.Int64).alias("place"),
             pl.len().cast(pl.Int64).alias("size"),
             (pl.col("score").is_null() | pl.col("score").is_nan()).any().alias("error"),
@@ -163,8 +189,11 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[dict[str, object]], float | None]:
-    """Picks per position (0 is first), and the smallest p of a position, corrected for their number."""
+def _positions(
+    picks: pl.DataFrame, confidence: float
+) -> tuple[list[dict[str, object]], float | None]:
+    """Picks per position (0 is first), and the smallest p of a position, corrected for their
+    number."""
     decided = picks.filter(pl.col("place").is_not_null())
     if not decided.height:
         return [], None
@@ -176,7 +205,12 @@ def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[dict[str, o
     rows: list[dict[str, object]] = []
     for position in positions:
         share, low, high = share_interval(picked[:, position], cluster, confidence)
-        limits = {"share": share, "low": low, "high": high, "expected": float(expected[:, position].mean())}
+        limits = {
+            "share": share,
+            "low": low,
+            "high": high,
+            "expected": float(expected[:, position].mean()),
+        }
         rows.append({"position": int(position), "picks": int(picked[:, position].sum()), **limits})
     p = adjust(means((picked - expected).T, cluster, confidence, (-1.0, 1.0)).p)
     return rows, float(p.min()) if len(positions) > 1 else None
@@ -185,9 +219,14 @@ def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[dict[str, o
 def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
     judged = picks.filter(~pl.col("error"))
     result: dict[str, object] = {}
-    pairs = judged.join(judged, on=["item_id", "shown"], suffix="_b").filter(pl.col("order_id") < pl.col("order_id_b"))
+    pairs = judged.join(judged, on=["item_id", "shown"], suffix="_b").filter(
+        pl.col("order_id") < pl.col("order_id_b")
+    )
     swapped = pl.col("order") != pl.col("order_b")
-    for name, count, which in (("swap_consistency", "swap_pairs", swapped), ("self_agreement", "self_pairs", ~swapped)):
+    for name, count, which in (
+        ("swap_consistency", "swap_pairs", swapped),
+        ("self_agreement", "self_pairs", ~swapped),
+    ):
         part = pairs.filter(which)
         cluster, _ = number(part, ("cluster",))
         same = (part["pick"] == part["pick_b"]).cast(pl.Float64).to_numpy()
@@ -197,7 +236,8 @@ def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
 
 
 def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
-    """``scorer``, ``cluster`` as a number, and without the mean of the set: ``score``, ``length``, ``own`` (chosen).
+    """``scorer``, ``cluster`` as a number, and without the mean of the set: ``score``, ``length``,
+    ``own`` (chosen).
 
     Raises:
         CarbError: the data set lacks a response.
@@ -205,18 +245,27 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     rows = [(item.id, one.id, float(len(one.text))) for item in dataset for one in item.responses]
     lengths = pl.DataFrame(rows, schema=["item_id", "response_id", "length"], orient="row")
     scored = frame.filter(pl.col("score").is_not_null())
-    joined = scored.join(lengths, on=["item_id", "response_id"], how="left").sort("scorer", "item_id", "response_id")
+    joined = scored.join(lengths, on=["item_id", "response_id"], how="left").sort(
+        "scorer", "item_id", "response_id"
+    )
     lost = joined.filter(pl.col("length").is_null())
     if lost.height:
         row = lost.row(0, named=True)
-        raise CarbError(f"The data set has no response '{row['response_id']}' of item '{row['item_id']}'.")
+        raise CarbError(
+            f"The data set has no response '{row['response_id']}' of item '{row['item_id']}'."
+        )
     own = (pl.col("role") == "chosen").cast(pl.Float64).alias("own")
-    means = (pl.col(c) - pl.col(c).mean().over("scorer", "item_id") for c in ("score", "length", "own"))
-    return joined.with_columns(own).select("scorer", pl.col("cluster").rank("dense").over("scorer") - 1, *means)
+    means = (
+        pl.col(c) - pl.col(c).mean().over("scorer", "item_id") for c in ("score", "length", "own")
+    )
+    return joined.with_columns(own).select(
+        "scorer", pl.col("cluster").rank("dense").over("scorer") - 1, *means
+    )
 
 
 def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) -> Estimate:
-    """Partial correlation of s and v given c, all centred; low, high and p by the jackknife on artanh r."""
+    """Partial correlation of s and v given c, all centred; low, high and p by the jackknife on
+    artanh r."""
     sums = [np.bincount(cluster, product) for product in (s * s, v * v, c * c, s * v, s * c, v * c)]
     units = np.column_stack(sums).astype(np.float64)
 

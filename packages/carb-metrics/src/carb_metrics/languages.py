@@ -19,7 +19,8 @@ HALF = 0.5
 
 
 class ConsistencyRow(ScorerRow):
-    """Mean of exp(−k·abs(difference)) over pairs of languages of the same content; 1 where language does not matter."""
+    """Mean of exp(−k·abs(difference)) over pairs of languages of the same content; 1 where language
+    does not matter."""
 
     consistency: float | None
     low: float | None
@@ -43,16 +44,18 @@ def cross_lingual_consistency(
     *,
     mirrors: bool = False,
 ) -> Consistency:
-    """Mean of exp(−k·abs(Δ)) over pairs of languages, Δ the difference of scores of the same content.
+    """Mean of exp(−k·abs(Δ)) over pairs of languages, Δ the difference of scores of the same
+    content.
 
     Source: Zhang et al., arXiv 2509.21798. A content is a response with its CL perturbations: the
-    original and its versions in other languages; every two make a pair. The interval is the jackknife's,
-    with source items, or else items, as units, and k taken as given.
+    original and its versions in other languages; every two make a pair. The interval is the
+    jackknife's, with source items, or else items, as units, and k taken as given.
 
     Args:
         scores: table with CL rows, of one or several scorers.
-        k: the steepness, for a Δ of one standard deviation of the scorer's scores within sets, above 0. If left out it
-            is calibrated for each scorer (``calibrate_k``): two *different* responses to one prompt reach 0.5.
+        k: the steepness, for a Δ of one standard deviation of the scorer's scores within sets,
+            above 0. If left out it is calibrated for each scorer (``calibrate_k``): two *different*
+            responses to one prompt reach 0.5.
         confidence: The level of the intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
 
@@ -65,11 +68,17 @@ def cross_lingual_consistency(
     scores, counted = counted_sets(scores, mirrors=mirrors)
     frame = as_text(scores)
     differences = _content_pairs(frame)
-    pooled = within_item(frame).group_by("scorer").agg(pl.col("squares").sum(), pl.col("freedom").sum())
+    pooled = (
+        within_item(frame).group_by("scorer").agg(pl.col("squares").sum(), pl.col("freedom").sum())
+    )
     spreads = {name: math.sqrt(s / f) for name, s, f in pooled.rows() if s > 0}
     known = frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
-    chosen = known.filter(pl.col("role") == "chosen").select("scorer", "item_id", pl.col("score").alias("own"))
-    apart = known.filter(pl.col("role") == "rejected").join(chosen, on=["scorer", "item_id"], maintain_order="left")
+    chosen = known.filter(pl.col("role") == "chosen").select(
+        "scorer", "item_id", pl.col("score").alias("own")
+    )
+    apart = known.filter(pl.col("role") == "rejected").join(
+        chosen, on=["scorer", "item_id"], maintain_order="left"
+    )
     apart = apart.select("scorer", apart=pl.col("own") - pl.col("score"))
     rows = []
     for name in frame["scorer"].unique().sort():
@@ -81,8 +90,14 @@ def cross_lingual_consistency(
         usable = mine if steep is not None and spread is not None else mine.clear()
         value = pl.col("difference") * (-(steep or 0.0) / (spread or 1.0))
         usable = usable.with_columns(value.exp().alias("value"))
-        sums = usable.group_by("cluster").agg(pl.col("value").sum(), pl.len().cast(pl.Float64)).sort("cluster")
-        mean, low, high = jackknife_interval(sums.select("value", "len").to_numpy(), ratio, confidence)
+        sums = (
+            usable.group_by("cluster")
+            .agg(pl.col("value").sum(), pl.len().cast(pl.Float64))
+            .sort("cluster")
+        )
+        mean, low, high = jackknife_interval(
+            sums.select("value", "len").to_numpy(), ratio, confidence
+        )
         rows.append(
             ConsistencyRow(
                 scorer=name,
@@ -101,7 +116,8 @@ def calibrate_k(differences: Floats) -> float | None:
     """The k at which exp(−k·abs(Δ)) averages ``HALF`` over reference differences.
 
     Args:
-        differences: (n,) differences that should count as large, such as those between different responses.
+        differences: (n,) differences that should count as large, such as those between different
+            responses.
 
     Returns:
         k; null where no k reaches it, as when most differences are zero or there are none.
@@ -125,17 +141,24 @@ def calibrate_k(differences: Floats) -> float | None:
 
 
 def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
-    """``scorer``, ``cluster``, ``difference`` (absolute), for every two languages of one content."""
-    crossed = perturbed_pairs(frame.filter((pl.col("perturbation") == Perturbation.CL.value).fill_null(value=True)))
+    """``scorer``, ``cluster``, ``difference`` (absolute), for every two languages of one
+    content."""
+    crossed = perturbed_pairs(
+        frame.filter((pl.col("perturbation") == Perturbation.CL.value).fill_null(value=True))
+    )
     keys = ["scorer", "item_id", "original", "cluster"]
     versions = pl.concat(
         [
-            crossed.select(*keys, pl.col("language_before").alias("language"), pl.col("before").alias("score")),
+            crossed.select(
+                *keys, pl.col("language_before").alias("language"), pl.col("before").alias("score")
+            ),
             crossed.select(*keys, "language", pl.col("after").alias("score")),
         ]
     )
     versions = versions.drop_nulls("score").unique(maintain_order=True)
     versions = versions.group_by([*keys, "language"]).agg(pl.col("score").mean())
-    both = versions.join(versions, on=keys, suffix="_b").filter(pl.col("language") < pl.col("language_b"))
+    both = versions.join(versions, on=keys, suffix="_b").filter(
+        pl.col("language") < pl.col("language_b")
+    )
     difference = (pl.col("score") - pl.col("score_b")).abs().alias("difference")
     return both.select("scorer", "cluster", difference).sort(pl.all())

@@ -38,8 +38,9 @@ class Cluster(Result):
     """How many all would miss if their misses were independent: Σ over sets of the product of
     each one's share of misses in the culture."""
     p: float
-    """Probability of at least this many missed sets here, if the missed sets were spread at random (hypergeometric).
-    Sets of a culture and topic that share a source item or a family count as one, missed where at least half are."""
+    """Probability of at least this many missed sets here, if the missed sets were spread at random
+    (hypergeometric). Sets of a culture and topic that share a source item or a family count as one,
+    missed where at least half are."""
     p_adjusted: float
     """``p`` corrected over the clusters by Holm's method."""
     examples: tuple[Example, ...]
@@ -84,7 +85,8 @@ class Failures(OfSets):
 def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> Failures:
     """Find what all good scorers miss, and which culture's answer they take instead.
 
-    Good are the scorers whose accuracy, as the report shows it, is above chance with its whole 95% interval.
+    Good are the scorers whose accuracy, as the report shows it, is above chance with its whole 95%
+    interval.
 
     Args:
         dataset: the sets that were scored.
@@ -100,7 +102,8 @@ def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> 
     good = tuple(cells.sort("accuracy", "scorer", descending=[True, False])["scorer"])
     if not good:
         raise CarbError(
-            f"No scorer here is better than chance ({100 * chance:.0f}%), so what all good ones miss says nothing."
+            f"No scorer here is better than chance ({100 * chance:.0f}%), so what all good "
+            "ones miss says nothing."
         )
     picks = _picks(dataset, scores, good)
     sets = _judged_by_all(picks, good)
@@ -113,25 +116,33 @@ def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> 
         sets=sets.height,
         missed=len(missed),
         expected=float(sets["alone"].sum()),
-        same_answer=taken.filter(pl.col("share") == len(good)).height / len(missed) if missed else None,
+        same_answer=taken.filter(pl.col("share") == len(good)).height / len(missed)
+        if missed
+        else None,
         clusters=_clusters(sets, {item.id: item.prompt_text for item in dataset}),
         confusion=_confusion(picks),
     )
 
 
 def _picks(dataset: Dataset, scores: ScoreTable, good: Sequence[str]) -> pl.DataFrame:
-    """A row per good scorer, set without a failed score, and response: ``share`` of the pick, whether it is ``right``,
-    and ``taken``, the culture whose answer it is."""
-    rows = [(item.id, response.id, response.culture or UNKNOWN) for item in dataset for response in item.responses]
+    """A row per good scorer, set without a failed score, and response: ``share`` of the pick,
+    whether it is ``right``, and ``taken``, the culture whose answer it is."""
+    rows = [
+        (item.id, response.id, response.culture or UNKNOWN)
+        for item in dataset
+        for response in item.responses
+    ]
     known = pl.DataFrame(rows, schema=["item_id", "response_id", "taken"], orient="row")
     frame = as_text(scores).filter(pl.col("perturbation").is_null() & pl.col("scorer").is_in(good))
-    frame = with_shares(frame).filter(~pl.col("failed")).with_columns(right=pl.col("role") == "chosen")
+    frame = (
+        with_shares(frame).filter(~pl.col("failed")).with_columns(right=pl.col("role") == "chosen")
+    )
     return frame.join(known, on=["item_id", "response_id"], maintain_order="left")
 
 
 def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
-    """A row per set that all good scorers judged: whether all ``missed`` it, and ``alone``, the chance that all would,
-    were their misses independent within its culture."""
+    """A row per set that all good scorers judged: whether all ``missed`` it, and ``alone``, the
+    chance that all would, were their misses independent within its culture."""
     judged = picks.filter("right").with_columns(missed=pl.col("share") < 1)
     judged = judged.filter(pl.len().over("item_id") == len(good))
     rates = judged.group_by("culture", "scorer").agg(pl.col("missed").mean())
@@ -166,17 +177,27 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
             p_adjusted=float(corrected),
             examples=tuple(Example(item_id=item, prompt=prompts[item]) for item in here[:EXAMPLES]),
         )
-        for (key, part, here, p), corrected in zip(found, adjust([p for *_, p in found]), strict=True)
+        for (key, part, here, p), corrected in zip(
+            found, adjust([p for *_, p in found]), strict=True
+        )
     ]
     return tuple(sorted(clusters, key=lambda c: (-c.missed, c.culture, c.topic or "")))
 
 
 def _confusion(picks: pl.DataFrame) -> tuple[Confusion, ...]:
-    wrong = picks.filter(~pl.col("right")).with_columns(expected=pl.col("share").mean().over("scorer", "item_id"))
+    wrong = picks.filter(~pl.col("right")).with_columns(
+        expected=pl.col("share").mean().over("scorer", "item_id")
+    )
     pairs = wrong.group_by("culture", "taken").agg(
         offered=pl.struct("scorer", "item_id").n_unique(),
         picked=pl.col("share").sum(),
         expected=pl.col("expected").sum(),
     )
-    found = [Confusion(rate=row["picked"] / row["offered"], **row) for row in pairs.iter_rows(named=True)]
-    return tuple(sorted(found, key=lambda c: (-(c.picked / c.expected if c.expected else 0), c.culture, c.taken)))
+    found = [
+        Confusion(rate=row["picked"] / row["offered"], **row) for row in pairs.iter_rows(named=True)
+    ]
+    return tuple(
+        sorted(
+            found, key=lambda c: (-(c.picked / c.expected if c.expected else 0), c.culture, c.taken)
+        )
+    )

@@ -1,5 +1,5 @@
-"""From scores to outcomes: which sets count, what is a tie, and what a tie earns. Everything that compares scores asks
-this module."""
+"""From scores to outcomes: which sets count, what is a tie, and what a tie earns. Everything that
+compares scores asks this module."""
 
 from __future__ import annotations
 
@@ -18,15 +18,28 @@ __all__ = ["set_outcomes"]
 
 Ties = Literal["shared", "strict"]
 
-SET_KEYS = ("scorer", "culture", "domain", "language", "topic", "source_item", "mirrors", "kind", "item_id")
-"""Columns that a set has, and by which it can be grouped. ``language`` is that of ``chosen``. ``mirrors`` is the
-``family`` of the table, renamed because a culture's language has a family too."""
+SET_KEYS = (
+    "scorer",
+    "culture",
+    "domain",
+    "language",
+    "topic",
+    "source_item",
+    "mirrors",
+    "kind",
+    "item_id",
+)
+"""Columns that a set has, and by which it can be grouped. ``language`` is that of ``chosen``.
+``mirrors`` is the ``family`` of the table, renamed because a culture's language has a family
+too."""
 
 DIGITS = 9
-"""Scores are rounded to this many significant digits before they are compared: less is floating noise."""
+"""Scores are rounded to this many significant digits before they are compared: less is floating
+noise."""
 
 RESPONSES = "_responses"
-"""Column of ``set_outcomes`` that tells which responses a set has: equal for the same ones, in any order."""
+"""Column of ``set_outcomes`` that tells which responses a set has: equal for the same ones, in any
+order."""
 
 N = TypeVar("N", pl.Expr, pl.Series)
 
@@ -34,14 +47,19 @@ N = TypeVar("N", pl.Expr, pl.Series)
 def frame_of(scores: ScoreTable) -> pl.DataFrame:
     """The frame of a table, or ``CarbError`` where something else is given, such as a frame."""
     if not isinstance(scores, ScoreTable):
-        raise CarbError(f"Scores come as a carb_data.ScoreTable, not {type(scores).__name__}; use ScoreTable(frame).")
+        raise CarbError(
+            f"Scores come as a carb_data.ScoreTable, not {type(scores).__name__}; use "
+            "ScoreTable(frame)."
+        )
     return scores.frame
 
 
 def polars_frame(frame: object, name: str) -> pl.DataFrame:
     """The frame, or ``CarbError`` where it is not of polars."""
     if not isinstance(frame, pl.DataFrame):
-        raise CarbError(f"{name} must be a frame of polars, not {type(frame).__name__}; see polars.from_pandas.")
+        raise CarbError(
+            f"{name} must be a frame of polars, not {type(frame).__name__}; see polars.from_pandas."
+        )
     return frame
 
 
@@ -53,14 +71,16 @@ def rounded(score: N) -> N:
 def main_sets(scores: ScoreTable) -> ScoreTable:
     """The rows of sets that count for a culture's accuracy: no mirrors, and no controls.
 
-    A mirror asks about a place where another language is spoken, only to keep answers from winning by their looks;
-    controls have no culture. A table without ``ScoreTable.with_items``, or of controls alone, is given back as it is.
+    A mirror asks about a place where another language is spoken, only to keep answers from winning
+    by their looks; controls have no culture. A table without ``ScoreTable.with_items``, or of
+    controls alone, is given back as it is.
     """
     return counted_sets(scores, mirrors=False)[0]
 
 
 def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[ScoreTable, Counted]:
-    """The rows that count, and which they are: ``main`` sets, or ``all`` where asked for or where none is known."""
+    """The rows that count, and which they are: ``main`` sets, or ``all`` where asked for or where
+    none is known."""
     frame = frame_of(scores)
     if mirrors or not {"mirror", "kind"} & set(frame.columns):
         return scores, "all"
@@ -74,8 +94,9 @@ def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[ScoreTable, Coun
 
 
 def with_shares(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """The rows with ``failed`` (a score of the set is missing), ``top``, and ``share``: the part of the pick that a
-    response gets, 1/k where k share the highest score, and null in a set that failed.
+    """The rows with ``failed`` (a score of the set is missing), ``top``, and ``share``: the part of
+    the pick that a response gets, 1/k where k share the highest score, and null in a set that
+    failed.
 
     Args:
         frame: a row per response, with ``score``.
@@ -83,18 +104,30 @@ def with_shares(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """
     sets = keys or ("scorer", "item_id")
     frame = frame.with_columns(rounded(pl.col("score")).alias("_level"))
-    failed, top = pl.col("_level").is_null().any().over(sets), pl.col("_level") == pl.col("_level").max().over(sets)
-    frame = frame.with_columns(failed=failed, top=top.fill_null(value=False))  # apart: polars 1.26 nests no windows
+    failed, top = (
+        pl.col("_level").is_null().any().over(sets),
+        pl.col("_level") == pl.col("_level").max().over(sets),
+    )
+    frame = frame.with_columns(
+        failed=failed, top=top.fill_null(value=False)
+    )  # apart: polars 1.26 nests no windows
     share = pl.when(~pl.col("failed")).then(pl.col("top") / pl.col("top").sum().over(sets))
     return frame.with_columns(share=share).drop("_level")
 
 
 def as_text(scores: ScoreTable) -> pl.DataFrame:
-    """The frame with String columns and ``cluster``: a name of all sets that a source item or a family connects."""
+    """The frame with String columns and ``cluster``: a name of all sets that a source item or a
+    family connects."""
     frame = frame_of(scores)
-    frame = frame.with_columns(pl.col(name).cast(pl.String) for name in frame.columns if name != "score")
+    frame = frame.with_columns(
+        pl.col(name).cast(pl.String) for name in frame.columns if name != "score"
+    )
     keys = [name for name in ("source_item", "family") if name in frame.columns]
-    sets = frame.select("item_id", *keys).unique(maintain_order=True).rename({"family": "mirrors"}, strict=False)
+    sets = (
+        frame.select("item_id", *keys)
+        .unique(maintain_order=True)
+        .rename({"family": "mirrors"}, strict=False)
+    )
     names = sets.select("item_id", _number=pl.Series(cluster_of(sets), dtype=pl.Int64))
     origin = pl.coalesce(*(pl.col(name) for name in keys), pl.lit("\0") + pl.col("item_id"))
     names = names.join(frame.select("item_id", origin.alias("_origin")).unique(), on="item_id")
@@ -106,20 +139,23 @@ def as_text(scores: ScoreTable) -> pl.DataFrame:
 def set_outcomes(scores: ScoreTable, ties: Ties = "shared") -> pl.DataFrame:
     """A row per scorer and set.
 
-    A set is won when ``chosen`` scores above every ``rejected``. Perturbed rows are left out. A set in which any
-    score is null could not be judged: it is an error, without credit.
+    A set is won when ``chosen`` scores above every ``rejected``. Perturbed rows are left out. A set
+    in which any score is null could not be judged: it is an error, without credit.
 
     Args:
         scores: The table of scores.
-        ties: ``shared`` gives 1 / (number of responses at the top), the expected credit when ties are broken at random;
-            ``strict`` gives no credit for sharing the highest score with ``rejected``.
+        ties: ``shared`` gives 1 / (number of responses at the top), the expected credit when ties
+            are broken at random; ``strict`` gives no credit for sharing the highest score with
+            ``rejected``.
 
     Returns:
-        The columns of ``SET_KEYS`` that the table has, then ``RESPONSES``, ``credit`` (0 to 1), ``tied`` (how many
-        ``rejected`` share the highest score with ``chosen``; 0 is no tie) and ``error``.
+        The columns of ``SET_KEYS`` that the table has, then ``RESPONSES``, ``credit`` (0 to 1),
+        ``tied`` (how many ``rejected`` share the highest score with ``chosen``; 0 is no tie) and
+        ``error``.
 
     Raises:
-        CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``, or ``ties`` is unknown.
+        CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``, or
+            ``ties`` is unknown.
     """
     if ties not in ("strict", "shared"):
         raise CarbError(f"ties must be 'shared' or 'strict'; got '{ties}'.")
@@ -127,7 +163,9 @@ def set_outcomes(scores: ScoreTable, ties: Ties = "shared") -> pl.DataFrame:
     if "family" in rows.columns:
         rows = rows.rename({"family": "mirrors"})
     starts, heads = _first_rows(rows)
-    if heads.select("scorer", "item_id").is_duplicated().any():  # unlike scorers' own, its sets lie apart
+    if (
+        heads.select("scorer", "item_id").is_duplicated().any()
+    ):  # unlike scorers' own, its sets lie apart
         rows = rows.sort("scorer", "item_id")
         starts, heads = _first_rows(rows)
     chosen = (rows["role"].cast(pl.String) == "chosen").to_numpy()
@@ -137,7 +175,9 @@ def set_outcomes(scores: ScoreTable, ties: Ties = "shared") -> pl.DataFrame:
     right, top = tops(rounded(rows["score"]).to_numpy(), chosen, starts)  # null becomes NaN
     share = right / np.maximum(top, 1)
     if "language" in rows.columns:
-        heads = heads.with_columns(language=rows["language"].filter(pl.Series(chosen, dtype=pl.Boolean)))
+        heads = heads.with_columns(
+            language=rows["language"].filter(pl.Series(chosen, dtype=pl.Boolean))
+        )
     return heads.select(
         pl.all(),
         pl.Series(RESPONSES, responses, dtype=pl.UInt64),
@@ -148,7 +188,8 @@ def set_outcomes(scores: ScoreTable, ties: Ties = "shared") -> pl.DataFrame:
 
 
 def tops(level: Floats, chosen: npt.NDArray[np.bool_], starts: Ints) -> tuple[Ints, Ints]:
-    """(sets,) how many right answers have the highest value of their set, and how many answers; 0 where one is NaN.
+    """(sets,) how many right answers have the highest value of their set, and how many answers; 0
+    where one is NaN.
 
     Args:
         level: (rows,) what is compared, rounded so that equals are ties.
@@ -157,8 +198,12 @@ def tops(level: Floats, chosen: npt.NDArray[np.bool_], starts: Ints) -> tuple[In
     """
     if not len(starts):
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    highest = level == np.repeat(np.maximum.reduceat(level, starts), np.diff(starts, append=len(level)))
-    right, top = (np.add.reduceat(found.astype(np.int64), starts) for found in (highest & chosen, highest))
+    highest = level == np.repeat(
+        np.maximum.reduceat(level, starts), np.diff(starts, append=len(level))
+    )
+    right, top = (
+        np.add.reduceat(found.astype(np.int64), starts) for found in (highest & chosen, highest)
+    )
     return right, top
 
 
@@ -181,9 +226,12 @@ def _check_roles(rows: pl.DataFrame, starts: Ints, chosen: npt.NDArray[np.bool_]
         first = bad[0]
         row = rows.row(int(starts[first]), named=True)
         raise CarbError(
-            f"{len(bad)} of {len(starts)} sets cannot be judged: a set needs exactly one 'chosen' and at least one "
-            f"'rejected' row. First: scorer '{row['scorer']}', item '{row['item_id']}' has {right[first]} chosen and "
-            f"{size[first] - right[first]} rejected. Was a part of the table filtered away, or joined twice?"
+            f"{len(bad)} of {len(starts)} sets cannot be judged: a set needs exactly one "
+            "'chosen' and at least one "
+            f"'rejected' row. First: scorer '{row['scorer']}', item '{row['item_id']}' has "
+            f"{right[first]} chosen and "
+            f"{size[first] - right[first]} rejected. Was a part of the table filtered away, "
+            "or joined twice?"
         )
 
 
@@ -191,7 +239,8 @@ def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:
     """A row per scorer and a column per item, from a row per scorer and set.
 
     Returns:
-        (scorers, items) credits, NaN where there is none; the scorers; a row of ``sets`` for each item.
+        (scorers, items) credits, NaN where there is none; the scorers; a row of ``sets`` for each
+        item.
     """
     item, names = number(sets, ("item_id",))
     scorer, who = number(sets, ("scorer",))
@@ -210,17 +259,21 @@ def margins(scores: ScoreTable, *, mirrors: bool = False) -> pl.DataFrame:
         mirrors: whether sets other than the main ones count too.
 
     Returns:
-        ``scorer``, ``item_id``, ``cluster``, ``culture``, ``domain``, ``language``; ``margin``, the score of chosen
-        minus that of the best rejected; ``lead``, the highest score minus the second highest; ``right``, whether chosen
-        is alone at the top; and ``credit``, 1/k where chosen is one of k at the top, else 0. Differences are in units
-        of the scorer's own spread, the root mean square of its scores' distances from their set's mean; a scorer whose
-        scores never differ within a set has differences of 0. Sets with a failed score are left out.
+        ``scorer``, ``item_id``, ``cluster``, ``culture``, ``domain``, ``language``; ``margin``, the
+        score of chosen minus that of the best rejected; ``lead``, the highest score minus the
+        second highest; ``right``, whether chosen is alone at the top; and ``credit``, 1/k where
+        chosen is one of k at the top, else 0. Differences are in units of the scorer's own spread,
+        the root mean square of its scores' distances from their set's mean; a scorer whose scores
+        never differ within a set has differences of 0. Sets with a failed score are left out.
     """
-    frame = as_text(counted_sets(scores, mirrors=mirrors)[0]).filter(pl.col("perturbation").is_null())
+    frame = as_text(counted_sets(scores, mirrors=mirrors)[0]).filter(
+        pl.col("perturbation").is_null()
+    )
     score = rounded(pl.col("score"))
     sets = frame.group_by("scorer", "item_id", maintain_order=True).agg(
         pl.col("cluster", "culture", "domain", "language").first(),
-        margin=score.filter(pl.col("role") == "chosen").first() - score.filter(pl.col("role") != "chosen").max(),
+        margin=score.filter(pl.col("role") == "chosen").first()
+        - score.filter(pl.col("role") != "chosen").max(),
         lead=score.max() - score.sort(descending=True).slice(1, 1).first(),
         top=(score == score.max()).sum(),
         failed=score.null_count(),
@@ -230,5 +283,7 @@ def margins(scores: ScoreTable, *, mirrors: bool = False) -> pl.DataFrame:
     unit = pl.col("spread").mean().sqrt().over("scorer")
     unit = pl.when(unit > 0).then(unit).otherwise(1.0)
     credit = pl.when(pl.col("margin") >= 0).then(1 / pl.col("top")).otherwise(0.0)
-    sets = sets.with_columns(pl.col("margin", "lead") / unit, right=pl.col("margin") > 0, credit=credit)
+    sets = sets.with_columns(
+        pl.col("margin", "lead") / unit, right=pl.col("margin") > 0, credit=credit
+    )
     return sets.drop("failed", "spread", "top")

@@ -1,4 +1,5 @@
-"""The one interval and the one test of paired differences and means, and the sizes that they need."""
+"""The one interval and the one test of paired differences and means, and the sizes that they
+need."""
 
 from __future__ import annotations
 
@@ -38,29 +39,37 @@ def paired_difference(
     *,
     bounded: bool = True,
 ) -> Paired:
-    """The mean of ``a − b`` over pairs, with the one interval and the one test of paired differences.
+    """The mean of ``a − b`` over pairs, with the one interval and the one test of paired
+    differences.
 
     Args:
         a, b: (pairs,) values of the same things, such as credits of two scorers for the same sets.
-        clusters: (pairs,) anything that tells clusters apart, if pairs are dependent; null entries stand alone.
+        clusters: (pairs,) anything that tells clusters apart, if pairs are dependent; null entries
+            stand alone.
         confidence: The level of the interval, a share such as 0.95.
         bounded: whether both lie between 0 and 1; the interval then allows for it.
 
     Raises:
-        CarbError: unequal lengths, a missing or infinite value, or ``bounded`` values outside 0 to 1.
+        CarbError: unequal lengths, a missing or infinite value, or ``bounded`` values outside 0 to
+            1.
     """
     check_confidence(confidence)
     same_order(a=a, b=b)
     first, second = finite(a, "a"), finite(b, "b")
     if len(first) != len(second):
-        raise CarbError(f"a and b must be lists of the same length; their shapes are {first.shape} and {second.shape}.")
+        raise CarbError(
+            f"a and b must be lists of the same length; their shapes are {first.shape} and "
+            f"{second.shape}."
+        )
     if bounded and ((first < 0) | (first > 1) | (second < 0) | (second > 1)).any():
         raise CarbError(_OUTSIDE)
     cluster = numbered(clusters, len(first), "pairs")
     return paired_rows((first - second)[None], cluster, confidence, bounded=bounded)[0]
 
 
-def paired_rows(d: Floats, cluster: Ints, confidence: float, *, bounded: bool = True) -> list[Paired]:
+def paired_rows(
+    d: Floats, cluster: Ints, confidence: float, *, bounded: bool = True
+) -> list[Paired]:
     """``paired_difference`` for each row of differences, NaN where a row has no such pair."""
     found = means(d, cluster, confidence, (-1.0, 1.0) if bounded else None)
     rows = zip(found.n, found.estimate, found.low, found.high, found.p, found.effect, strict=True)
@@ -88,19 +97,26 @@ def mean_interval(
 
     Args:
         values: (units,) the values whose mean is wanted.
-        clusters: (units,) anything that tells clusters apart, if units are dependent; null entries stand alone.
+        clusters: (units,) anything that tells clusters apart, if units are dependent; null entries
+            stand alone.
         confidence: The level of the interval, a share such as 0.95.
         bounded: whether values lie between 0 and 1; the interval then allows for it.
 
     Raises:
-        CarbError: a missing or infinite value, ``bounded`` values outside 0 to 1, or a cluster too many or too few.
+        CarbError: a missing or infinite value, ``bounded`` values outside 0 to 1, or a cluster too
+            many or too few.
     """
     x = finite(values, "values")
     check_confidence(confidence)
     if bounded and ((x < 0) | (x > 1)).any():
         raise CarbError(_OUTSIDE)
-    found = means(x[None], numbered(clusters, len(x), "values"), confidence, (0.0, 1.0) if bounded else None)
-    limits = [None if math.isnan(part[0]) else float(part[0]) for part in (found.estimate, found.low, found.high)]
+    found = means(
+        x[None], numbered(clusters, len(x), "values"), confidence, (0.0, 1.0) if bounded else None
+    )
+    limits = [
+        None if math.isnan(part[0]) else float(part[0])
+        for part in (found.estimate, found.low, found.high)
+    ]
     return Estimate(estimate=limits[0], low=limits[1], high=limits[2])
 
 
@@ -127,20 +143,28 @@ def adjust(p: npt.ArrayLike) -> Floats:
 
 
 def sets_needed(
-    difference: float, discordance: float, *, alpha: float = 0.05, power: float = 0.8, design_effect: float = 1.0
+    difference: float,
+    discordance: float,
+    *,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    design_effect: float = 1.0,
 ) -> int | None:
     """Sets at which ``compare`` finds a true paired difference with the given power.
 
-    ``n = (z_{1−α/2}·sqrt(ψ) + z_{power}·sqrt(ψ − δ²))² / δ²``, rounded up; Connor (1987), "Sample size for testing
-    differences in proportions for the paired-sample design", Biometrics 43:207-211.
+    ``n = (z_{1−α/2}·sqrt(ψ) + z_{power}·sqrt(ψ − δ²))² / δ²``, rounded up; Connor (1987), "Sample
+    size for testing differences in proportions for the paired-sample design", Biometrics
+    43:207-211.
 
     Args:
         difference: δ, the true difference of accuracies.
-        discordance: ψ, the share of sets that exactly one of both wins; at least ``abs(difference)``. For scorers
-            that err independently it is ``p_a(1−p_b) + p_b(1−p_a)``.
+        discordance: ψ, the share of sets that exactly one of both wins; at least
+            ``abs(difference)``. For scorers that err independently it is ``p_a(1−p_b) +
+            p_b(1−p_a)``.
         alpha: two-sided level of the test.
         power: chance to find the difference, between ``alpha`` and 1.
-        design_effect: how many times more sets clusters need than independent sets; ``Comparison.design_effect``.
+        design_effect: how many times more sets clusters need than independent sets;
+            ``Comparison.design_effect``.
 
     Returns:
         the number of sets; null where the difference is 0.
@@ -150,10 +174,14 @@ def sets_needed(
     """
     level, strength = _normal_pair(alpha, power)
     if not abs(difference) <= 1:
-        raise CarbError(f"A difference of accuracies must lie between -1 and 1, for example 0.03; got {difference}.")
+        raise CarbError(
+            "A difference of accuracies must lie between -1 and 1, for example 0.03; got "
+            f"{difference}."
+        )
     if not abs(difference) <= discordance <= 1:
         raise CarbError(
-            f"discordance must lie between the size of the difference ({abs(difference)}) and 1; got {discordance}."
+            f"discordance must lie between the size of the difference ({abs(difference)}) "
+            f"and 1; got {discordance}."
         )
     if difference == 0:
         return None
@@ -162,14 +190,20 @@ def sets_needed(
 
 
 def minimum_detectable_difference(
-    n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8, design_effect: float = 1.0
+    n: int,
+    discordance: float,
+    *,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    design_effect: float = 1.0,
 ) -> float | None:
-    """Smallest true paired difference that n sets find with the given power: ``sets_needed`` solved for δ.
+    """Smallest true paired difference that n sets find with the given power: ``sets_needed`` solved
+    for δ.
 
     Args:
         n: sets, at least 1.
-        discordance: share of sets that exactly one of both wins, above 0; between related scorers 0.1 to 0.3 is
-            usual, and ``Comparison.discordance`` gives that of two given ones.
+        discordance: share of sets that exactly one of both wins, above 0; between related scorers
+            0.1 to 0.3 is usual, and ``Comparison.discordance`` gives that of two given ones.
         alpha, power, design_effect: as for ``sets_needed``.
 
     Returns:
@@ -177,7 +211,9 @@ def minimum_detectable_difference(
     """
     level, strength = _normal_pair(alpha, power)
     if n < 1 or not 0 < discordance <= 1:
-        raise CarbError(f"n must be at least 1 and discordance in (0, 1]; got {n} and {discordance}.")
+        raise CarbError(
+            f"n must be at least 1 and discordance in (0, 1]; got {n} and {discordance}."
+        )
     a, squared, size = level * math.sqrt(discordance), strength**2, n / _effect(design_effect)
     root = math.sqrt(max(0.0, size * a**2 - (size + squared) * (a**2 - squared * discordance)))
     found = (math.sqrt(size) * a + math.copysign(root, strength)) / (size + squared)

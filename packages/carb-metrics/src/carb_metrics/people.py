@@ -29,14 +29,15 @@ class HumanLine(Result):
     """Upper confidence limit."""
     answers: int = 0
     people: int = 0
-    """Known people; each answer of an unknown one counts as a person of its own, and is in ``unknown``."""
+    """Known people; each answer of an unknown one counts as a person of its own, and is in
+    ``unknown``."""
     unknown: int = 0
     sets: int = 0
 
     @property
     def enough(self) -> bool:
-        """Whether this is a line: at least ``FEWEST_PEOPLE`` people and ``FEWEST_ANSWERS`` answers. Fewer are an
-        anecdote, and belong beside no report."""
+        """Whether this is a line: at least ``FEWEST_PEOPLE`` people and ``FEWEST_ANSWERS`` answers.
+        Fewer are an anecdote, and belong beside no report."""
         return self.people >= self.FEWEST_PEOPLE and self.answers >= self.FEWEST_ANSWERS
 
 
@@ -48,12 +49,13 @@ def human_line(
 ) -> HumanLine:
     """Share of answers that are the key, with an interval over other people and other sets.
 
-    Answers of one person are alike, and so are answers to one set, so the variance is clustered both ways: that by set
-    plus that by person minus that by their pair (Cameron, Gelbach and Miller 2011, Journal of Business & Economic
-    Statistics 29:238-249), at least the larger of the first two. The interval is Wilson's at the sample size that has
-    this variance, with t at the degrees of freedom of the smaller number of clusters (Korn and Graubard 1998, Survey
-    Methodology 24:193-201). Where all answers are alike, each set counts once. With one person the interval is over
-    sets alone and says nothing of other people.
+    Answers of one person are alike, and so are answers to one set, so the variance is clustered
+    both ways: that by set plus that by person minus that by their pair (Cameron, Gelbach and Miller
+    2011, Journal of Business & Economic Statistics 29:238-249), at least the larger of the first
+    two. The interval is Wilson's at the sample size that has this variance, with t at the degrees
+    of freedom of the smaller number of clusters (Korn and Graubard 1998, Survey Methodology
+    24:193-201). Where all answers are alike, each set counts once. With one person the interval is
+    over sets alone and says nothing of other people.
 
     Args:
         agrees: (answers,) 1 where the pick is the key, else 0.
@@ -92,7 +94,9 @@ def human_line(
     usable = [(v, c) for v, c in zip((by_set, by_person), counts, strict=True) if c > 1]
     if not usable:
         return HumanLine.model_validate({**told, "low": 0.0, "high": 1.0})
-    variance = max(*(v for v, _ in usable), by_set + by_person - by_pair if len(usable) == 2 else 0.0)
+    variance = max(
+        *(v for v, _ in usable), by_set + by_person - by_pair if len(usable) == 2 else 0.0
+    )
     clusters = min(c for _, c in usable) if variance > 1e-15 else counts[0]
     effective = _effective_n(n, share, variance, clusters, confidence)
     low, high = wilson(share * effective, effective, confidence)
@@ -100,7 +104,8 @@ def human_line(
 
 
 def _effective_n(n: int, share: float, variance: float, clusters: int, confidence: float) -> float:
-    """``min(p(1−p)/variance, n)`` times (z/t)², which allows for few clusters; ``clusters`` if the variance is 0."""
+    """``min(p(1−p)/variance, n)`` times (z/t)², which allows for few clusters; ``clusters`` if the
+    variance is 0."""
     from scipy.special import stdtrit
 
     if variance <= 1e-15:
@@ -110,7 +115,8 @@ def _effective_n(n: int, share: float, variance: float, clusters: int, confidenc
 
 
 def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
-    """Variance of the mean with independent clusters (Cochran 1977, Sampling Techniques, 3rd ed., chapter 9A)."""
+    """Variance of the mean with independent clusters (Cochran 1977, Sampling Techniques, 3rd ed.,
+    chapter 9A)."""
     sums = np.bincount(cluster, residual)
     count = len(sums)
     return float((sums**2).sum() / len(residual) ** 2 * count / (count - 1)) if count > 1 else 0.0
@@ -142,14 +148,16 @@ def judge_vs_human(
 ) -> tuple[JudgedRow, ...]:
     """Compare the pick of each scorer with the majority of people, and people with each other.
 
-    A scorer's pick is the response of a set with the highest score; ties at the top and failed sets are undecided, as
-    are sets whose most frequent human pick is not unique. For chance-corrected coefficients the responses of a set are
-    categories by place: ``chosen`` first, then ``rejected`` in the order of their ids. Formulas and intervals are those
-    of ``agreement``, with sets of one source item or family kept together.
+    A scorer's pick is the response of a set with the highest score; ties at the top and failed sets
+    are undecided, as are sets whose most frequent human pick is not unique. For chance-corrected
+    coefficients the responses of a set are categories by place: ``chosen`` first, then ``rejected``
+    in the order of their ids. Formulas and intervals are those of ``agreement``, with sets of one
+    source item or family kept together.
 
     Args:
         scores: table of one or several scorers; perturbed rows are left out.
-        human: a row per person and set: ``item_id``, ``rater``, ``response_id`` (the pick; null for none).
+        human: a row per person and set: ``item_id``, ``rater``, ``response_id`` (the pick; null for
+            none).
         confidence: The level of the intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
 
@@ -164,22 +172,34 @@ def judge_vs_human(
     polars_frame(human, "human")
     missing = [name for name in ("item_id", "rater", "response_id") if name not in human.columns]
     if missing:
-        raise CarbError(f"human lacks the columns {missing}; it needs item_id, rater and response_id.")
+        raise CarbError(
+            f"human lacks the columns {missing}; it needs item_id, rater and response_id."
+        )
     picks = human.select(pl.col("item_id", "rater", "response_id").cast(pl.String))
     if picks.select("item_id", "rater").is_duplicated().any():
         raise CarbError("human: a rater has two rows for one set.")
-    place = pl.struct(pl.col("role") != "chosen", "response_id").rank("ordinal").over("scorer", "item_id")
+    place = (
+        pl.struct(pl.col("role") != "chosen", "response_id")
+        .rank("ordinal")
+        .over("scorer", "item_id")
+    )
     frame = frame.with_columns(place.cast(pl.Int64).alias("place"))
     people = _people(picks, frame)
     judges = _judges(frame).join(people, on="item_id")
     rows = []
     for (scorer,), part in sorted(judges.group_by("scorer"), key=lambda pair: str(pair[0][0])):
-        decided = part.filter(pl.col("place").is_not_null() & pl.col("majority").is_not_null()).sort("item_id")
+        decided = part.filter(
+            pl.col("place").is_not_null() & pl.col("majority").is_not_null()
+        ).sort("item_id")
         pairs = decided.select("place", "majority").rows()
         places = range(1, max(part["size"].to_list()) + 1)
-        found = agreement(pairs, confidence, categories=places, clusters=decided["cluster"].to_list())
+        found = agreement(
+            pairs, confidence, categories=places, clusters=decided["cluster"].to_list()
+        )
         whole = part.sort("item_id")
-        humans = agreement(_table(whole["picks"].to_list()), confidence, clusters=whole["cluster"].to_list())
+        humans = agreement(
+            _table(whole["picks"].to_list()), confidence, clusters=whole["cluster"].to_list()
+        )
         rows.append(
             JudgedRow(
                 scorer=scorer,
@@ -197,13 +217,17 @@ def judge_vs_human(
 
 def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     """``item_id``, ``picks`` (places, sorted) and ``majority`` (place, null where not unique)."""
-    places = frame.select("item_id", "response_id", "place").unique(["item_id", "response_id"], maintain_order=True)
+    places = frame.select("item_id", "response_id", "place").unique(
+        ["item_id", "response_id"], maintain_order=True
+    )
     known = picks.filter(pl.col("response_id").is_not_null()).join(places, on="item_id", how="semi")
     joined = known.join(places, on=["item_id", "response_id"], how="left")
     lost = joined.filter(pl.col("place").is_null())
     if lost.height:
         row = lost.sort("item_id", "rater").row(0, named=True)
-        raise CarbError(f"human: item '{row['item_id']}' has no response '{row['response_id']}' in the table.")
+        raise CarbError(
+            f"human: item '{row['item_id']}' has no response '{row['response_id']}' in the table."
+        )
     mode = pl.col("place").mode()
     return joined.group_by("item_id").agg(
         pl.col("place").sort().alias("picks"),
@@ -212,7 +236,8 @@ def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _judges(frame: pl.DataFrame) -> pl.DataFrame:
-    """``scorer``, ``item_id``, ``cluster``, ``place`` of the pick (null where undecided) and ``size`` of the set."""
+    """``scorer``, ``item_id``, ``cluster``, ``place`` of the pick (null where undecided) and
+    ``size`` of the set."""
     decided = ~pl.col("failed").any() & (pl.col("top").sum() == 1)
     return (
         with_shares(frame)
@@ -226,6 +251,7 @@ def _judges(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _table(picks: list[list[int]]) -> list[list[int | None]]:
-    """Rows of equal length, padded with missing ratings; which person gave which does not matter here."""
+    """Rows of equal length, padded with missing ratings; which person gave which does not matter
+    here."""
     width = max(2, *(len(row) for row in picks)) if picks else 2
     return [[*row, *[None] * (width - len(row))] for row in picks]

@@ -16,10 +16,12 @@ CAUSAL = Perturbation.CC.value
 SURFACE = (Perturbation.RC.value, Perturbation.CL.value, Perturbation.RP.value)
 
 AWAY = 0.1
-"""How far from 0 the base of a relative change must be, in standard deviations of the scorer's scores within sets."""
+"""How far from 0 the base of a relative change must be, in standard deviations of the scorer's
+scores within sets."""
 
 STILL = 0.01
-"""Mean change under surface perturbations, in the same unit, below which nothing can be divided by it."""
+"""Mean change under surface perturbations, in the same unit, below which nothing can be divided by
+it."""
 
 
 class KindRow(Result):
@@ -32,15 +34,18 @@ class KindRow(Result):
     errors: int
     """Pairs that lack a score."""
     spread: float | None
-    """Mean abs(change) in standard deviations of the scorer's scores within sets: the measure to compare scorers by."""
+    """Mean abs(change) in standard deviations of the scorer's scores within sets: the measure to
+    compare scorers by."""
     spread_low: float | None
     spread_high: float | None
     relative: float | None
-    """Mean of abs(change)/abs(score), the paper's measure; null where half of the scores or more are near 0."""
+    """Mean of abs(change)/abs(score), the paper's measure; null where half of the scores or more
+    are near 0."""
     relative_low: float | None
     relative_high: float | None
     undefined: int
-    """Pairs whose original scores less than ``AWAY`` standard deviations from 0; ``relative`` leaves them out."""
+    """Pairs whose original scores less than ``AWAY`` standard deviations from 0; ``relative``
+    leaves them out."""
     flips: float | None
     """Share of perturbations that change which response is on top."""
     flips_low: float | None
@@ -65,24 +70,30 @@ class Sensitivity(Scorers[SpreadRow]):
     """A row per scorer and perturbation."""
 
 
-def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False) -> Sensitivity:
+def perturbation_sensitivity(
+    scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False
+) -> Sensitivity:
     """How much CC, RC, CL and RP move a scorer's scores.
 
-    CC changes the cultural concept and should move the score; RC, CL and RP change the surface and should not
-    (Zhang et al., arXiv 2509.21798). Per perturbed response, Δ is its score minus its original's.
+    CC changes the cultural concept and should move the score; RC, CL and RP change the surface and
+    should not (Zhang et al., arXiv 2509.21798). Per perturbed response, Δ is its score minus its
+    original's.
 
-    * *spread*: mean abs(Δ) over the scorer's within-item spread, the pooled standard deviation of the unperturbed
-      scores of a set about their mean. Shifting or scaling all scores does not change it, so scorers compare.
-    * *relative*: mean of abs(Δ)/abs(original score), the paper's measure. It depends on where a scorer's zero is, so it
-      compares scorers only where zero means the same, such as ratings from 1 to 10, and explodes near 0, where it is
-      left out.
-    * *ratio*: mean abs(Δ) under CC over the average of the means under RC, CL and RP (those that there are).
-      Above 1, the scorer heeds the concept more than the surface. Null where the surface does not move it.
-    * *flips*: with the perturbed text in its original's place, is another response (or none, at a tie) on top?
+    * *spread*: mean abs(Δ) over the scorer's within-item spread, the pooled standard deviation of
+      the unperturbed scores of a set about their mean. Shifting or scaling all scores does not
+      change it, so scorers compare.
+    * *relative*: mean of abs(Δ)/abs(original score), the paper's measure. It depends on where a
+      scorer's zero is, so it compares scorers only where zero means the same, such as ratings from
+      1 to 10, and explodes near 0, where it is left out.
+    * *ratio*: mean abs(Δ) under CC over the average of the means under RC, CL and RP (those that
+      there are). Above 1, the scorer heeds the concept more than the surface. Null where the
+      surface does not move it.
+    * *flips*: with the perturbed text in its original's place, is another response (or none, at a
+      tie) on top?
 
-    Intervals are jackknife t intervals (``jackknife.jackknife_interval``; of the ratio, on its logarithm) and, for
-    flips, Wilson's; both take source items, or else items, as the independent units. Null where undefined: no pairs, no
-    spread.
+    Intervals are jackknife t intervals (``jackknife.jackknife_interval``; of the ratio, on its
+    logarithm) and, for flips, Wilson's; both take source items, or else items, as the independent
+    units. Null where undefined: no pairs, no spread.
 
     Args:
         scores: table with perturbed rows, of one or several scorers.
@@ -105,28 +116,39 @@ def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95, *, mi
         found, deviation, (ratio, low, high) = _of_scorer(mine, spread, confidence)
         rows = [dict(zip(KindRow.model_fields, (name, *values), strict=True)) for values in found]
         kinds += [KindRow.model_validate(row) for row in rows]
-        scorers.append(SpreadRow(scorer=name, spread=deviation, ratio=Estimate(estimate=ratio, low=low, high=high)))
+        scorers.append(
+            SpreadRow(
+                scorer=name, spread=deviation, ratio=Estimate(estimate=ratio, low=low, high=high)
+            )
+        )
     return Sensitivity(kinds=tuple(kinds), scorers=tuple(scorers), counted=counted)
 
 
 def _of_scorer(
     pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float
 ) -> tuple[list[tuple[object, ...]], float | None, Limits]:
-    """The values of ``KindRow`` of each kind without the name, the spread, and the causal-to-surface ratio."""
+    """The values of ``KindRow`` of each kind without the name, the spread, and the
+    causal-to-surface ratio."""
     order = {kind: i for i, kind in enumerate((CAUSAL, *SURFACE))}
-    kinds = sorted(pairs["perturbation"].unique(), key=lambda kind: (order.get(kind, len(order)), kind))
+    kinds = sorted(
+        pairs["perturbation"].unique(), key=lambda kind: (order.get(kind, len(order)), kind)
+    )
     clusters = pl.concat([pairs["cluster"], spread["cluster"]]).unique().sort()
     place = pl.DataFrame({"cluster": clusters}).with_row_index("unit")
     units = len(clusters)
     where = spread.join(place, on="cluster", maintain_order="left")["unit"].to_numpy()
     squares = np.bincount(where, spread["squares"].to_numpy(), units)
     freedom = np.bincount(where, spread["freedom"].to_numpy(), units)
-    deviation = float(np.sqrt(squares.sum() / freedom.sum())) if freedom.sum() and squares.sum() else None
+    deviation = (
+        float(np.sqrt(squares.sum() / freedom.sum())) if freedom.sum() and squares.sum() else None
+    )
 
     rows: list[tuple[object, ...]] = []
     sums: dict[str, tuple[Floats, Floats]] = {}
     for kind in kinds:
-        every = pairs.filter(pl.col("perturbation") == kind).join(place, on="cluster", maintain_order="left")
+        every = pairs.filter(pl.col("perturbation") == kind).join(
+            place, on="cluster", maintain_order="left"
+        )
         known = every.filter(pl.col("before").is_not_null() & pl.col("after").is_not_null())
         unit, before = known["unit"].to_numpy(), known["before"].to_numpy()
         change = known["after"].to_numpy() - before
@@ -135,15 +157,24 @@ def _of_scorer(
         sums[kind] = total, count
         away = np.abs(before) >= AWAY * (deviation or 0.0)
         away &= before != 0
-        sizes, relative = np.bincount(unit[away], minlength=units), np.abs(change[away] / before[away])
-        share = np.column_stack([np.bincount(unit[away], relative, units), sizes]).astype(np.float64)
+        sizes, relative = (
+            np.bincount(unit[away], minlength=units),
+            np.abs(change[away] / before[away]),
+        )
+        share = np.column_stack([np.bincount(unit[away], relative, units), sizes]).astype(
+            np.float64
+        )
         in_spread = np.column_stack([total, count, squares, freedom])
         rows.append(
             (
                 kind,
                 known.height,
                 every.height - known.height,
-                *(_from_0(jackknife_interval(in_spread, mean_in_spread, confidence)) if known.height else _NOTHING),
+                *(
+                    _from_0(jackknife_interval(in_spread, mean_in_spread, confidence))
+                    if known.height
+                    else _NOTHING
+                ),
                 *(
                     _from_0(jackknife_interval(share[share[:, 1] > 0], ratio, confidence))
                     if 2 * away.sum() > len(away)
@@ -158,7 +189,9 @@ def _of_scorer(
     moved = np.mean([total.sum() / count.sum() for total, count in surface]) if surface else 0.0
     if CAUSAL in sums and deviation is not None and moved >= STILL * deviation:
         columns = np.column_stack([column for pair in (sums[CAUSAL], *surface) for column in pair])
-        causal = jackknife_interval(columns[columns[:, 1::2].sum(1) > 0], causal_to_surface, confidence, log=True)
+        causal = jackknife_interval(
+            columns[columns[:, 1::2].sum(1) > 0], causal_to_surface, confidence, log=True
+        )
     return rows, deviation, causal
 
 
@@ -173,13 +206,15 @@ def _from_0(found: Limits) -> Limits:
 
 
 def mean_in_spread(sums: Floats) -> Floats:
-    """(...) mean abs(Δ) in spreads, from (..., 4) sums: abs(Δ), pairs, squares within sets, degrees of freedom."""
+    """(...) mean abs(Δ) in spreads, from (..., 4) sums: abs(Δ), pairs, squares within sets, degrees
+    of freedom."""
     mean: Floats = ratio(sums) / np.sqrt(sums[..., 2] / sums[..., 3])
     return mean
 
 
 def causal_to_surface(sums: Floats) -> Floats:
-    """(..., 2 kinds) to (...): sums of abs(Δ) and of pairs for CC, and then for each surface kind."""
+    """(..., 2 kinds) to (...): sums of abs(Δ) and of pairs for CC, and then for each surface
+    kind."""
     means = sums[..., 0::2] / sums[..., 1::2]
     found: Floats = means[..., 0] / means[..., 1:].mean(-1)
     return found
@@ -188,9 +223,14 @@ def causal_to_surface(sums: Floats) -> Floats:
 def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
     """``flip`` of each pair: whether another response is on top; null in sets with an error."""
     numbered = pairs.select("scorer", "item_id", "original", "after").with_row_index("pair")
-    own = frame.filter(pl.col("perturbation").is_null()).select("scorer", "item_id", "response_id", "score")
+    own = frame.filter(pl.col("perturbation").is_null()).select(
+        "scorer", "item_id", "response_id", "score"
+    )
     wide = numbered.join(own, on=["scorer", "item_id"]).with_columns(
-        pl.when(pl.col("response_id") == pl.col("original")).then("after").otherwise("score").alias("then")
+        pl.when(pl.col("response_id") == pl.col("original"))
+        .then("after")
+        .otherwise("score")
+        .alias("then")
     )
     picks = {}
     for name, column in (("before", "score"), ("after", "then")):
@@ -210,7 +250,9 @@ def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
 def _flip_share(pairs: pl.DataFrame, confidence: float) -> tuple[object, ...]:
     """flips, flips_low, flips_high, judged."""
     judged = pairs.filter(pl.col("flip").is_not_null())
-    share = share_interval(judged["flip"].cast(pl.Float64).to_numpy(), judged["unit"].to_numpy(), confidence)
+    share = share_interval(
+        judged["flip"].cast(pl.Float64).to_numpy(), judged["unit"].to_numpy(), confidence
+    )
     return (*share, judged.height)
 
 
@@ -221,7 +263,8 @@ def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
         frame: A score table's frame as ``as_text`` gives it.
 
     Returns:
-        The columns of the perturbed row (its score as ``after``), ``before`` and ``language_before`` of its original.
+        The columns of the perturbed row (its score as ``after``), ``before`` and
+        ``language_before`` of its original.
 
     Raises:
         CarbError: a perturbed row has no original in the table.
@@ -235,17 +278,23 @@ def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("language").alias("language_before"),
         pl.lit(value=True).alias("found"),
     )
-    pairs = perturbed.join(originals, on=["scorer", "item_id", "original"], how="left", maintain_order="left")
+    pairs = perturbed.join(
+        originals, on=["scorer", "item_id", "original"], how="left", maintain_order="left"
+    )
     lost = pairs.filter(pl.col("found").is_null())
     if lost.height:
         row = lost.sort("scorer", "item_id", "response_id").row(0, named=True)
         raise CarbError(
-            f"{lost.height} perturbed rows have no original in the table. First: scorer '{row['scorer']}', item "
-            f"'{row['item_id']}', response '{row['response_id']}' names the original '{row['original']}'. "
+            f"{lost.height} perturbed rows have no original in the table. First: scorer "
+            f"'{row['scorer']}', item "
+            f"'{row['item_id']}', response '{row['response_id']}' names the original "
+            f"'{row['original']}'. "
             "Keep perturbed rows together with the rows of their sets."
         )
     if pairs.height != perturbed.height:
-        raise CarbError("A response id occurs twice within one set; was the table joined or concatenated twice?")
+        raise CarbError(
+            "A response id occurs twice within one set; was the table joined or concatenated twice?"
+        )
     return pairs.drop("found").sort("scorer", "item_id", "response_id")
 
 
@@ -253,8 +302,8 @@ def within_item(frame: pl.DataFrame) -> pl.DataFrame:
     """Sums of squares of unperturbed scores within each set.
 
     Returns:
-        ``scorer``, ``cluster``, ``squares`` (squared deviations from the set's mean) and ``freedom`` (scored
-        responses minus 1), a row per scorer and set with at least two scores.
+        ``scorer``, ``cluster``, ``squares`` (squared deviations from the set's mean) and
+        ``freedom`` (scored responses minus 1), a row per scorer and set with at least two scores.
     """
     scored = frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
     score = pl.col("score")

@@ -19,8 +19,8 @@ from carb_metrics.paired import Paired, adjust, paired_rows
 
 
 class RankRow(Result):
-    """Place among the scorers of the report, 1 is best, with simultaneous confidence limits; null for a scorer that
-    could be judged on no set."""
+    """Place among the scorers of the report, 1 is best, with simultaneous confidence limits; null
+    for a scorer that could be judged on no set."""
 
     rank: int | None
     low: int | None
@@ -75,13 +75,14 @@ class Ranking(Scorers[RankedRow]):
 def rank(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False) -> Ranking:
     """Order scorers by accuracy, compare every pair, and bound every rank.
 
-    Each pair is compared as ``compare`` does, on the sets that both scored. A scorer's rank is 1 + the number of
-    scorers that are better on the sets in common; where all scored the same sets, that is its place by accuracy, and
-    where they did not, accuracies are not comparable and only pairs are. It lies between 1 + the number of scorers
-    significantly better and the number of scorers − those significantly worse, which holds for all scorers at once with
-    the given confidence because the p values behind it are Holm's (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference
-    for ranks", Review of Economic Studies 91:476-518). Ranks are whole numbers, so this covers at least, not exactly,
-    ``confidence``.
+    Each pair is compared as ``compare`` does, on the sets that both scored. A scorer's rank is 1 +
+    the number of scorers that are better on the sets in common; where all scored the same sets,
+    that is its place by accuracy, and where they did not, accuracies are not comparable and only
+    pairs are. It lies between 1 + the number of scorers significantly better and the number of
+    scorers − those significantly worse, which holds for all scorers at once with the given
+    confidence because the p values behind it are Holm's (Mogstad, Romano, Shaikh and Wilhelm 2024,
+    "Inference for ranks", Review of Economic Studies 91:476-518). Ranks are whole numbers, so this
+    covers at least, not exactly, ``confidence``.
 
     Args:
         scores: table of any number of scorers.
@@ -96,35 +97,50 @@ def rank(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False)
     names = sorted(cells.keys() - silent, key=lambda name: (-(cells[name].accuracy or 0.0), name))
     credit, order, items = credit_matrix(sets.filter(pl.col("scorer").cast(pl.String).is_in(names)))
     credit, cluster = credit[[order.index(name) for name in names]], cluster_of(items)
-    shared, order, _ = credit_matrix(sets.with_columns(credit=(pl.col("tied") > 0).cast(pl.Float64)))
+    shared, order, _ = credit_matrix(
+        sets.with_columns(credit=(pl.col("tied") > 0).cast(pl.Float64))
+    )
     tied = dict(zip(order, shared, strict=True))
     tests: list[tuple[str, str, Floats, Paired]] = []
     for i, a in enumerate(names):
         d = credit[i] - credit[i + 1 :]
-        tests += zip(repeat(a), names[i + 1 :], d, paired_rows(d, cluster, confidence), strict=False)
+        tests += zip(
+            repeat(a), names[i + 1 :], d, paired_rows(d, cluster, confidence), strict=False
+        )
     adjusted = adjust([math.nan if found.p is None else found.p for *_, found in tests])
-    pairs = [_pair(tied, *one, None if math.isnan(p) else float(p)) for one, p in zip(tests, adjusted, strict=True)]
+    pairs = [
+        _pair(tied, *one, None if math.isnan(p) else float(p))
+        for one, p in zip(tests, adjusted, strict=True)
+    ]
     better = [pair for pair in pairs if (pair.difference or 0.0) > 0]
-    settled = [pair for pair in better if pair.p_adjusted is not None and pair.p_adjusted < 1 - confidence]
+    settled = [
+        pair for pair in better if pair.p_adjusted is not None and pair.p_adjusted < 1 - confidence
+    ]
     beaten, clearly = Counter(pair.b for pair in better), Counter(pair.b for pair in settled)
     beats = Counter(pair.a for pair in settled)
     ranked = [
         RankedRow(
             scorer=name,
             cell=cells[name],
-            place=RankRow(rank=1 + beaten[name], low=1 + clearly[name], high=len(names) - beats[name]),
+            place=RankRow(
+                rank=1 + beaten[name], low=1 + clearly[name], high=len(names) - beats[name]
+            ),
         )
         for name in names
     ]
     ranked.sort(key=lambda row: (row.place.rank, -(row.cell.accuracy or 0.0), row.scorer))
     ranked += [
-        RankedRow(scorer=name, cell=cells[name], place=RankRow(rank=None, low=None, high=None)) for name in silent
+        RankedRow(scorer=name, cell=cells[name], place=RankRow(rank=None, low=None, high=None))
+        for name in silent
     ]
     return Ranking(scorers=tuple(ranked), pairs=tuple(pairs), counted=counted)
 
 
-def _pair(tied: dict[str, Floats], a: str, b: str, d: Floats, found: Paired, p_adjusted: float | None) -> PairRow:
-    """The row of two scorers, the better one first, from what is tied, their differences and the test of these."""
+def _pair(
+    tied: dict[str, Floats], a: str, b: str, d: Floats, found: Paired, p_adjusted: float | None
+) -> PairRow:
+    """The row of two scorers, the better one first, from what is tied, their differences and the
+    test of these."""
     low, high, estimate = found.low, found.high, found.estimate
     if estimate is not None and low is not None and high is not None and estimate < 0:
         a, b, d, estimate, low, high = b, a, -d, -estimate, -high, -low

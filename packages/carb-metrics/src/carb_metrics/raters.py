@@ -42,45 +42,57 @@ def agreement(
 ) -> Agreement:
     """Percent agreement, Cohen's κ, Krippendorff's nominal α and Gwet's AC1.
 
-    All but the first are (p − e)/(1 − e) with p the observed agreement and e that expected by chance. They differ in
-    what chance does: Cohen's raters keep their own shares of categories (Cohen 1960, Educational and Psychological
-    Measurement 20:37-46), Krippendorff's draw from the ratings given, and ratings may be missing (Krippendorff 2011,
-    "Computing Krippendorff's alpha-reliability"), Gwet's guess only on hard items, which keeps AC1 stable where one
-    category is frequent (Gwet 2008, British Journal of Mathematical and Statistical Psychology 61:29-48).
+    All but the first are (p − e)/(1 − e) with p the observed agreement and e that expected by
+    chance. They differ in what chance does: Cohen's raters keep their own shares of categories
+    (Cohen 1960, Educational and Psychological Measurement 20:37-46), Krippendorff's draw from the
+    ratings given, and ratings may be missing (Krippendorff 2011, "Computing Krippendorff's
+    alpha-reliability"), Gwet's guess only on hard items, which keeps AC1 stable where one category
+    is frequent (Gwet 2008, British Journal of Mathematical and Statistical Psychology 61:29-48).
 
-    Intervals are jackknife t intervals over items, or over whole clusters of them (``jackknife.jackknife_interval``).
-    They are null where leaving an item out changes nothing, as with perfect agreement.
+    Intervals are jackknife t intervals over items, or over whole clusters of them
+    (``jackknife.jackknife_interval``). They are null where leaving an item out changes nothing, as
+    with perfect agreement.
 
     Args:
-        ratings: (items, raters); None or NaN is a missing rating. Lists, an array, or a frame of polars or pandas with
-            a column per rater. Numbers or texts.
+        ratings: (items, raters); None or NaN is a missing rating. Lists, an array, or a frame of
+            polars or pandas with a column per rater. Numbers or texts.
         confidence: The level of the intervals, a share such as 0.95.
         categories: all values that can occur; the values that do occur if left out.
-        clusters: (items,) the source item of each item, where several items come from one; one without a label,
-            or without labels each, is its own.
+        clusters: (items,) the source item of each item, where several items come from one; one
+            without a label, or without labels each, is its own.
 
     Raises:
-        CarbError: the ratings are not a table of at least two raters, a column of a frame names the items (``id``,
-            ``item_id``, texts that occur once), raters outnumber items without ``clusters``, or an option is wrong.
+        CarbError: the ratings are not a table of at least two raters, a column of a frame names the
+            items (``id``, ``item_id``, texts that occur once), raters outnumber items without
+            ``clusters``, or an option is wrong.
     """
     check_confidence(confidence)
     codes, size = encode(ratings, categories)
     raters = codes.shape[1]
     if clusters is None and 0 < len(codes) < raters:
-        raise CarbError(f"{raters} raters (columns) of {len(codes)} items: is it transposed? If not, give clusters.")
+        raise CarbError(
+            f"{raters} raters (columns) of {len(codes)} items: is it transposed? If not, "
+            "give clusters."
+        )
     chosen = (codes[:, :, None] == np.arange(size)).astype(np.float64)
     counts = chosen.sum(1)
     m = counts.sum(1)
     some, paired = m >= 1, m >= 2
     cluster = numbered(clusters, len(codes), "items")
 
-    def interval_of(kept: npt.NDArray[np.bool_], coefficient: Statistic, *columns: Floats) -> Estimate:
+    def interval_of(
+        kept: npt.NDArray[np.bool_], coefficient: Statistic, *columns: Floats
+    ) -> Estimate:
         of, found = np.unique(cluster[kept], return_inverse=True)
         units = np.column_stack(columns)[kept]
         together = np.zeros((len(of), units.shape[1]))
         np.add.at(together, found, units)
         value, low, high = jackknife_interval(together, coefficient, confidence)
-        limits = (None, None) if low == high or low is None or high is None else (max(low, -1.0), min(high, 1.0))
+        limits = (
+            (None, None)
+            if low == high or low is None or high is None
+            else (max(low, -1.0), min(high, 1.0))
+        )
         return Estimate(estimate=value, low=limits[0], high=limits[1])
 
     equal = (counts * (counts - 1)).sum(1)
@@ -90,7 +102,9 @@ def agreement(
     usable = counts * paired[:, None]
     return Agreement(
         items=int(paired.sum()),
-        percent=interval_of(some, lambda sums: _divide(sums[..., 1], sums[..., 0]), paired, share_equal),
+        percent=interval_of(
+            some, lambda sums: _divide(sums[..., 1], sums[..., 0]), paired, share_equal
+        ),
         cohen=interval_of(both, partial(_cohen, size), both, same, chosen[:, 0], chosen[:, 1]),
         krippendorff=interval_of(some, _krippendorff, equal / np.where(paired, m - 1, 1), usable),
         gwet=interval_of(some, _gwet, paired, share_equal, counts / np.where(some, m, 1)[:, None]),
@@ -98,7 +112,8 @@ def agreement(
 
 
 def _cohen(size: int, sums: Floats) -> Floats:
-    """From sums of: items, items with the same category from both, each rater's counts of the categories."""
+    """From sums of: items, items with the same category from both, each rater's counts of the
+    categories."""
     n, first, second = sums[..., 0], sums[..., 2 : 2 + size], sums[..., 2 + size :]
     return _beyond(_divide(sums[..., 1], n), _divide((first * second).sum(-1), n**2))
 
@@ -111,7 +126,8 @@ def _krippendorff(sums: Floats) -> Floats:
 
 
 def _gwet(sums: Floats) -> Floats:
-    """AC1 from sums over items: the number with two ratings, their shares of equal pairs, the shares of categories.
+    """AC1 from sums over items: the number with two ratings, their shares of equal pairs, the
+    shares of categories.
 
     Chance is Σ π(1−π)/(q−1), where π is the mean share of each of q categories over rated items.
     """
@@ -143,7 +159,9 @@ def encode(
         CarbError: this is no table of ratings, as for ``agreement``, or a rating is not a category.
     """
     names = []
-    if hasattr(ratings, "columns") and hasattr(ratings, "to_numpy"):  # a frame; one of pandas iterates over its names
+    if hasattr(ratings, "columns") and hasattr(
+        ratings, "to_numpy"
+    ):  # a frame; one of pandas iterates over its names
         names = list(ratings.columns)
         ratings = ratings.rows() if isinstance(ratings, pl.DataFrame) else ratings.to_numpy()
     try:
@@ -151,21 +169,32 @@ def encode(
     except TypeError:
         raise CarbError("ratings must be a table of items (rows) by raters (columns).") from None
     if len({len(row) for row in rows}) > 1 or (rows and len(rows[0]) < 2):
-        raise CarbError("ratings must be a table of items (rows) by at least two raters (columns); None is missing.")
+        raise CarbError(
+            "ratings must be a table of items (rows) by at least two raters (columns); "
+            "None is missing."
+        )
     given = Counter(_plain(v) for row in rows for v in row if not is_missing(v))
     for name, column in zip(names, zip(*rows, strict=True), strict=False):
-        if name in ("id", "item_id") or (len(rows) > 2 and all(isinstance(v, str) and given[v] == 1 for v in column)):
-            raise CarbError(f"The column '{name}' names the items and holds no ratings; leave it out.")
+        if name in ("id", "item_id") or (
+            len(rows) > 2 and all(isinstance(v, str) and given[v] == 1 for v in column)
+        ):
+            raise CarbError(
+                f"The column '{name}' names the items and holds no ratings; leave it out."
+            )
     try:
         values = sorted(given) if categories is None else [_plain(v) for v in categories]
     except TypeError:
         raise CarbError("Ratings mix numbers and texts; give all as one or the other.") from None
     unknown = set(given) - set(values)
     if unknown or len(set(values)) < len(values):
-        raise CarbError(f"categories must name each rating once; not named: {sorted(map(str, unknown))}.")
+        raise CarbError(
+            f"categories must name each rating once; not named: {sorted(map(str, unknown))}."
+        )
     place = {value: i for i, value in enumerate(values)}
     codes = [[-1 if is_missing(v) else place[_plain(v)] for v in row] for row in rows]
-    return np.array(codes, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 2), len(values)
+    return np.array(codes, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 2), len(
+        values
+    )
 
 
 def _row(row: Any) -> list[Any]:

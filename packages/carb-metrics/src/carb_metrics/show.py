@@ -40,7 +40,10 @@ def latex_escape(text: str) -> str:
 def markdown_table(head: Sequence[str], rows: Rows) -> str:
     """A Markdown table of plain texts, which are escaped."""
     lines = [head, ["---"] * len(head), *rows]
-    cells = [[cell if number == 1 else markdown_escape(cell) for cell in line] for number, line in enumerate(lines)]
+    cells = [
+        [cell if number == 1 else markdown_escape(cell) for cell in line]
+        for number, line in enumerate(lines)
+    ]
     return "".join("| " + " | ".join(line) + " |\n" for line in cells)
 
 
@@ -50,7 +53,8 @@ def latex_table(head: Sequence[str], rows: Rows, left: int = 1) -> str:
     Args:
         head: the titles of the columns.
         rows: the cells of each row.
-        left: number of columns, from the first, that are aligned to the left; the others are aligned to the right.
+        left: number of columns, from the first, that are aligned to the left; the others are
+            aligned to the right.
     """
 
     def line(cells: Sequence[str]) -> str:
@@ -58,5 +62,13 @@ def latex_table(head: Sequence[str], rows: Rows, left: int = 1) -> str:
 
     columns = "l" * left + "r" * (len(head) - left)
     begin = r"\begin{tabular}{" + columns + "}"
-    body = [begin, r"\toprule", line(head), r"\midrule", *map(line, rows), r"\bottomrule", r"\end{tabular}"]
+    body = [
+        begin,
+        r"\toprule",
+        line(head),
+        r"\midrule",
+        *map(line, rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
     return "\n".join(body) + "\n"

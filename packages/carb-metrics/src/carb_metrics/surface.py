@@ -21,8 +21,12 @@ def surface_features(dataset: Dataset) -> pl.DataFrame:
         for name, values in features_of_set(item).items():
             columns[name] += values
     answers = [(item.id, response.id) for item in dataset for response in item.responses]
-    known = pl.DataFrame(answers, schema={"item_id": pl.String, "response_id": pl.String}, orient="row")
-    return known.with_columns(pl.Series(name, values, pl.Float64) for name, values in columns.items())
+    known = pl.DataFrame(
+        answers, schema={"item_id": pl.String, "response_id": pl.String}, orient="row"
+    )
+    return known.with_columns(
+        pl.Series(name, values, pl.Float64) for name, values in columns.items()
+    )
 
 
 FOLDS = 5
@@ -30,7 +34,8 @@ FOLDS = 5
 
 
 def assign_folds(cluster: Ints) -> Ints | None:
-    """The fold of each row: clusters in random order, dealt in turn; null with fewer clusters than folds."""
+    """The fold of each row: clusters in random order, dealt in turn; null with fewer clusters than
+    folds."""
     clusters = int(cluster.max(initial=-1)) + 1
     if clusters < FOLDS:
         return None
@@ -39,7 +44,8 @@ def assign_folds(cluster: Ints) -> Ints | None:
 
 
 def within_sets(x: Floats, number: Ints) -> Floats:
-    """(rows, 3 · columns) features; their distances from the set's mean, in standard deviations; ranks within the set.
+    """(rows, 3 · columns) features; their distances from the set's mean, in standard deviations;
+    ranks within the set.
 
     Args:
         x: (rows, columns) features.
@@ -52,7 +58,10 @@ def within_sets(x: Floats, number: Ints) -> Floats:
     away = away / np.where(spread > 1e-12, spread, 1.0)
     below, level = np.zeros_like(away), np.zeros_like(away)
     for shift in range(1, int(size.max(initial=1))):  # each row beside the others of its set
-        for one, other in ((slice(shift, None), slice(None, -shift)), (slice(None, -shift), slice(shift, None))):
+        for one, other in (
+            (slice(shift, None), slice(None, -shift)),
+            (slice(None, -shift), slice(shift, None)),
+        ):
             same = (number[one] == number[other])[:, None]
             below[one] += same & (away[other] < away[one] - 1e-9)
             level[one] += same & (np.abs(away[other] - away[one]) <= 1e-9)
@@ -61,7 +70,8 @@ def within_sets(x: Floats, number: Ints) -> Floats:
 
 
 def oriented(column: Floats, right: Bools, number: Ints, fold: Ints) -> Floats:
-    """A feature with the sign that finds more right answers on the other folds, as the utility of each response."""
+    """A feature with the sign that finds more right answers on the other folds, as the utility of
+    each response."""
     starts = np.flatnonzero(np.diff(np.concatenate([[-1], number])))
     up, down = (credit_of(side * column, right, starts) for side in (1.0, -1.0))
     utility = np.zeros(len(column))
@@ -80,14 +90,16 @@ def credit_of(utility: Floats, right: Bools, starts: Ints) -> Floats:
 
 
 def boosted(x: Floats, kinds: Ints, target: Floats, fold: Ints) -> Floats:
-    """Gradient-boosted trees of ``target``, cross-validated: what each row gets from a fit on the other folds.
+    """Gradient-boosted trees of ``target``, cross-validated: what each row gets from a fit on the
+    other folds.
 
-    Trees find what one weight for each feature cannot: a sign of its own in each culture or language, and a length in
-    the middle.
+    Trees find what one weight for each feature cannot: a sign of its own in each culture or
+    language, and a length in the middle.
 
     Args:
         x: (rows, columns) features.
-        kinds: (rows, columns) numbers of categories, at most 255 each, such as culture and language.
+        kinds: (rows, columns) numbers of categories, at most 255 each, such as culture and
+            language.
         target: (rows,) what to predict.
         fold: (rows,) the part of the cross-validation that each row belongs to.
     """

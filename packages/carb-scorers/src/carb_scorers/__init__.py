@@ -2,7 +2,15 @@
 
 from carb_scorers.evaluation import Progress, evaluate, evaluate_async
 from carb_scorers.integrations import as_inspect_scorer, as_trl_reward, as_verl_reward
-from carb_scorers.scorer import Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage
+from carb_scorers.scorer import (
+    Candidate,
+    ScoreError,
+    Scorer,
+    ScoreRequest,
+    ScoreResult,
+    ScorerSpec,
+    Usage,
+)
 from carb_scorers.spec import open_scorer
 from carb_scorers.texts import best_of_n, score
 

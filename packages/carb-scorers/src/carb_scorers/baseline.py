@@ -28,7 +28,9 @@ class TextRule:
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         """What the rule gives each candidate."""
         return [
-            ScoreResult(request_id=r.request_id, scores={c.id: self._rule(r, c.text) for c in r.candidates})
+            ScoreResult(
+                request_id=r.request_id, scores={c.id: self._rule(r, c.text) for c in r.candidates}
+            )
             for r in requests
         ]
 
@@ -41,12 +43,14 @@ class _RandomOptions(Frozen):
 
 
 def random_rule(request: ScoreRequest, text: str, *, seed: int) -> float:
-    """Uniform in [0, 1), a hash of seed, prompt and text: the same text always gets the same score."""
+    """Uniform in [0, 1), a hash of seed, prompt and text: the same text always gets the same
+    score."""
     content = f"{seed}\0{as_text(request.prompt)}\0{text}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(content).digest()[:7], "big") / 2**56
 
 
-def length_rule(request: ScoreRequest, text: str) -> float:  # noqa: ARG001 - one signature for all rules
+# one signature for all rules
+def length_rule(request: ScoreRequest, text: str) -> float:  # noqa: ARG001
     """Length in characters."""
     return float(len(text))
 
@@ -59,18 +63,25 @@ def language_rule(request: ScoreRequest, text: str) -> float:
 def label_rule(request: ScoreRequest, text: str) -> float:
     """1 where the text names the culture, its country or its people, else 0."""
     if request.culture == UNKNOWN:
-        raise CarbError("baseline:label looks for the names of a culture: say of which one, with culture=.")
+        raise CarbError(
+            "baseline:label looks for the names of a culture: say of which one, with culture=."
+        )
     return float(names_culture(text, request.culture))
 
 
 def open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
-    """Open ``baseline:random?seed=0``, ``baseline:length``, ``baseline:language`` or ``baseline:label``."""
-    read = read_options(_RandomOptions if target == "random" else Frozen, f"Scorer '{name}'", options)
+    """Open ``baseline:random?seed=0``, ``baseline:length``, ``baseline:language`` or
+    ``baseline:label``."""
+    read = read_options(
+        _RandomOptions if target == "random" else Frozen, f"Scorer '{name}'", options
+    )
     seed = read.seed if isinstance(read, _RandomOptions) else 0
     rules: dict[str, Rule] = {"random": partial(random_rule, seed=seed)}
     rules |= {"length": length_rule, "language": language_rule, "label": label_rule}
     if target not in rules:
-        raise CarbError(f"Unknown baseline '{target}'.{closest(target, rules)} There are {', '.join(rules)}.")
+        raise CarbError(
+            f"Unknown baseline '{target}'.{closest(target, rules)} There are {', '.join(rules)}."
+        )
     spec = ScorerSpec(
         name=name,
         kind="baseline",

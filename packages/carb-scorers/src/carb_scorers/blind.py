@@ -32,16 +32,18 @@ class Blinded:
 def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
     """The requests that score all responses of a set, labels hidden.
 
-    Candidates are ordered by a hash of the seed, the family (without one, the item) and their text. So the order is
-    random, can be repeated, and depends on neither role nor place in the file nor the rest of the data set. The sets
-    of a family show one order: a scorer that likes a position is at chance there, exactly. Ids are positions. A request
-    about a perturbed text is named by a hash, since its number could give its original away.
+    Candidates are ordered by a hash of the seed, the family (without one, the item) and their text.
+    So the order is random, can be repeated, and depends on neither role nor place in the file nor
+    the rest of the data set. The sets of a family show one order: a scorer that likes a position is
+    at chance there, exactly. Ids are positions. A request about a perturbed text is named by a
+    hash, since its number could give its original away.
 
     Args:
         item: the set to turn into requests.
         seed: the seed of the candidates' order.
-        comparative: whether scores depend on the other candidates; then each perturbed text takes the place of
-            its original in a request of its own, otherwise all texts share one request.
+        comparative: whether scores depend on the other candidates; then each perturbed text takes
+            the place of its original in a request of its own, otherwise all texts share one
+            request.
     """
     if not comparative:
         everything = (*item.responses, *item.perturbed)
@@ -50,7 +52,9 @@ def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
     yield _request(item, item.id, item.responses, {r.id for r in item.responses}, seed)
     for variant in item.perturbed:
         shown = [variant if r.id == variant.original else r for r in item.responses]
-        name = hashlib.sha256(f"{seed}\0{item.id}\0{variant.id}".encode("utf-8", "surrogatepass")).hexdigest()
+        name = hashlib.sha256(
+            f"{seed}\0{item.id}\0{variant.id}".encode("utf-8", "surrogatepass")
+        ).hexdigest()
         yield _request(item, f"{item.id}~{name[:12]}", shown, {variant.id}, seed)
 
 
@@ -58,14 +62,24 @@ def in_order(item: BonSet, shown: Sequence[Response], seed: int) -> list[Respons
     """Responses of a set in the order in which a scorer is given them; see ``blind``."""
     places = {}
     for response in shown:
-        content = f"{seed}\0{item.family or item.id}\0{response.text}".encode("utf-8", "surrogatepass")
+        content = f"{seed}\0{item.family or item.id}\0{response.text}".encode(
+            "utf-8", "surrogatepass"
+        )
         among_equals = content + f"\0{response.id}".encode("utf-8", "surrogatepass")
-        places[response.id] = hashlib.sha256(content).digest(), hashlib.sha256(among_equals).digest()
+        places[response.id] = (
+            hashlib.sha256(content).digest(),
+            hashlib.sha256(among_equals).digest(),
+        )
     return sorted(shown, key=lambda response: places[response.id])
 
 
-def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded: set[str], seed: int) -> Blinded:
-    presented = [(str(position), response) for position, response in enumerate(in_order(item, shown, seed), 1)]
+def _request(
+    item: BonSet, request_id: str, shown: Sequence[Response], recorded: set[str], seed: int
+) -> Blinded:
+    presented = [
+        (str(position), response)
+        for position, response in enumerate(in_order(item, shown, seed), 1)
+    ]
     request = ScoreRequest(
         request_id=request_id,
         prompt=item.prompt,
@@ -84,19 +98,30 @@ def checked(request: ScoreRequest, result: ScoreResult, *, comparative: bool) ->
     expected = {candidate.id for candidate in request.candidates}
     given = {*result.scores, *result.errors}
     if result.error is None and given != expected:
-        return failed(request, "contract", f"scores for {sorted(given)} instead of {sorted(expected)}")
+        return failed(
+            request, "contract", f"scores for {sorted(given)} instead of {sorted(expected)}"
+        )
     if result.errors and comparative:
-        return failed(request, "contract", "a scorer that compares its candidates gave scores to some of them only")
+        return failed(
+            request,
+            "contract",
+            "a scorer that compares its candidates gave scores to some of them only",
+        )
     return result
 
 
-def unblind(dataset: Dataset, scorer: str, outcomes: Iterable[tuple[Blinded, ScoreResult]]) -> ScoreTable:
-    """Join the labels back: a row per response, in the order of the data set and its outcomes; null where it failed."""
+def unblind(
+    dataset: Dataset, scorer: str, outcomes: Iterable[tuple[Blinded, ScoreResult]]
+) -> ScoreTable:
+    """Join the labels back: a row per response, in the order of the data set and its outcomes; null
+    where it failed."""
 
     def rows() -> Iterator[tuple[object, ...]]:
         of_items = groupby(outcomes, key=lambda outcome: outcome[0].item_id)
         for item, (named, own) in zip(dataset, of_items, strict=True):
-            if named != item.id:  # ids of responses repeat, so a wrong order would give wrong scores without a word
+            if (
+                named != item.id
+            ):  # ids of responses repeat, so a wrong order would give wrong scores without a word
                 raise ValueError(f"outcomes of {named!r} stand where those of {item.id!r} are due")
             scores = {
                 response_id: result.scores[key]

@@ -1,12 +1,13 @@
 """Best-of-n: a policy samples, a scorer picks, and the pick's worth as a curve over n.
 
 The curve is exact from one pool of N samples, over all subsets, without drawing any.
-With samples ordered by score, a sample is the pick of a random subset of n exactly when it is in it and none of those
-above it is. Of the C(N, n) subsets, C(N−b, n) hold none of the b samples above a group of g equal scores, and
-C(N−b−g, n) hold none of the group either; the difference is the number in which the group wins, and each of its
-members is picked in an equal share of them. The mean over subsets is an unbiased estimate of the worth of the pick of
-n fresh samples. Without ties it is the weighting of Nakano et al. 2021 (WebGPT, arXiv:2112.09332, appendix I),
-and for the best of n the pass@k estimator of Chen et al. 2021 (arXiv:2107.03374, section 2.1).
+With samples ordered by score, a sample is the pick of a random subset of n exactly when it is in it
+and none of those above it is. Of the C(N, n) subsets, C(N−b, n) hold none of the b samples above a
+group of g equal scores, and C(N−b−g, n) hold none of the group either; the difference is the number
+in which the group wins, and each of its members is picked in an equal share of them. The mean over
+subsets is an unbiased estimate of the worth of the pick of n fresh samples. Without ties it is the
+weighting of Nakano et al. 2021 (WebGPT, arXiv:2112.09332, appendix I), and for the best of n the
+pass@k estimator of Chen et al. 2021 (arXiv:2107.03374, section 2.1).
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ Samples = dict[str, tuple[Sample, ...]]
 Grades = dict[str, tuple[float | None, ...]]
 """Prompt id to a grade for each sample."""
 Scores = dict[str, tuple[float, ...]]
-"""Prompt id to a score for each sample, in their order. Equal texts have equal scores; an empty answer has minus
-infinity, since no scorer is shown it. Prompts with an answer whose scoring failed are missing, since any answer could
-have been the pick."""
+"""Prompt id to a score for each sample, in their order. Equal texts have equal scores; an empty
+answer has minus infinity, since no scorer is shown it. Prompts with an answer whose scoring failed
+are missing, since any answer could have been the pick."""
 
 
 class PoolHead(Frozen):
@@ -81,24 +82,26 @@ class PoolHead(Frozen):
     """sha256 of all prompts as the model got them."""
 
 
-async def sample(policy: str, task: Task, n: int, path: Path, *, on_samples: OnSamples | None = None) -> Samples:
+async def sample(
+    policy: str, task: Task, n: int, path: Path, *, on_samples: OnSamples | None = None
+) -> Samples:
     """n answers to every prompt of a task.
 
-    A model draws them into a file. The same call goes on after any interruption, a file with fewer samples is extended,
-    and nothing is drawn twice but what failed: an answer depends on the model, the prompt and its index alone. A failed
-    one has an ``error``; it is never an exception.
+    A model draws them into a file. The same call goes on after any interruption, a file with fewer
+    samples is extended, and nothing is drawn twice but what failed: an answer depends on the model,
+    the prompt and its index alone. A failed one has an ``error``; it is never an exception.
 
     Args:
-        policy: ``hf:MODEL?temperature=0.8&max_new_tokens=16``, ``vllm:MODEL``, ``openai:MODEL?url=…``, or
-            ``file:PATH`` for responses that were sampled elsewhere.
+        policy: ``hf:MODEL?temperature=0.8&max_new_tokens=16``, ``vllm:MODEL``,
+            ``openai:MODEL?url=…``, or ``file:PATH`` for responses that were sampled elsewhere.
         task: the task whose prompts are asked.
         n: the number of samples for each prompt.
         path: the JSON Lines file of a model's samples; it is made where it does not exist.
         on_samples: the function that is called after each write.
 
     Raises:
-        CarbError: an unknown kind, option or model, or a missing extra; or the file holds samples of another policy
-            or other prompts, is no such file, or cannot be read or written.
+        CarbError: an unknown kind, option or model, or a missing extra; or the file holds samples
+            of another policy or other prompts, is no such file, or cannot be read or written.
     """
     if n < 1:
         raise CarbError(f"Best-of-n needs at least one sample for each prompt; got {n}.")
@@ -110,8 +113,14 @@ async def sample(policy: str, task: Task, n: int, path: Path, *, on_samples: OnS
     model, options = open_writer(policy, PolicyOptions)
     try:
         prompts = {prompt.id: chat(task, prompt) for prompt in task.prompts}
-        known = {key: value for key, value in options.model_dump(mode="json").items() if key not in OPERATIONAL}
-        asked = sha256([[key, list(p.messages), p.cue, task.one_line] for key, p in prompts.items()])
+        known = {
+            key: value
+            for key, value in options.model_dump(mode="json").items()
+            if key not in OPERATIONAL
+        }
+        asked = sha256(
+            [[key, list(p.messages), p.cue, task.one_line] for key, p in prompts.items()]
+        )
         head = PoolHead(model=parsed.target, revision=model.revision, options=known, prompts=asked)
         told = on_samples or (lambda *_: None)
         with Store(path, head, Sample, lambda sample: (sample.prompt_id, sample.index)) as store:
@@ -153,10 +162,14 @@ async def _draw(
 ) -> list[Sample]:
     """The samples of some places, each a prompt's id and an index."""
 
-    async def write(places: Sequence[tuple[str, int]], *stop: str) -> dict[tuple[str, int], Generation | Failure]:
+    async def write(
+        places: Sequence[tuple[str, int]], *stop: str
+    ) -> dict[tuple[str, int], Generation | Failure]:
         seeds = tuple(derived_seed(options.sampling_seed, index) for _, index in places)
         writing = Writing(options.max_new_tokens, options.temperature, seeds, stop)
-        written = await model.generate([prompts[key] for key, _ in places], writing) if places else []
+        written = (
+            await model.generate([prompts[key] for key, _ in places], writing) if places else []
+        )
         return dict(zip(places, written, strict=True))
 
     def is_mute(answer: Generation | Failure) -> bool:
@@ -171,12 +184,15 @@ async def _draw(
             error = f"{answer.error.kind}: {answer.error.message}"[:500]
             samples.append(Sample(prompt_id=key, index=index, error=error))
         else:
-            samples.append(Sample(prompt_id=key, index=index, text=tidy(answer.text, one_line=one_line)))
+            samples.append(
+                Sample(prompt_id=key, index=index, text=tidy(answer.text, one_line=one_line))
+            )
     return samples
 
 
 def tidy(text: str, *, one_line: bool) -> str:
-    """An answer without thinking, the word that led to it and white space around it; its first line where asked."""
+    """An answer without thinking, the word that led to it and white space around it; its first line
+    where asked."""
     text = _BEFORE_ANSWER.sub("", without_thinking(text)).strip()
     return text.splitlines()[0].strip() if one_line and text else text
 
@@ -190,7 +206,8 @@ class _Responses(Frozen, extra="ignore"):
 
 
 def read_responses(file: str, task: Task, n: int) -> Samples:
-    """The first n responses to each prompt: JSON Lines with ``prompt_id`` and ``text`` or ``responses``.
+    """The first n responses to each prompt: JSON Lines with ``prompt_id`` and ``text`` or
+    ``responses``.
 
     Raises:
         CarbError: it cannot be read, or lines have another form; the message names all of them.
@@ -201,7 +218,9 @@ def read_responses(file: str, task: Task, n: int) -> Samples:
     try:
         for line in read_lines([path], _Responses, problems):
             row = line.content
-            answers.setdefault(row.prompt_id, []).extend(row.responses if row.text is None else [row.text])
+            answers.setdefault(row.prompt_id, []).extend(
+                row.responses if row.text is None else [row.text]
+            )
     except OSError as error:
         raise CarbError(f"Cannot read the responses in {path}: {error.strerror}.") from None
     if problems:
@@ -209,18 +228,27 @@ def read_responses(file: str, task: Task, n: int) -> Samples:
 
     def sample_of(key: str, index: int) -> Sample:
         if index < len(answers[key]):
-            return Sample(prompt_id=key, index=index, text=tidy(answers[key][index], one_line=task.one_line))
+            return Sample(
+                prompt_id=key, index=index, text=tidy(answers[key][index], one_line=task.one_line)
+            )
         error = f"the file has {len(answers[key])} responses to this prompt"
         return Sample(prompt_id=key, index=index, error=error)
 
-    return {prompt.id: tuple(sample_of(prompt.id, index) for index in range(n)) for prompt in task.prompts}
+    return {
+        prompt.id: tuple(sample_of(prompt.id, index) for index in range(n))
+        for prompt in task.prompts
+    }
 
 
 def grade(samples: Samples, task: Task) -> Grades:
-    """The task's grade of every sample; each distinct text is graded once. An empty answer is worth 0."""
+    """The task's grade of every sample; each distinct text is graded once. An empty answer is worth
+    0."""
     grades: Grades = {}
     for key, row in samples.items():
-        worth = {text: task.grade(key, text) if text.strip() else 0.0 for text in {sample.text for sample in row}}
+        worth = {
+            text: task.grade(key, text) if text.strip() else 0.0
+            for text in {sample.text for sample in row}
+        }
         grades[key] = tuple(worth[sample.text] for sample in row)
     return grades
 
@@ -236,24 +264,29 @@ async def score_samples(
 ) -> Scores:
     """Score every distinct answer.
 
-    The scorer sees the question and the answers alone: no grade, and no number of times that an answer was given. A
-    prompt with one distinct answer leaves nothing to choose; its scorer is not asked.
+    The scorer sees the question and the answers alone: no grade, and no number of times that an
+    answer was given. A prompt with one distinct answer leaves nothing to choose; its scorer is not
+    asked.
 
     Args:
         samples: one policy's samples for ``task``.
         task: the task whose prompts they answer.
         scorer: any scorer; left open.
-        folder: the folder of the journal, which keeps the results so that a run can resume; null keeps nothing.
+        folder: the folder of the journal, which keeps the results so that a run can resume; null
+            keeps nothing.
         seed: seed of the order in which candidates are presented.
         on_progress: the function that is called whenever results have come.
 
     Raises:
         CarbError: the scorer met a user's mistake, or the journal is of something else.
     """
-    texts = {key: sorted({one.text for one in row if one.text.strip()}) for key, row in samples.items()}
+    texts = {
+        key: sorted({one.text for one in row if one.text.strip()}) for key, row in samples.items()
+    }
     requests = {
         prompt.id: request_about(
-            f"{prompt.id}~{sha256(prompt.text, texts[prompt.id])[:16]}",  # new answers make it another request
+            # new answers make it another request
+            f"{prompt.id}~{sha256(prompt.text, texts[prompt.id])[:16]}",
             prompt.text,
             prompt.culture,
             prompt.language,
@@ -263,8 +296,12 @@ async def score_samples(
         for prompt in task.prompts
         if len(texts[prompt.id]) > 1
     }
-    with ScoreJournal(folder, journal_head(scorer.spec, fingerprint="samples", seed=seed)) as journal:
-        results = await score_missing(scorer, list(requests.values()), journal, on_progress=on_progress)
+    with ScoreJournal(
+        folder, journal_head(scorer.spec, fingerprint="samples", seed=seed)
+    ) as journal:
+        results = await score_missing(
+            scorer, list(requests.values()), journal, on_progress=on_progress
+        )
     values = {key: dict.fromkeys(found, 0.0) for key, found in texts.items()}
     for (key, request), result in zip(requests.items(), results, strict=True):
         if result.complete:
@@ -293,9 +330,14 @@ def pick_weights(scores: Sequence[float], n: int) -> list[float]:
     """
     total = len(scores)
     if any(isnan(score) for score in scores):
-        raise CarbError("A score is NaN, so no sample is the best; score the pool again, or leave that sample out.")
+        raise CarbError(
+            "A score is NaN, so no sample is the best; score the pool again, or leave that "
+            "sample out."
+        )
     if not 1 <= n <= total:
-        raise CarbError(f"Best-of-{n} needs a pool of at least {max(n, 1)} samples; this one has {total}.")
+        raise CarbError(
+            f"Best-of-{n} needs a pool of at least {max(n, 1)} samples; this one has {total}."
+        )
     weights = [0.0] * total
     order = sorted(range(total), key=lambda i: -scores[i])
     above = 0
@@ -341,7 +383,8 @@ class BonResult(Frozen):
     errors: int
     """Prompts whose scoring failed; they do not count."""
     short: int
-    """Prompts with a failed sample; they do not count, so that every n is judged on the same prompts."""
+    """Prompts with a failed sample; they do not count, so that every n is judged on the same
+    prompts."""
     ungraded: int
     """Prompts with an answer that the task could not grade; they do not count."""
 
@@ -349,8 +392,8 @@ class BonResult(Frozen):
 def bon_curve(samples: Samples, scores: Scores, grades: Grades) -> BonResult:
     """The curve of one scorer.
 
-    Exact over all subsets of each pool (``expected_pick``); for a scorer that compares answers, the scores within a
-    subset are those that it gave within the whole pool.
+    Exact over all subsets of each pool (``expected_pick``); for a scorer that compares answers, the
+    scores within a subset are those that it gave within the whole pool.
 
     Args:
         samples: the samples, the same number for each prompt.
@@ -373,7 +416,9 @@ def bon_curve(samples: Samples, scores: Scores, grades: Grades) -> BonResult:
     sizes = sorted({2**power for power in range(size.bit_length())} | {size})
     return BonResult(
         curve=tuple(_point(list(counted.values()), n) for n in sizes) if counted else (),
-        picked={key: expected_pick(values, quality, size) for key, (values, quality) in counted.items()},
+        picked={
+            key: expected_pick(values, quality, size) for key, (values, quality) in counted.items()
+        },
         errors=errors,
         short=short,
         ungraded=ungraded,

@@ -22,9 +22,11 @@ __all__ = ["WINDOW", "Progress", "score_all"]
 WINDOW = 64
 """Requests handed to a scorer at once: enough to sort by length."""
 _SECONDS = 5.0
-"""How long a window may take by what the last one took. It may be twice as hard, and ten seconds are lost by a kill."""
+"""How long a window may take by what the last one took. It may be twice as hard, and ten seconds
+are lost by a kill."""
 _STEP = 4
-"""How many times larger or smaller the next window may be: few sizes, so that those of a fast scorer do not vary."""
+"""How many times larger or smaller the next window may be: few sizes, so that those of a fast
+scorer do not vary."""
 
 _T = TypeVar("_T")
 _MESSAGE = 2000
@@ -49,8 +51,9 @@ OnResults = Callable[[Sequence[ScoreResult]], None]
 async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
     """Score some requests; whatever goes wrong becomes error rows.
 
-    When a scorer raises, it is asked for each request alone, so that one bad item does not cost its neighbours their
-    scores. A user's mistake (``CarbError``) is passed on, since it would fail every item alike.
+    When a scorer raises, it is asked for each request alone, so that one bad item does not cost its
+    neighbours their scores. A user's mistake (``CarbError``) is passed on, since it would fail
+    every item alike.
     """
     try:
         results = await scorer.score(requests)
@@ -58,22 +61,31 @@ async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list
             message = f"the scorer gave {len(results)} results for {len(requests)} requests"
             return [failed(request, "contract", message) for request in requests]
         comparative = scorer.spec.comparative
-        return [checked(r, result, comparative=comparative) for r, result in zip(requests, results, strict=True)]
+        return [
+            checked(r, result, comparative=comparative)
+            for r, result in zip(requests, results, strict=True)
+        ]
     except CarbError:
         raise
-    except Exception as error:  # any failure of a third party's scorer is a row, not the end of the run
+    except (
+        Exception
+    ) as error:  # any failure of a third party's scorer is a row, not the end of the run
         if len(requests) == 1:
             return [failed(requests[0], type(error).__name__, str(error)[:_MESSAGE])]
         return [(await score_window(scorer, [request]))[0] for request in requests]
 
 
 def windows(
-    things: Sequence[_T], size: int | None = None, *, largest: int = WINDOW, clock: Callable[[], float] = monotonic
+    things: Sequence[_T],
+    size: int | None = None,
+    *,
+    largest: int = WINDOW,
+    clock: Callable[[], float] = monotonic,
 ) -> Iterator[Sequence[_T]]:
     """Cut work into parts; each part is done before the next is cut.
 
-    Without a size a part has as many things as take about five seconds, by how long the part before took, so that a
-    kill costs at most ten seconds of work wherever one thing takes no longer.
+    Without a size a part has as many things as take about five seconds, by how long the part before
+    took, so that a kill costs at most ten seconds of work wherever one thing takes no longer.
     """
     start, now = 0, size or 1
     while start < len(things):
@@ -88,18 +100,26 @@ def windows(
 
 
 async def score_all(
-    scorer: Scorer, requests: Sequence[ScoreRequest], on_results: OnResults, *, window: int | None = WINDOW
+    scorer: Scorer,
+    requests: Sequence[ScoreRequest],
+    on_results: OnResults,
+    *,
+    window: int | None = WINDOW,
 ) -> None:
     """Score requests and hand over the results as they come, each exactly once, in any order.
 
-    A scorer with ``spec.in_flight`` gets its requests one by one, that many at a time, any other in ``windows`` (null:
-    those that go by time). What was scored before an interruption is handed over before the interruption goes on.
+    A scorer with ``spec.in_flight`` gets its requests one by one, that many at a time, any other in
+    ``windows`` (null: those that go by time). What was scored before an interruption is handed over
+    before the interruption goes on.
 
     Raises:
-        CarbError: the scorer met a user's mistake, the window is below 1, or ``on_results`` raised it.
+        CarbError: the scorer met a user's mistake, the window is below 1, or ``on_results`` raised
+            it.
     """
     if window is not None and window < 1:
-        raise CarbError(f"window is the number of requests handed over at once, at least 1, got {window}.")
+        raise CarbError(
+            f"window is the number of requests handed over at once, at least 1, got {window}."
+        )
     if scorer.spec.in_flight is None:
         for part in windows(requests, window):
             on_results(await score_window(scorer, part))
@@ -107,7 +127,9 @@ async def score_all(
         await _score_each(scorer, requests, on_results, scorer.spec.in_flight)
 
 
-async def _score_each(scorer: Scorer, requests: Sequence[ScoreRequest], on_results: OnResults, in_flight: int) -> None:
+async def _score_each(
+    scorer: Scorer, requests: Sequence[ScoreRequest], on_results: OnResults, in_flight: int
+) -> None:
     """One request a call, several calls at a time; whatever has come in is handed over together."""
     waiting = iter(requests)  # shared by all workers
     ready: list[ScoreResult] = []
@@ -147,18 +169,25 @@ class ProgressCounter:
         self._done = self._errors = self._tokens = 0
 
     def add(self, results: Iterable[ScoreResult], *, spent: bool = True) -> None:
-        """Count results; ``spent=False`` for those known from before, whose tokens were counted then."""
+        """Count results; ``spent=False`` for those known from before, whose tokens were counted
+        then."""
         for result in results:
             self._done += 1
             self._errors += not result.complete
             if spent and result.usage is not None:
                 self._tokens += result.usage.input_tokens + result.usage.output_tokens
         if self._on_progress is not None:
-            self._on_progress(Progress(self._scorer, self._done, self._total, self._errors, self._tokens))
+            self._on_progress(
+                Progress(self._scorer, self._done, self._total, self._errors, self._tokens)
+            )
 
 
 async def evaluate_async(
-    dataset: Dataset, scorers: Sequence[Scorer | str], *, seed: int = 0, on_progress: OnProgress | None = None
+    dataset: Dataset,
+    scorers: Sequence[Scorer | str],
+    *,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
 ) -> ScoreTable:
     """``evaluate`` for callers that have an event loop already (asyncio or trio)."""
     if isinstance(scorers, str):
@@ -168,13 +197,17 @@ async def evaluate_async(
     for given in scorers:
         async with using(given) as scorer:
             if scorer.spec.name in names:
-                raise CarbError(f"Two scorers are named '{scorer.spec.name}'; give each a name of its own.")
+                raise CarbError(
+                    f"Two scorers are named '{scorer.spec.name}'; give each a name of its own."
+                )
             names.add(scorer.spec.name)
             tables.append(await _evaluate_one(dataset, scorer, seed, on_progress))
     return ScoreTable.concat(tables).with_items(dataset)
 
 
-async def _evaluate_one(dataset: Dataset, scorer: Scorer, seed: int, on_progress: OnProgress | None) -> ScoreTable:
+async def _evaluate_one(
+    dataset: Dataset, scorer: Scorer, seed: int, on_progress: OnProgress | None
+) -> ScoreTable:
     blinded = requests_for(dataset, scorer.spec, seed)
     tally = ProgressCounter(scorer.spec.name, len(blinded), on_progress)
     results: dict[str, ScoreResult] = {}
@@ -188,12 +221,16 @@ async def _evaluate_one(dataset: Dataset, scorer: Scorer, seed: int, on_progress
 
 
 def evaluate(
-    dataset: Dataset, scorers: Sequence[Scorer | str], *, seed: int = 0, on_progress: OnProgress | None = None
+    dataset: Dataset,
+    scorers: Sequence[Scorer | str],
+    *,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
 ) -> ScoreTable:
     """Score every response of a data set with every scorer.
 
-    The labels are hidden, candidates are put into a seeded random order under opaque ids, scored, and the
-    labels are joined back. It may be called where an event loop runs, as in a notebook.
+    The labels are hidden, candidates are put into a seeded random order under opaque ids, scored,
+    and the labels are joined back. It may be called where an event loop runs, as in a notebook.
 
     Args:
         dataset: the sets to score.
@@ -202,11 +239,12 @@ def evaluate(
         on_progress: the function that is called after each window.
 
     Returns:
-        A row per scorer and response, perturbed ones included; ``score`` is null where scoring failed. It has the
-        columns of ``with_items``, so that main sets and mirrors are told apart as in the command.
+        A row per scorer and response, perturbed ones included; ``score`` is null where scoring
+        failed. It has the columns of ``with_items``, so that main sets and mirrors are told apart
+        as in the command.
 
     Raises:
-        CarbError: a spec is wrong, something is given that is no scorer, a model or extra is missing, or two
-            scorers share a name.
+        CarbError: a spec is wrong, something is given that is no scorer, a model or extra is
+            missing, or two scorers share a name.
     """
     return wait_for(partial(evaluate_async, dataset, scorers, seed=seed, on_progress=on_progress))

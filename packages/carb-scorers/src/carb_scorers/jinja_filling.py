@@ -27,7 +27,9 @@ def fill(text: str, fields: Mapping[str, Any], where: str) -> str:
     try:
         return str(_compiled(text).render(**fields))
     except TemplateError as error:
-        raise CarbError(f"{where} cannot be filled: {error}. It may use {', '.join(sorted(fields))}.") from None
+        raise CarbError(
+            f"{where} cannot be filled: {error}. It may use {', '.join(sorted(fields))}."
+        ) from None
 
 
 def checked_template(text: str) -> str:
@@ -50,7 +52,9 @@ def _environment() -> Any:
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=False, autoescape=False)
+    return ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, keep_trailing_newline=False, autoescape=False
+    )
 
 
 @cache

@@ -1,4 +1,5 @@
-"""Published reward models: what each is, how it is asked, what it needs, and which figures were published about it.
+"""Published reward models: what each is, how it is asked, what it needs, and which figures were
+published about it.
 
 All of it stands in ``resources/known_models.toml``; there is no code for any one model.
 """
@@ -55,7 +56,8 @@ class KnownModel(Frozen):
     """Whether its published weights were run with this project."""
     note: str | None = None
     scores: Mapping[str, Mapping[str, Annotated[float, Field(ge=0, le=100)]]] = Field(default={})
-    """Benchmark to figure, in percent: ``rewardbench2`` to ``average``, ``factuality`` and so on."""
+    """Benchmark to figure, in percent: ``rewardbench2`` to ``average``, ``factuality`` and so
+    on."""
 
     @property
     def name(self) -> str:
@@ -69,7 +71,8 @@ class KnownModel(Frozen):
 
     @property
     def memory(self) -> int | None:
-        """Bytes of the weights in bfloat16: twice the parameters. A run needs some more for activations and cache."""
+        """Bytes of the weights in bfloat16: twice the parameters. A run needs some more for
+        activations and cache."""
         return None if self.parameters is None else BYTES * self.parameters
 
     def spec(self) -> str:
@@ -88,18 +91,23 @@ class KnownModels(Frozen):
 def known_models() -> KnownModels:
     """The registry."""
     return read_file(
-        KnownModels, resources.files("carb_scorers") / "resources" / "known_models.toml", "registry of models"
+        KnownModels,
+        resources.files("carb_scorers") / "resources" / "known_models.toml",
+        "registry of models",
     )
 
 
 def find(name: str) -> KnownModel | None:
     """The model with this hub id or short name, in any case; ``None`` where there is none."""
     wanted = name.lower()
-    return next((model for model in known_models().models if wanted in (model.id.lower(), model.name)), None)
+    return next(
+        (model for model in known_models().models if wanted in (model.id.lower(), model.name)), None
+    )
 
 
 def resolved(target: str, kind: Literal["classifier", "judge"]) -> str:
-    """A spec's target with a known model's short name replaced by its hub id; any other target as it is.
+    """A spec's target with a known model's short name replaced by its hub id; any other target as
+    it is.
 
     A folder of that name comes first, and names of models of the other kind stay as they are.
     """

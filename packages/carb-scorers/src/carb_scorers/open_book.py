@@ -1,9 +1,11 @@
-"""The open-book control: facts of a bank before the prompt, ``judge:MODEL?facts=BANK`` and so of every kind.
+"""The open-book control: facts of a bank before the prompt, ``judge:MODEL?facts=BANK`` and so of
+every kind.
 
-It tells a model that cannot read a set from one that does not have the knowledge. Facts are found by the place and the
-prompt alone: a question of the bank's own families finds its fact in any language, and others are found by their words.
-The candidates, the item's name and its sources are not looked at, so a scorer still cannot see which response is right;
-but a bank may hold the answer, so this is a control and no result of its own.
+It tells a model that cannot read a set from one that does not have the knowledge. Facts are found
+by the place and the prompt alone: a question of the bank's own families finds its fact in any
+language, and others are found by their words. The candidates, the item's name and its sources are
+not looked at, so a scorer still cannot see which response is right; but a bank may hold the answer,
+so this is a control and no result of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ _K1, _B = 1.2, 0.75
 
 
 class FactSearch:
-    """Facts and the sets that were made from them, and the search for those that belong to a prompt."""
+    """Facts and the sets that were made from them, and the search for those that belong to a
+    prompt."""
 
     def __init__(self, facts: Sequence[Fact], sets: Sequence[BonSet] = ()) -> None:
         self._facts = sorted(facts, key=lambda fact: fact.id)
@@ -40,15 +43,19 @@ class FactSearch:
         self._words = [Counter(_stems(fact.statement)) for fact in self._facts]
         spread = Counter(word for words in self._words for word in words)
         size = len(self._facts)
-        self._weights = {word: math.log(1 + (size - n + 0.5) / (n + 0.5)) for word, n in spread.items()}
+        self._weights = {
+            word: math.log(1 + (size - n + 0.5) / (n + 0.5)) for word, n in spread.items()
+        }
         self._mean = sum(words.total() for words in self._words) / size
 
     def find(self, request: ScoreRequest) -> list[Fact]:
-        """The facts of the request's place: the one of its question, then those that share most words with its prompt.
+        """The facts of the request's place: the one of its question, then those that share most
+        words with its prompt.
 
-        Ranked by BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond",
-        equation 3.15). Other facts that share no word are left out. So are facts of another place that apply here, too
-        (``Fact.also``): their statements name the other place. A request without a place gets no fact.
+        Ranked by BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25
+        and Beyond", equation 3.15). Other facts that share no word are left out. So are facts of
+        another place that apply here, too (``Fact.also``): their statements name the other place. A
+        request without a place gets no fact.
         """
         prompt = as_text(request.prompt)
         asked, own = set(_stems(prompt)), self._of.get(prompt)
@@ -61,7 +68,8 @@ class FactSearch:
         return [self._facts[number] for _, _, number in sorted(found)[:SHOWN]]
 
     def shown(self, request: ScoreRequest) -> ScoreRequest:
-        """The request with the facts before the last turn of its prompt; as it is where none was found."""
+        """The request with the facts before the last turn of its prompt; as it is where none was
+        found."""
         facts = self.find(request)
         if not facts:
             return request
@@ -74,24 +82,35 @@ class FactSearch:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the ids, statements and places of all facts, and of the questions about them."""
-        lines = [f"{fact.id}\0{fact.statement}\0{fact.culture}\0{','.join(fact.also)}" for fact in self._facts]
+        """SHA-256 of the ids, statements and places of all facts, and of the questions about
+        them."""
+        lines = [
+            f"{fact.id}\0{fact.statement}\0{fact.culture}\0{','.join(fact.also)}"
+            for fact in self._facts
+        ]
         lines += [f"{prompt}\0{fact}" for prompt, fact in sorted(self._of.items())]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def _value(self, asked: set[str], words: Counter[str]) -> float:
         long = _K1 * (1 - _B + _B * words.total() / self._mean)
-        return sum(self._weights[word] * n * (_K1 + 1) / (n + long) for word, n in words.items() if word in asked)
+        return sum(
+            self._weights[word] * n * (_K1 + 1) / (n + long)
+            for word, n in words.items()
+            if word in asked
+        )
 
 
 class OpenBookScorer:
-    """A scorer that is asked about prompts with facts; its spec records the bank and a hash of all facts."""
+    """A scorer that is asked about prompts with facts; its spec records the bank and a hash of all
+    facts."""
 
     def __init__(self, scorer: Scorer, bank: str, search: FactSearch) -> None:
         self._scorer = scorer
         self._search = search
         added = {"facts": bank, "facts_sha256": search.digest}
-        self.spec = scorer.spec.model_copy(update={"parameters": {**scorer.spec.parameters, **added}})
+        self.spec = scorer.spec.model_copy(
+            update={"parameters": {**scorer.spec.parameters, **added}}
+        )
 
     async def score(self, requests: Sequence[ScoreRequest]) -> Sequence[ScoreResult]:
         """See ``Scorer``."""
@@ -103,10 +122,12 @@ class OpenBookScorer:
 
 
 def search_of(bank: str) -> FactSearch:
-    """The search in a bank: ``carb-seed@2``, a folder with ``facts/*.jsonl``, or a ``.jsonl`` file of facts.
+    """The search in a bank: ``carb-seed@2``, a folder with ``facts/*.jsonl``, or a ``.jsonl`` file
+    of facts.
 
     Raises:
-        CarbError: there are no facts, or a line of them or of the folder's ``families/*.jsonl`` is wrong.
+        CarbError: there are no facts, or a line of them or of the folder's ``families/*.jsonl`` is
+            wrong.
     """
     folder = seed_folders().get(bank) or Path(bank).expanduser()
     return FactSearch(load_facts(folder), load_families(folder))
@@ -115,7 +136,10 @@ def search_of(bank: str) -> FactSearch:
 def _fact_of(item: BonSet) -> str | None:
     """The fact of the place that a bank's set is about: the place stands in its id."""
     place = item.id.rpartition("/")[2]
-    return next((one.source.fact for one in item.responses if one.id == place and one.source is not None), None)
+    return next(
+        (one.source.fact for one in item.responses if one.id == place and one.source is not None),
+        None,
+    )
 
 
 def _stems(text: str) -> list[str]:

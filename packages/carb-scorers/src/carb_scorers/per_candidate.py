@@ -1,8 +1,9 @@
-"""Scorers that rate each candidate on its own: reward models with a head, and implicit rewards of a policy.
+"""Scorers that rate each candidate on its own: reward models with a head, and implicit rewards of a
+policy.
 
-Implicit reward: log π(response | prompt) - log π_ref(response | prompt). Rafailov et al. 2023, "Direct Preference
-Optimization", NeurIPS, eq. 5 without the factor β, which is the same for all candidates. Without a reference it is the
-plain log-likelihood.
+Implicit reward: log π(response | prompt) - log π_ref(response | prompt). Rafailov et al. 2023,
+"Direct Preference Optimization", NeurIPS, eq. 5 without the factor β, which is the same for all
+candidates. Without a reference it is the plain log-likelihood.
 """
 
 from __future__ import annotations
@@ -25,14 +26,23 @@ from carb_scorers.models.protocol import (
     read_backend_options,
     spec_of,
 )
-from carb_scorers.scorer import ScoreError, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
+from carb_scorers.scorer import (
+    ScoreError,
+    Scorer,
+    ScoreRequest,
+    ScoreResult,
+    ScorerSpec,
+    Usage,
+    failed,
+)
 
 
 class ClassifierOptions(Frozen):
     """Options of ``classifier:MODEL``, besides those of its backend."""
 
     backend: str = "hf"
-    """Where the model runs: ``hf`` (transformers in this process), ``vllm`` or ``openai`` (a server)."""
+    """Where the model runs: ``hf`` (transformers in this process), ``vllm`` or ``openai`` (a
+    server)."""
 
 
 class ClassifierScorer:
@@ -46,7 +56,9 @@ class ClassifierScorer:
         """See ``Scorer``."""
         prompts, answers = flatten(requests)
         rewards = await self._model.rewards(prompts, answers)
-        return collect(requests, [r if isinstance(r, Failure) else (r.value, r.usage) for r in rewards])
+        return collect(
+            requests, [r if isinstance(r, Failure) else (r.value, r.usage) for r in rewards]
+        )
 
     async def aclose(self) -> None:
         """Close the backend."""
@@ -62,7 +74,9 @@ def open_classifier(name: str, target: str, options: Mapping[str, str]) -> Score
     read, kind = read_backend_options(ClassifierOptions, REWARD_MODELS, name, options)
     target = resolved(target, "classifier")
     model: RewardModel = kind.open(target, read)
-    return ClassifierScorer(spec_of(name, "classifier", target, model, read, comparative=False), model)
+    return ClassifierScorer(
+        spec_of(name, "classifier", target, model, read, comparative=False), model
+    )
 
 
 CUE = "\n"
@@ -73,22 +87,31 @@ class ImplicitOptions(Frozen):
     """Options of ``implicit:MODEL``, besides those of its backend."""
 
     backend: str = "hf"
-    """Where the model runs: ``hf`` (transformers in this process), ``vllm`` or ``openai`` (a server)."""
+    """Where the model runs: ``hf`` (transformers in this process), ``vllm`` or ``openai`` (a
+    server)."""
     ref: str = "none"
-    """Reference model (folder or hub id); with ``none`` the score is the policy's log-likelihood alone."""
+    """Reference model (folder or hub id); with ``none`` the score is the policy's log-likelihood
+    alone."""
     ref_revision: str | None = None
     """Revision of the reference model on the hub; by default its main branch."""
     reduce: Literal["sum", "mean"] = "sum"
-    """Whether the response's token log-probabilities (nats) are summed or averaged over its tokens."""
+    """Whether the response's token log-probabilities (nats) are summed or averaged over its
+    tokens."""
     end_of_turn: bool = True
-    """Whether the token that ends the assistant's turn counts, as in DPO's training; only with a chat template."""
+    """Whether the token that ends the assistant's turn counts, as in DPO's training; only with a
+    chat template."""
 
 
 class ImplicitScorer:
-    """Scores each candidate on its own; natural logarithms, summed or averaged over the response's tokens."""
+    """Scores each candidate on its own; natural logarithms, summed or averaged over the response's
+    tokens."""
 
     def __init__(
-        self, spec: ScorerSpec, policy: LanguageModel, reference: LanguageModel | None, options: ImplicitOptions
+        self,
+        spec: ScorerSpec,
+        policy: LanguageModel,
+        reference: LanguageModel | None,
+        options: ImplicitOptions,
     ) -> None:
         self.spec = spec
         self._policy = policy
@@ -99,7 +122,10 @@ class ImplicitScorer:
         """See ``Scorer``."""
         prompts, answers = flatten(requests, CUE)
         end = self._options.end_of_turn
-        found = [self._reduced(c) for c in await self._policy.continuation_logprobs(prompts, answers, end_of_turn=end)]
+        found = [
+            self._reduced(c)
+            for c in await self._policy.continuation_logprobs(prompts, answers, end_of_turn=end)
+        ]
         if self._reference is not None:
             other = await self._reference.continuation_logprobs(prompts, answers, end_of_turn=end)
             found = [_difference(a, self._reduced(b)) for a, b in zip(found, other, strict=True)]
@@ -129,7 +155,8 @@ def _difference(
 
 
 def open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer:
-    """Open ``implicit:MODEL?ref=REFERENCE`` or ``implicit:MODEL?ref=none``; see ``ImplicitOptions``.
+    """Open ``implicit:MODEL?ref=REFERENCE`` or ``implicit:MODEL?ref=none``; see
+    ``ImplicitOptions``.
 
     Raises:
         CarbError: an option is wrong, or a model cannot be opened.
@@ -147,13 +174,18 @@ def open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer:
 def flatten(requests: Sequence[ScoreRequest], cue: str = "") -> tuple[list[Prompt], list[str]]:
     """The item's prompt, once for each candidate, and the candidates' texts."""
     prompts = [
-        prompt for n, request in enumerate(requests) for prompt in [_asked(request, cue, n)] * len(request.candidates)
+        prompt
+        for n, request in enumerate(requests)
+        for prompt in [_asked(request, cue, n)] * len(request.candidates)
     ]
     return prompts, [candidate.text for request in requests for candidate in request.candidates]
 
 
-def collect(requests: Sequence[ScoreRequest], found: Sequence[tuple[float, Usage] | Failure]) -> list[ScoreResult]:
-    """Results from one score per candidate; a failure, NaN or infinity is the error of its own candidate alone."""
+def collect(
+    requests: Sequence[ScoreRequest], found: Sequence[tuple[float, Usage] | Failure]
+) -> list[ScoreResult]:
+    """Results from one score per candidate; a failure, NaN or infinity is the error of its own
+    candidate alone."""
     results = []
     values = iter(found)
     for request in requests:
@@ -166,11 +198,17 @@ def collect(requests: Sequence[ScoreRequest], found: Sequence[tuple[float, Usage
             if isinstance(entry, Failure):
                 errors[candidate.id] = entry.error
             elif not math.isfinite(entry[0]):
-                errors[candidate.id] = ScoreError(kind="non-finite", message="the model gave NaN or infinity")
+                errors[candidate.id] = ScoreError(
+                    kind="non-finite", message="the model gave NaN or infinity"
+                )
             else:
                 scores[candidate.id] = entry[0]
         if scores:
-            results.append(ScoreResult(request_id=request.request_id, scores=scores, errors=errors, usage=usage))
+            results.append(
+                ScoreResult(
+                    request_id=request.request_id, scores=scores, errors=errors, usage=usage
+                )
+            )
         else:
             first = next(iter(errors.values()))
             results.append(failed(request, first.kind, first.message, usage))

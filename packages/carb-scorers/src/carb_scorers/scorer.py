@@ -14,13 +14,18 @@ __all__ = ["UNKNOWN", "Presentation", "ScorerSpec", "Usage"]
 
 def _writable(text: str) -> str:
     """Half a surrogate pair, which models and servers do produce, cannot be written as UTF-8."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if not text.isascii() else text
+    return (
+        text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        if not text.isascii()
+        else text
+    )
 
 
 Writable = Annotated[str, AfterValidator(_writable)]
 
 UNKNOWN, UNDETERMINED = "unknown", "und"
-"""Culture and language of a prompt about which nothing is said; ``und`` is BCP 47's own tag for that."""
+"""Culture and language of a prompt about which nothing is said; ``und`` is BCP 47's own tag for
+that."""
 
 
 class ScorerSpec(Frozen):
@@ -32,19 +37,21 @@ class ScorerSpec(Frozen):
     """``baseline``, ``classifier``, ``judge``, ``implicit``, or a third party's."""
     model: str | None = None
     revision: str | None = None
-    """The resolved commit of a hub model, or a hash of local weights; never a moving name such as ``main``."""
+    """The resolved commit of a hub model, or a hash of local weights; never a moving name such as
+    ``main``."""
     parameters: dict[str, JsonValue] = Field(default={})
     comparative: bool = True
     """Whether a candidate's score depends on the other candidates of its request.
 
-    A perturbed text is then scored in the place of its original, in a request of its own. Scorers that rate
-    each candidate on its own say ``False``, and get all texts of an item in one request.
+    A perturbed text is then scored in the place of its original, in a request of its own. Scorers
+    that rate each candidate on its own say ``False``, and get all texts of an item in one request.
     """
     in_flight: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude=True)
-    """How many calls may run at the same time, for a scorer that waits for something that takes requests one by one
-    (a server, or vLLM's engine). It is then given one request a call, and each result is kept as soon as it is there.
-    ``None``: calls come one after the other, each with a whole window of requests, which is what transformers wants.
-    Not recorded, since it changes no score."""
+    """How many calls may run at the same time, for a scorer that waits for something that takes
+    requests one by one (a server, or vLLM's engine). It is then given one request a call, and each
+    result is kept as soon as it is there. ``None``: calls come one after the other, each with a
+    whole window of requests, which is what transformers wants. Not recorded, since it changes no
+    score."""
 
 
 class Candidate(Frozen):
@@ -55,12 +62,14 @@ class Candidate(Frozen):
 
 
 class ScoreRequest(Frozen):
-    """One item to score. No role, no label, no generator: a scorer cannot see which response is right."""
+    """One item to score. No role, no label, no generator: a scorer cannot see which response is
+    right."""
 
     request_id: str
     """Opaque, and unique within a call; an item may be asked about in several requests."""
     prompt: str | Conversation
-    """One text, or turns of which the last is the user's; kept as turns down to a model's chat template."""
+    """One text, or turns of which the last is the user's; kept as turns down to a model's chat
+    template."""
     candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
     """The candidates in the presented order, which is random and seeded."""
     culture: str
@@ -102,7 +111,8 @@ class ScoreError(Frozen):
     """Why an item has no score."""
 
     kind: str
-    """A short stable word to count by: ``parse``, ``too-long``, ``non-finite``, ``http``, ``timeout``, ..."""
+    """A short stable word to count by: ``parse``, ``too-long``, ``non-finite``, ``http``,
+    ``timeout``, ..."""
     message: Writable
 
 
@@ -115,22 +125,23 @@ class Presentation(Frozen):
 
 
 class ScoreResult(Frozen):
-    """A score or an error for every candidate of a request, or the reason why there is no score at all."""
+    """A score or an error for every candidate of a request, or the reason why there is no score at
+    all."""
 
     request_id: str
     scores: dict[str, FiniteFloat] = Field(default={})
     """Candidate id to score; higher is better."""
     errors: dict[str, ScoreError] = Field(default={})
-    """Candidate id to the reason why it has no score, where others have one. Only a scorer that rates each candidate
-    on its own (``ScorerSpec.comparative`` is false) may give them."""
+    """Candidate id to the reason why it has no score, where others have one. Only a scorer that
+    rates each candidate on its own (``ScorerSpec.comparative`` is false) may give them."""
     rationale: Writable | None = None
     """What a generative judge wrote."""
     usage: Usage | None = None
     presentations: tuple[Presentation, ...] = ()
     """The outcome of each order, where a judge was shown several."""
     label_mass: Annotated[float, Field(ge=0)] | None = None
-    """The smallest share of the probability that the allowed answers held together, where a judge's probabilities were
-    read; ``None`` where nothing was read, or the backend does not say."""
+    """The smallest share of the probability that the allowed answers held together, where a judge's
+    probabilities were read; ``None`` where nothing was read, or the backend does not say."""
     error: ScoreError | None = None
     """Why no candidate has a score."""
 
@@ -139,7 +150,9 @@ class ScoreResult(Frozen):
         if bool(self.scores) == (self.error is not None):
             raise ValueError(f"result '{self.request_id}' must hold either scores or an error")
         if self.errors and (self.error is not None or self.errors.keys() & self.scores.keys()):
-            raise ValueError(f"result '{self.request_id}' must hold one of score and error for each candidate")
+            raise ValueError(
+                f"result '{self.request_id}' must hold one of score and error for each candidate"
+            )
         return self
 
     @property
@@ -164,7 +177,8 @@ class Scorer(Protocol):
     spec: ScorerSpec
 
     async def score(self, requests: Sequence[ScoreRequest]) -> Sequence[ScoreResult]:
-        """One result for each request, in the same order. A failed item is an error row, never an exception."""
+        """One result for each request, in the same order. A failed item is an error row, never an
+        exception."""
         ...
 
     async def aclose(self) -> None:
@@ -172,6 +186,10 @@ class Scorer(Protocol):
         ...
 
 
-def failed(request: ScoreRequest, kind: str, message: str, usage: Usage | None = None) -> ScoreResult:
+def failed(
+    request: ScoreRequest, kind: str, message: str, usage: Usage | None = None
+) -> ScoreResult:
     """The error row of a request."""
-    return ScoreResult(request_id=request.request_id, error=ScoreError(kind=kind, message=message), usage=usage)
+    return ScoreResult(
+        request_id=request.request_id, error=ScoreError(kind=kind, message=message), usage=usage
+    )

@@ -1,7 +1,9 @@
-"""A scorer as an HTTP reward: ``POST /get_reward`` as OpenRLHF's client sends it, ``POST /score`` typed.
+"""A scorer as an HTTP reward: ``POST /get_reward`` as OpenRLHF's client sends it, ``POST /score``
+typed.
 
-Answers come together: whatever waits while the scorer works is scored in its next call. A failed score is an error in
-the answer and never a number. The queue, the size of a body and the time of an answer are bounded.
+Answers come together: whatever waits while the scorer works is scored in its next call. A failed
+score is an error in the answer and never a number. The queue, the size of a body and the time of an
+answer are bounded.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ _BEFORE, _BEHIND = re.compile(rf"\A{_CONTROL}+"), re.compile(rf"{_CONTROL}+\Z")
 
 
 class GetReward(Frozen):
-    """What OpenRLHF's remote reward client sends: prompt and response together, and the prompt again."""
+    """What OpenRLHF's remote reward client sends: prompt and response together, and the prompt
+    again."""
 
     query: tuple[str, ...] = Field(min_length=1)
     prompts: tuple[str, ...]
@@ -82,10 +85,12 @@ class RewardServer:
     Args:
         scorer: a spec. It is opened when the server starts; ``GET /health`` says 503 until it is.
         token: the token that requests must bear; null for none.
-        culture: culture of requests that name none; null where each names one, or the scorer needs none.
+        culture: culture of requests that name none; null where each names one, or the scorer needs
+            none.
         language: language of requests that name none.
         timeout: seconds after which a call is answered with 504.
-        hosts: the names under which it may be addressed; empty for any. It closes rebinding of names on loopback.
+        hosts: the names under which it may be addressed; empty for any. It closes rebinding of
+            names on loopback.
     """
 
     def __init__(
@@ -135,10 +140,14 @@ class RewardServer:
 
     async def score(self, texts: Sequence[Text]) -> list[Scored]:
         """The scores of a call's responses, after those that came before."""
-        if self._opened.get().spec.comparative and 1 in Counter(text.prompt for text in texts).values():
+        if (
+            self._opened.get().spec.comparative
+            and 1 in Counter(text.prompt for text in texts).values()
+        ):
             raise _RefusalError(
                 422,
-                "This scorer compares responses with each other, and got one alone. Send all responses to a prompt "
+                "This scorer compares responses with each other, and got one alone. Send "
+                "all responses to a prompt "
                 "together, or serve a scorer that rates each alone (for a judge mode=pointwise).",
             )
         if len(self._waiting) >= WAITING:
@@ -163,14 +172,18 @@ class RewardServer:
         for name, unknown in (("culture", UNKNOWN), ("language", UNDETERMINED)):
             value = (given and getattr(given, name)) or self._constants[name]
             if value is None and self._opened.get().spec.kind not in ASKED_WITHOUT_CULTURE:
-                raise _RefusalError(422, f"This scorer needs a {name}: send it, or start the server with --{name}.")
+                raise _RefusalError(
+                    422, f"This scorer needs a {name}: send it, or start the server with --{name}."
+                )
             found.append(value or unknown)
         return found[0], found[1]
 
     async def get_reward(self, body: bytes) -> dict[str, Any]:
         """``{"rewards": [...]}`` in the order of the queries."""
         sent = _read(GetReward, body)
-        if len(sent.prompts) != len(sent.query) or (sent.labels is not None and len(sent.labels) != len(sent.query)):
+        if len(sent.prompts) != len(sent.query) or (
+            sent.labels is not None and len(sent.labels) != len(sent.query)
+        ):
             raise _RefusalError(422, "query, prompts and labels must have the same length.")
         culture, language = self._place()
         texts = [
@@ -184,15 +197,22 @@ class RewardServer:
             if one.error is not None
         ]
         if failed:
-            raise _RefusalError(502, f"{len(failed)} of {len(scored)} responses could not be scored.", failed=failed)
+            raise _RefusalError(
+                502, f"{len(failed)} of {len(scored)} responses could not be scored.", failed=failed
+            )
         return {"rewards": [one.score for one in scored]}
 
     async def score_call(self, body: bytes) -> dict[str, Any]:
-        """``{"scores": [...], "errors": [...]}``: a number or null, and null or the reason, for each response."""
+        """``{"scores": [...], "errors": [...]}``: a number or null, and null or the reason, for
+        each response."""
         sent = _read(ScoreCall, body)
         culture, language = self._place(sent)
-        scored = await self.score([Text(sent.prompt, response, culture, language) for response in sent.responses])
-        errors = [None if one.error is None else one.error.model_dump(mode="json") for one in scored]
+        scored = await self.score(
+            [Text(sent.prompt, response, culture, language) for response in sent.responses]
+        )
+        errors = [
+            None if one.error is None else one.error.model_dump(mode="json") for one in scored
+        ]
         return {"scores": [one.score for one in scored], "errors": errors}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -204,12 +224,17 @@ class RewardServer:
         except _RefusalError as refusal:
             status, content = refusal.status, refusal.content
         payload = json.dumps(content, ensure_ascii=True, allow_nan=False).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(payload)).encode())]
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(payload)).encode()),
+        ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": payload})
 
     async def _routed(self, scope: Any, receive: Any) -> dict[str, Any]:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
         if self._hosts and _host(headers.get("host", "")) not in self._hosts:
             raise _RefusalError(421, "This server is not reached under this name.")
         route = scope["method"], scope["path"]
@@ -218,17 +243,22 @@ class RewardServer:
         if route == ("GET", "/health"):
             return {"status": "ready"}
         bearer = headers.get("authorization", "").partition("Bearer ")[2]
-        if self._token is not None and not hmac.compare_digest(bearer.encode(), self._token.encode()):
+        if self._token is not None and not hmac.compare_digest(
+            bearer.encode(), self._token.encode()
+        ):
             raise _RefusalError(401, "Send the token as 'Authorization: Bearer TOKEN'.")
         if route == ("GET", "/spec"):
             return {"spec": self._opened.get().spec.model_dump(mode="json"), **self._constants}
         posted: dict[str, Callable[[bytes], Awaitable[dict[str, Any]]]]
         posted = {"/get_reward": self.get_reward, "/score": self.score_call}
         if scope["path"] not in posted:
-            raise _RefusalError(404, f"There is GET /health, GET /spec, and POST to {' or '.join(posted)}.")
+            raise _RefusalError(
+                404, f"There is GET /health, GET /spec, and POST to {' or '.join(posted)}."
+            )
         if scope["method"] != "POST":
             raise _RefusalError(405, "Send it with POST.")
-        # A page in a browser cannot send JSON to another origin without asking first, which is never answered.
+        # A page in a browser cannot send JSON to another origin without asking first, which is
+        # never answered.
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise _RefusalError(415, "Send JSON.")
         return await posted[scope["path"]](await _body(receive))
@@ -242,7 +272,8 @@ def _read(model: type[_Sent], body: bytes) -> _Sent:
 
 
 def _response(query: str, prompt: str, number: int) -> str:
-    """The response in a query: what stands behind the prompt, without the control tokens around both."""
+    """The response in a query: what stands behind the prompt, without the control tokens around
+    both."""
     text, bare = _BEFORE.sub("", query), _BEFORE.sub("", prompt)
     if not text.startswith(bare):
         raise _RefusalError(422, f"query {number} does not begin with its prompt.")
@@ -272,7 +303,8 @@ def bind(host: str, port: int, *, token: str | None) -> socket.socket:
     """
     if host not in LOOPBACK and not token:
         raise CarbError(
-            f"--host {host} opens the scorer to other machines. Put a token into a variable of the environment and "
+            f"--host {host} opens the scorer to other machines. Put a token into a variable "
+            "of the environment and "
             "name it with --token-env."
         )
     return take_port(host, port)
@@ -288,7 +320,9 @@ def take_port(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise CarbError(f"Cannot listen at {host}:{port}: {error.strerror}. Name another --port.") from None
+        raise CarbError(
+            f"Cannot listen at {host}:{port}: {error.strerror}. Name another --port."
+        ) from None
 
 
 def serve(server: RewardServer, taken: socket.socket) -> None:
@@ -299,7 +333,12 @@ def serve(server: RewardServer, taken: socket.socket) -> None:
     """
     uvicorn = require("uvicorn", package="carb-scorers", extra="serve")
     config = uvicorn.Config(
-        server, access_log=False, log_level="warning", server_header=False, lifespan="off", ws="none"
+        server,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        lifespan="off",
+        ws="none",
     )
 
     async def run() -> None:

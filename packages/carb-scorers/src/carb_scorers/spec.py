@@ -23,14 +23,19 @@ __all__ = ["OPERATIONAL", "ParsedSpec", "kinds", "parse_spec", "provider", "usin
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
 
-OPERATIONAL = frozenset({"concurrency", "key_env", "packed", "patience", "price_in", "price_out", "retries", "timeout"})
-"""Options that say how a model is asked and never change a score, in any kind. They are no part of a scorer's name
-nor of what makes it another scorer, so that a run may go on with other ones."""
+OPERATIONAL = frozenset(
+    {"concurrency", "key_env", "packed", "patience", "price_in", "price_out", "retries", "timeout"}
+)
+"""Options that say how a model is asked and never change a score, in any kind. They are no part of
+a scorer's name nor of what makes it another scorer, so that a run may go on with other ones."""
 
 ASKED_WITHOUT_CULTURE = frozenset({"classifier", "implicit"})
-"""Kinds that read the prompt and the responses alone, so that a caller need not name a culture or a language."""
+"""Kinds that read the prompt and the responses alone, so that a caller need not name a culture or a
+language."""
 
-_SECRET = re.compile(r"[?&](?:api_?key|auth|authorization|key|password|secret|token)=", re.IGNORECASE)
+_SECRET = re.compile(
+    r"[?&](?:api_?key|auth|authorization|key|password|secret|token)=", re.IGNORECASE
+)
 
 _LONGEST_NAME = 64
 _NAME = re.compile(rf"\w[^=:?#\x00-\x1f\x7f]{{0,{_LONGEST_NAME - 1}}}")
@@ -50,17 +55,23 @@ class ParsedSpec(Frozen):
     """A spec string in its parts."""
 
     given: str | None = None
-    """The user's own name for the scorer, in ``NAME=KIND:TARGET``; ``None`` where the spec has none."""
+    """The user's own name for the scorer, in ``NAME=KIND:TARGET``; ``None`` where the spec has
+    none."""
     kind: str
     target: str
     options: dict[str, str] = Field(default={})
 
     def __str__(self) -> str:
-        return f"{self.given}={self._written(self.options)}" if self.given else self._written(self.options)
+        return (
+            f"{self.given}={self._written(self.options)}"
+            if self.given
+            else self._written(self.options)
+        )
 
     @property
     def name(self) -> str:
-        """The user's own name, or else the spec without the options that do not matter to scores."""
+        """The user's own name, or else the spec without the options that do not matter to
+        scores."""
         return self.given or self._written(
             {key: value for key, value in self.options.items() if key not in OPERATIONAL}
         )
@@ -74,33 +85,44 @@ def parse_spec(text: str) -> ParsedSpec:
     """Split a spec string.
 
     Raises:
-        CarbError: it does not have the form ``KIND:TARGET?key=value&...``, gives an option twice, or holds a key.
+        CarbError: it does not have the form ``KIND:TARGET?key=value&...``, gives an option twice,
+            or holds a key.
     """
     if _SECRET.search(text):  # and say it without the text, which holds the secret
         raise CarbError(
-            "A scorer was given a key as an option. A spec is kept in files and shown on screens, so it never holds a "
-            "key: put the key into an environment variable, and give the variable's name in key_env=."
+            "A scorer was given a key as an option. A spec is kept in files and shown on "
+            "screens, so it never holds a "
+            "key: put the key into an environment variable, and give the variable's name "
+            "in key_env=."
         )
-    match = re.fullmatch(r"(?:([^=:?#]*)=)?([a-z][a-z0-9_-]*):([^?]+)(?:\?(.*))?", text.strip(), flags=re.DOTALL)
+    match = re.fullmatch(
+        r"(?:([^=:?#]*)=)?([a-z][a-z0-9_-]*):([^?]+)(?:\?(.*))?", text.strip(), flags=re.DOTALL
+    )
     if match is None:
         raise CarbError(
-            f"'{text}' is not a scorer; write KIND:TARGET?key=value&..., for example baseline:length, "
-            f"classifier:path/to/model or judge:path/to/model?mode=listwise&read=logprob. A name of your own stands "
+            f"'{text}' is not a scorer; write KIND:TARGET?key=value&..., for example "
+            "baseline:length, "
+            "classifier:path/to/model or judge:path/to/model?mode=listwise&read=logprob. A "
+            "name of your own stands "
             f"before it: mine=classifier:path/to/model."
         )
     given, kind, target, query = match.groups()
     if given is not None and _NAME.fullmatch(given) is None:
         raise CarbError(
-            f"'{text}': '{given}' cannot be a scorer's name. A name has 1 to {_LONGEST_NAME} characters, begins with a "
+            f"'{text}': '{given}' cannot be a scorer's name. A name has 1 to "
+            f"{_LONGEST_NAME} characters, begins with a "
             f"letter or a digit, and has no line break, '=', ':', '?' or '#'."
         )
-    return ParsedSpec(given=given, kind=kind, target=target, options=read_query(query, f"Scorer '{text}'"))
+    return ParsedSpec(
+        given=given, kind=kind, target=target, options=read_query(query, f"Scorer '{text}'")
+    )
 
 
 def open_scorer(spec: str) -> Scorer:
     """Open the scorer that a spec string describes; models are loaded here or at the first call.
 
-    Every kind takes ``facts=BANK``, which makes it an open-book control; see ``carb_scorers.open_book``.
+    Every kind takes ``facts=BANK``, which makes it an open-book control; see
+    ``carb_scorers.open_book``.
 
     Raises:
         CarbError: unknown kind, option or model, or a missing extra; the message says what to do.
@@ -130,7 +152,8 @@ def check_given(scorer: object) -> None:
     """
     if not isinstance(scorer, str | Scorer):
         raise CarbError(
-            f"A {type(scorer).__name__} is no scorer. Give a spec such as 'baseline:length', or an object with the "
+            f"A {type(scorer).__name__} is no scorer. Give a spec such as "
+            "'baseline:length', or an object with the "
             f"attribute 'spec' and the methods 'score' and 'aclose'."
         )
 
@@ -149,17 +172,21 @@ async def using(given: Scorer | str) -> AsyncIterator[Scorer]:
         try:
             await scorer.aclose()
         except Exception as error:  # that it cannot be closed is no reason to lose its results
-            warnings.warn(f"'{scorer.spec.name}' did not close: {type(error).__name__}: {error}", stacklevel=2)
+            warnings.warn(
+                f"'{scorer.spec.name}' did not close: {type(error).__name__}: {error}", stacklevel=2
+            )
 
 
 def identity(spec: ScorerSpec) -> ScorerSpec:
-    """What makes a scorer the scorer that it is: the spec without the parameters that do not matter to scores."""
+    """What makes a scorer the scorer that it is: the spec without the parameters that do not matter
+    to scores."""
     kept = {key: value for key, value in spec.parameters.items() if key not in OPERATIONAL}
     return spec.model_copy(update={"parameters": kept, "in_flight": None})
 
 
 def kinds() -> list[str]:
-    """All kinds that ``open_scorer`` knows: the built-in ones and those that installed packages register."""
+    """All kinds that ``open_scorer`` knows: the built-in ones and those that installed packages
+    register."""
     return sorted({*_BUILT_IN, *entry_points(group=ENTRY_POINTS).names})
 
 
@@ -183,9 +210,13 @@ def _opener(kind: str) -> Opener:
     try:
         opener = point.load()
     except (ImportError, AttributeError) as error:
-        raise CarbError(f"The scorer kind '{kind}' ({point.value}) cannot be loaded: {error}") from error
+        raise CarbError(
+            f"The scorer kind '{kind}' ({point.value}) cannot be loaded: {error}"
+        ) from error
     if not callable(opener):
-        raise CarbError(f"The scorer kind '{kind}' ({point.value}) is not a function (name, target, options).")
+        raise CarbError(
+            f"The scorer kind '{kind}' ({point.value}) is not a function (name, target, options)."
+        )
     return cast("Opener", opener)
 
 
@@ -194,8 +225,12 @@ def _registered(kind: str) -> EntryPoint:
     registered = {point.value: point for point in entry_points(group=ENTRY_POINTS, name=kind)}
     if len(registered) > 1:
         raise CarbError(
-            f"Several packages register the scorer kind '{kind}': {', '.join(registered)}. Uninstall all but one."
+            f"Several packages register the scorer kind '{kind}': {', '.join(registered)}. "
+            "Uninstall all but one."
         )
     if not registered:
-        raise CarbError(f"Unknown scorer kind '{kind}'.{closest(kind, kinds())} Known kinds: {', '.join(kinds())}.")
+        raise CarbError(
+            f"Unknown scorer kind '{kind}'.{closest(kind, kinds())} Known kinds: "
+            f"{', '.join(kinds())}."
+        )
     return next(iter(registered.values()))

@@ -9,17 +9,33 @@ from carb_data import BonSet, Dataset, Domain, Perturbation, Provenance, Respons
 from carb_scorers.blind import blind
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult
 
-_WORDS = ["river", "lantern", "salt", "winter", "market", "drum", "paper", "garden", "bridge", "copper", "millet"]
+_WORDS = [
+    "river",
+    "lantern",
+    "salt",
+    "winter",
+    "market",
+    "drum",
+    "paper",
+    "garden",
+    "bridge",
+    "copper",
+    "millet",
+]
 
 
 def example_dataset(count: int = 8, *, perturbed: bool = True, seed: int = 0) -> Dataset:
-    """Meaningless but valid sets: four responses each, and where ``perturbed`` two perturbed texts."""
+    """Meaningless but valid sets: four responses each, and where ``perturbed`` two perturbed
+    texts."""
     draw = random.Random(seed)
 
     def text(place: int) -> str:
         return " ".join(draw.choices(_WORDS, k=draw.randint(3, 12))) + f" {place}."
 
-    return Dataset(_example_set(number, [text(place) for place in range(7)], perturbed) for number in range(count))
+    return Dataset(
+        _example_set(number, [text(place) for place in range(7)], perturbed)
+        for number in range(count)
+    )
 
 
 def _example_set(number: int, texts: Sequence[str], perturbed: bool) -> BonSet:
@@ -29,7 +45,14 @@ def _example_set(number: int, texts: Sequence[str], perturbed: bool) -> BonSet:
         for place, (text, role) in enumerate(zip(texts, roles, strict=False))
     ]
     changed = [
-        one.model_copy(update={"id": f"{one.id}-RP", "text": text, "perturbation": Perturbation.RP, "original": one.id})
+        one.model_copy(
+            update={
+                "id": f"{one.id}-RP",
+                "text": text,
+                "perturbation": Perturbation.RP,
+                "original": one.id,
+            }
+        )
         for one, text in zip(responses, texts[4:6], strict=False)
     ]
     return BonSet(
@@ -47,18 +70,24 @@ def _example_set(number: int, texts: Sequence[str], perturbed: bool) -> BonSet:
 def example_requests(scorer: Scorer, count: int = 8) -> list[ScoreRequest]:
     """The requests that a scorer gets for ``example_dataset(count)``."""
     comparative = scorer.spec.comparative
-    return [b.request for item in example_dataset(count) for b in blind(item, seed=0, comparative=comparative)]
+    return [
+        b.request
+        for item in example_dataset(count)
+        for b in blind(item, seed=0, comparative=comparative)
+    ]
 
 
 async def check_scorer(
     scorer: Scorer, requests: Sequence[ScoreRequest] | None = None, *, tolerance: float = 1e-5
 ) -> list[ScoreResult]:
-    """Check that a scorer keeps the contract: a result per request, and scores that depend on nothing else.
+    """Check that a scorer keeps the contract: a result per request, and scores that depend on
+    nothing else.
 
     Args:
         scorer: any scorer; it is not closed.
         requests: the requests to score; null means requests about ``example_dataset``.
-        tolerance: largest difference between two scores of one request; 1e-5 is the promise for float32.
+        tolerance: largest difference between two scores of one request; 1e-5 is the promise for
+            float32.
 
     Returns:
         The results for ``requests``.
@@ -68,16 +97,23 @@ async def check_scorer(
     """
     requests = example_requests(scorer) if requests is None else requests
     together = list(await scorer.score(requests))
-    assert [r.request_id for r in together] == [r.request_id for r in requests], "not one result per request, in order"
+    assert [r.request_id for r in together] == [r.request_id for r in requests], (
+        "not one result per request, in order"
+    )
     for request, result in zip(requests, together, strict=True):
         wanted = {c.id for c in request.candidates}
         given = {*result.scores, *result.errors}
-        assert result.error is not None or given == wanted, f"{request.request_id}: not every candidate"
+        assert result.error is not None or given == wanted, (
+            f"{request.request_id}: not every candidate"
+        )
     backwards = list(await scorer.score(requests[::-1]))[::-1]
     _compare(together, backwards, tolerance, "the order of requests")
     alone = [result for request in requests for result in await scorer.score([request])]
     _compare(together, alone, tolerance, "the other requests in the batch")
-    renamed = [request.model_copy(update={"request_id": f"renamed-{request.request_id}"}) for request in requests]
+    renamed = [
+        request.model_copy(update={"request_id": f"renamed-{request.request_id}"})
+        for request in requests
+    ]
     _compare(together, list(await scorer.score(renamed)), tolerance, "the item's id")
     assert await scorer.score([]) == [], "no requests must give no results"
     if not scorer.spec.comparative:
@@ -86,10 +122,14 @@ async def check_scorer(
     return together
 
 
-def _compare(one: Sequence[ScoreResult], other: Sequence[ScoreResult], tolerance: float, what: str) -> None:
+def _compare(
+    one: Sequence[ScoreResult], other: Sequence[ScoreResult], tolerance: float, what: str
+) -> None:
     for a, b in zip(one, other, strict=True):
         failed = (a.error is None, a.errors.keys()) != (b.error is None, b.errors.keys())
         assert not failed, f"{a.request_id}: whether it fails depends on {what}"
         for key, score in a.scores.items():
             difference = abs(score - b.scores[key])
-            assert difference <= tolerance, f"{a.request_id}: scores depend on {what} ({difference:.3g} apart)"
+            assert difference <= tolerance, (
+                f"{a.request_id}: scores depend on {what} ({difference:.3g} apart)"
+            )

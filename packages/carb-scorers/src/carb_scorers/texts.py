@@ -1,4 +1,5 @@
-"""Loose texts: they become requests, and a scorer is asked from any thread. Best-of-N among responses at hand."""
+"""Loose texts: they become requests, and a scorer is asked from any thread. Best-of-N among
+responses at hand."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ from carb_data import CarbError, Message
 from carb_data.models import Conversation, as_text
 from carb_data.validation import validate
 from carb_scorers.evaluation import score_all
-from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult
+from carb_scorers.scorer import (
+    UNDETERMINED,
+    UNKNOWN,
+    Candidate,
+    ScoreError,
+    Scorer,
+    ScoreRequest,
+    ScoreResult,
+)
 from carb_scorers.spec import check_given, open_scorer, using
 from carb_scorers.waiting import wait_for
 
@@ -78,19 +87,25 @@ class Opened:
 
 
 async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -> list[Scored]:
-    """Score responses; those to the same prompt share a request, in a seeded random order, each text once.
+    """Score responses; those to the same prompt share a request, in a seeded random order, each
+    text once.
 
     Raises:
         CarbError: a user's mistake, such as a response that is no text or a model that is missing.
     """
     for number, text in enumerate(texts, 1):
-        validate(_text, {field: getattr(text, field) for field in Text.__slots__}, f"Response {number}")
+        validate(
+            _text, {field: getattr(text, field) for field in Text.__slots__}, f"Response {number}"
+        )
     (found,) = await score_together(scorer, [texts], seed=seed)
     return found
 
 
-async def score_together(scorer: Scorer, calls: Sequence[Sequence[Text]], *, seed: int = 0) -> list[list[Scored]]:
-    """Score the responses of several callers in one go. Each caller's responses are grouped by themselves.
+async def score_together(
+    scorer: Scorer, calls: Sequence[Sequence[Text]], *, seed: int = 0
+) -> list[list[Scored]]:
+    """Score the responses of several callers in one go. Each caller's responses are grouped by
+    themselves.
 
     Raises:
         CarbError: as ``score_texts``.
@@ -98,7 +113,11 @@ async def score_together(scorer: Scorer, calls: Sequence[Sequence[Text]], *, see
     asked = [_grouped(texts, seed, number) for number, texts in enumerate(calls)]
     requests = [request for grouped in asked for request in grouped.values()]
     results: dict[str, ScoreResult] = {}
-    await score_all(scorer, requests, lambda part: results.update((result.request_id, result) for result in part))
+    await score_all(
+        scorer,
+        requests,
+        lambda part: results.update((result.request_id, result) for result in part),
+    )
     return [_read(texts, grouped, results) for texts, grouped in zip(calls, asked, strict=True)]
 
 
@@ -108,59 +127,88 @@ def _grouped(texts: Sequence[Text], seed: int, call: int) -> dict[_Asked, ScoreR
         own = groups.setdefault((text.prompt, text.culture, text.language), [])
         if text.response not in own:
             own.append(text.response)
-    return {key: request_about(f"{call}-{number}", *key, own, seed) for number, (key, own) in enumerate(groups.items())}
+    return {
+        key: request_about(f"{call}-{number}", *key, own, seed)
+        for number, (key, own) in enumerate(groups.items())
+    }
 
 
-def _read(texts: Sequence[Text], grouped: dict[_Asked, ScoreRequest], results: dict[str, ScoreResult]) -> list[Scored]:
+def _read(
+    texts: Sequence[Text], grouped: dict[_Asked, ScoreRequest], results: dict[str, ScoreResult]
+) -> list[Scored]:
     found: dict[tuple[_Asked, str], Scored] = {}
     for key, request in grouped.items():
         result = results[request.request_id]
         for candidate in request.candidates:
             score = result.scores.get(candidate.id)
-            found[key, candidate.text] = Scored(score, result.rationale, result.error_of(candidate.id))
+            found[key, candidate.text] = Scored(
+                score, result.rationale, result.error_of(candidate.id)
+            )
     return [found[(text.prompt, text.culture, text.language), text.response] for text in texts]
 
 
 def request_about(
-    name: str, prompt: str | Conversation, culture: str, language: str, responses: Iterable[str], seed: int
+    name: str,
+    prompt: str | Conversation,
+    culture: str,
+    language: str,
+    responses: Iterable[str],
+    seed: int,
 ) -> ScoreRequest:
-    """A request about different responses, in an order that depends on the seed, the prompt and their texts alone."""
+    """A request about different responses, in an order that depends on the seed, the prompt and
+    their texts alone."""
 
     def place(text: str) -> bytes:
-        return hashlib.sha256(f"{seed}\0{as_text(prompt)}\0{text}".encode("utf-8", "surrogatepass")).digest()
+        return hashlib.sha256(
+            f"{seed}\0{as_text(prompt)}\0{text}".encode("utf-8", "surrogatepass")
+        ).digest()
 
     return ScoreRequest(
         request_id=name,
         prompt=prompt,
-        candidates=tuple(Candidate(id=str(i), text=text) for i, text in enumerate(sorted(responses, key=place), 1)),
+        candidates=tuple(
+            Candidate(id=str(i), text=text)
+            for i, text in enumerate(sorted(responses, key=place), 1)
+        ),
         culture=culture,
         language=language,
     )
 
 
 def is_list(values: object, count: int | None = None) -> bool:
-    """Whether it is a list or the like (not a text), with ``count`` values where a count is given."""
-    return isinstance(values, Sized) and not isinstance(values, str) and count in (None, len(values))
+    """Whether it is a list or the like (not a text), with ``count`` values where a count is
+    given."""
+    return (
+        isinstance(values, Sized) and not isinstance(values, str) and count in (None, len(values))
+    )
 
 
 def as_prompt(messages: object) -> str | Conversation:
-    """A prompt as people, trainers and evaluation tools give it: a text, or messages with ``role`` and ``content``.
+    """A prompt as people, trainers and evaluation tools give it: a text, or messages with ``role``
+    and ``content``.
 
-    Turns of a conversation stay as they are, and one message is its text. Messages that are no conversation which ends
-    with the user's turn (the assistant's answer was begun, a tool spoke) become one text with the roles before them.
+    Turns of a conversation stay as they are, and one message is its text. Messages that are no
+    conversation which ends with the user's turn (the assistant's answer was begun, a tool spoke)
+    become one text with the roles before them.
 
     Raises:
         CarbError: it is neither a text nor messages.
     """
     if isinstance(messages, str):
         return messages
-    if isinstance(messages, Sequence) and messages and all(isinstance(message, Message) for message in messages):
+    if (
+        isinstance(messages, Sequence)
+        and messages
+        and all(isinstance(message, Message) for message in messages)
+    ):
         return tuple(messages)
     turns = _turns(messages)
     if len(turns) == 1:
         return turns[0][1]
     try:
-        return _conversation.validate_python([{"role": role, "content": content} for role, content in turns])
+        return _conversation.validate_python(
+            [{"role": role, "content": content} for role, content in turns]
+        )
     except ValidationError:
         return "\n\n".join(f"{role}: {content}" for role, content in turns)
 
@@ -171,12 +219,20 @@ def text_of(messages: object) -> str:
     Raises:
         CarbError: it is neither a text nor messages.
     """
-    return messages if isinstance(messages, str) else "\n\n".join(content for _, content in _turns(messages))
+    return (
+        messages
+        if isinstance(messages, str)
+        else "\n\n".join(content for _, content in _turns(messages))
+    )
 
 
 def _turns(messages: object) -> list[tuple[str, str]]:
-    if not isinstance(messages, Sequence) or not all(isinstance(m, dict) and "content" in m for m in messages):
-        raise CarbError(f"Expected a text or a list of messages with 'content', got {type(messages).__name__}.")
+    if not isinstance(messages, Sequence) or not all(
+        isinstance(m, dict) and "content" in m for m in messages
+    ):
+        raise CarbError(
+            f"Expected a text or a list of messages with 'content', got {type(messages).__name__}."
+        )
     return [(str(m.get("role", "user")), _content(m["content"])) for m in messages]
 
 
@@ -194,8 +250,8 @@ class Pick:
     """Which response was picked."""
 
     index: int | None
-    """Place in the responses given; the first of several that score equally. ``None`` where a response could not be
-    scored, since that one could have been the best."""
+    """Place in the responses given; the first of several that score equally. ``None`` where a
+    response could not be scored, since that one could have been the best."""
     response: str | None
     scores: tuple[float | None, ...]
     """Score of each response, in the given order."""
@@ -216,11 +272,12 @@ def best_of_n(
 
     Args:
         scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
-        prompt: the text or the conversation (messages with ``role`` and ``content``) that the responses answer; a
-            conversation ends with a turn of the user.
-        responses: one or more responses; their order does not matter, since the scorer does not see it.
-        culture: id of the culture that the prompt is about. Without it a judge is not asked about any culture, and
-            ``baseline:label``, which looks for its names, is refused.
+        prompt: the text or the conversation (messages with ``role`` and ``content``) that the
+            responses answer; a conversation ends with a turn of the user.
+        responses: one or more responses; their order does not matter, since the scorer does not see
+            it.
+        culture: id of the culture that the prompt is about. Without it a judge is not asked about
+            any culture, and ``baseline:label``, which looks for its names, is refused.
         language: BCP 47 tag of the prompt's language.
         seed: seed of the order in which the scorer sees the responses.
 
@@ -254,7 +311,8 @@ def score(
 ) -> list[float]:
     """The scores of responses, one for each: ``score("classifier:MODEL", prompts, responses)``.
 
-    Responses to the same prompt share a request, so that scorers that compare (judges) have something to compare.
+    Responses to the same prompt share a request, so that scorers that compare (judges) have
+    something to compare.
 
     Args:
         scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
@@ -263,19 +321,25 @@ def score(
         culture, language, seed: as for ``best_of_n``.
 
     Returns:
-        A finite number for each response, higher is better; NaN where it could not be scored, with a warning.
+        A finite number for each response, higher is better; NaN where it could not be scored, with
+        a warning.
 
     Raises:
-        CarbError: prompts and responses differ in number, an argument is of another kind, or the scorer cannot be
-            opened.
+        CarbError: prompts and responses differ in number, an argument is of another kind, or the
+            scorer cannot be opened.
     """
     if not (is_list(prompts) and is_list(responses, len(prompts))):
         raise CarbError("score needs a list of prompts and a list of as many responses.")
-    texts = [Text(as_prompt(p), r, culture, language) for p, r in zip(prompts, responses, strict=True)]
+    texts = [
+        Text(as_prompt(p), r, culture, language) for p, r in zip(prompts, responses, strict=True)
+    ]
     found = _ask(scorer, texts, seed)
     errors = [one.error for one in found if one.score is None and one.error is not None]
     if errors:
-        message = f"{len(errors)} of {len(found)} responses have no score (the first: {errors[0].message})"
+        message = (
+            f"{len(errors)} of {len(found)} responses have no score (the first: "
+            f"{errors[0].message})"
+        )
         warnings.warn(message, stacklevel=2)
     return [math.nan if one.score is None else one.score for one in found]
 

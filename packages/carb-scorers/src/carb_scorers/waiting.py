@@ -21,16 +21,20 @@ _CHECK_EVERY = 0.2
 
 
 def wait_for(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Run asynchronous code to its end from any thread, one that runs an event loop (a notebook's) included.
+    """Run asynchronous code to its end from any thread, one that runs an event loop (a notebook's)
+    included.
 
-    In the main thread without a loop it runs there, so that Ctrl-C ends it at once. Elsewhere it runs in a thread of
-    its own, and the caller's thread waits: a loop that runs there stands still meanwhile.
+    In the main thread without a loop it runs there, so that Ctrl-C ends it at once. Elsewhere it
+    runs in a thread of its own, and the caller's thread waits: a loop that runs there stands still
+    meanwhile.
     """
     if threading.current_thread() is threading.main_thread() and not _runs_a_loop():
         return anyio.run(call, *arguments)
     with start_blocking_portal() as portal:
         future = portal.start_task_soon(call, *arguments)
-        while not wait([future], _CHECK_EVERY).done:  # a wait without a timeout ignores Ctrl-C once polars is imported
+        while not wait(
+            [future], _CHECK_EVERY
+        ).done:  # a wait without a timeout ignores Ctrl-C once polars is imported
             pass
         return future.result()
 
@@ -38,15 +42,16 @@ def wait_for(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
 def wait_together(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """``wait_for``, with one event loop for all threads that wait at the same time.
 
-    Limits that belong to a loop, such as how many requests a server gets at once, then hold for all of them
-    together. Not to be called by what runs in that loop, which would wait for itself.
+    Limits that belong to a loop, such as how many requests a server gets at once, then hold for all
+    of them together. Not to be called by what runs in that loop, which would wait for itself.
     """
     with _SHARED as portal:
         return portal.call(call, *arguments)
 
 
 def _runs_a_loop() -> bool:
-    """Whether this thread runs an event loop: asyncio's, also outside of a task, or any other that anyio knows."""
+    """Whether this thread runs an event loop: asyncio's, also outside of a task, or any other that
+    anyio knows."""
     for ask in (asyncio.get_running_loop, anyio.get_current_task):
         try:
             ask()

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from carb_data import check_contamination
 from tal_rlvr.judge_prompts import render_plain, render_prompt
-from tal_rlvr.judge_rewards import Appropriateness, correctness_reward, criteria_reward, format_reward, total_reward
+from tal_rlvr.judge_rewards import (
+    Appropriateness,
+    correctness_reward,
+    criteria_reward,
+    format_reward,
+    total_reward,
+)
 from tal_rlvr.judgement import Criterion, FormatError, Judgement, Verdict, parse_judgement
 from tal_rlvr.mix import MixSource, TrainingMix
 from tal_rlvr.train_config import TrainConfig, load_config, presets

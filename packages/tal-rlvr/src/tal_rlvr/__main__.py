@@ -1,4 +1,5 @@
-"""``python -m tal_rlvr CONFIG``: what a launcher starts on every process; people use ``carb train``."""
+"""``python -m tal_rlvr CONFIG``: what a launcher starts on every process; people use ``carb
+train``."""
 
 from __future__ import annotations
 
@@ -14,16 +15,25 @@ from tal_rlvr.training import train
 
 
 def _show(stage: str, step: int, values: Mapping[str, float]) -> None:
-    shown = ", ".join(f"{name} {values[name]:.3f}" for name in ("loss", "reward", "verdict_accuracy") if name in values)
+    shown = ", ".join(
+        f"{name} {values[name]:.3f}"
+        for name in ("loss", "reward", "verdict_accuracy")
+        if name in values
+    )
     sys.stderr.write(f"{stage} step {step}: {shown}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train; print the result as JSON. Returns 0, or 2 after a user's mistake, which is printed without a traceback."""
-    parser = argparse.ArgumentParser(prog="python -m tal_rlvr", description="Train a Think-as-Locals judge.")
+    """Train; print the result as JSON. Returns 0, or 2 after a user's mistake, which is printed
+    without a traceback."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tal_rlvr", description="Train a Think-as-Locals judge."
+    )
     parser.add_argument("config", help=f"TOML file or preset ({', '.join(presets())})")
     parser.add_argument("--out", help="output folder; it replaces that of the file")
-    parser.add_argument("--model", help="folder or hub id of the model to train; it replaces that of the file")
+    parser.add_argument(
+        "--model", help="folder or hub id of the model to train; it replaces that of the file"
+    )
     parser.add_argument(
         "--data",
         action="append",

@@ -10,9 +10,25 @@ from typing import Literal, TypeVar
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_metrics import mean_interval, paired_difference
-from carb_scorers.models import CannotError, Continuation, Failure, Generation, LanguageModel, Prompt, Writing
+from carb_scorers.models import (
+    CannotError,
+    Continuation,
+    Failure,
+    Generation,
+    LanguageModel,
+    Prompt,
+    Writing,
+)
 from tal_rlvr.judge_rewards import label_logprob
-from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, Judgement, Verdict, before_verdict, parse_judgement
+from tal_rlvr.judgement import (
+    MARKER,
+    VERDICTS,
+    FormatError,
+    Judgement,
+    Verdict,
+    before_verdict,
+    parse_judgement,
+)
 from tal_rlvr.masking import mask_verdict
 from tal_rlvr.preferences import OrderedPair
 from tal_rlvr.scorer import ThinkSettings, judge_prompt
@@ -22,7 +38,8 @@ T = TypeVar("T")
 
 
 class Mean(Frozen):
-    """A mean with its 95% interval over source items (``carb_metrics.mean_interval``); null where it is not defined."""
+    """A mean with its 95% interval over source items (``carb_metrics.mean_interval``); null where
+    it is not defined."""
 
     mean: float | None
     low: float | None
@@ -31,7 +48,8 @@ class Mean(Frozen):
 
 
 class Difference(Mean):
-    """After minus before, with the two-sided p of ``carb_metrics.paired_difference`` over source items."""
+    """After minus before, with the two-sided p of ``carb_metrics.paired_difference`` over source
+    items."""
 
     p: float | None
 
@@ -47,13 +65,14 @@ class PairOutcome(Frozen):
     well_formed: bool
     text: str
     with_criteria: float | None
-    """log pi(j | q, y1, y2, z) over the two verdicts, nats, of z as it was written. This and the next two are null
-    where the backend gives no probability of a given text."""
+    """log pi(j | q, y1, y2, z) over the two verdicts, nats, of z as it was written. This and the
+    next two are null where the backend gives no probability of a given text."""
     with_masked: float | None
     """The same after z with letters and statements of the verdict masked (``mask_verdict``)."""
     without_criteria: float | None
     entropy: float | None
-    """Mean entropy of the next-token distributions along the output, in nats; null where the backend does not say."""
+    """Mean entropy of the next-token distributions along the output, in nats; null where the
+    backend does not say."""
 
     @property
     def right(self) -> float:
@@ -69,8 +88,8 @@ class PairOutcome(Frozen):
 
 
 class HeldOutFigures(Frozen):
-    """How a judge does on held-out pairs, each shown in both orders. Intervals are over source items. What the backend
-    cannot measure has an ``n`` of 0 and is null."""
+    """How a judge does on held-out pairs, each shown in both orders. Intervals are over source
+    items. What the backend cannot measure has an ``n`` of 0 and is null."""
 
     decoding: Literal["greedy", "sample"]
     pairs: int
@@ -112,7 +131,8 @@ async def evaluate_held_out(
         model: the judge, on any backend.
         rows: held-out pairs in both orders, as ``ordered(pairs, shuffle=False)`` gives them.
         settings: the prompts, and how long a judgement may be.
-        decoding: ``sample`` draws at temperature 1, which is the distribution that training acts on.
+        decoding: ``sample`` draws at temperature 1, which is the distribution that training acts
+            on.
         seed: the seed of sampling; each row is sampled by itself.
 
     Raises:
@@ -120,21 +140,32 @@ async def evaluate_held_out(
     """
     prompts = [
         replace(
-            judge_prompt(settings, row.pair.prompt, (row.first, row.second), row.pair.culture, row.pair.language),
+            judge_prompt(
+                settings,
+                row.pair.prompt,
+                (row.first, row.second),
+                row.pair.culture,
+                row.pair.language,
+            ),
             group=number,
         )
         for number, row in enumerate(rows)
     ]
     temperature = 1.0 if decoding == "sample" else 0.0
     seeds = tuple(seed * len(rows) + number for number in range(len(rows)))
-    written = await model.generate(prompts, Writing(settings.max_new_tokens, temperature, seed=seeds, entropy=True))
+    written = await model.generate(
+        prompts, Writing(settings.max_new_tokens, temperature, seed=seeds, entropy=True)
+    )
     outputs = _answered(written, Generation, "held-out prompts")
     judgements = [
         parse_judgement(output.text, direct=settings.direct, lenient=not _copyable(row))
         for row, output in zip(rows, outputs, strict=True)
     ]
     reasonings = [
-        *(_as_written(output.text, judgement) for output, judgement in zip(outputs, judgements, strict=True)),
+        *(
+            _as_written(output.text, judgement)
+            for output, judgement in zip(outputs, judgements, strict=True)
+        ),
         *(_before_marker(mask_verdict(before_verdict(output.text)).rstrip()) for output in outputs),
         *(MARKER for _ in outputs),
     ]
@@ -161,17 +192,26 @@ async def evaluate_held_out(
 
 
 async def label_logprobs(
-    model: LanguageModel, prompts: Sequence[Prompt], reasonings: Sequence[str], labels: Sequence[Verdict]
+    model: LanguageModel,
+    prompts: Sequence[Prompt],
+    reasonings: Sequence[str],
+    labels: Sequence[Verdict],
 ) -> list[float | None]:
-    """log pi(label | z) over the two verdicts; null where the backend gives no probability of a given text."""
+    """log pi(label | z) over the two verdicts; null where the backend gives no probability of a
+    given text."""
     ends = [f"{reasoning} {letter}" for reasoning in reasonings for letter in VERDICTS]
     twice = [prompt for prompt in prompts for _ in VERDICTS]
     try:
         found = await model.continuation_logprobs(twice, ends, end_of_turn=False)
     except CannotError:  # such as a chat server
         return [None for _ in labels]
-    last = [one.logprobs[-1] for one in _answered(found, Continuation, "log-probabilities of verdicts")]
-    return [label_logprob((a, b), label) for a, b, label in zip(last[::2], last[1::2], labels, strict=True)]
+    last = [
+        one.logprobs[-1] for one in _answered(found, Continuation, "log-probabilities of verdicts")
+    ]
+    return [
+        label_logprob((a, b), label)
+        for a, b, label in zip(last[::2], last[1::2], labels, strict=True)
+    ]
 
 
 def _answered(found: Sequence[T | Failure], kind: type[T], what: str) -> list[T]:
@@ -180,13 +220,15 @@ def _answered(found: Sequence[T | Failure], kind: type[T], what: str) -> list[T]
     if len(answers) < len(found):
         first = next(one for one in found if isinstance(one, Failure))
         raise CarbError(
-            f"{len(found) - len(answers)} of {len(found)} {what} were not answered (first: {first.error.message})."
+            f"{len(found) - len(answers)} of {len(found)} {what} were not answered (first: "
+            f"{first.error.message})."
         )
     return answers
 
 
 def _as_written(text: str, judgement: Judgement | FormatError) -> str:
-    """The output up to its verdict's letter; one without form up to its first marker, which is added where it lacks."""
+    """The output up to its verdict's letter; one without form up to its first marker, which is
+    added where it lacks."""
     if isinstance(judgement, Judgement):
         return f"{text[: judgement.reasoning_end]}{MARKER}"
     return _before_marker(before_verdict(text))
@@ -202,18 +244,25 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
     for outcome in outcomes:
         by_pair[outcome.pair].append(outcome)
     consistent = [
-        (one.source_item, float(one.right == other.right and None not in (one.verdict, other.verdict)))
+        (
+            one.source_item,
+            float(one.right == other.right and None not in (one.verdict, other.verdict)),
+        )
         for one, other in by_pair.values()
     ]
 
     def over_items(values: Sequence[tuple[str, float | None]]) -> Mean:
-        return _estimate(list(by_item([(item, value) for item, value in values if value is not None]).values()))
+        return _estimate(
+            list(by_item([(item, value) for item, value in values if value is not None]).values())
+        )
 
     return HeldOut(
         decoding=decoding,
         pairs=len(by_pair),
         accuracy=over_items([(o.source_item, o.right) for o in outcomes]),
-        accuracy_parsed=over_items([(o.source_item, o.right) for o in outcomes if o.verdict is not None]),
+        accuracy_parsed=over_items(
+            [(o.source_item, o.right) for o in outcomes if o.verdict is not None]
+        ),
         consistency=over_items(consistent),
         format_rate=over_items([(o.source_item, float(o.well_formed)) for o in outcomes]),
         with_criteria=over_items([(o.source_item, o.with_criteria) for o in outcomes]),
@@ -234,7 +283,8 @@ def compare_held_out(before: HeldOut, after: HeldOut) -> Difference:
     if rows[0] != rows[1]:
         raise ValueError("before and after must be evaluated on the same rows in the same order")
     early, late = (
-        list(by_item([(o.source_item, o.right) for o in side.outcomes]).values()) for side in (before, after)
+        list(by_item([(o.source_item, o.right) for o in side.outcomes]).values())
+        for side in (before, after)
     )
     found = paired_difference(late, early, bounded=_are_shares([*early, *late]))
     return Difference(mean=found.estimate, low=found.low, high=found.high, n=found.n, p=found.p)

@@ -23,19 +23,22 @@ GENERAL = "general"
 """The culture of pairs that are about no culture."""
 
 QUOTE = "> "
-"""Before every line of a response, so that no response can pretend to be another part of the prompt."""
+"""Before every line of a response, so that no response can pretend to be another part of the
+prompt."""
 
 
 class PromptConfig(Frozen):
-    """The choice of prompt; kept beside a trained model in ``think.json``, since the model must be asked as it was."""
+    """The choice of prompt; kept beside a trained model in ``think.json``, since the model must be
+    asked as it was."""
 
     language: str = "en"
     """Language of the instructions: a BCP 47 tag, or ``item`` for each item's own."""
     style: str = "full"
-    """``full``: states the form, for any model. ``compact``: short, for a model warmed up on the form (English).
-    Otherwise a folder with prompts of your own."""
+    """``full``: states the form, for any model. ``compact``: short, for a model warmed up on the
+    form (English). Otherwise a folder with prompts of your own."""
     chat: Literal["auto", "yes", "no"] = "auto"
-    """Use the tokenizer's chat template: ``auto`` where there is one; ``no`` gives plain text, as for base models."""
+    """Use the tokenizer's chat template: ``auto`` where there is one; ``no`` gives plain text, as
+    for base models."""
 
     def folder(self) -> Path:
         """The folder of the prompt files."""
@@ -45,7 +48,11 @@ class PromptConfig(Frozen):
 
     def is_chat(self, tokenizer: Any) -> bool:
         """Whether the tokenizer's chat template is used."""
-        return bool(getattr(tokenizer, "chat_template", None)) if self.chat == "auto" else self.chat == "yes"
+        return (
+            bool(getattr(tokenizer, "chat_template", None))
+            if self.chat == "auto"
+            else self.chat == "yes"
+        )
 
 
 class HasPrompt(Protocol):
@@ -58,7 +65,8 @@ class HasPrompt(Protocol):
 
 
 def prompt_folder() -> Path:
-    """The folder of the shipped prompts: ``LANGUAGE.jinja``, and ``general-LANGUAGE.jinja`` for pairs of no culture."""
+    """The folder of the shipped prompts: ``LANGUAGE.jinja``, and ``general-LANGUAGE.jinja`` for
+    pairs of no culture."""
     return Path(str(resources.files("tal_rlvr") / "prompts"))
 
 
@@ -82,10 +90,11 @@ def render_prompt(
     Args:
         item: the question: text, or an object with ``prompt`` and ``language``.
         pair: the two responses in presented order, A first: texts, or objects with a ``text``.
-        culture: id in the registry, a ``Culture``, or a name as it is to stand in the prompt. ``general`` stands for no
-            culture: the prompt then asks which response serves better (``general-LANGUAGE.jinja``, else English).
-        language: BCP 47 tag of the instructions' language, or ``"item"`` for the item's own; where there is no prompt
-            in an item's own language, the instructions are English.
+        culture: id in the registry, a ``Culture``, or a name as it is to stand in the prompt.
+            ``general`` stands for no culture: the prompt then asks which response serves better
+            (``general-LANGUAGE.jinja``, else English).
+        language: BCP 47 tag of the instructions' language, or ``"item"`` for the item's own; where
+            there is no prompt in an item's own language, the instructions are English.
         direct: whether to ask for a verdict alone, without criteria and assessment.
         folder: prompts to use instead of the shipped ones, in files of the same names.
 
@@ -96,12 +105,16 @@ def render_prompt(
         CarbError: not two responses, or no prompt in that language.
     """
     if isinstance(pair, str) or len(pair) != 2:
-        raise CarbError("render_prompt judges a pair: give exactly two responses, in presented order.")
+        raise CarbError(
+            "render_prompt judges a pair: give exactly two responses, in presented order."
+        )
     question = item if isinstance(item, str) else as_text(item.prompt)
     place = folder or prompt_folder()
     if language == "item":
         if isinstance(item, str):
-            raise CarbError("language='item' needs an item that names its language; name the language instead.")
+            raise CarbError(
+                "language='item' needs an item that names its language; name the language instead."
+            )
         has_own = culture == GENERAL or _find("", item.language, place) is not None
         language = item.language if has_own else "en"
     first, second = (_quoted(entry if isinstance(entry, str) else entry.text) for entry in pair)
@@ -122,11 +135,16 @@ def render_plain(messages: Sequence[Message]) -> str:
 
 
 def example_fields() -> frozenset[str]:
-    """Names and reasons of the criteria that the shipped prompts show as an example, in small letters.
+    """Names and reasons of the criteria that the shipped prompts show as an example, in small
+    letters.
 
     A model that copies them names no criterion of its own.
     """
-    lines = (line for path in prompt_folder().glob("*.jinja") for line in path.read_text(encoding="utf-8").splitlines())
+    lines = (
+        line
+        for path in prompt_folder().glob("*.jinja")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    )
     rows = (line[2:].split("|") for line in lines if line.startswith("- ") and line.count("|") == 3)
     return frozenset(field.strip().casefold() for row in rows for field in row[:2])
 
@@ -134,15 +152,21 @@ def example_fields() -> frozenset[str]:
 def guard(messages: Sequence[Message], tokenizer: Any) -> list[Message]:
     """The messages with every control token of the tokenizer broken up by a space.
 
-    A response that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the judge.
+    A response that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the
+    judge.
     """
     return [{**message, "content": guarded(tokenizer, message["content"])} for message in messages]
 
 
 def holds_verdict(prompt: Prompt) -> bool:
-    """Whether a question or response in a rendered prompt holds a verdict's marker, which a judge might copy."""
+    """Whether a question or response in a rendered prompt holds a verdict's marker, which a judge
+    might copy."""
     texts = [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
-    return any(line.startswith(QUOTE) and MARK.search(plain(line)) for text in texts for line in text.splitlines())
+    return any(
+        line.startswith(QUOTE) and MARK.search(plain(line))
+        for text in texts
+        for line in text.splitlines()
+    )
 
 
 def _quoted(text: str) -> str:
@@ -150,7 +174,8 @@ def _quoted(text: str) -> str:
 
 
 def _general(language: str, folder: Path) -> Path:
-    """The prompt for a pair of no culture: of the folder or shipped, in the language or in English."""
+    """The prompt for a pair of no culture: of the folder or shipped, in the language or in
+    English."""
     found = (
         _find(f"{GENERAL}-", tag, place)
         for place in (folder, prompt_folder())
@@ -164,8 +189,10 @@ def _file(language: str, folder: Path) -> Path:
     if path is not None:
         return path
     raise CarbError(
-        f"There is no prompt in the language '{language}' (there is: {', '.join(prompt_languages(folder)) or 'none'}). "
-        f"Use language='en', or put a file {language}.jinja into a folder of your own and name that folder."
+        f"There is no prompt in the language '{language}' (there is: "
+        f"{', '.join(prompt_languages(folder)) or 'none'}). "
+        f"Use language='en', or put a file {language}.jinja into a folder of your own and "
+        "name that folder."
     )
 
 

@@ -1,4 +1,5 @@
-"""The rewards of Think-as-Locals as pure functions: R_corr, R_appr, and R = R_corr + lambda R_appr."""
+"""The rewards of Think-as-Locals as pure functions: R_corr, R_appr, and R = R_corr + lambda
+R_appr."""
 
 from __future__ import annotations
 
@@ -10,22 +11,29 @@ from carb_data import CarbError
 from tal_rlvr.judgement import FormatError, Judgement, Verdict, check_label, parse_judgement
 
 CLIP = 0.5
-"""Default bound on the absolute value of R_appr, in nats, so that it weighs no more than half of R_corr."""
+"""Default bound on the absolute value of R_appr, in nats, so that it weighs no more than half of
+R_corr."""
 
 OTHER: dict[Verdict, Verdict] = {"A": "B", "B": "A"}
 
 
 def correctness_reward(
-    judgements: Sequence[Judgement | FormatError | str], labels: Sequence[Verdict], *, direct: bool = False
+    judgements: Sequence[Judgement | FormatError | str],
+    labels: Sequence[Verdict],
+    *,
+    direct: bool = False,
 ) -> list[float]:
-    """R_corr of Think-as-Locals: +1 where the verdict is the label, -1 otherwise (Zhang et al. 2025, section 5).
+    """R_corr of Think-as-Locals: +1 where the verdict is the label, -1 otherwise (Zhang et al.
+    2025, section 5).
 
-    The verdict of an output without form counts as well (``FormatError.verdict``): form is measured apart.
+    The verdict of an output without form counts as well (``FormatError.verdict``): form is measured
+    apart.
 
     Args:
         judgements: parsed outputs, or the outputs' texts.
         labels: the right response of each pair, in presented order.
-        direct: whether outputs hold a verdict alone, without criteria; ``parse_judgement`` explains both forms.
+        direct: whether outputs hold a verdict alone, without criteria; ``parse_judgement`` explains
+            both forms.
 
     Returns:
         +1.0 or -1.0 for each; an output whose verdict cannot be read counts as wrong.
@@ -48,17 +56,20 @@ def format_reward(judgements: Sequence[Judgement | FormatError]) -> list[float]:
 
 
 class VerdictRow(NamedTuple):
-    """Token ids up to where a verdict's letter stands, in two parts. Rows of one prompt share their prefix."""
+    """Token ids up to where a verdict's letter stands, in two parts. Rows of one prompt share their
+    prefix."""
 
     prefix: tuple[int, ...]
     suffix: tuple[int, ...]
 
 
 class VerdictLogprobs(Protocol):
-    """A source of verdict log-probabilities; see ``tal_rlvr.verdict_logprobs`` for transformers and trainers."""
+    """A source of verdict log-probabilities; see ``tal_rlvr.verdict_logprobs`` for transformers and
+    trainers."""
 
     def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
-        """Natural log-probabilities of the verdicts A and B after each row, over the whole vocabulary."""
+        """Natural log-probabilities of the verdicts A and B after each row, over the whole
+        vocabulary."""
         ...
 
 
@@ -72,7 +83,8 @@ class Reading(NamedTuple):
 
 
 class CriteriaCase(NamedTuple):
-    """One output of the judge, ready to be measured; its first two rows are those of a ``Reading``."""
+    """One output of the judge, ready to be measured; its first two rows are those of a
+    ``Reading``."""
 
     with_criteria: VerdictRow
     without_criteria: VerdictRow
@@ -80,11 +92,13 @@ class CriteriaCase(NamedTuple):
     paid: bool = True
     """False where the output's criteria count as none: it earns an R_appr of 0."""
     swapped: Reading | None = None
-    """The same output behind the question with the responses in the other order, where the label is the other one."""
+    """The same output behind the question with the responses in the other order, where the label is
+    the other one."""
 
 
 class Appropriateness(NamedTuple):
-    """R_appr and its two terms, natural logarithms, each averaged over the orders that were measured."""
+    """R_appr and its two terms, natural logarithms, each averaged over the orders that were
+    measured."""
 
     value: float
     with_criteria: float
@@ -94,32 +108,41 @@ class Appropriateness(NamedTuple):
 
 
 def criteria_reward(
-    cases: Sequence[CriteriaCase], provider: VerdictLogprobs, *, odds: bool = True, clip: float | None = CLIP
+    cases: Sequence[CriteriaCase],
+    provider: VerdictLogprobs,
+    *,
+    odds: bool = True,
+    clip: float | None = CLIP,
 ) -> list[Appropriateness]:
-    """R_appr of Think-as-Locals (Zhang et al. 2025, section 5), by teacher forcing on the verdict's token.
+    """R_appr of Think-as-Locals (Zhang et al. 2025, section 5), by teacher forcing on the verdict's
+    token.
 
     The paper's form (``odds=False, clip=None``, cases without ``swapped``) is
-    ``log pi(j | q, y1, y2, z) - log pi(j | q, y1, y2)`` with j the true verdict, over the whole vocabulary. It pays
-    three things beside criteria: writing the format, since the z-free term is low where a verdict is not expected;
-    text that moves the reader towards even, since a logarithm gains more on one order than it loses on the other; and
-    codes for a verdict. The default takes the log-odds of the true verdict against the other, averages them over both
-    orders, subtracts, and clips once. What says nothing about the responses, in whatever code or language, then earns 0
-    in expectation; what points to the true one gains as much as what points to the other loses. Take it for a
-    reward of form: beside R_corr it added -1.0 [-3.0, +0.9] points of accuracy in ``examples/open_book.md``.
+    ``log pi(j | q, y1, y2, z) - log pi(j | q, y1, y2)`` with j the true verdict, over the whole
+    vocabulary. It pays three things beside criteria: writing the format, since the z-free term is
+    low where a verdict is not expected; text that moves the reader towards even, since a logarithm
+    gains more on one order than it loses on the other; and codes for a verdict. The default takes
+    the log-odds of the true verdict against the other, averages them over both orders, subtracts,
+    and clips once. What says nothing about the responses, in whatever code or language, then earns
+    0 in expectation; what points to the true one gains as much as what points to the other loses.
+    Take it for a reward of form: beside R_corr it added -1.0 [-3.0, +0.9] points of accuracy in
+    ``examples/open_book.md``.
 
     Args:
         cases: the outputs to measure, each with its prompt and its right verdict.
-        provider: the provider of log-probabilities; it is called once, with every different z-free row followed by the
-            rows with criteria.
-        odds: whether to measure log-odds of the two verdicts instead of a log-probability over the vocabulary.
+        provider: the provider of log-probabilities; it is called once, with every different z-free
+            row followed by the rows with criteria.
+        odds: whether to measure log-odds of the two verdicts instead of a log-probability over the
+            vocabulary.
         clip: bound on the absolute value, in nats; null means no bound.
 
     Returns:
         One per case; the value of a case that is not ``paid`` is 0.
 
     Raises:
-        CarbError: a log-probability is NaN or infinity, or R_appr is no finite number. A probability of exactly 0 (a
-            log-probability of minus infinity) on one side alone earns the clip.
+        CarbError: a log-probability is NaN or infinity, or R_appr is no finite number. A
+            probability of exactly 0 (a log-probability of minus infinity) on one side alone earns
+            the clip.
     """
     if clip is not None and not clip > 0:
         raise ValueError(f"clip must be above 0, got {clip}")
@@ -146,13 +169,17 @@ def criteria_reward(
 
 def _readings(case: CriteriaCase) -> list[tuple[Reading, Verdict]]:
     shown = Reading(case.with_criteria, case.without_criteria)
-    return [(shown, case.label), *([] if case.swapped is None else [(case.swapped, OTHER.get(case.label, case.label))])]
+    return [
+        (shown, case.label),
+        *([] if case.swapped is None else [(case.swapped, OTHER.get(case.label, case.label))]),
+    ]
 
 
 def _check_numbers(pair: tuple[float, float], base: tuple[float, float], number: int) -> None:
     if not all(one < math.inf for one in (*pair, *base)):  # NaN is not below it either
         raise CarbError(
-            f"R_appr of case {number}: the log-probabilities of A and B are {pair} with the criteria and {base} "
+            f"R_appr of case {number}: the log-probabilities of A and B are {pair} with the "
+            f"criteria and {base} "
             "without. The model or its provider is broken: look for NaN in its weights and logits."
         )
 
@@ -171,7 +198,8 @@ def label_logprob(pair: tuple[float, float], label: Verdict) -> float:
 
 
 def _bounded(value: float, clip: float | None, what: str) -> float:
-    """The value within the clip. ``max(-clip, min(clip, nan))`` is the clip, so NaN is refused before."""
+    """The value within the clip. ``max(-clip, min(clip, nan))`` is the clip, so NaN is refused
+    before."""
     bounded = value if clip is None or math.isnan(value) else max(-clip, min(clip, value))
     if not math.isfinite(bounded):
         hint = "It cannot be a reward." if math.isnan(value) else "Give a clip, which bounds it."
@@ -204,5 +232,7 @@ def total_reward(
     extra = [0.0] * len(values) if formats is None or format_weight == 0 else list(formats)
     return [
         _bounded(right + weight * value + format_weight * form, None, f"R of output {number}")
-        for number, (right, value, form) in enumerate(zip(correctness, values, extra, strict=True), 1)
+        for number, (right, value, form) in enumerate(
+            zip(correctness, values, extra, strict=True), 1
+        )
     ]

@@ -8,8 +8,9 @@ A judgement is written so::
     Assessment: how the two responses compare
     Verdict: A
 
-The keywords are the same in every language, so that one parser and one verdict token serve all of them. The parser also
-takes what models write for them: ``| 5 |`` for ``| weight 5 |``, ``| Both |``, bold headers, other bullets.
+The keywords are the same in every language, so that one parser and one verdict token serve all of
+them. The parser also takes what models write for them: ``| 5 |`` for ``| weight 5 |``, ``| Both
+|``, bold headers, other bullets.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ MAX_CRITERIA = 32
 
 _VERDICT_LINE = re.compile(r"Verdict: ([AB])[ \t]*")
 _WEIGHT = re.compile(r"(?i:weight)?[ \t:=]*\**([1-5])\**(?:[ \t]*/[ \t]*5)?")
-_MEETS = re.compile(r"(?i:meets)?[ \t:=]*\**(?i:(?:response|answer)[ \t]+)?([AB]|(?i:both|neither))\**\.?")
+_MEETS = re.compile(
+    r"(?i:meets)?[ \t:=]*\**(?i:(?:response|answer)[ \t]+)?([AB]|(?i:both|neither))\**\.?"
+)
 _BULLET = re.compile(r"[ \t]*(?:[-*•]|[0-9]{1,2}[.)])[ \t]+")
 _HEADER_DECORATION = " \t*#_"
 
@@ -63,7 +66,8 @@ class Criterion(Frozen):
 
 
 class Judgement(Frozen):
-    """A well-formed output of the judge. With ``direct`` parsing, criteria and assessment are empty."""
+    """A well-formed output of the judge. With ``direct`` parsing, criteria and assessment are
+    empty."""
 
     criteria: tuple[Criterion, ...]
     assessment: str
@@ -79,7 +83,8 @@ class FormatError(Frozen):
     """A short stable word to count by."""
     message: str
     verdict: Verdict | None = None
-    """The verdict that the text gives all the same, see ``read_verdict``; null where none is sure to be the judge's."""
+    """The verdict that the text gives all the same, see ``read_verdict``; null where none is sure
+    to be the judge's."""
 
 
 def check_label(label: object, number: int) -> None:
@@ -96,22 +101,26 @@ def check_label(label: object, number: int) -> None:
         raise CarbError(f"Label {number} is {label!r}. A label is the right verdict, 'A' or 'B'.")
 
 
-def parse_judgement(text: str | bytes, *, direct: bool = False, lenient: bool = True) -> Judgement | FormatError:
+def parse_judgement(
+    text: str | bytes, *, direct: bool = False, lenient: bool = True
+) -> Judgement | FormatError:
     """Read what a judge wrote; a model's whole output and nothing else, never a candidate's text.
 
-    A judgement has exactly one verdict: the word ``Verdict:`` occurs once in the text, in any case, and as the last
-    line in its exact form. Its criteria have content (``has_content``), and their weights support the verdict
-    (``support``). Anything else is a ``FormatError``, which may still have a verdict: form and correctness are
-    measured apart. A verdict that the model quotes, mentions inside a criterion or gives twice never decides.
+    A judgement has exactly one verdict: the word ``Verdict:`` occurs once in the text, in any case,
+    and as the last line in its exact form. Its criteria have content (``has_content``), and their
+    weights support the verdict (``support``). Anything else is a ``FormatError``, which may still
+    have a verdict: form and correctness are measured apart. A verdict that the model quotes,
+    mentions inside a criterion or gives twice never decides.
 
     Args:
         text: any text, or bytes, which are read as UTF-8 with replacements.
         direct: the text is a verdict without reasoning (a run with ``direct = true``).
-        lenient: whether a ``FormatError`` may have a verdict. Say false where a response holds a verdict of its own,
-            since the model may have copied it.
+        lenient: whether a ``FormatError`` may have a verdict. Say false where a response holds a
+            verdict of its own, since the model may have copied it.
 
     Returns:
-        The judgement, or a ``FormatError``. Nothing is raised whatever the text holds; time is linear in its length.
+        The judgement, or a ``FormatError``. Nothing is raised whatever the text holds; time is
+        linear in its length.
     """
     found = _parse(text, direct=direct)
     if isinstance(found, Judgement) or not lenient:
@@ -122,7 +131,8 @@ def parse_judgement(text: str | bytes, *, direct: bool = False, lenient: bool = 
 
 
 def support(criteria: Sequence[Criterion]) -> tuple[int, int]:
-    """The summed weights of the criteria that response A meets, and of those that B meets; ``both`` counts for each."""
+    """The summed weights of the criteria that response A meets, and of those that B meets; ``both``
+    counts for each."""
     return (
         sum(c.weight for c in criteria if c.meets in ("A", "both")),
         sum(c.weight for c in criteria if c.meets in ("B", "both")),
@@ -144,7 +154,9 @@ def _parse(text: str | bytes, *, direct: bool) -> Judgement | FormatError:
     start = text.rfind("\n", 0, end) + 1
     match = _VERDICT_LINE.fullmatch(text, start, end)
     if match is None:
-        return FormatError(kind="not-last", message=f"the last line is not '{MARKER} A' or '{MARKER} B'")
+        return FormatError(
+            kind="not-last", message=f"the last line is not '{MARKER} A' or '{MARKER} B'"
+        )
     verdict: Verdict = "A" if match[1] == "A" else "B"
     if direct:
         if text[:start].strip():
@@ -160,37 +172,55 @@ def _reasoned(text: str, stop: int, verdict: Verdict) -> Judgement | FormatError
     if first is None:
         return FormatError(kind="no-criteria", message="there is a verdict alone")
     if headers[first][0] != "criteria" or headers[first][1].strip(_HEADER_DECORATION):
-        return FormatError(kind="no-criteria", message="the text does not begin with the line 'Criteria:'")
+        return FormatError(
+            kind="no-criteria", message="the text does not begin with the line 'Criteria:'"
+        )
     last = next((n for n in range(first + 1, len(lines)) if headers[n][0] == "assessment"), None)
     criteria: list[Criterion] = []
     for line in filter(str.strip, lines[first + 1 : last]):
         criterion = _criterion(line)
         if criterion is None or len(criteria) == MAX_CRITERIA:
-            message = f"criterion {len(criteria) + 1} is not '- name | why | weight 1-5 | meets A, B, both or neither'"
+            message = (
+                f"criterion {len(criteria) + 1} is not '- name | why | weight 1-5 | meets A, B, "
+                "both or neither'"
+            )
             return FormatError(kind="bad-criterion", message=message)
         criteria.append(criterion)
     if last is None:
-        return FormatError(kind="no-assessment", message="there is no line 'Assessment: ...' before the verdict")
+        return FormatError(
+            kind="no-assessment", message="there is no line 'Assessment: ...' before the verdict"
+        )
     if not criteria:
         return FormatError(kind="no-criteria", message="no criterion is given")
-    assessment = "\n".join([headers[last][1], *lines[last + 1 :]]).strip(_HEADER_DECORATION + "\r\n")
+    assessment = "\n".join([headers[last][1], *lines[last + 1 :]]).strip(
+        _HEADER_DECORATION + "\r\n"
+    )
     if not assessment:
         return FormatError(kind="no-assessment", message="the assessment is empty")
-    judgement = Judgement(criteria=tuple(criteria), assessment=assessment, verdict=verdict, reasoning_end=stop)
+    judgement = Judgement(
+        criteria=tuple(criteria), assessment=assessment, verdict=verdict, reasoning_end=stop
+    )
     return _unpaid(criteria, verdict) or judgement
 
 
 def _unpaid(criteria: Sequence[Criterion], verdict: Verdict) -> FormatError | None:
-    """What keeps criteria in the right form from being criteria: no content, or no support for the verdict."""
+    """What keeps criteria in the right form from being criteria: no content, or no support for the
+    verdict."""
     for number, criterion in enumerate(criteria, 1):
         if not (has_content(criterion.name, letters=1) and has_content(criterion.why)):
-            return FormatError(kind="empty-criterion", message=f"criterion {number} names no standard, or no reason")
+            return FormatError(
+                kind="empty-criterion",
+                message=f"criterion {number} names no standard, or no reason",
+            )
     own, other = support(criteria) if verdict == "A" else support(criteria)[::-1]
     if own > other:
         return None
     return FormatError(
         kind="unsupported",
-        message=f"the criteria weigh {own} for the verdict's response and {other} for the other; it must be more",
+        message=(
+            f"the criteria weigh {own} for the verdict's response and {other} for the other; "
+            "it must be more"
+        ),
     )
 
 
@@ -205,9 +235,15 @@ def before_verdict(text: str) -> str:
     return (text if match is None else text[: match.start()]).rstrip()
 
 
-def write_judgement(criteria: Sequence[tuple[str, str, int, str]], assessment: str, verdict: Verdict) -> str:
-    """The inverse of ``parse_judgement``: ``(name, why, weight, meets)`` for each criterion, in the output form."""
-    lines = [f"- {name} | {why} | weight {weight} | meets {meets}" for name, why, weight, meets in criteria]
+def write_judgement(
+    criteria: Sequence[tuple[str, str, int, str]], assessment: str, verdict: Verdict
+) -> str:
+    """The inverse of ``parse_judgement``: ``(name, why, weight, meets)`` for each criterion, in the
+    output form."""
+    lines = [
+        f"- {name} | {why} | weight {weight} | meets {meets}"
+        for name, why, weight, meets in criteria
+    ]
     return "\n".join(["Criteria:", *lines, f"Assessment: {assessment}", f"{MARKER} {verdict}"])
 
 

@@ -1,4 +1,5 @@
-"""Public preference data in its published layouts: one declaration a data set, one reader for all."""
+"""Public preference data in its published layouts: one declaration a data set, one reader for
+all."""
 
 from __future__ import annotations
 
@@ -22,12 +23,14 @@ from tal_rlvr.preferences import Pair, pairs_from_set
 __all__ = ["LAYOUTS", "Form", "Layout", "read_pairs", "read_rows"]
 
 Form = Literal["carb", "helpsteer3", "care", "preference"]
-"""``carb``: Best-of-N sets. ``preference``: ``prompt``, ``chosen``, ``rejected``. The others: as published."""
+"""``carb``: Best-of-N sets. ``preference``: ``prompt``, ``chosen``, ``rejected``. The others: as
+published."""
 Row = Mapping[str, Any]
 
 
 class Layout(Frozen):
-    """Which column of a data set says what. A tuple names columns in the order in which they are looked for."""
+    """Which column of a data set says what. A tuple names columns in the order in which they are
+    looked for."""
 
     url: str
     prompt: str
@@ -35,7 +38,8 @@ class Layout(Frozen):
     """A text, or messages."""
     rejected: str | None = None
     responses: tuple[str, str] | None = None
-    """Two responses, where a signed preference says which is better: below 0 the first, above 0 the second."""
+    """Two responses, where a signed preference says which is better: below 0 the first, above 0 the
+    second."""
     preference: str = ""
     response: tuple[str, ...] = ()
     """A response, where each row has one with a rating; rows of the same prompt are compared."""
@@ -49,14 +53,17 @@ class Layout(Frozen):
 
 
 LAYOUTS: dict[str, Layout] = {
-    "helpsteer3": Layout(  # Wang et al. 2025, arXiv 2505.11475: overall_preference from -3 (response 1) to 3
+    # Wang et al. 2025, arXiv 2505.11475: overall_preference from -3 (response 1) to 3
+    "helpsteer3": Layout(
         url="https://huggingface.co/datasets/nvidia/HelpSteer3",
         prompt="context",
         responses=("response1", "response2"),
         preference="overall_preference",
         domain=("domain",),
     ),
-    "care": Layout(  # Guo et al. 2025, arXiv 2504.05154: ratings from 1 to 10; earlier cards call two columns otherwise
+    # Guo et al. 2025, arXiv 2504.05154: ratings from 1 to 10; earlier cards call two columns
+    # otherwise
+    "care": Layout(
         url="https://huggingface.co/datasets/geyang627/CARE",
         prompt="question",
         response=("response", "answer"),
@@ -73,21 +80,30 @@ LAYOUTS: dict[str, Layout] = {
         native=True,
     ),
     "preference": Layout(
-        url="", prompt="prompt", chosen="chosen", rejected="rejected", culture=("culture",), domain=("domain",)
+        url="",
+        prompt="prompt",
+        chosen="chosen",
+        rejected="rejected",
+        culture=("culture",),
+        domain=("domain",),
     ),
 }
 
 
-def read_pairs(form: Form, path: str, *, culture: str | None = None, language: str | None = None) -> list[Pair]:
+def read_pairs(
+    form: Form, path: str, *, culture: str | None = None, language: str | None = None
+) -> list[Pair]:
     """Read the pairs of one source.
 
     Args:
         form: the form in which the file holds pairs; ``Form`` lists the names.
-        path: for ``carb``, anything that ``carb_data.load`` takes; otherwise a ``.jsonl``, ``.json`` or
-            ``.parquet`` file (the first two also with ``.gz``), or a folder of such files.
-        culture: the culture of rows that name none; null means ``general``, and for CARE the culture of the row's
-            language.
-        language: the language of rows that name none; null means the one that their script tells, else ``en``.
+        path: for ``carb``, anything that ``carb_data.load`` takes; otherwise a ``.jsonl``,
+            ``.json`` or ``.parquet`` file (the first two also with ``.gz``), or a folder of such
+            files.
+        culture: the culture of rows that name none; null means ``general``, and for CARE the
+            culture of the row's language.
+        language: the language of rows that name none; null means the one that their script tells,
+            else ``en``.
 
     Raises:
         CarbError: the file is not there or has not that layout; the message names row and column.
@@ -110,7 +126,9 @@ class _RowError(ValueError):
     """What is wrong with a row."""
 
 
-def _compared(form: str, layout: Layout, rows: list[Row], culture: str | None, language: str | None) -> Iterator[Pair]:
+def _compared(
+    form: str, layout: Layout, rows: list[Row], culture: str | None, language: str | None
+) -> Iterator[Pair]:
     """Rows that hold a better and a worse response; ties give no pair."""
     for number, row in enumerate(rows):
         prompt = _conversation(_cell(row, (layout.prompt,), number))
@@ -120,7 +138,9 @@ def _compared(form: str, layout: Layout, rows: list[Row], culture: str | None, l
             if strength == 0:
                 continue
             names = layout.responses if strength < 0 else layout.responses[::-1]
-        chosen, rejected = (_conversation(_cell(row, (name,), number), answer=True) for name in names)
+        chosen, rejected = (
+            _conversation(_cell(row, (name,), number), answer=True) for name in names
+        )
         if not layout.url:  # published data is taken as it is
             _refuse_useless({"prompt": prompt, "chosen": chosen, "rejected": rejected}, number)
         tag = _language(row.get("language"), language, prompt)
@@ -145,8 +165,11 @@ def _refuse_useless(texts: Mapping[str, str], number: int) -> None:
         raise _RowError(f"row {number + 1}: 'chosen' and 'rejected' are the same")
 
 
-def _rated(form: str, layout: Layout, rows: list[Row], culture: str | None, language: str | None) -> Iterator[Pair]:
-    """Rows with one rated response each: the best of a prompt is paired with each that is rated lower."""
+def _rated(
+    form: str, layout: Layout, rows: list[Row], culture: str | None, language: str | None
+) -> Iterator[Pair]:
+    """Rows with one rated response each: the best of a prompt is paired with each that is rated
+    lower."""
     groups: dict[str, list[tuple[float, str, Row]]] = defaultdict(list)
     for number, row in enumerate(rows):
         prompt = _conversation(_cell(row, (layout.prompt,), number))
@@ -173,7 +196,9 @@ def _cell(row: Row, names: Sequence[str], number: int) -> Any:
         if row.get(name) is not None:
             return row[name]
     missing = " or ".join(f"'{name}'" for name in names)
-    raise _RowError(f"row {number + 1} has no {missing}; its columns are {', '.join(sorted(row)) or 'none'}")
+    raise _RowError(
+        f"row {number + 1} has no {missing}; its columns are {', '.join(sorted(row)) or 'none'}"
+    )
 
 
 def _number(row: Row, names: Sequence[str], number: int) -> float:
@@ -188,7 +213,8 @@ def _number(row: Row, names: Sequence[str], number: int) -> float:
 
 
 def _conversation(value: Any, *, answer: bool = False) -> str:
-    """A text as it is; of messages the only one, all of them with their roles, or for an answer the last one."""
+    """A text as it is; of messages the only one, all of them with their roles, or for an answer the
+    last one."""
     if isinstance(value, str):
         return value
     try:
@@ -196,7 +222,9 @@ def _conversation(value: Any, *, answer: bool = False) -> str:
             return str(value[-1]["content"])
         return "\n\n".join(f"{message['role']}: {message['content']}" for message in value)
     except (KeyError, TypeError, IndexError):
-        raise _RowError(f"{str(value)[:60]!r} is neither a text nor messages with role and content") from None
+        raise _RowError(
+            f"{str(value)[:60]!r} is neither a text nor messages with role and content"
+        ) from None
 
 
 def _domain(layout: Layout, row: Row) -> str | None:
@@ -205,11 +233,14 @@ def _domain(layout: Layout, row: Row) -> str | None:
 
 
 def _culture(layout: Layout, row: Row, given: str | None, language: str) -> str:
-    """The row's culture as the registry calls it, else the one given, else that of the raters, else ``general``."""
+    """The row's culture as the registry calls it, else the one given, else that of the raters, else
+    ``general``."""
     named = next((str(row[column]) for column in layout.culture if row.get(column)), "")
     bracketed = re.search(r"\(([^)]+)\)", named)
     inner = (bracketed[1] if bracketed else named).strip()
-    known = {name.casefold(): c.id for c in cultures for name in (c.id, c.name)} | {"arab": "arabic"}
+    known = {name.casefold(): c.id for c in cultures for name in (c.id, c.name)} | {
+        "arab": "arabic"
+    }
     found = known.get(inner.casefold()) or cultures.of_country(inner) if inner else None
     if found or given:
         return str(found or given)
@@ -229,7 +260,8 @@ _SCRIPTS = {
 
 
 def _language(named: Any, given: str | None, text: str) -> str:
-    """A BCP 47 tag for a tag or a name ("chinese"); English for code; what the script tells where nothing is named."""
+    """A BCP 47 tag for a tag or a name ("chinese"); English for code; what the script tells where
+    nothing is named."""
     if named:
         tag = language_tag(str(named).strip())
         return tag if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag.lower()) else given or "en"
@@ -241,14 +273,17 @@ def _digest(text: str) -> str:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a ``.jsonl``, ``.json`` (both also ``.gz``) or ``.parquet`` file, or of all such files of a folder.
+    """The rows of a ``.jsonl``, ``.json`` (both also ``.gz``) or ``.parquet`` file, or of all such
+    files of a folder.
 
     Raises:
         CarbError: there is none, or one cannot be read or holds something else than objects.
     """
     if not path.is_dir():
         return _file_rows(path)
-    found = sorted(p for p in path.rglob("*") if re.search(r"\.(jsonl|json|parquet)(\.gz)?$", p.name))
+    found = sorted(
+        p for p in path.rglob("*") if re.search(r"\.(jsonl|json|parquet)(\.gz)?$", p.name)
+    )
     if not found:
         raise CarbError(f"{path} holds no .jsonl, .json or .parquet file.")
     return [row for file in found for row in _file_rows(file)]
@@ -265,9 +300,15 @@ def _file_rows(path: Path) -> list[Row]:
     except polars.exceptions.PolarsError as error:
         raise CarbError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}.") from None
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise CarbError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
+        raise CarbError(
+            f"Cannot read {path}: {getattr(error, 'strerror', None) or error}."
+        ) from None
     if path.name.removesuffix(".gz").endswith(".jsonl"):
-        rows = [_parsed(line, f"{path}:{number}") for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        rows = [
+            _parsed(line, f"{path}:{number}")
+            for number, line in enumerate(text.split("\n"), 1)
+            if line.strip()
+        ]
     else:
         rows = _parsed(text, str(path))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -280,4 +321,6 @@ def _parsed(text: str, where: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         # of the text that was parsed, a line of JSON Lines is always line 1
-        raise CarbError(f"{where} is not valid JSON: {str(error).replace('line 1 column', 'column')}.") from None
+        raise CarbError(
+            f"{where} is not valid JSON: {str(error).replace('line 1 column', 'column')}."
+        ) from None

@@ -46,9 +46,10 @@ def fitting(
         parts: training and held-out pairs.
         count: the function that counts the tokens of each row's prompt.
         max_new_tokens: length of the longest output, in tokens.
-        context: longest prompt and output together that the model takes, in tokens; null where it does not say.
-        max_prompt_tokens: the length in tokens above which a prompt's pair is left out; null leaves out what the
-            context cannot hold, and refuses when that is much.
+        context: longest prompt and output together that the model takes, in tokens; null where it
+            does not say.
+        max_prompt_tokens: the length in tokens above which a prompt's pair is left out; null leaves
+            out what the context cannot hold, and refuses when that is much.
 
     Raises:
         CarbError: too few pairs fit; the message has the numbers and names the options.
@@ -64,8 +65,10 @@ def fitting(
         if max_prompt_tokens is None or (context is not None and room == context - max_new_tokens):
             bound = f"the model's {context} tokens less max_new_tokens = {max_new_tokens}"
         raise CarbError(
-            f"The prompts of {fit} of {all_pairs} training pairs fit in {room} tokens ({bound}); the longest has "
-            f"{longest}. Take a model with a longer context or another tokenizer, lower max_new_tokens, set "
+            f"The prompts of {fit} of {all_pairs} training pairs fit in {room} tokens "
+            f"({bound}); the longest has "
+            f"{longest}. Take a model with a longer context or another tokenizer, lower "
+            "max_new_tokens, set "
             f"mix.languages, or set max_prompt_tokens to train on those that fit."
         )
     lengths = Lengths(
@@ -83,7 +86,8 @@ def check_targets(targets: Sequence[int], max_new_tokens: int) -> None:
     """Refuse a warm-up most of whose targets would be cut off.
 
     Args:
-        targets: tokens of the warm-up's targets, the end of the turn included; empty without a warm-up.
+        targets: tokens of the warm-up's targets, the end of the turn included; empty without a
+            warm-up.
         max_new_tokens: length of the longest output, in tokens.
 
     Raises:
@@ -93,7 +97,9 @@ def check_targets(targets: Sequence[int], max_new_tokens: int) -> None:
     if fit >= ENOUGH * len(targets):
         return
     raise CarbError(
-        f"{fit} of {len(targets)} warm-up targets fit in max_new_tokens = {max_new_tokens} (their median is "
-        f"{median(targets):.0f} tokens, the longest has {max(targets)}), so most judgements would end before their "
+        f"{fit} of {len(targets)} warm-up targets fit in max_new_tokens = {max_new_tokens} "
+        "(their median is "
+        f"{median(targets):.0f} tokens, the longest has {max(targets)}), so most judgements "
+        "would end before their "
         f"verdict. Set max_new_tokens to {max(targets)} or more, or give shorter ones."
     )

@@ -1,4 +1,5 @@
-"""What criteria say beside the verdict: letters and statements of the verdict masked, and is there content at all."""
+"""What criteria say beside the verdict: letters and statements of the verdict masked, and is there
+content at all."""
 
 from __future__ import annotations
 
@@ -13,11 +14,12 @@ MASK = "_"
 
 _ALPHABETIC = r"A-Za-z0-9À-ɏΑ-ωА-яЁё'’"
 _LETTER = re.compile(
-    rf"(?<![{_ALPHABETIC}])(?:A+|B+|[À-ÅΑΒАБВᎪᏴⲀⲂᴀʙꓮꓐ])[\u0300-\u036f]*(?![{_ALPHABETIC}])"  # look-alikes are meant
+    # look-alikes are meant
+    rf"(?<![{_ALPHABETIC}])(?:A+|B+|[À-ÅΑΒАБВᎪᏴⲀⲂᴀʙꓮꓐ])[\u0300-\u036f]*(?![{_ALPHABETIC}])"
     r"|(?<!\w)[αβабвأابกขאב가나](?!\w)"
 )
-"""A letter that names a response: alone, also between characters of Chinese or Japanese, also a look-alike, and the
-first two of other alphabets."""
+"""A letter that names a response: alone, also between characters of Chinese or Japanese, also a
+look-alike, and the first two of other alphabets."""
 _SMALL = re.compile(
     r"(?i)\b(response|answer|option|candidate|verdict|meets|choice|pick|picks|choose|prefer|number|no\.?|nr\.?)"
     r"([ \t:=\"'(]{0,4})\b(?:a|b|1|2|i|ii|one|two|first|second|alpha|beta)\b"
@@ -25,7 +27,8 @@ _SMALL = re.compile(
 _GLUED = re.compile(r"\b([Rr]esponse|[Aa]nswer|[Oo]ption)[AB12]\b")
 _END = r"(?=[ \t]*(?:[.,;:!?。！？、،؟)\]|]|$))"
 _VERB = (
-    r"(?=[ \t]+(?:is|fits|meets|has|wins|works|matches|reads|seems|sounds|better|best|right|correct|ist|passt|besser|"
+    r"(?=[ "
+    r"\t]+(?:is|fits|meets|has|wins|works|matches|reads|seems|sounds|better|best|right|correct|ist|passt|besser|"
     r"richtig|est|convient|meilleure?|es|mejor|correct[oa]|лучше|верн\w+|правильн\w+|đúng|tốt)\b)"
 )
 _LAST = re.compile(
@@ -37,7 +40,8 @@ _MEETS = re.compile(r"(?i)(\bmeets[ \t:]{1,4})(?:A|B|both|neither)\b")
 _WEIGHT = re.compile(r"(?i)(\bweight[ \t:]{1,4})[1-5]\b")
 """Where ``meets`` is masked, a weight says nothing but what a code makes of it."""
 _COLUMNS = re.compile(r"([^|\n]*\|[^|\n]*\|)[^|\n]*\|[^|\n]*")
-"""A criterion's line: name and reason, then the columns of weight and response, in whatever words."""
+"""A criterion's line: name and reason, then the columns of weight and response, in whatever
+words."""
 _ORDINAL = (
     r"first|second|1st|2nd|erste[rnms]?|zweite[rnms]?|premier|première|seconde|deuxième|primer[oa]?|segund[oa]"
     r"|перв\w{2,3}|втор\w{2,3}|thứ (?:nhất|hai)"
@@ -58,16 +62,18 @@ _ORDER = re.compile(
 _SIGN = re.compile(r"[←-↓⇐-⇓⬅-⬇➡▲▼◀▶△▽◁▷☜-☟👆-👉☝⏩-⏬🔼🔽🥇🥈]")
 """Arrows, pointing hands and medals."""
 _VERDICT = re.compile(
-    r"(?i)verdict|winner|winning|wins\b|\bwon\b|(?:right|correct|better|best|preferred|superior|chosen|true)[ \t]+"
+    r"(?i)verdict|winner|winning|wins\b|\bwon\b|"
+    r"(?:right|correct|better|best|preferred|superior|chosen|true)[ \t]+"
     r"(?:response|answer|option|choice|candidate|one)\b|label\b|judg[e]?ment is|ground truth"
     r"|裁决|裁決|判决|判定|정답|판정|вердикт|veredicto|ganador|gewinner|คำตัดสิน|phán quyết|الحكم"
 )
 _CLAUSE = re.compile(r"([.!?。！？|]+)")
 
 _FORM_WORDS = """
-a an and are as assessment be better best both by chosen correct criteria criterion former good he i in is it its judge
-judgement latter meet meets n name neither none of on one option or preferred pick reason response responses right she
-so that the there this to verdict want weight whichever why win winner wins x y answer answers bad first second wrong
+a an and are as assessment be better best both by chosen correct criteria criterion former good he
+i in is it its judge judgement latter meet meets n name neither none of on one option or preferred
+pick reason response responses right she so that the there this to verdict want weight whichever
+why win winner wins x y answer answers bad first second wrong
 candidate na null nil todo tbd something anything etc
 """
 _WORD = re.compile(r"[^\W_]+")
@@ -75,21 +81,26 @@ _EMPTY_WORDS = frozenset(_WORD.findall(_FORM_WORDS))
 
 
 def mask_verdict(text: str) -> str:
-    """The text with everything masked that names a response by its letter or place, or states the verdict.
+    """The text with everything masked that names a response by its letter or place, or states the
+    verdict.
 
-    What is left is what the criteria say. Two texts that differ only in which letter they name become the same text.
+    What is left is what the criteria say. Two texts that differ only in which letter they name
+    become the same text.
 
     Args:
         text: the text z: the criteria and the assessment.
 
     Returns:
-        The text with ``MASK`` in place of letters, of places such as "the first response", of arrows, of the values
-        after ``meets`` and ``weight``, and of every clause that states a verdict ("the verdict is", "wins").
+        The text with ``MASK`` in place of letters, of places such as "the first response", of
+        arrows, of the values after ``meets`` and ``weight``, and of every clause that states a
+        verdict ("the verdict is", "wins").
     """
     lines = []
     for line in plain(text).split("\n"):
         found = _COLUMNS.fullmatch(line)
-        clauses = _CLAUSE.split(line if found is None else f"{found[1]} weight {MASK} | meets {MASK}")
+        clauses = _CLAUSE.split(
+            line if found is None else f"{found[1]} weight {MASK} | meets {MASK}"
+        )
         masked = "".join(MASK if _VERDICT.search(clause) else clause for clause in clauses)
         masked = _MEETS.sub(rf"\1{MASK}", masked)
         masked = _SMALL.sub(rf"\1\2{MASK}", masked)
@@ -105,8 +116,8 @@ def has_content(text: str, *, letters: int = 2) -> bool:
 
     Args:
         text: a field of a criterion.
-        letters: the smallest number of letters in words that are not form words; with 1 or less a digit counts as
-            well.
+        letters: the smallest number of letters in words that are not form words; with 1 or less a
+            digit counts as well.
     """
     masked = mask_verdict(text)
     if masked.strip().casefold() in _example_fields():
@@ -119,14 +130,16 @@ def has_content(text: str, *, letters: int = 2) -> bool:
 _example_fields = cache(example_fields)
 
 GRAM = 24
-"""Bytes of UTF-8 in a run that counts as copied: 24 Latin, 12 Cyrillic or Arabic, 8 Chinese or Thai letters."""
+"""Bytes of UTF-8 in a run that counts as copied: 24 Latin, 12 Cyrillic or Arabic, 8 Chinese or Thai
+letters."""
 
 
 def copied_share(text: str, response: str) -> float:
     """The share of a response that a text repeats word for word, from 0 to 1.
 
-    Counted are runs of ``GRAM`` bytes of letters and digits, case and punctuation aside. A response of fewer than two
-    such runs has a share of 0: a criterion cannot name a short answer's fact without its words.
+    Counted are runs of ``GRAM`` bytes of letters and digits, case and punctuation aside. A response
+    of fewer than two such runs has a share of 0: a criterion cannot name a short answer's fact
+    without its words.
 
     Args:
         text: what the judge wrote before its verdict.

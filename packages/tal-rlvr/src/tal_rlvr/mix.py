@@ -1,4 +1,5 @@
-"""What a judge is trained on: several sources of preferences, weighed, balanced, ordered, and split."""
+"""What a judge is trained on: several sources of preferences, weighed, balanced, ordered, and
+split."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class MixSource(Frozen):
 
 
 class Parts(NamedTuple):
-    """Training pairs, held-out pairs, and pairs for evaluation during training; no source item is in two parts."""
+    """Training pairs, held-out pairs, and pairs for evaluation during training; no source item is
+    in two parts."""
 
     train: list[Pair]
     held_out: list[Pair]
@@ -70,17 +72,20 @@ class MixAccount(Frozen):
     """Training pairs of each culture: at hand, and drawn."""
 
     def notes(self) -> list[str]:
-        """Sentences about pairs that are left out and shares that differ from the weights by more than 5 points."""
+        """Sentences about pairs that are left out and shares that differ from the weights by more
+        than 5 points."""
         said = []
         for source in self.sources:
             if source.left_out:
                 of = source.left_out + source.used
                 said.append(
-                    f"{source.left_out} of {of} training pairs of {source.source} are left out by the mix (limit)."
+                    f"{source.left_out} of {of} training pairs of {source.source} are left "
+                    "out by the mix (limit)."
                 )
             if abs(source.share - source.wanted_share) > 0.05:
                 said.append(
-                    f"{source.source} has {source.share:.0%} of the training pairs; its weight asks for "
+                    f"{source.source} has {source.share:.0%} of the training pairs; its "
+                    "weight asks for "
                     f"{source.wanted_share:.0%} (repeats)."
                 )
         return said
@@ -93,14 +98,15 @@ class TrainingMix(Frozen):
     held_out: float = Field(default=0.2, ge=0, lt=1)
     """Share of source items kept for the evaluation before and after training."""
     dev: float = Field(default=0.0, ge=0, lt=1)
-    """Share of source items kept for evaluation during training (``[grpo] eval_strategy``): a checkpoint that is chosen
-    on them has not seen the held-out ones."""
+    """Share of source items kept for evaluation during training (``[grpo] eval_strategy``): a
+    checkpoint that is chosen on them has not seen the held-out ones."""
     balance_cultures: bool = False
-    """Draw the cultures of each source in turns, as long as they last; without it they occur as often as in the
-    sources."""
+    """Draw the cultures of each source in turns, as long as they last; without it they occur as
+    often as in the sources."""
     repeats: int = Field(default=1, ge=1)
-    """How often a pair of a source or culture that is too small for its weight may be drawn. Every pair of the others
-    is used all the same, so that weights hold as long as the sources last; what became of each is in ``mix.json``."""
+    """How often a pair of a source or culture that is too small for its weight may be drawn. Every
+    pair of the others is used all the same, so that weights hold as long as the sources last; what
+    became of each is in ``mix.json``."""
     limit: int | None = Field(default=None, ge=1)
     """Largest number of training pairs."""
     held_out_limit: int | None = Field(default=None, ge=1)
@@ -123,9 +129,19 @@ class TrainingMix(Frozen):
         """
         read = [source.read() for source in self.sources]
         thinned = [self._thinned(pairs) for pairs in read]
-        train = [[pair for pair in pairs if self._place(pair) >= self.held_out + self.dev] for pairs in thinned]
-        held_out = [pair for pairs in thinned for pair in pairs if self._place(pair) < self.held_out]
-        dev = [p for pairs in thinned for p in pairs if self.held_out <= self._place(p) < self.held_out + self.dev]
+        train = [
+            [pair for pair in pairs if self._place(pair) >= self.held_out + self.dev]
+            for pairs in thinned
+        ]
+        held_out = [
+            pair for pairs in thinned for pair in pairs if self._place(pair) < self.held_out
+        ]
+        dev = [
+            p
+            for pairs in thinned
+            for p in pairs
+            if self.held_out <= self._place(p) < self.held_out + self.dev
+        ]
         mixed = self._draw(train)
         if not mixed:
             raise CarbError("The mix has no training pair; lower held_out or add sources.")
@@ -134,7 +150,11 @@ class TrainingMix(Frozen):
         return Parts(mixed, held_out[: self.held_out_limit], dev[: self.held_out_limit]), account
 
     def _account(
-        self, read: list[list[Pair]], thinned: list[list[Pair]], train: list[list[Pair]], mixed: list[Pair]
+        self,
+        read: list[list[Pair]],
+        thinned: list[list[Pair]],
+        train: list[list[Pair]],
+        mixed: list[Pair],
     ) -> MixAccount:
         drawn = Counter(map(_key, mixed))
         weights = sum(source.weight for source in self.sources)
@@ -172,7 +192,11 @@ class TrainingMix(Frozen):
         for pair in pairs:
             groups[pair.source_item, pair.culture, pair.language].append(pair)
         rng = self._rng("per-item")
-        return [pair for group in groups.values() for pair in rng.sample(group, min(self.per_item, len(group)))]
+        return [
+            pair
+            for group in groups.values()
+            for pair in rng.sample(group, min(self.per_item, len(group)))
+        ]
 
     def _place(self, pair: Pair) -> float:
         """A number from 0 to 1 for each source item, which decides the item's part."""
@@ -180,10 +204,13 @@ class TrainingMix(Frozen):
         return int.from_bytes(digest[:8], "big") / 2**64
 
     def _draw(self, sources: list[list[Pair]]) -> list[Pair]:
-        """The sources' pairs in order. Up to any place the shares follow the weights, until a source runs out."""
+        """The sources' pairs in order. Up to any place the shares follow the weights, until a
+        source runs out."""
         rng = self._rng("draw")
         weights = [source.weight for source in self.sources]
-        return self._interleaved([self._balanced(pairs, rng) for pairs in sources], weights, rng, self.limit)
+        return self._interleaved(
+            [self._balanced(pairs, rng) for pairs in sources], weights, rng, self.limit
+        )
 
     def _balanced(self, pairs: list[Pair], rng: random.Random) -> list[Pair]:
         """The pairs in random order, or with the cultures taking turns as long as they last."""
@@ -202,10 +229,18 @@ class TrainingMix(Frozen):
 
         Each queue gives what its weight asks for beside the largest, as far as ``repeats`` allows.
         """
-        filled = [(len(queue), weight) for queue, weight in zip(queues, weights, strict=True) if queue]
+        filled = [
+            (len(queue), weight) for queue, weight in zip(queues, weights, strict=True) if queue
+        ]
         scale = max((size / weight for size, weight in filled), default=0.0)
-        quotas = [max(round(scale * weight), len(queue)) for queue, weight in zip(queues, weights, strict=True)]
-        left = [_repeated(q, min(n, self.repeats * len(q)), rng) for q, n in zip(queues, quotas, strict=True)]
+        quotas = [
+            max(round(scale * weight), len(queue))
+            for queue, weight in zip(queues, weights, strict=True)
+        ]
+        left = [
+            _repeated(q, min(n, self.repeats * len(q)), rng)
+            for q, n in zip(queues, quotas, strict=True)
+        ]
         taken = [0] * len(left)
         mixed: list[Pair] = []
         total = sum(map(len, left))
@@ -230,7 +265,8 @@ def _repeated(queue: list[Pair], count: int, rng: random.Random) -> list[Pair]:
 
 
 def ordered(pairs: Sequence[Pair], *, seed: int = 0, shuffle: bool = True) -> list[OrderedPair]:
-    """Every pair in both orders; shuffled so that the two orders of a pair do not meet in one batch by rule."""
+    """Every pair in both orders; shuffled so that the two orders of a pair do not meet in one batch
+    by rule."""
     rows = [order for pair in pairs for order in both_orders(pair)]
     if shuffle:
         random.Random(f"{seed}\0orders").shuffle(rows)

@@ -1,4 +1,5 @@
-"""Proof that no test item, nor a near-duplicate of one, is in training: ``carb_data``'s check on preference pairs."""
+"""Proof that no test item, nor a near-duplicate of one, is in training: ``carb_data``'s check on
+preference pairs."""
 
 from __future__ import annotations
 
@@ -34,14 +35,22 @@ class MixReport(Frozen):
 
 
 def report_contamination(parts: Parts, evaluation_sets: Sequence[str] = ()) -> MixReport:
-    """Look for the held-out pairs and the items of evaluation sets in the training pairs, in one pass."""
-    test = [*_sets([*parts.held_out, *parts.dev]), *(item for name in evaluation_sets for item in load(name))]
+    """Look for the held-out pairs and the items of evaluation sets in the training pairs, in one
+    pass."""
+    test = [
+        *_sets([*parts.held_out, *parts.dev]),
+        *(item for name in evaluation_sets for item in load(name)),
+    ]
     report = check_contamination(_sets(parts.train), test)
     strongest = {overlap.train_position: overlap for overlap in report.overlaps}
     found = []
     for place in report.train_positions:
         hit, name = strongest.get(place), parts.train[place].id
-        found.append(Found(train=name, test=hit.item_id if hit else None, similarity=hit.score if hit else None))
+        found.append(
+            Found(
+                train=name, test=hit.item_id if hit else None, similarity=hit.score if hit else None
+            )
+        )
     return MixReport(
         train_pairs=len(parts.train),
         held_out_pairs=len(parts.held_out) + len(parts.dev),
@@ -62,12 +71,15 @@ def _sets(pairs: Sequence[Pair]) -> list[BonSet]:
             language=pair.language,
             prompt=pair.prompt,
             responses=tuple(
-                Response.model_construct(id=role.value, text=text, role=role, language=pair.language)
+                Response.model_construct(
+                    id=role.value, text=text, role=role, language=pair.language
+                )
                 for role, text in ((Role.CHOSEN, pair.chosen), (Role.REJECTED, pair.rejected))
             ),
             perturbed=(),
             provenance=Provenance.model_construct(
-                source=pair.source_item.partition(":")[0], source_id=pair.source_item.partition(":")[2]
+                source=pair.source_item.partition(":")[0],
+                source_id=pair.source_item.partition(":")[2],
             ),
         )
         for pair in pairs

@@ -32,7 +32,8 @@ class OrderedPair(Frozen):
 
 
 def both_orders(pair: Pair) -> tuple[OrderedPair, OrderedPair]:
-    """The pair with the better response first, and second: trained on both, position carries no signal."""
+    """The pair with the better response first, and second: trained on both, position carries no
+    signal."""
     return (
         OrderedPair(pair=pair, first=pair.chosen, second=pair.rejected, label="A"),
         OrderedPair(pair=pair, first=pair.rejected, second=pair.chosen, label="B"),

@@ -1,4 +1,5 @@
-"""Think-as-Locals as a form of judging: criteria, then a verdict, over pairs of candidates and any backend."""
+"""Think-as-Locals as a form of judging: criteria, then a verdict, over pairs of candidates and any
+backend."""
 
 from __future__ import annotations
 
@@ -32,26 +33,30 @@ class ThinkSettings(Frozen):
 
 
 class ThinkOptions(Frozen):
-    """Options of ``think:MODEL``, besides those of its backend; what is not given is taken from ``think.json``."""
+    """Options of ``think:MODEL``, besides those of its backend; what is not given is taken from
+    ``think.json``."""
 
     backend: str = "hf"
     read: Literal["logprob", "verdict"] = "logprob"
-    """``logprob``: a pair counts by the verdict's probability after the criteria; ``verdict``: by the verdict."""
+    """``logprob``: a pair counts by the verdict's probability after the criteria; ``verdict``: by
+    the verdict."""
     orders: Literal["one", "both"] = "both"
     """Each pair is shown in both orders, or only as given."""
     max_new_tokens: int | None = Field(default=None, ge=1)
     """Longest judgement, in tokens. Default: what the model was trained with, or 512."""
     language: str | None = None
-    """Language of the instructions, or ``item``: each item's own. Default: what the model was trained with."""
+    """Language of the instructions, or ``item``: each item's own. Default: what the model was
+    trained with."""
     style: str | None = None
     """``full``, ``compact``, or a folder of prompts. Default: what the model was trained with."""
     chat: Literal["auto", "yes", "no"] | None = None
-    """Whether the chat template is used; ``auto``: where there is one. Default: what the model was trained with."""
+    """Whether the chat template is used; ``auto``: where there is one. Default: what the model was
+    trained with."""
 
 
 def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
-    """Pairs, judged as the model was trained to. An output that is not a judgement is left out; an item fails where a
-    pair has no judgement in any order."""
+    """Pairs, judged as the model was trained to. An output that is not a judgement is left out; an
+    item fails where a pair has no judgement in any order."""
 
     def asks(request: ScoreRequest) -> list[Ask]:
         by_id = {candidate.id: candidate for candidate in request.candidates}
@@ -63,7 +68,9 @@ def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
     return Form(asks, partial(_read, settings, reads=options.read == "logprob"))
 
 
-def _ask(settings: ThinkSettings, request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
+def _ask(
+    settings: ThinkSettings, request: ScoreRequest, first: Candidate, second: Candidate
+) -> Ask:
     shown = (first.text, second.text)
     culture = GENERAL if request.culture == UNKNOWN else request.culture
     prompt = judge_prompt(settings, as_text(request.prompt), shown, culture, request.language)
@@ -75,7 +82,9 @@ class _Question(NamedTuple):
     language: str
 
 
-def judge_prompt(settings: ThinkSettings, question: str, shown: tuple[str, str], culture: str, language: str) -> Prompt:
+def judge_prompt(
+    settings: ThinkSettings, question: str, shown: tuple[str, str], culture: str, language: str
+) -> Prompt:
     """What the judge is asked about a pair; its token ids are those that it is trained on.
 
     Args:
@@ -87,7 +96,9 @@ def judge_prompt(settings: ThinkSettings, question: str, shown: tuple[str, str],
     """
     prompts = settings.prompts
     item = _Question(question, language)
-    (message,) = render_prompt(item, shown, culture, prompts.language, direct=settings.direct, folder=prompts.folder())
+    (message,) = render_prompt(
+        item, shown, culture, prompts.language, direct=settings.direct, folder=prompts.folder()
+    )
     return Prompt(({"role": "user", "content": message["content"]},), cue=f"\n{CUE}", bare=True)
 
 
@@ -96,15 +107,22 @@ async def _read(
 ) -> list[Read | Failure]:
     found = await model.generate(
         [ask.prompt for ask in asks],
-        Writing(settings.max_new_tokens, watch=Watch(after=MARKER, words=VERDICTS) if reads else None),
+        Writing(
+            settings.max_new_tokens, watch=Watch(after=MARKER, words=VERDICTS) if reads else None
+        ),
     )
-    return [one if isinstance(one, Failure) else _judged(one, direct=settings.direct, reads=reads) for one in found]
+    return [
+        one if isinstance(one, Failure) else _judged(one, direct=settings.direct, reads=reads)
+        for one in found
+    ]
 
 
 def _judged(written: Generation, *, direct: bool, reads: bool) -> Read | Failure:
     judgement = parse_judgement(written.text, direct=direct)
     if isinstance(judgement, FormatError):
-        return Failure(ScoreError(kind="parse", message=f"no judgement: {judgement.message}"), written.usage)
+        return Failure(
+            ScoreError(kind="parse", message=f"no judgement: {judgement.message}"), written.usage
+        )
     values = tuple(float(judgement.verdict == letter) for letter in VERDICTS)
     if reads:
         if written.choices is None:
@@ -126,11 +144,14 @@ def read_think_settings(target: str) -> ThinkSettings:
     path = Path(target).expanduser() / THINK
     if not path.is_file():
         return ThinkSettings()
-    return read_file(ThinkSettings, path, "form of a judge", "Remove it, or train again to write it.")
+    return read_file(
+        ThinkSettings, path, "form of a judge", "Remove it, or train again to write it."
+    )
 
 
 def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
-    """Open ``think:MODEL``: a model trained by ``carb train``, or any language model that follows the form.
+    """Open ``think:MODEL``: a model trained by ``carb train``, or any language model that follows
+    the form.
 
     Raises:
         CarbError: an option is wrong, or the model cannot be opened.
@@ -138,9 +159,15 @@ def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     settings = read_think_settings(target)
     prompts = {key: options[key] for key in ("language", "style", "chat") if key in options}
     changed = {"max_new_tokens": options["max_new_tokens"]} if "max_new_tokens" in options else {}
-    read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, options)  # says what is wrong with one
+    read_backend_options(
+        ThinkOptions, LANGUAGE_MODELS, name, options
+    )  # says what is wrong with one
     settings = ThinkSettings.model_validate(
-        {**settings.model_dump(), "prompts": {**settings.prompts.model_dump(), **prompts}, **changed}
+        {
+            **settings.model_dump(),
+            "prompts": {**settings.prompts.model_dump(), **prompts},
+            **changed,
+        }
     )
     model, read = open_judge(name, target, options, settings)
     spec = ScorerSpec(
@@ -148,9 +175,13 @@ def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         kind="think",
         model=target,
         revision=model.revision,
-        parameters={**read.model_dump(mode="json", exclude={"revision"}), **settings.model_dump(mode="json")},
+        parameters={
+            **read.model_dump(mode="json", exclude={"revision"}),
+            **settings.model_dump(mode="json"),
+        },
         comparative=True,
-        in_flight=model.in_flight or (1 if read.backend == "hf" else None),  # here an item takes seconds, and is kept
+        in_flight=model.in_flight
+        or (1 if read.backend == "hf" else None),  # here an item takes seconds, and is kept
     )
     return JudgeScorer(spec, model, think_form(settings, read))
 
@@ -171,7 +202,11 @@ def open_judge(
     """
     plain: dict[str, str] = {}
     if settings.prompts.chat == "no":  # a server applies its own template to every chat
-        plain = {"api": "completions"} if options.get("backend") == "openai" else {"chat_template": "none"}
+        plain = (
+            {"api": "completions"}
+            if options.get("backend") == "openai"
+            else {"chat_template": "none"}
+        )
     read, kind = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, {**plain, **options})
     return kind.open(target, read), read
 
@@ -187,4 +222,6 @@ def judge_as_scorer(checkpoint: str | Path, *, name: str | None = None, **option
     Raises:
         CarbError: the model or an option is not usable.
     """
-    return open_think(name or f"think:{checkpoint}", str(checkpoint), {key: str(v) for key, v in options.items()})
+    return open_think(
+        name or f"think:{checkpoint}", str(checkpoint), {key: str(v) for key, v in options.items()}
+    )

@@ -22,7 +22,8 @@ from tal_rlvr.warmup import WarmupConfig
 OnLog = Callable[[str, int, Mapping[str, float]], None]
 """``(stage, step, values)``: called in the main process whenever a trainer logs."""
 OnNote = Callable[[str], object]
-"""Called in the main process with a sentence that a user should read, such as how many pairs are left out."""
+"""Called in the main process with a sentence that a user should read, such as how many pairs are
+left out."""
 
 
 class LoraSettings(Frozen):
@@ -38,7 +39,8 @@ class EvaluationConfig(Frozen):
     """The evaluation before and after training, on pairs held out of every source."""
 
     backend: Literal["hf", "vllm", "openai"] = "hf"
-    """Where the saved judges are asked. A server of ``openai`` must serve each under the name of its folder."""
+    """Where the saved judges are asked. A server of ``openai`` must serve each under the name of
+    its folder."""
     options: dict[str, str] = Field(default={})
     """Options of the backend as in ``think:MODEL``, such as ``url``. All values are strings."""
     decoding: tuple[Literal["greedy", "sample"], ...] = ("greedy",)
@@ -56,7 +58,8 @@ class TrainConfig(Frozen):
     revision: str | None = None
     """Commit, tag or branch of ``model`` on the hub; null means the newest."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Type of the weights in training. Every evaluation reads them in bfloat16 on a GPU and in float32 on a CPU."""
+    """Type of the weights in training. Every evaluation reads them in bfloat16 on a GPU and in
+    float32 on a CPU."""
     out: Path
     """Folder for the checkpoints, the trained model and the reports."""
     seed: int = 0
@@ -72,11 +75,11 @@ class TrainConfig(Frozen):
     max_new_tokens: int = Field(default=512, ge=8)
     """Longest judgement, in tokens."""
     max_prompt_tokens: int | None = Field(default=None, ge=1)
-    """Pairs with a longer prompt are left out, and counted. Default: the model's context less ``max_new_tokens``; a run
-    is refused where fewer than 90% of the training pairs fit that."""
+    """Pairs with a longer prompt are left out, and counted. Default: the model's context less
+    ``max_new_tokens``; a run is refused where fewer than 90% of the training pairs fit that."""
     grpo: dict[str, Any] = Field(default={})
-    """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``). With ``max_steps = 0``
-    the run ends after the warm-up: supervised training alone."""
+    """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``).
+    With ``max_steps = 0`` the run ends after the warm-up: supervised training alone."""
 
     @field_validator("rewards", mode="before")
     @classmethod
@@ -85,13 +88,19 @@ class TrainConfig(Frozen):
 
     def loading(self, model: str | Path) -> dict[str, Any]:
         """How transformers loads one of the run's models for training."""
-        own = {"revision": self.revision} if self.revision is not None and str(model) == self.model else {}
+        own = (
+            {"revision": self.revision}
+            if self.revision is not None and str(model) == self.model
+            else {}
+        )
         return {"dtype": self.dtype, **own}
 
     @property
     def judge(self) -> ThinkSettings:
         """How the judge is asked; ``think.json`` keeps it beside the trained model."""
-        return ThinkSettings(prompts=self.prompts, direct=self.direct, max_new_tokens=self.max_new_tokens)
+        return ThinkSettings(
+            prompts=self.prompts, direct=self.direct, max_new_tokens=self.max_new_tokens
+        )
 
     def backend_options(self, model: str) -> dict[str, str]:
         """Options of ``think:`` for the evaluation of one of the run's models."""
@@ -104,11 +113,18 @@ class TrainConfig(Frozen):
 def presets() -> list[str]:
     """Names of the shipped presets."""
     folder = resources.files("tal_rlvr") / "presets"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+    )
 
 
-def load_config(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
-    """Read a preset by name, or a TOML file. A file may begin with ``preset = "NAME"`` and change what it names.
+def load_config(
+    name_or_path: str | Path, overrides: Mapping[str, Any] | None = None
+) -> TrainConfig:
+    """Read a preset by name, or a TOML file. A file may begin with ``preset = "NAME"`` and change
+    what it names.
 
     Args:
         name_or_path: ``demo-cpu``, ..., or a path.
@@ -130,7 +146,10 @@ def _read(name: str) -> dict[str, Any]:
     """The values of a preset or a file, over those of the preset that it names."""
     shipped = resources.files("tal_rlvr") / "presets" / f"{name}.toml"
     if name not in presets() and not Path(name).is_file():
-        raise CarbError(f"There is no configuration '{name}'. Give a TOML file, or one of: {', '.join(presets())}.")
+        raise CarbError(
+            f"There is no configuration '{name}'. Give a TOML file, or one of: "
+            f"{', '.join(presets())}."
+        )
     values = parse_file(shipped if name in presets() else Path(name), "training configuration")
     base = values.pop("preset", None)
     return values if base is None else _merge(_read(str(base)), values)
@@ -140,5 +159,7 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        merged[key] = (
+            _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        )
     return merged

@@ -25,29 +25,33 @@ PAPER: dict[str, Any] = {
     "use_bias_correction_kl": False,
     "disable_dropout": True,
     "mask_truncated_completions": False,
-    "beta": 0.04,  # the paper has a KL term; its weight is not known to us, and 0.04 is GRPO's first (DeepSeekMath)
+    # the paper has a KL term; its weight is not known to us, and 0.04 is GRPO's first
+    # (DeepSeekMath)
+    "beta": 0.04,
     "epsilon": 0.2,
 }
 """TRL settings that make its loss the paper's objective:
 
 ``mean over the group of min(rho A, clip(rho, 1 - eps, 1 + eps) A) - beta KL(pi || pi_ref)`` with
-``A = (R - mean) / (std + 1e-4)`` within the group, token by token, averaged over each output and then over outputs
-(Zhang et al. 2025, section 5; Shao et al. 2024, arXiv 2402.03300, equation 3). TRL's own defaults differ.
+``A = (R - mean) / (std + 1e-4)`` within the group, token by token, averaged over each output and
+then over outputs (Zhang et al. 2025, section 5; Shao et al. 2024, arXiv 2402.03300, equation 3).
+TRL's own defaults differ.
 """
 
 
 def paper_config(**overrides: Any) -> GRPOConfig:
-    """A ``GRPOConfig`` with the paper's objective; anything may be overridden, TRL's other losses included."""
+    """A ``GRPOConfig`` with the paper's objective; anything may be overridden, TRL's other losses
+    included."""
     return GRPOConfig(**{**PAPER, "report_to": "none", **overrides})
 
 
 class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     """TRL's ``GRPOTrainer`` with R = R_corr + lambda R_appr.
 
-    Rows of ``train_dataset`` are those of ``training_rows``. Everything else of TRL works as it does there: LoRA by
-    ``peft_config``, vLLM rollouts by ``use_vllm``, evaluation and the best checkpoint by ``eval_strategy`` and
-    ``load_best_model_at_end``, accelerate, DeepSpeed and FSDP by their launchers, resuming by
-    ``train(resume_from_checkpoint=...)``.
+    Rows of ``train_dataset`` are those of ``training_rows``. Everything else of TRL works as it
+    does there: LoRA by ``peft_config``, vLLM rollouts by ``use_vllm``, evaluation and the best
+    checkpoint by ``eval_strategy`` and ``load_best_model_at_end``, accelerate, DeepSpeed and FSDP
+    by their launchers, resuming by ``train(resume_from_checkpoint=...)``.
 
     Args:
         model: folder or hub id (the KL reference is reloaded from it), or a model.
@@ -81,7 +85,9 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             self.criteria_function = CriteriaFunction(processing_class, tokens, rewards)
             functions.append(self.criteria_function)
             weights.append(rewards.criteria_weight)
-        functions.append(FormatFunction(processing_class, direct=direct))  # measured even where it weighs nothing
+        functions.append(
+            FormatFunction(processing_class, direct=direct)
+        )  # measured even where it weighs nothing
         weights.append(rewards.format_weight)
         args.reward_weights = weights
         self._floor = rewards.floor
@@ -99,18 +105,24 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             self.criteria_function.bind(self)
 
     def _calculate_rewards(self, *given: Any) -> Any:
-        """TRL's rewards of all processes, ``(outputs, functions)``; how far advantages are damped is kept beside."""
+        """TRL's rewards of all processes, ``(outputs, functions)``; how far advantages are damped
+        is kept beside."""
         found = super()._calculate_rewards(*given)
         size = self.num_generations if self.model.training else self.num_generations_eval
         groups = (found * self.reward_weights.to(found.device)).nansum(dim=1).view(-1, size)
         spread = groups.std(dim=1) if size > 1 else groups[:, 0] * 0
-        self._damping = ((spread + 1e-4) / (spread.clamp(min=self._floor) + 1e-4)).repeat_interleave(size)
+        self._damping = (
+            (spread + 1e-4) / (spread.clamp(min=self._floor) + 1e-4)
+        ).repeat_interleave(size)
         return found
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         """TRL's batch with advantages of ``(R - mean) / (max(std, floor) + 1e-4)``."""
         out = super()._generate_and_score_completions(inputs)
-        scaled = self.scale_rewards == "group" and self.multi_objective_aggregation == "sum_then_normalize"
+        scaled = (
+            self.scale_rewards == "group"
+            and self.multi_objective_aggregation == "sum_then_normalize"
+        )
         if scaled and self._floor > 0:
             own = len(out["advantages"])
             start = self.accelerator.process_index * own
@@ -118,15 +130,24 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return out
 
     def _shares(self, tokens: int) -> bool:
-        """Whether a prompt is computed once for its outputs: in one process that keeps activations, within a window."""
+        """Whether a prompt is computed once for its outputs: in one process that keeps activations,
+        within a window."""
         alone = self.accelerator.num_processes == 1 and not self.args.gradient_checkpointing
         return alone and tokens <= (sliding_window(self.model) or tokens)
 
     def _generate_single_turn(self, prompt_ids: Any, *fields: Any, **options: Any) -> Any:
-        """TRL's outputs. Where transformers' own ``generate`` writes them, it finds the prompts in its cache."""
-        elsewhere = self.use_vllm or self.use_transformers_continuous_batching or any(fields[:2])  # images
+        """TRL's outputs. Where transformers' own ``generate`` writes them, it finds the prompts in
+        its cache."""
+        elsewhere = (
+            self.use_vllm or self.use_transformers_continuous_batching or any(fields[:2])
+        )  # images
         longest = max(map(len, prompt_ids)) + self.max_completion_length
-        if elsewhere or self.args.cache_implementation or min(map(len, prompt_ids)) < 2 or not self._shares(longest):
+        if (
+            elsewhere
+            or self.args.cache_implementation
+            or min(map(len, prompt_ids)) < 2
+            or not self._shares(longest)
+        ):
             return super()._generate_single_turn(prompt_ids, *fields, **options)
         model, prompts = self.accelerator.unwrap_model(self.model), [ids[:-1] for ids in prompt_ids]
         with require("torch", package="tal-rlvr", extra="train").no_grad():
@@ -140,12 +161,17 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, **options: Any
     ) -> Any:
-        """TRL's log-probabilities and entropies of outputs, with each prompt computed once for all of its outputs."""
+        """TRL's log-probabilities and entropies of outputs, with each prompt computed once for all
+        of its outputs."""
         ends = input_ids.shape[1] - logits_to_keep
         ours = ("batch_size", "compute_entropy", "compute_aux_loss")
         others = [name for name in options if name not in ours and options[name] is not None]
-        fits = not others and not options.get("compute_aux_loss") and self._shares(input_ids.shape[1])
-        if not fits or bool((attention_mask[:, :ends].sum(dim=1) < 2).any()):  # one token has no prefix
+        fits = (
+            not others and not options.get("compute_aux_loss") and self._shares(input_ids.shape[1])
+        )
+        if not fits or bool(
+            (attention_mask[:, :ends].sum(dim=1) < 2).any()
+        ):  # one token has no prefix
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, **options
             )
@@ -157,7 +183,8 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         return cat([out.log_probs for out in found]), entropies, None
 
     def _behind_prompts(self, model: Any, input_ids: Any, attention_mask: Any, ends: int) -> Any:
-        """The output over what begins at place ``ends``: log-probabilities and entropies, ``(rows, tokens)``."""
+        """The output over what begins at place ``ends``: log-probabilities and entropies, ``(rows,
+        tokens)``."""
         shown = zip(input_ids[:, :ends], attention_mask[:, :ends], strict=True)
         prompts = [ids[mask > 0][:-1].tolist() for ids, mask in shown]
         labels = input_ids[:, ends - 1 :].masked_fill(attention_mask[:, ends - 1 :] == 0, -100)
@@ -170,13 +197,18 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 def training_rows(
     rows: Sequence[OrderedPair], tokenizer: Any, prompts: PromptConfig, *, direct: bool = False
 ) -> list[dict[str, Any]]:
-    """Rows for ``ThinkAsLocalsTrainer``: ``prompt``, ``swapped_prompt`` (the responses in the other order),
-    ``responses`` (both texts as shown) and ``label``."""
+    """Rows for ``ThinkAsLocalsTrainer``: ``prompt``, ``swapped_prompt`` (the responses in the other
+    order), ``responses`` (both texts as shown) and ``label``."""
     chat = prompts.is_chat(tokenizer)
 
     def made(row: OrderedPair, shown: tuple[str, str]) -> Any:
         messages = render_prompt(
-            row.pair, shown, row.pair.culture, prompts.language, direct=direct, folder=prompts.folder()
+            row.pair,
+            shown,
+            row.pair.culture,
+            prompts.language,
+            direct=direct,
+            folder=prompts.folder(),
         )
         return make_prompt(tokenizer, messages, chat=chat)
 

@@ -17,7 +17,8 @@ RESULT = "result.json"
 
 
 class Stage(HeldOutFigures):
-    """The held-out evaluation of one model: ``HeldOut`` without its texts, which are in ``held-out/STAGE.json``."""
+    """The held-out evaluation of one model: ``HeldOut`` without its texts, which are in
+    ``held-out/STAGE.json``."""
 
     name: str
     """``before`` (after the warm-up) or ``after``."""
@@ -52,19 +53,21 @@ def train(
     on_log: OnLog | None = None,
     on_note: OnNote | None = None,
 ) -> TrainResult:
-    """Train as a preset, a TOML file or a configuration says: check the data, warm up, evaluate, GRPO, evaluate.
+    """Train as a preset, a TOML file or a configuration says: check the data, warm up, evaluate,
+    GRPO, evaluate.
 
     Args:
         config: the configuration, in any form that ``load_config`` takes.
-        resume: whether to go on from the last checkpoint in the output folder; the result is that of a run that never
-            stopped.
+        resume: whether to go on from the last checkpoint in the output folder; the result is that
+            of a run that never stopped.
         overrides: the values that replace those of the file.
         on_log: a function that receives each log; ``OnLog`` explains it.
-        on_note: a function that receives messages; ``OnNote`` explains it. Nothing is ever printed to standard
-            output.
+        on_note: a function that receives messages; ``OnNote`` explains it. Nothing is ever printed
+            to standard output.
 
     Raises:
-        CarbError: the configuration, the data or the model are not usable, or training data holds evaluation items.
+        CarbError: the configuration, the data or the model are not usable, or training data holds
+            evaluation items.
         MissingExtraError: the extra ``train`` is not installed.
     """
     if not isinstance(config, TrainConfig):
@@ -97,9 +100,13 @@ def train(
         held_out_pairs=len(parts.held_out),
         dropped_pairs=checked.dropped,
         too_long_pairs=lengths.too_long,
-        stages=tuple(Stage(name=name, **held.model_dump(exclude={"outcomes"})) for name, held in (*before, *after)),
+        stages=tuple(
+            Stage(name=name, **held.model_dump(exclude={"outcomes"}))
+            for name, held in (*before, *after)
+        ),
         changes={
-            early.decoding: compare_held_out(early, late) for (_, early), (_, late) in zip(before, after, strict=True)
+            early.decoding: compare_held_out(early, late)
+            for (_, early), (_, late) in zip(before, after, strict=True)
         },
         curve=tuple(curve),
     )
@@ -109,14 +116,19 @@ def train(
 
 
 def _check_begun(config: TrainConfig, resume: bool) -> None:
-    """A folder with a run that was begun is taken up only when asked to, and only by the same run."""
+    """A folder with a run that was begun is taken up only when asked to, and only by the same
+    run."""
     begun = config.out / "config.json"
     if not begun.is_file():
         return
     if not resume:
-        raise CarbError(f"{config.out} holds a run that was begun. Resume it, choose another 'out', or remove it.")
+        raise CarbError(
+            f"{config.out} holds a run that was begun. Resume it, choose another 'out', or "
+            "remove it."
+        )
     if TrainConfig.model_validate_json(begun.read_bytes()) != config:
         raise CarbError(
-            f"{config.out} holds a run with other settings (see {begun}). Resume it with the same ones, "
+            f"{config.out} holds a run with other settings (see {begun}). Resume it with "
+            "the same ones, "
             f"or choose another 'out'."
         )

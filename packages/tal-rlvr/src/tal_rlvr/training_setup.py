@@ -1,4 +1,5 @@
-"""What a run needs around its stages: checked pairs, settings of the libraries, whole weights on disk."""
+"""What a run needs around its stages: checked pairs, settings of the libraries, whole weights on
+disk."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class CheckedPairs(NamedTuple):
 
 
 def check_backend(config: TrainConfig) -> None:
-    """Refuse what the evaluation cannot be opened with, before anything is trained. Nothing is loaded or asked.
+    """Refuse what the evaluation cannot be opened with, before anything is trained. Nothing is
+    loaded or asked.
 
     Raises:
         CarbError: an option of the backend is wrong, or its library is not installed.
@@ -44,17 +46,24 @@ def check_backend(config: TrainConfig) -> None:
     if config.evaluation.backend == "vllm" and importlib.util.find_spec("vllm") is None:
         raise MissingExtraError("tal-rlvr", "gpu", "vllm")
     if config.evaluation.backend == "openai":
-        open_judge("[evaluation] options", config.model, options, config.judge)  # reads the URL and the key
+        open_judge(
+            "[evaluation] options", config.model, options, config.judge
+        )  # reads the URL and the key
 
 
 def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> CheckedPairs:
     """The pairs and warm-up targets, after the check; reports are written beside the checkpoints.
 
     Raises:
-        CarbError: training pairs come from evaluation sets, and the configuration does not say to drop them.
+        CarbError: training pairs come from evaluation sets, and the configuration does not say to
+            drop them.
     """
     parts, account = config.mix.mixed()
-    targets = [] if config.warmup.targets is None else read_targets(config.warmup.targets, direct=config.direct)
+    targets = (
+        []
+        if config.warmup.targets is None
+        else read_targets(config.warmup.targets, direct=config.direct)
+    )
     learned = [*parts.train, *(row.pair for row, _ in targets)]
     report = report_contamination(parts._replace(train=learned), config.evaluation.sets)
     if PartialState().is_main_process:
@@ -65,14 +74,18 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
     if report.found and config.evaluation.on_contamination == "stop":
         first = next(found for found in report.found if found.test is not None)
         raise CarbError(
-            f"{len(report.found)} training pairs repeat evaluation items (first: '{first.train}' and '{first.test}', "
-            f"similarity {first.similarity:.2f}); see {config.out / 'contamination.json'}. Remove them, or set "
+            f"{len(report.found)} training pairs repeat evaluation items (first: "
+            f"'{first.train}' and '{first.test}', "
+            f"similarity {first.similarity:.2f}); see {config.out / 'contamination.json'}. "
+            "Remove them, or set "
             f'evaluation.on_contamination = "drop".'
         )
     named = {found.train for found in report.found}
     kept = [pair for pair in parts.train if pair.id not in named]
     if not kept:
-        raise CarbError("Every training pair repeats an evaluation item; nothing is left to train on.")
+        raise CarbError(
+            "Every training pair repeats an evaluation item; nothing is left to train on."
+        )
     return CheckedPairs(
         parts._replace(train=kept),
         [(row, text) for row, text in targets if row.pair.id not in named],
@@ -81,7 +94,8 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
 
 
 def context(config: TrainConfig) -> int | None:
-    """Longest prompt and output together that the model takes, in tokens; null where its configuration does not say."""
+    """Longest prompt and output together that the model takes, in tokens; null where its
+    configuration does not say."""
     found = AutoConfig.from_pretrained(config.model, revision=config.revision).get_text_config()
     longest = getattr(found, "max_position_embeddings", None)
     return int(longest) if longest else None
@@ -91,7 +105,12 @@ def device_settings() -> dict[str, Any]:
     """Settings of a trainer for the device that is there."""
     if torch.cuda.is_available():
         return {"bf16": True}
-    return {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
+    return {
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "dataloader_pin_memory": False,
+    }
 
 
 def lora(settings: LoraSettings | None) -> Any:
@@ -113,14 +132,15 @@ def lora(settings: LoraSettings | None) -> Any:
 def whole_weights() -> None:
     """Let models that are loaded from now on have whole weights.
 
-    Training arguments under ZeRO-3 tell transformers to partition every model that is loaded afterwards; an evaluation
-    would get empty tensors. The next trainer's arguments set it again.
+    Training arguments under ZeRO-3 tell transformers to partition every model that is loaded
+    afterwards; an evaluation would get empty tensors. The next trainer's arguments set it again.
     """
     unset_hf_deepspeed_config()
 
 
 def load_weights(model: str | Path, config: TrainConfig) -> Any:
-    """A model with whole weights, in the dtype and, where it is the run's own, the revision of the configuration.
+    """A model with whole weights, in the dtype and, where it is the run's own, the revision of the
+    configuration.
 
     Raises:
         CarbError: it cannot be loaded.
@@ -135,8 +155,8 @@ def load_weights(model: str | Path, config: TrainConfig) -> Any:
 def save_whole(trainer: Any, base: str, folder: Path, config: TrainConfig) -> None:
     """Save a trained model in one piece; every process must call it.
 
-    The trainer gathers what is sharded. Adapters are saved beside the model and merged by the main process into the
-    base, which it loads whole: what is in the trainer's memory may be a shard.
+    The trainer gathers what is sharded. Adapters are saved beside the model and merged by the main
+    process into the base, which it loads whole: what is in the trainer's memory may be a shard.
 
     Args:
         trainer: the trainer of TRL that holds the model.
@@ -153,5 +173,7 @@ def save_whole(trainer: Any, base: str, folder: Path, config: TrainConfig) -> No
         from peft import PeftModel
 
         whole = load_weights(base, config)
-        PeftModel.from_pretrained(whole, str(folder / ADAPTER)).merge_and_unload().save_pretrained(folder)
+        PeftModel.from_pretrained(whole, str(folder / ADAPTER)).merge_and_unload().save_pretrained(
+            folder
+        )
     trainer.accelerator.wait_for_everyone()

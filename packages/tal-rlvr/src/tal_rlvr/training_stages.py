@@ -43,7 +43,9 @@ Named = tuple[str, HeldOut]
 class TrainingRun:
     """One run's folder, tokenizer and settings."""
 
-    def __init__(self, config: TrainConfig, on_log: OnLog | None = None, on_note: OnNote | None = None) -> None:
+    def __init__(
+        self, config: TrainConfig, on_log: OnLog | None = None, on_note: OnNote | None = None
+    ) -> None:
         self.config = config
         self.on_log = on_log
         self.on_note = on_note
@@ -51,7 +53,9 @@ class TrainingRun:
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(config.model, revision=config.revision)
         except (OSError, ValueError) as error:
-            raise CarbError(f"Cannot load the tokenizer of '{config.model}': {str(error).splitlines()[0]}") from None
+            raise CarbError(
+                f"Cannot load the tokenizer of '{config.model}': {str(error).splitlines()[0]}"
+            ) from None
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
         verdict_tokens(self.tokenizer)  # refuses an unfit tokenizer before any work is done
@@ -67,10 +71,13 @@ class TrainingRun:
         return bool(self.state.is_main_process)
 
     def fit(self, checked: CheckedPairs) -> tuple[Parts, Lengths]:
-        """The pairs whose prompts fit, once it is sure that the warm-up's targets do; see ``tal_rlvr.lengths``."""
+        """The pairs whose prompts fit, once it is sure that the warm-up's targets do; see
+        ``tal_rlvr.lengths``."""
 
         def count(rows: Sequence[OrderedPair]) -> list[int]:
-            prompts = training_rows(rows, self.tokenizer, self.config.prompts, direct=self.config.direct)
+            prompts = training_rows(
+                rows, self.tokenizer, self.config.prompts, direct=self.config.direct
+            )
             return [len(encode_prompt(self.tokenizer, row["prompt"])) for row in prompts]
 
         longest = self.config.max_new_tokens
@@ -82,12 +89,15 @@ class TrainingRun:
             max_prompt_tokens=self.config.max_prompt_tokens,
         )
         rows = self._targets(kept.train, checked.targets)
-        check_targets([len(tokenised(self.tokenizer, [], text)["input_ids"]) for _, text in rows], longest)
+        check_targets(
+            [len(tokenised(self.tokenizer, [], text)["input_ids"]) for _, text in rows], longest
+        )
         if self.is_main:
             write_json(self.config.out / "lengths.json", lengths)
             if lengths.too_long and self.on_note is not None:
                 self.on_note(
-                    f"{lengths.too_long} of {lengths.train_pairs} training pairs are left out: their prompts have more "
+                    f"{lengths.too_long} of {lengths.train_pairs} training pairs are left "
+                    "out: their prompts have more "
                     f"than {lengths.room} tokens."
                 )
         return kept, lengths
@@ -97,10 +107,13 @@ class TrainingRun:
         config = self.config
         if given:
             return repeated(given, config.warmup, seed=config.seed)
-        return warmup_rows(ordered(pairs, seed=config.seed), config.warmup, seed=config.seed, direct=config.direct)
+        return warmup_rows(
+            ordered(pairs, seed=config.seed), config.warmup, seed=config.seed, direct=config.direct
+        )
 
     def evaluate(self, name: str, model: str | Path, rows: Sequence[OrderedPair]) -> list[Named]:
-        """Evaluate a saved model on held-out pairs with every decoding asked for; see ``_share`` for who does what."""
+        """Evaluate a saved model on held-out pairs with every decoding asked for; see ``_share``
+        for who does what."""
         if not rows:
             return []
         kept = {
@@ -108,25 +121,38 @@ class TrainingRun:
             for decoding in self.config.evaluation.decoding
         }
         known = {d: file for d, file in kept.items() if file.is_file() and name != "after"}
-        results = {decoding: HeldOut.model_validate_json(file.read_bytes()) for decoding, file in known.items()}
+        results = {
+            decoding: HeldOut.model_validate_json(file.read_bytes())
+            for decoding, file in known.items()
+        }
         wanted = [decoding for decoding in kept if decoding not in results]
         rank, count = self._share
-        count = min(count, len(rows) // 2)  # a pair's two orders, which stand side by side, stay together
+        count = min(
+            count, len(rows) // 2
+        )  # a pair's two orders, which stand side by side, stay together
         mine = [row for number, row in enumerate(rows) if number // 2 % count == rank]
         own = wait_for(self._held_out, str(model), mine, wanted) if wanted and mine else []
-        shares: list[list[HeldOut]] = gather_object([own]) if self.state.num_processes > 1 else [own]
+        shares: list[list[HeldOut]] = (
+            gather_object([own]) if self.state.num_processes > 1 else [own]
+        )
         for place, decoding in enumerate(wanted):
             parts = [iter(share[place].outcomes) for share in shares[:count]]
-            results[decoding] = summarise([next(parts[n // 2 % count]) for n in range(len(rows))], decoding)
+            results[decoding] = summarise(
+                [next(parts[n // 2 % count]) for n in range(len(rows))], decoding
+            )
             if self.is_main:
                 write_json(kept[decoding], results[decoding])
         self.state.wait_for_everyone()
         return [(name, results[decoding]) for decoding in kept]
 
     async def _held_out(
-        self, model: str, rows: Sequence[OrderedPair], decodings: Sequence[Literal["greedy", "sample"]]
+        self,
+        model: str,
+        rows: Sequence[OrderedPair],
+        decodings: Sequence[Literal["greedy", "sample"]],
     ) -> list[HeldOut]:
-        whole_weights()  # of the models that are loaded from now on; and what training held is given back
+        # of the models that are loaded from now on; and what training held is given back
+        whole_weights()
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -139,26 +165,30 @@ class TrainingRun:
             judge, _ = open_judge("evaluation", model, options, settings)
             try:
                 return [
-                    await evaluate_held_out(judge, rows, settings, decoding=decoding, seed=self.config.seed)
+                    await evaluate_held_out(
+                        judge, rows, settings, decoding=decoding, seed=self.config.seed
+                    )
                     for decoding in decodings
                 ]
             finally:
                 await judge.aclose()
         except CarbError as error:
             raise CarbError(
-                f"The evaluation of '{model}' failed: {error} What was trained is kept. Remove the cause (a server "
+                f"The evaluation of '{model}' failed: {error} What was trained is kept. "
+                "Remove the cause (a server "
                 f"must serve the model under this name), and go on with --resume."
             ) from None
 
     @property
     def _share(self) -> tuple[int, int]:
-        """The number of this process, and how many processes evaluate: all of them with transformers. A backend that
-        has workers of its own is asked by the main process alone."""
+        """The number of this process, and how many processes evaluate: all of them with
+        transformers. A backend that has workers of its own is asked by the main process alone."""
         alone = self.config.evaluation.backend != "hf"
         return self.state.process_index, 1 if alone else self.state.num_processes
 
     def warm_up(self, pairs: Sequence[Pair], given: Sequence[Target]) -> str:
-        """Supervised training on the form; returns the model to go on with. A finished warm-up is used again."""
+        """Supervised training on the form; returns the model to go on with. A finished warm-up is
+        used again."""
         settings = self.config.warmup
         folder = self.config.out / "warmup"
         steps = settings.steps_for(len(given))
@@ -202,10 +232,14 @@ class TrainingRun:
         self._keep(trainer, self.config.model, folder)
         return str(folder)
 
-    def reinforce(self, base: str, parts: Parts, *, resume: bool = False) -> tuple[Path, list[dict[str, float]], int]:
-        """GRPO from ``base``; returns the trained model's folder, what was logged at each step, and the steps.
+    def reinforce(
+        self, base: str, parts: Parts, *, resume: bool = False
+    ) -> tuple[Path, list[dict[str, float]], int]:
+        """GRPO from ``base``; returns the trained model's folder, what was logged at each step, and
+        the steps.
 
-        With ``grpo.max_steps = 0`` the run is supervised training alone, and ``base`` is the trained model.
+        With ``grpo.max_steps = 0`` the run is supervised training alone, and ``base`` is the
+        trained model.
         """
         config = self.config
         if config.grpo.get("max_steps") == 0:
@@ -218,7 +252,10 @@ class TrainingRun:
             "disable_tqdm": True,
             **device_settings(),
             **config.grpo,
-            "model_init_kwargs": {**config.loading(base), **config.grpo.get("model_init_kwargs", {})},
+            "model_init_kwargs": {
+                **config.loading(base),
+                **config.grpo.get("model_init_kwargs", {}),
+            },
             "output_dir": str(checkpoints),
         }
         try:
@@ -249,7 +286,9 @@ class TrainingRun:
         return folder, curve, steps
 
     def _rows(self, rows: Sequence[OrderedPair]) -> Dataset:
-        return Dataset.from_list(training_rows(rows, self.tokenizer, self.config.prompts, direct=self.config.direct))
+        return Dataset.from_list(
+            training_rows(rows, self.tokenizer, self.config.prompts, direct=self.config.direct)
+        )
 
     def _listen(self, trainer: Any, stage: str) -> None:
         trainer.remove_callback(PrinterCallback)  # it prints to standard output
@@ -257,7 +296,8 @@ class TrainingRun:
             trainer.add_callback(_Listener(stage, self.on_log))
 
     def _keep(self, trainer: Any, base: str, folder: Path) -> None:
-        """Save the trained model whole, adapters merged into it, with its tokenizer and its choice of prompt."""
+        """Save the trained model whole, adapters merged into it, with its tokenizer and its choice
+        of prompt."""
         save_whole(trainer, base, folder, self.config)
         if self.is_main:
             self.tokenizer.save_pretrained(folder)
@@ -270,7 +310,13 @@ class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it
         self.stage = stage
         self.on_log_call = on_log
 
-    def on_log(self, _args: Any, state: Any, _control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+    def on_log(
+        self, _args: Any, state: Any, _control: Any, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
         if state.is_world_process_zero:
-            values = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, int | float)}
+            values = {
+                name: float(value)
+                for name, value in (logs or {}).items()
+                if isinstance(value, int | float)
+            }
             self.on_log_call(self.stage, int(state.global_step), values)

@@ -1,4 +1,5 @@
-"""The rewards as TRL calls them: objects that read the sampled ids and log what a run should show."""
+"""The rewards as TRL calls them: objects that read the sampled ids and log what a run should
+show."""
 
 from __future__ import annotations
 
@@ -28,41 +29,54 @@ from tal_rlvr.judge_rewards import (
 from tal_rlvr.judgement import FormatError, Judgement, Verdict, before_verdict, parse_judgement
 from tal_rlvr.masking import copied_share
 from tal_rlvr.verdict_logprobs import PolicyVerdicts
-from tal_rlvr.verdict_tokens import VerdictTokens, encode_prompt, masked_reasoning_ids, reasoning_ids
+from tal_rlvr.verdict_tokens import (
+    VerdictTokens,
+    encode_prompt,
+    masked_reasoning_ids,
+    reasoning_ids,
+)
 
 
 class RewardConfig(Frozen):
-    """R = R_corr + lambda R_appr, and what is ours about it. ``PAPER_REWARDS`` has every addition off."""
+    """R = R_corr + lambda R_appr, and what is ours about it. ``PAPER_REWARDS`` has every addition
+    off."""
 
     correctness_weight: float = Field(default=1.0, ge=0)
     """1 in the paper."""
     criteria_weight: float = Field(default=1.0, ge=0)
-    """lambda. The paper's value is not known to us; 1 is ours. 0 leaves R_appr out and costs nothing."""
+    """lambda. The paper's value is not known to us; 1 is ours. 0 leaves R_appr out and costs
+    nothing."""
     format_weight: float = Field(default=0.25, ge=0)
     """What a well-formed judgement earns. Ours; 0 in the paper."""
     gate: bool = True
     """An output that is no well-formed judgement earns an R_appr of 0, whatever it says. Ours."""
     odds: bool = True
-    """R_appr is a difference of the label's log-odds against the other verdict. Ours; false is the paper's form, of the
-    label's log-probability over the vocabulary."""
+    """R_appr is a difference of the label's log-odds against the other verdict. Ours; false is the
+    paper's form, of the label's log-probability over the vocabulary."""
     clip: float | Literal["none"] = Field(default=CLIP)
-    """Bound on the absolute value of R_appr, in nats, above 0. Ours; ``none`` is the paper's form."""
+    """Bound on the absolute value of R_appr, in nats, above 0. Ours; ``none`` is the paper's
+    form."""
     mask: bool = True
-    """Measure R_appr on z without the letters and statements of the verdict (``mask_verdict``), so that criteria are
-    paid and not the announcement of a verdict. Ours; false is the paper's form."""
+    """Measure R_appr on z without the letters and statements of the verdict (``mask_verdict``), so
+    that criteria are paid and not the announcement of a verdict. Ours; false is the paper's
+    form."""
     both_orders: bool = True
-    """Average R_appr over both orders of the responses. What names the place of a response, in whatever code, then
-    earns nothing; what says something of its content earns the same in both. Ours; false is the paper's form."""
+    """Average R_appr over both orders of the responses. What names the place of a response, in
+    whatever code, then earns nothing; what says something of its content earns the same in both.
+    Ours; false is the paper's form."""
     copied: float = Field(default=0.5, gt=0, le=1)
-    """Criteria that repeat more than this share of either response word for word (``copied_share``) count as none: they
-    earn an R_appr of 0. Ours; 1 allows all, as in the paper."""
+    """Criteria that repeat more than this share of either response word for word (``copied_share``)
+    count as none: they earn an R_appr of 0. Ours; 1 allows all, as in the paper."""
     permuted: bool = False
-    """Exchange R_appr among the outputs of a prompt: the control of an experiment, which keeps its size alone."""
+    """Exchange R_appr among the outputs of a prompt: the control of an experiment, which keeps its
+    size alone."""
     floor: float = Field(default=0.1, ge=0)
-    """Smallest standard deviation of a group's rewards that advantages are divided by. Where all verdicts of a group
-    are the same, the noise of R_appr would otherwise be scaled up to advantages near 1. Ours; 0 in the paper."""
+    """Smallest standard deviation of a group's rewards that advantages are divided by. Where all
+    verdicts of a group are the same, the noise of R_appr would otherwise be scaled up to advantages
+    near 1. Ours; 0 in the paper."""
     tokens_per_pass: int = Field(default=16_384, ge=1)
-    """Largest number of tokens, padding included, in one forward pass of R_appr; long prompts go in smaller batches."""
+    """Largest number of tokens, padding included, in one forward pass of R_appr; long prompts go in
+    smaller batches."""
 
     @property
     def bound(self) -> float | None:
@@ -77,13 +91,22 @@ class RewardConfig(Frozen):
 
 
 PAPER_REWARDS = RewardConfig(
-    format_weight=0.0, gate=False, odds=False, clip="none", mask=False, both_orders=False, copied=1.0, floor=0.0
+    format_weight=0.0,
+    gate=False,
+    odds=False,
+    clip="none",
+    mask=False,
+    both_orders=False,
+    copied=1.0,
+    floor=0.0,
 )
-"""R_corr + lambda R_appr as in the paper (Zhang et al. 2025, section 5), with lambda = 1: ``rewards = "paper"``."""
+"""R_corr + lambda R_appr as in the paper (Zhang et al. 2025, section 5), with lambda = 1: ``rewards
+= "paper"``."""
 
 
 class CorrectnessFunction:
-    """R_corr for TRL. Logs the format rate, the accuracy of either order, and the length of the reasoning."""
+    """R_corr for TRL. Logs the format rate, the accuracy of either order, and the length of the
+    reasoning."""
 
     __name__ = "R_corr"
 
@@ -106,7 +129,11 @@ class CorrectnessFunction:
             right = [(reward + 1) / 2 for reward in rewards]
             log_metric("format_rate", fmean(format_reward(judgements)))
             log_metric("verdict_accuracy", fmean(right))
-            read = [one for one, judgement in zip(right, judgements, strict=True) if judgement.verdict is not None]
+            read = [
+                one
+                for one, judgement in zip(right, judgements, strict=True)
+                if judgement.verdict is not None
+            ]
             log_metric("verdict_rate", len(read) / len(rewards))
             if read:
                 log_metric("verdict_accuracy/parsed", fmean(read))
@@ -122,7 +149,8 @@ class CorrectnessFunction:
 
 
 class FormatFunction:
-    """The format reward for TRL: 1 for a well-formed judgement. Its weight may be 0; it is measured all the same."""
+    """The format reward for TRL: 1 for a well-formed judgement. Its weight may be 0; it is measured
+    all the same."""
 
     __name__ = "R_format"
 
@@ -135,7 +163,8 @@ class FormatFunction:
 
 
 class CriteriaFunction:
-    """R_appr for TRL, from the live policy of the trainer that it is bound to. Logs both terms and its own seconds."""
+    """R_appr for TRL, from the live policy of the trainer that it is bound to. Logs both terms and
+    its own seconds."""
 
     __name__ = "R_appr"
 
@@ -164,10 +193,14 @@ class CriteriaFunction:
     ) -> list[float]:
         if self.provider is None:
             raise CarbError("R_appr is measured with a trainer's policy: call bind(trainer) first.")
-        if (self.config.both_orders and swapped_prompt is None) or (self.config.copied < 1 and responses is None):
+        if (self.config.both_orders and swapped_prompt is None) or (
+            self.config.copied < 1 and responses is None
+        ):
             raise CarbError(
-                "R_appr needs the columns 'swapped_prompt' (for rewards.both_orders) and 'responses' (for "
-                "rewards.copied), which training_rows makes. Make the rows with it, or set both_orders = false and "
+                "R_appr needs the columns 'swapped_prompt' (for rewards.both_orders) and "
+                "'responses' (for "
+                "rewards.copied), which training_rows makes. Make the rows with it, or set "
+                "both_orders = false and "
                 "copied = 1."
             )
         started = time.perf_counter()
@@ -175,14 +208,22 @@ class CriteriaFunction:
         swapped = swapped_prompt if self.config.both_orders and swapped_prompt is not None else none
         rows = zip(prompts, completion_ids, label, swapped, responses or none, strict=True)
         cases = [self._case(*row) for row in rows]
-        rewards = criteria_reward(cases, self.provider, odds=self.config.odds, clip=self.config.bound)
+        rewards = criteria_reward(
+            cases, self.provider, odds=self.config.odds, clip=self.config.bound
+        )
         if log_metric is not None:
             log_metric("R_appr/with_criteria", fmean([reward.with_criteria for reward in rewards]))
-            log_metric("R_appr/without_criteria", fmean([reward.without_criteria for reward in rewards]))
+            log_metric(
+                "R_appr/without_criteria", fmean([reward.without_criteria for reward in rewards])
+            )
             log_metric("R_appr/unpaid", fmean([float(not case.paid) for case in cases]))
             log_metric("R_appr/seconds", time.perf_counter() - started)
         values = [reward.value for reward in rewards]
-        return _exchanged(values, prompts, trainer_state.global_step) if self.config.permuted else values
+        return (
+            _exchanged(values, prompts, trainer_state.global_step)
+            if self.config.permuted
+            else values
+        )
 
     def _case(
         self,
@@ -224,12 +265,15 @@ def parse_all(
 ) -> list[Judgement | FormatError]:
     """Parse sampled ids; control tokens such as the end of the turn are left out first.
 
-    Where a response in the prompt holds a verdict, only a well-formed judgement has one (``holds_verdict``).
+    Where a response in the prompt holds a verdict, only a well-formed judgement has one
+    (``holds_verdict``).
     """
     shown: Sequence[Prompt] = prompts or [""] * len(completion_ids)
     return [
         parse_judgement(
-            tokenizer.decode(ids, skip_special_tokens=True), direct=direct, lenient=not holds_verdict(prompt)
+            tokenizer.decode(ids, skip_special_tokens=True),
+            direct=direct,
+            lenient=not holds_verdict(prompt),
         )
         for ids, prompt in zip(completion_ids, shown, strict=True)
     ]

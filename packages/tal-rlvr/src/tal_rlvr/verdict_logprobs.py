@@ -18,8 +18,8 @@ BUDGET = 16_384
 class ModelVerdicts:
     """Verdict log-probabilities of a causal language model of transformers.
 
-    A prompt is computed once for all rows of a pass that share it, and logits at the verdict's place alone. Results in
-    float32 agree with an unbatched pass to 1e-5.
+    A prompt is computed once for all rows of a pass that share it, and logits at the verdict's
+    place alone. Results in float32 agree with an unbatched pass to 1e-5.
     """
 
     def __init__(self, model: Any, tokens: VerdictTokens, *, budget: int = BUDGET) -> None:
@@ -35,9 +35,10 @@ class ModelVerdicts:
 class PolicyVerdicts:
     """Verdict log-probabilities of the policy that a TRL trainer is training, as it is now.
 
-    The trainer's own module is called, not an unwrapped one, so that FSDP gathers its shards; for the same reason
-    every process runs the same number of forward passes. ZeRO-3 gathers them as for generation: it learns from a
-    forward pass which weights come next, and a pass without a backward one teaches it a wrong order.
+    The trainer's own module is called, not an unwrapped one, so that FSDP gathers its shards; for
+    the same reason every process runs the same number of forward passes. ZeRO-3 gathers them as for
+    generation: it learns from a forward pass which weights come next, and a pass without a backward
+    one teaches it a wrong order.
     """
 
     def __init__(self, trainer: Any, tokens: VerdictTokens, *, budget: int = BUDGET) -> None:
@@ -52,7 +53,9 @@ class PolicyVerdicts:
         passes = int(accelerator.gather(torch.tensor([own], device=accelerator.device)).max())
         share = accelerator.num_processes == 1
         with self._gathered() as model, _evaluating(model):
-            return verdict_logprobs(model, rows, self.tokens, budget=self.budget, share_prefix=share, passes=passes)
+            return verdict_logprobs(
+                model, rows, self.tokens, budget=self.budget, share_prefix=share, passes=passes
+            )
 
     def _gathered(self) -> AbstractContextManager[Any]:
         trainer = self.trainer
@@ -69,14 +72,17 @@ class PolicyVerdicts:
         return whole
 
 
-def passes_of(rows: Sequence[VerdictRow], *, budget: int, window: int | None = None) -> list[list[int]]:
-    """Indices of the rows of each forward pass: rows of one prompt together, and no more tokens than the budget.
+def passes_of(
+    rows: Sequence[VerdictRow], *, budget: int, window: int | None = None
+) -> list[list[int]]:
+    """Indices of the rows of each forward pass: rows of one prompt together, and no more tokens
+    than the budget.
 
     Args:
         rows: the rows to measure.
         budget: tokens in one pass, padding included; a row that is longer has a pass of its own.
-        window: the model's sliding window, in tokens; a row that is longer has a pass of its own, since padding would
-            push tokens out of it. Null where there is none.
+        window: the model's sliding window, in tokens; a row that is longer has a pass of its own,
+            since padding would push tokens out of it. Null where there is none.
     """
     order = sorted(range(len(rows)), key=lambda i: (rows[i].prefix, -len(rows[i].suffix)))
     passes: list[list[int]] = []
@@ -109,8 +115,8 @@ def verdict_logprobs(
         tokens: the verdict's tokens.
         budget: largest number of tokens, padding included, in one forward pass of several rows.
         share_prefix: whether to compute a prompt once for all of its rows in a pass.
-        passes: forward passes to run in any case (sharded training needs the same number everywhere); surplus ones
-            repeat the first row. Only without ``share_prefix``.
+        passes: forward passes to run in any case (sharded training needs the same number
+            everywhere); surplus ones repeat the first row. Only without ``share_prefix``.
     """
     torch = require("torch", package="tal-rlvr", extra="train")
     batches = passes_of(rows, budget=budget, window=sliding_window(model))
@@ -119,7 +125,10 @@ def verdict_logprobs(
 
     def logits(batch: Sequence[VerdictRow]) -> Any:
         shared = share_prefix and len({row.prefix for row in batch}) < len(batch)
-        pairs = [(row.prefix, row.suffix) if shared else ((), (*row.prefix, *row.suffix)) for row in batch]
+        pairs = [
+            (row.prefix, row.suffix) if shared else ((), (*row.prefix, *row.suffix))
+            for row in batch
+        ]
         return outputs_behind(model, pairs, device=device, logits_to_keep=1).logits[:, -1].float()
 
     for indices in batches:
@@ -146,11 +155,13 @@ _CHANGED = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 
 @contextmanager
 def _verdict_logits(model: Any, tokens: VerdictTokens, torch: Any) -> Iterator[list[Any]]:
-    """Collect the logits of A and B of each pass, ``(rows, 2)``, as float32 products of the last hidden states.
+    """Collect the logits of A and B of each pass, ``(rows, 2)``, as float32 products of the last
+    hidden states.
 
-    Logits in bfloat16 lie on a lattice of 1/16 to 1/8 nat, which is as wide as what criteria move. A hook on the head
-    sees its weights where sharded training has gathered them. Nothing is collected where a head is more than a product
-    (an adapter on it, soft caps): there the model's own logits count.
+    Logits in bfloat16 lie on a lattice of 1/16 to 1/8 nat, which is as wide as what criteria move.
+    A hook on the head sees its weights where sharded training has gathered them. Nothing is
+    collected where a head is more than a product (an adapter on it, soft caps): there the model's
+    own logits count.
     """
     head, kept = model.get_output_embeddings(), list[Any]()
     config = model.config.get_text_config()
@@ -164,7 +175,11 @@ def _verdict_logits(model: Any, tokens: VerdictTokens, torch: Any) -> Iterator[l
         with torch.autocast(device_type=states.device.type, enabled=False):
             letters = [tokens.a, tokens.b]
             logits = states.float() @ module.weight[letters].float().T
-            kept.append(logits if getattr(module, "bias", None) is None else logits + module.bias[letters].float())
+            kept.append(
+                logits
+                if getattr(module, "bias", None) is None
+                else logits + module.bias[letters].float()
+            )
 
     handle = head.register_forward_pre_hook(keep)
     try:

@@ -11,7 +11,8 @@ Verdict = Literal["A", "B"]
 """Which of the two responses, in presented order."""
 
 MARK = re.compile(r"verdict[ \t*_]{0,4}[:：]", flags=re.IGNORECASE)
-"""The verdict's marker as models write it: in any case, bold, with an ASCII or a full-width colon."""
+"""The verdict's marker as models write it: in any case, bold, with an ASCII or a full-width
+colon."""
 
 _STATED = re.compile(
     r"(?i:verdict)[\W_]{0,8}(?:(?i:is)[\W_]{1,8})?(?:(?i:response|answer|option)[\W_]{1,4})?[AB](?!\w)"
@@ -33,21 +34,22 @@ _STYLED = (
 _BOXED = ((0x1F150, 0x1F16A), (0x1F170, 0x1F18A), (0x1F1E6, 0x1F200))
 """White on black, and the letters of flags, which have no compatibility form."""
 _HEADERS = {"assessment", "answer", "final answer", "conclusion"}
-"""Lines that may end with a colon before the verdict; any other such line introduces a quotation."""
+"""Lines that may end with a colon before the verdict; any other such line introduces a
+quotation."""
 
 
 def read_verdict(text: str) -> Verdict | None:
     """The verdict that a text ends with, however it is decorated; null where it is in any doubt.
 
-    Read are ``Verdict: A.``, bold, brackets, a preamble, a code fence, CRLF, full-width colons and letters, invisible
-    characters. In doubt is a verdict that
+    Read are ``Verdict: A.``, bold, brackets, a preamble, a code fence, CRLF, full-width colons and
+    letters, invisible characters. In doubt is a verdict that
 
     * is quoted (a line that begins with ``>``, quotation marks, a line ``... says:`` before it),
     * stands alone in a code fence after other text, as a quoted template does,
     * is not the last line, or is stated more than once.
 
-    A response that holds a verdict of its own can still be copied without any mark of quotation; where one does, do
-    not read leniently (see ``parse_judgement``).
+    A response that holds a verdict of its own can still be copied without any mark of quotation;
+    where one does, do not read leniently (see ``parse_judgement``).
     """
     lines = [plain(line).strip() for line in text.splitlines()]
     fenced = False
@@ -73,7 +75,8 @@ def read_verdict(text: str) -> Verdict | None:
 
 
 def plain(text: str) -> str:
-    """The text with ASCII letters and signs for their wide, circled and mathematical forms, less what is invisible.
+    """The text with ASCII letters and signs for their wide, circled and mathematical forms, less
+    what is invisible.
 
     Not the compatibility form of the whole text, which would take apart letters of Thai and Arabic.
     """
@@ -89,5 +92,7 @@ def _plain(c: str) -> str:
         if start <= code < end:
             return chr(ord("A") + code - start)
     invisible = ("Cc", "Cf", "Co", "Cn", "Cs", "Me")
-    unseen = unicodedata.category(c) in invisible or 0xFE00 <= code <= 0xFE0F  # also what makes a sign an emoji
+    unseen = (
+        unicodedata.category(c) in invisible or 0xFE00 <= code <= 0xFE0F
+    )  # also what makes a sign an emoji
     return "" if unseen and c not in "\t\n" else c

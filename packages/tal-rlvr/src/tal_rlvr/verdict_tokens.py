@@ -1,4 +1,5 @@
-"""Where a judgement meets the tokenizer: prompts as ids, the verdict's tokens, and z on the sampled ids."""
+"""Where a judgement meets the tokenizer: prompts as ids, the verdict's tokens, and z on the sampled
+ids."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tal_rlvr.judge_prompts import Message, Prompt, guard, render_plain
 from tal_rlvr.judgement import MARKER, Judgement, before_verdict, parse_judgement
 from tal_rlvr.masking import mask_verdict
 
-_TAIL = 16  # tokens after the marker of a well-formed output: the letter, the end of the turn, white space
+# tokens after the marker of a well-formed output: the letter, the end of the turn, white space
+_TAIL = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ def verdict_tokens(tokenizer: Any) -> VerdictTokens:
     """The ids around a verdict.
 
     Raises:
-        CarbError: after the marker the letters are not one token each, so that log pi(j) is not one number.
+        CarbError: after the marker the letters are not one token each, so that log pi(j) is not one
+            number.
     """
     marker, line = _ids(tokenizer, MARKER), _ids(tokenizer, f"\n{MARKER}")
     letters = []
@@ -39,12 +42,17 @@ def verdict_tokens(tokenizer: Any) -> VerdictTokens:
             ids = _ids(tokenizer, f"{text} {letter}")
             if ids[:-1] != before or tokenizer.decode(ids).strip() != f"{text} {letter}".strip():
                 raise CarbError(
-                    f"This tokenizer does not write the verdict's letter after '{MARKER}' as one token of its own "
-                    f"({tokenizer.convert_ids_to_tokens(ids)}); Think-as-Locals needs one that does."
+                    f"This tokenizer does not write the verdict's letter after '{MARKER}' "
+                    "as one token of its own "
+                    f"({tokenizer.convert_ids_to_tokens(ids)}); Think-as-Locals needs one "
+                    "that does."
                 )
             letters.append(ids[-1])
     if letters[:2] != letters[2:] or letters[0] == letters[1]:
-        raise CarbError(f"This tokenizer's tokens of the verdicts A and B depend on what stands before: {letters}.")
+        raise CarbError(
+            "This tokenizer's tokens of the verdicts A and B depend on what stands before: "
+            f"{letters}."
+        )
     return VerdictTokens(a=letters[0], b=letters[1], marker=tuple(marker), line=tuple(line))
 
 
@@ -58,7 +66,9 @@ def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
     """Ids of a prompt up to where the answer begins, exactly as TRL's trainer encodes it."""
     if isinstance(prompt, str):
         return list(tokenizer(text=prompt)["input_ids"])
-    encoded = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True, return_dict=True)
+    encoded = tokenizer.apply_chat_template(
+        prompt, add_generation_prompt=True, tokenize=True, return_dict=True
+    )
     return list(encoded["input_ids"])
 
 
@@ -67,16 +77,16 @@ def reasoning_ids(
 ) -> tuple[int, ...]:
     """z and the verdict's marker, so that the next token is the verdict.
 
-    A well-formed output is cut on its sampled ids, since re-tokenising would shift borders. In any other one z is
-    the text before the first marker, or all of it, and the marker is appended: so the criteria are measured and not
-    the format.
+    A well-formed output is cut on its sampled ids, since re-tokenising would shift borders. In any
+    other one z is the text before the first marker, or all of it, and the marker is appended: so
+    the criteria are measured and not the format.
     """
     text = tokenizer.decode(completion, skip_special_tokens=True)
     if isinstance(parse_judgement(text, direct=direct), Judgement):
         for cut in range(len(completion) - 1, max(0, len(completion) - _TAIL), -1):
-            if completion[cut] in (tokens.a, tokens.b) and tuple(completion[:cut])[-len(tokens.marker) :] == (
-                tokens.marker
-            ):
+            if completion[cut] in (tokens.a, tokens.b) and tuple(completion[:cut])[
+                -len(tokens.marker) :
+            ] == (tokens.marker):
                 return tuple(completion[:cut])
     reasoning = before_verdict(text)
     return (*_ids(tokenizer, reasoning), *tokens.line) if reasoning else tokens.marker

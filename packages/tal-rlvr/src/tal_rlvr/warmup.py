@@ -34,18 +34,20 @@ class WarmupConfig(Frozen):
     """Settings of the warm-up. All are ours: the paper's models follow the form as they are."""
 
     targets: str | None = None
-    """A JSON Lines or Parquet file of judgements to learn, from people or a strong model: ``prompt``, ``first``,
-    ``second`` (the responses as shown), ``judgement``, and ``culture`` and ``language`` where they are known. Without
-    one, targets are made from stock phrases, which teach the form and nothing about a culture."""
+    """A JSON Lines or Parquet file of judgements to learn, from people or a strong model:
+    ``prompt``, ``first``, ``second`` (the responses as shown), ``judgement``, and ``culture`` and
+    ``language`` where they are known. Without one, targets are made from stock phrases, which teach
+    the form and nothing about a culture."""
     steps: int = Field(default=0, ge=0)
     """0: no warm-up, or with ``targets`` once through them."""
     batch_size: int = Field(default=8, ge=1)
     learning_rate: float = Field(default=5e-5, gt=0)
     flipped: float = Field(default=0.1, ge=0, le=0.5)
-    """Share of targets with the wrong verdict, so that room to explore is left; at 0.5 the form alone is taught."""
+    """Share of targets with the wrong verdict, so that room to explore is left; at 0.5 the form
+    alone is taught."""
     quote: bool = False
-    """The criterion names the picked response, as the style ``compact`` shows it (``rice = A``). A small model finds
-    the letter of a text that it has just copied."""
+    """The criterion names the picked response, as the style ``compact`` shows it (``rice = A``). A
+    small model finds the letter of a text that it has just copied."""
 
     def steps_for(self, targets: int) -> int:
         """Steps of a warm-up on so many targets of a file; 0 where there is no warm-up."""
@@ -69,15 +71,20 @@ def read_targets(path: str, *, direct: bool = False) -> list[Target]:
         direct: whether its judgements are verdicts alone.
 
     Raises:
-        CarbError: the file cannot be read, or a row is no well-formed judgement; the message names the first.
+        CarbError: the file cannot be read, or a row is no well-formed judgement; the message names
+            the first.
     """
     found = []
     for number, content in enumerate(read_rows(Path(path)), 1):
         row = validate(_Row, content, f"{path}: row {number} is not valid")
         judgement = parse_judgement(row.judgement, direct=direct)
         if isinstance(judgement, FormatError):
-            raise CarbError(f"{path}: row {number} holds no well-formed judgement: {judgement.message}.")
-        chosen, rejected = (row.first, row.second) if judgement.verdict == "A" else (row.second, row.first)
+            raise CarbError(
+                f"{path}: row {number} holds no well-formed judgement: {judgement.message}."
+            )
+        chosen, rejected = (
+            (row.first, row.second) if judgement.verdict == "A" else (row.second, row.first)
+        )
         pair = Pair(
             id=f"target-{number}",
             source_item=f"target:{number}",
@@ -109,7 +116,12 @@ def _phrases() -> dict[str, list[_Phrase]]:
 
 
 def warmup_target(
-    row: OrderedPair, verdict: Verdict, rng: random.Random, config: WarmupConfig, *, direct: bool = False
+    row: OrderedPair,
+    verdict: Verdict,
+    rng: random.Random,
+    config: WarmupConfig,
+    *,
+    direct: bool = False,
 ) -> str:
     """A judgement in the right form from stock phrases: it teaches the form, not the culture."""
     if direct:
@@ -117,17 +129,24 @@ def warmup_target(
     if config.quote:
         own, other = (row.first, row.second) if verdict == "A" else (row.second, row.first)
         text = _quotation(own, other)
-        return write_judgement([(f"{text} = {verdict}", "usual there", 3, verdict)], f"{verdict} fits.", verdict)
+        return write_judgement(
+            [(f"{text} = {verdict}", "usual there", 3, verdict)], f"{verdict} fits.", verdict
+        )
     known = _phrases()
     phrase = rng.choice(known.get(row.pair.domain or "", known["general"]))
     assessment = phrase.assessment.replace("{better}", verdict).replace("{worse}", OTHER[verdict])
-    return write_judgement([(phrase.name, phrase.why, rng.randint(2, 5), verdict)], assessment, verdict)
+    return write_judgement(
+        [(phrase.name, phrase.why, rng.randint(2, 5), verdict)], assessment, verdict
+    )
 
 
 def _quotation(text: str, other: str, longest: int = 24) -> str:
-    """The words of ``text`` from where it differs from ``other``, whole ones as far as so many characters hold."""
+    """The words of ``text`` from where it differs from ``other``, whole ones as far as so many
+    characters hold."""
     words, others = text.replace("|", "/").split(), other.replace("|", "/").split()
-    shared = next((n for n, pair in enumerate(zip(words, others, strict=False)) if pair[0] != pair[1]), 0)
+    shared = next(
+        (n for n, pair in enumerate(zip(words, others, strict=False)) if pair[0] != pair[1]), 0
+    )
     quoted = " ".join(words[shared:])
     if len(quoted) <= longest:
         return quoted
@@ -135,9 +154,11 @@ def _quotation(text: str, other: str, longest: int = 24) -> str:
     return cut or quoted[:longest]
 
 
-def warmup_rows(rows: Sequence[OrderedPair], config: WarmupConfig, *, seed: int, direct: bool = False) -> list[Target]:
-    """As many targets of stock phrases as the warm-up takes. Where there are too few pairs, they are repeated in a new
-    order."""
+def warmup_rows(
+    rows: Sequence[OrderedPair], config: WarmupConfig, *, seed: int, direct: bool = False
+) -> list[Target]:
+    """As many targets of stock phrases as the warm-up takes. Where there are too few pairs, they
+    are repeated in a new order."""
     rng = random.Random(f"{seed}\0warmup")
     targets = []
     for row, _ in repeated([(row, "") for row in rows], config, seed=seed):
@@ -149,4 +170,7 @@ def warmup_rows(rows: Sequence[OrderedPair], config: WarmupConfig, *, seed: int,
 def tokenised(tokenizer: Any, prompt: Sequence[int], target: str) -> dict[str, list[int]]:
     """Ids of prompt, target and the end of the turn, with the mask of what is learned."""
     answer = [*tokenizer(target, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-    return {"input_ids": [*prompt, *answer], "completion_mask": [0] * len(prompt) + [1] * len(answer)}
+    return {
+        "input_ids": [*prompt, *answer],
+        "completion_mask": [0] * len(prompt) + [1] * len(answer),
+    }

@@ -1,7 +1,7 @@
 """A scorer in a package of its own: how much of the prompt does a response repeat?
 
-Copy this folder to begin a scorer. The whole contract is one class with ``spec``, ``score`` and ``aclose``, and one
-function that opens it from a spec string.
+Copy this folder to begin a scorer. The whole contract is one class with ``spec``, ``score`` and
+``aclose``, and one function that opens it from a spec string.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from carb_scorers import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 
 
 class OverlapOptions(Frozen):
-    """Options of ``overlap:words`` and ``overlap:letters``; mistakes in them are explained to the user."""
+    """Options of ``overlap:words`` and ``overlap:letters``; mistakes in them are explained to the
+    user."""
 
     case: Literal["keep", "fold"] = "fold"
 
@@ -32,7 +33,10 @@ class Overlap:
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         return [
-            ScoreResult(request_id=r.request_id, scores={c.id: self._overlap(r.prompt, c.text) for c in r.candidates})
+            ScoreResult(
+                request_id=r.request_id,
+                scores={c.id: self._overlap(r.prompt, c.text) for c in r.candidates},
+            )
             for r in requests
         ]
 
@@ -51,7 +55,9 @@ class Overlap:
 def open_overlap(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     """Open ``overlap:words?case=fold``."""
     if target not in {"words", "letters"}:
-        raise CarbError(f"Scorer '{name}': there is no overlap of '{target}', only of words and of letters.")
+        raise CarbError(
+            f"Scorer '{name}': there is no overlap of '{target}', only of words and of letters."
+        )
     read = read_options(OverlapOptions, f"Scorer '{name}'", options)
     spec = ScorerSpec(
         name=name,

@@ -1,7 +1,8 @@
 """One file per command.
 
-Importing polars puts a handler of its own under SIGINT, with which a system call goes on as if nothing had happened:
-Ctrl-C while a command waits for a pipe or a server would do nothing. So system calls are made to end again.
+Importing polars puts a handler of its own under SIGINT, with which a system call goes on as if
+nothing had happened: Ctrl-C while a command waits for a pipe or a server would do nothing. So
+system calls are made to end again.
 """
 
 import signal

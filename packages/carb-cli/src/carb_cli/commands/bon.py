@@ -32,24 +32,28 @@ def bon(
     seed: int = 0,
     json: Json = False,
 ) -> None:
-    """Let scorers pick among N samples of a policy, and grade the picks. All scorers see the same samples.
+    """Let scorers pick among N samples of a policy, and grade the picks. All scorers see the same
+    samples.
 
     For example:
 
-        carb bon --policy hf:MODEL --task blend:PATH?limit=80 --scorer short=baseline:length --out runs/bon
+        carb bon --policy hf:MODEL --task blend:PATH?limit=80 --scorer short=baseline:length --out
+        runs/bon
 
     Parameters
     ----------
     policy
-        The policy that answers: hf:MODEL, vllm:MODEL, openai:MODEL?url=..., or file:RESPONSES.jsonl.
+        The policy that answers: hf:MODEL, vllm:MODEL, openai:MODEL?url=..., or
+        file:RESPONSES.jsonl.
     out
-        Folder for samples.jsonl, bon.json and the scores; the same command goes on from there, and asks
-        again for samples that failed.
+        Folder for samples.jsonl, bon.json and the scores; the same command goes on from there, and
+        asks again for samples that failed.
     scorer
-        [NAME=]KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only drawn and graded.
+        [NAME=]KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only
+        drawn and graded.
     task
-        The task, which says what is asked and how it is graded: blend:PATH; or prompts:FILE.jsonl with prompts (id,
-        prompt, culture, language), where nothing is graded.
+        The task, which says what is asked and how it is graded: blend:PATH; or prompts:FILE.jsonl
+        with prompts (id, prompt, culture, language), where nothing is graded.
     n
         Number of samples for each prompt.
     seed
@@ -75,7 +79,9 @@ def bon(
                     opened,
                     out / "scores",
                     seed=seed,
-                    on_progress=lambda p: report(labels([p.scorer])[p.scorer], p.done, p.total, f"{p.errors} errors"),
+                    on_progress=lambda p: report(
+                        labels([p.scorer])[p.scorer], p.done, p.total, f"{p.errors} errors"
+                    ),
                 )
 
         samples = anyio.run(draw)
@@ -89,7 +95,9 @@ def bon(
         _show(result)
 
 
-def _result(policy: str, samples: Samples, task: Task, scored: Mapping[str, Scores], grades: Grades) -> dict[str, Any]:
+def _result(
+    policy: str, samples: Samples, task: Task, scored: Mapping[str, Scores], grades: Grades
+) -> dict[str, Any]:
     """The content of ``bon.json``; qualities are null where nothing is graded."""
     rows = [
         [grade for grade in grades[key] if grade is not None]
@@ -100,15 +108,21 @@ def _result(policy: str, samples: Samples, task: Task, scored: Mapping[str, Scor
         "policy": policy,
         "task": task.name,
         "prompts": len(task.prompts),
-        "failed_samples": sum(sample.error is not None for row in samples.values() for sample in row),
+        "failed_samples": sum(
+            sample.error is not None for row in samples.values() for sample in row
+        ),
         "random": sum(sum(row) / len(row) for row in rows) / len(rows) if rows else None,
         "best": sum(max(row) for row in rows) / len(rows) if rows else None,
-        "scorers": [{"scorer": name, **_picked(samples, task, scores, grades)} for name, scores in scored.items()],
+        "scorers": [
+            {"scorer": name, **_picked(samples, task, scores, grades)}
+            for name, scores in scored.items()
+        ],
     }
 
 
 def _picked(samples: Samples, task: Task, scores: Scores, grades: Grades) -> dict[str, Any]:
-    """Best-of-N of one scorer: the grade of its picks from all samples, and how much better the best samples are."""
+    """Best-of-N of one scorer: the grade of its picks from all samples, and how much better the
+    best samples are."""
     found = bon_curve(samples, scores, grades)
     items = [prompt.source_item for prompt in task.prompts if prompt.id in found.picked]
     values = list(found.picked.values())
@@ -126,7 +140,13 @@ def _picked(samples: Samples, task: Task, scores: Scores, grades: Grades) -> dic
 def _show(found: Mapping[str, Any]) -> None:
     graded = [one for one in found["scorers"] if one["curve"]]
     if graded:
-        columns = ["scorer", *(f"n={point['n']}" for point in graded[0]["curve"]), "95%", "regret", "prompts"]
+        columns = [
+            "scorer",
+            *(f"n={point['n']}" for point in graded[0]["curve"]),
+            "95%",
+            "regret",
+            "prompts",
+        ]
         short = labels(one["scorer"] for one in graded)
         rows = [
             (
@@ -138,13 +158,27 @@ def _show(found: Mapping[str, Any]) -> None:
             )
             for one in graded
         ]
-        rows.append(("best available", *(percent(point["best"]) for point in graded[0]["curve"]), "", "", ""))
-        display.table(f"Quality of the pick, in percent: {found['task']}", columns, rows, right=columns[1:])
+        rows.append(
+            (
+                "best available",
+                *(percent(point["best"]) for point in graded[0]["curve"]),
+                "",
+                "",
+                "",
+            )
+        )
+        display.table(
+            f"Quality of the pick, in percent: {found['task']}", columns, rows, right=columns[1:]
+        )
     elif found["random"] is not None:
         display.say(
-            f"A random sample is worth {percent(found['random'])}%, the best of {found['n']} {percent(found['best'])}%."
+            f"A random sample is worth {percent(found['random'])}%, the best of "
+            f"{found['n']} {percent(found['best'])}%."
         )
     lost = sum(one["errors"] + one["short"] + one["ungraded"] for one in found["scorers"])
     if lost and graded:
-        display.say(f"{lost} times a prompt does not count (failed samples, scores or grades); see bon.json.")
+        display.say(
+            f"{lost} times a prompt does not count (failed samples, scores or grades); see "
+            "bon.json."
+        )
     display.say(f"Written to {found['out']}: bon.json, and what was sampled and scored")

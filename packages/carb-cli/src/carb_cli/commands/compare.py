@@ -34,9 +34,11 @@ def compare(
     confidence: Confidence = 0.95,
     json: Json = False,
 ) -> int:
-    """Say which of two scorers is better, by how much, whether it is noise, and in which cultures, domains and kinds.
+    """Say which of two scorers is better, by how much, whether it is noise, and in which cultures,
+    domains and kinds.
 
-    Main sets count, with ties shared; the place effects are compared over the mirrored families that both scored.
+    Main sets count, with ties shared; the place effects are compared over the mirrored families
+    that both scored.
 
     For example:
 
@@ -45,15 +47,16 @@ def compare(
     Parameters
     ----------
     a
-        A run folder, with #SCORER where it holds several scorers; any part of the name that only one scorer has is
-        enough.
+        A run folder, with #SCORER where it holds several scorers; any part of the name that only
+        one scorer has is enough.
     b
         The other scorer, in the same form; without it, a must be a run of two scorers.
     margin
-        Largest difference of accuracies that does not matter, for example 0.02. With it the command says whether a is
-        no worse than b by more than this, and whether both are equivalent.
+        Largest difference of accuracies that does not matter, for example 0.02. With it the command
+        says whether a is no worse than b by more than this, and whether both are equivalent.
     plan
-        Say how many sets would show differences of several sizes between such scorers, with a power of 80%.
+        Say how many sets would show differences of several sizes between such scorers, with a power
+        of 80%.
     """
     (folder_a, name_a), (folder_b, name_b) = _both(a, b)
     data_a, data_b = dataset_of(folder_a), dataset_of(folder_b)
@@ -66,7 +69,10 @@ def compare(
     if any(item.kind for item in sets):
         keys.append("kind")
     by = {key: compare_tables(one, two, key, confidence=confidence).groups for key in keys}
-    groups = {key: sorted(rows, key=lambda row: (-abs(row.difference), row.key)) for key, rows in by.items()}
+    groups = {
+        key: sorted(rows, key=lambda row: (-abs(row.difference), row.key))
+        for key, rows in by.items()
+    }
     planned = _plan(found, confidence) if plan else {}
     if json:
         print_json(
@@ -77,18 +83,29 @@ def compare(
                 **found.model_dump(mode="json", exclude={"place_effect"}),
                 **errors,
                 **{f"by_{key}": [row.model_dump() for row in rows] for key, rows in groups.items()},
-                "plan": [{"difference": difference, "sets": needed} for difference, needed in planned.items()],
+                "plan": [
+                    {"difference": difference, "sets": needed}
+                    for difference, needed in planned.items()
+                ],
             }
         )
     elif found.difference is None:
-        display.say("A scorer failed on every set that both scored, or there is none: nothing can be compared.")
+        display.say(
+            "A scorer failed on every set that both scored, or there is none: nothing can "
+            "be compared."
+        )
     else:
         _show(found, **errors)
         _show_groups(groups)
-        rows = [(percent(size), "–" if needed is None else f"{needed:,}") for size, needed in planned.items()]
+        rows = [
+            (percent(size), "–" if needed is None else f"{needed:,}")
+            for size, needed in planned.items()
+        ]
         columns = ["difference, points", "sets"]
         if rows:
-            display.table("Sets that show a true difference with 80% power", columns, rows, right=columns)
+            display.table(
+                "Sets that show a true difference with 80% power", columns, rows, right=columns
+            )
     return FAILED if found.difference is None else OK
 
 
@@ -111,7 +128,8 @@ def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
     shared = Dataset(item for item in a if item.id in b)
     if shared.fingerprint != Dataset(b[item.id] for item in shared).fingerprint:
         raise CarbError(
-            "These runs scored different data: sets have the same id and another content. Score the same data set with "
+            "These runs scored different data: sets have the same id and another content. "
+            "Score the same data set with "
             "both."
         )
     return shared
@@ -120,7 +138,9 @@ def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
 def _failed(table: ScoreTable, other: ScoreTable) -> int:
     """The number of sets of both, mirrors included, on which the table's scorer failed."""
     ids, sets = pl.col("item_id").cast(pl.String), other.frame["item_id"].cast(pl.String).unique()
-    failed = pl.col("perturbation").is_null() & pl.col("score").is_null() & ids.is_in(sets.to_list())
+    failed = (
+        pl.col("perturbation").is_null() & pl.col("score").is_null() & ids.is_in(sets.to_list())
+    )
     return table.frame.filter(failed)["item_id"].n_unique()
 
 
@@ -129,7 +149,12 @@ def _place_effect(found: Comparison) -> dict[str, Any] | None:
     if (place := found.place_effect) is None:
         return None
     estimate = place.difference
-    limits = {"difference": estimate.estimate, "low": estimate.low, "high": estimate.high, "p": estimate.p}
+    limits = {
+        "difference": estimate.estimate,
+        "low": estimate.low,
+        "high": estimate.high,
+        "p": estimate.p,
+    }
     return {"n": place.families, "a": place.a, "b": place.b, **limits, "better": place.better}
 
 
@@ -139,7 +164,8 @@ def _plan(found: Comparison, confidence: float) -> dict[float, int | None]:
         return {}
     alpha, effect = 1 - confidence, found.design_effect or 1.0
     return {
-        size: sets_needed(size, max(size, found.discordance), alpha=alpha, design_effect=effect) for size in PLANNED
+        size: sets_needed(size, max(size, found.discordance), alpha=alpha, design_effect=effect)
+        for size in PLANNED
     }
 
 
@@ -152,21 +178,31 @@ def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
         ("b", found.b, found.accuracy_b, found.strict_b, found.ties_b),
     ):
         display.say(
-            f"{side}  {short[name or side]}: {percent(accuracy)}% right with ties shared, {percent(strict)}% where a "
+            f"{side}  {short[name or side]}: {percent(accuracy)}% right with ties shared, "
+            f"{percent(strict)}% where a "
             f"tie is a loss ({ties:,} ties)"
         )
     which = "main sets" if found.counted == "main" else "sets"
     points = f"{signed(found.difference)} points [{signed(found.low)}, {signed(found.high)}]"
-    display.say(f"a − b  {points}, {display.p_clause(found.p)} ({found.test}), {found.n:,} {which},")
+    display.say(
+        f"a − b  {points}, {display.p_clause(found.p)} ({found.test}), {found.n:,} {which},"
+    )
     display.say(f"       {found.only_a:,} won by a, {found.only_b:,} by b.")
     if errors_a or errors_b:
-        display.say(f"Sets on which a scorer failed count as wrong: {errors_a:,} of a, {errors_b:,} of b.")
+        display.say(
+            f"Sets on which a scorer failed count as wrong: {errors_a:,} of a, {errors_b:,} of b."
+        )
     if found.better is not None:
-        display.say(f"{found.better} is right more often; a difference like this is unlikely to be noise.")
+        display.say(
+            f"{found.better} is right more often; a difference like this is unlikely to be noise."
+        )
     else:
         display.say("This may be noise: the data do not settle which is right more often.")
         if found.detectable is not None:
-            display.say(f"With {found.n:,} sets only a difference of {percent(found.detectable)} points or more shows.")
+            display.say(
+                f"With {found.n:,} sets only a difference of {percent(found.detectable)} "
+                "points or more shows."
+            )
     if (margin := found.margin) is not None:
         said = "it is not shown that a is no worse than b"
         if margin.not_worse:
@@ -174,19 +210,24 @@ def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
         display.say(
             f"Margin of {percent(margin.margin)} points: {said} "
             f"(a − b within [{signed(margin.low)}, {signed(margin.high)}]; p of worse "
-            f"{display.p_value(margin.p_not_worse)}, p of better {display.p_value(margin.p_not_better)})."
+            f"{display.p_value(margin.p_not_worse)}, p of better "
+            f"{display.p_value(margin.p_not_better)})."
         )
 
 
 def _show_place_effect(place: PlaceComparison, a: str, b: str) -> None:
     found = place.difference
     display.say(
-        f"Place effect: a ({a}) {display.number(place.a)}, b ({b}) {display.number(place.b)}, a − b "
-        f"{display.number(found.estimate)} [{display.number(found.low)}, {display.number(found.high)}], "
+        f"Place effect: a ({a}) {display.number(place.a)}, b ({b}) "
+        f"{display.number(place.b)}, a − b "
+        f"{display.number(found.estimate)} [{display.number(found.low)}, "
+        f"{display.number(found.high)}], "
         f"{display.p_clause(found.p)}, {place.families:,} families."
     )
     noise = "This may be noise: the families do not settle which reads the place better."
-    found_better = f"{place.better} reads the place better; a difference like this is unlikely to be noise."
+    found_better = (
+        f"{place.better} reads the place better; a difference like this is unlikely to be noise."
+    )
     display.say(noise if place.better is None else found_better)
 
 
@@ -205,4 +246,6 @@ def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
             )
             for g in found
         ]
-        display.table(f"{key.capitalize()}s, most different first", columns, rows, right=columns[1:])
+        display.table(
+            f"{key.capitalize()}s, most different first", columns, rows, right=columns[1:]
+        )

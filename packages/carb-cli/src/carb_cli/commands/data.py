@@ -28,14 +28,26 @@ def list_(*, json: Json = False) -> None:
         carb data list
     """
     seeds = {name: load(name) for name in seed_folders() if name != SEED}
-    datasets = [{"name": name, "sets": len(seed), "fingerprint": seed.fingerprint} for name, seed in seeds.items()]
+    datasets = [
+        {"name": name, "sets": len(seed), "fingerprint": seed.fingerprint}
+        for name, seed in seeds.items()
+    ]
     opened = map(open_source, source_names())
-    known = [{"name": one.name, "license": one.license, "description": one.description} for one in opened]
+    known = [
+        {"name": one.name, "license": one.license, "description": one.description} for one in opened
+    ]
     if json:
         print_json({"datasets": datasets, "sources": known})
         return
-    display.table("Data sets", ["name", "sets", "fingerprint"], [tuple(row.values()) for row in datasets], ["sets"])
-    display.table("Sources", ["name", "licence", "what it is"], [tuple(row.values()) for row in known])
+    display.table(
+        "Data sets",
+        ["name", "sets", "fingerprint"],
+        [tuple(row.values()) for row in datasets],
+        ["sets"],
+    )
+    display.table(
+        "Sources", ["name", "licence", "what it is"], [tuple(row.values()) for row in known]
+    )
     display.say(f"carb-seed is {list(seeds)[-1]}.")
     display.say("Next: carb data show carb-seed, or carb data build NAME --out FILE.jsonl")
 
@@ -67,7 +79,10 @@ def show(data: DataName, *, json: Json = False) -> None:
         print_json(found)
         return
     del found["name"]
-    shown = [(k, ", ".join(f"{a} {b}" for a, b in v.items()) if isinstance(v, dict) else v) for k, v in found.items()]
+    shown = [
+        (k, ", ".join(f"{a} {b}" for a, b in v.items()) if isinstance(v, dict) else v)
+        for k, v in found.items()
+    ]
     display.table(data, ["what", "value"], shown)
     for line in unsaid(dataset):
         display.say(line)
@@ -123,10 +138,11 @@ def fetch(
     accept_no_licence: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
-    """Fetch the published files of open sources, pinned and checked, so that `carb data build` finds them.
+    """Fetch the published files of open sources, pinned and checked, so that `carb data build`
+    finds them.
 
-    The files are kept in the cache folder: CARB_CACHE, by default ~/.cache/carb. What is there with the right sha256
-    is not fetched again.
+    The files are kept in the cache folder: CARB_CACHE, by default ~/.cache/carb. What is there with
+    the right sha256 is not fetched again.
 
     For example:
 
@@ -137,12 +153,17 @@ def fetch(
     names
         Names of sources; all stands for every source with a licence.
     accept_no_licence
-        Fetch files also where nobody granted a licence. Whether you may use them is then for you to judge.
+        Fetch files also where nobody granted a licence. Whether you may use them is then for you to
+        judge.
     """
     known = fetchable()
     if not names:
-        raise CarbError(f"Name sources to fetch, or all: {', '.join(known)}. carb data list has their licences.")
-    licensed = [name for name, source in known.items() if accept_no_licence or not source.needs_consent]
+        raise CarbError(
+            f"Name sources to fetch, or all: {', '.join(known)}. carb data list has their licences."
+        )
+    licensed = [
+        name for name, source in known.items() if accept_no_licence or not source.needs_consent
+    ]
 
     def fetched(name: str) -> Fetched:
         with progress() as report:
@@ -157,7 +178,10 @@ def fetch(
         print_json({"fetched": [one.model_dump(mode="json") for one in found]})
         return
     for one in found:
-        display.say(f"{one.source}: {one.files} files ({one.new} new) in {one.folder}. Licence: {one.license}.")
+        display.say(
+            f"{one.source}: {one.files} files ({one.new} new) in {one.folder}. Licence: "
+            f"{one.license}."
+        )
     display.say(f"Next: carb data build {found[0].source} --out {found[0].source}.jsonl")
 
 
@@ -181,8 +205,8 @@ def build(
     name
         The source; `carb data list` shows them. Or a .toml file that declares one.
     source
-        Folder or file that holds the source's data. By default, what `carb data fetch` got, or a folder of the
-        source's name in CARB_DATA_DIR.
+        Folder or file that holds the source's data. By default, what `carb data fetch` got, or a
+        folder of the source's name in CARB_DATA_DIR.
     seed
         Seed of all random choices.
     option
@@ -200,7 +224,9 @@ def build(
             source,
             out,
             seed=seed,
-            progress=lambda built, skipped: report(f"build {name}", built, 0, f"built, {skipped} skipped"),
+            progress=lambda built, skipped: report(
+                f"build {name}", built, 0, f"built, {skipped} skipped"
+            ),
             **options,
         )
     if json:

@@ -1,4 +1,5 @@
-"""``carb data check``: what is wrong with a data set, how far one gets without it, and whether it is in other texts."""
+"""``carb data check``: what is wrong with a data set, how far one gets without it, and whether it
+is in other texts."""
 
 from __future__ import annotations
 
@@ -29,14 +30,16 @@ def check(
     write_hard: Path | None = None,
     json: Json = False,
 ) -> int:
-    """Check a data set: its form, its sets, attacks from the answers alone, and copies in training data.
+    """Check a data set: its form, its sets, attacks from the answers alone, and copies in training
+    data.
 
-    Every defect of the form is reported with file, line and field. Then come copies and near-copies, texts in another
-    language than declared, perturbations that are not what they say, and families without the set of one of their
-    answers. Each attack sees the answers of a set but not its culture, and picks one; where it works, repair the data.
+    Every defect of the form is reported with file, line and field. Then come copies and
+    near-copies, texts in another language than declared, perturbations that are not what they say,
+    and families without the set of one of their answers. Each attack sees the answers of a set but
+    not its culture, and picks one; where it works, repair the data.
 
-    Exits with 1 when there are errors, when an attack on the whole data set has an interval that lies ten points or
-    more above chance, or when a set is in the training data.
+    Exits with 1 when there are errors, when an attack on the whole data set has an interval that
+    lies ten points or more above chance, or when a set is in the training data.
 
     For example:
 
@@ -55,7 +58,10 @@ def check(
         dataset = load(data)
     except DataError as error:
         if json:
-            rows = [{"file": p.file, "line": p.line, "field": p.field, "reason": p.reason} for p in error.problems]
+            rows = [
+                {"file": p.file, "line": p.line, "field": p.field, "reason": p.reason}
+                for p in error.problems
+            ]
             print_json({"valid": False, "problems": rows})
         else:
             display.say(str(error))
@@ -83,12 +89,16 @@ def check(
 def _show(found: CheckReport) -> None:
     _show_findings(found)
     _show_audit(found.audit)
-    display.say(f"{len(found.audit.hard):,} of {found.sets:,} sets are solved by no working attack.")
+    display.say(
+        f"{len(found.audit.hard):,} of {found.sets:,} sets are solved by no working attack."
+    )
     if found.contamination is not None:
         _show_contamination(found.contamination)
     leaks = ", ".join(dict.fromkeys(leak.attack for leak in found.leaks))
     warnings = len(found.findings) - len(found.errors)
-    display.say(f"{len(found.errors)} errors, {warnings} warnings." + (f" Leaks: {leaks}." if leaks else ""))
+    display.say(
+        f"{len(found.errors)} errors, {warnings} warnings." + (f" Leaks: {leaks}." if leaks else "")
+    )
 
 
 def _show_findings(found: CheckReport) -> None:
@@ -101,9 +111,14 @@ def _show_findings(found: CheckReport) -> None:
     for finding in found.findings:
         if finding.severity == "warning":
             warned.setdefault(finding.check, []).append(finding)
-    rows = [(name, len(some), f"{some[0].item_id} {some[0].field}: {some[0].message}") for name, some in warned.items()]
+    rows = [
+        (name, len(some), f"{some[0].item_id} {some[0].field}: {some[0].message}")
+        for name, some in warned.items()
+    ]
     if rows:
-        display.table("Warnings (--json lists them all)", ["check", "n", "the first"], rows, right=["n"])
+        display.table(
+            "Warnings (--json lists them all)", ["check", "n", "the first"], rows, right=["n"]
+        )
 
 
 def _show_audit(found: AuditReport) -> None:
@@ -126,12 +141,18 @@ def _show_audit(found: AuditReport) -> None:
         for one in shown
     ]
     columns = ["attack", "sets", "accuracy %", "95%", "chance %", ""]
-    title = f"From the answers alone: the strongest of {len(whole)} attacks, and where one works in a part"
+    title = (
+        f"From the answers alone: the strongest of {len(whole)} attacks, and where one works in "
+        "a part"
+    )
     display.table(title, columns, rows, right=columns[2:5])
     if found.passed:
         said = "not even one that is always right could be found out"
         if found.detectable is not None:
-            said = f"one that is right in {display.percent(found.detectable)}% or more would have been found out"
+            said = (
+                f"one that is right in {display.percent(found.detectable)}% or more would have "
+                "been found out"
+            )
         display.say(f"No attack works on these sets; {said}.")
 
 
@@ -141,12 +162,27 @@ def _show_contamination(found: ContaminationReport) -> None:
         display.say(f"no set is in the training data (n-gram share below {found.threshold:g}).")
         return
     rows = [
-        (o.item_id, o.field, o.kind, f"{o.score:.2f}", o.train_id or f"line {o.train_position + 1}", o.test_text[:60])
+        (
+            o.item_id,
+            o.field,
+            o.kind,
+            f"{o.score:.2f}",
+            o.train_id or f"line {o.train_position + 1}",
+            o.test_text[:60],
+        )
         for o in found.overlaps[:SHOWN]
     ]
-    display.table("In the training data", ["set", "field", "how", "share", "training entry", "text"], rows, ["share"])
+    display.table(
+        "In the training data",
+        ["set", "field", "how", "share", "training entry", "text"],
+        rows,
+        ["share"],
+    )
     kinds = ", ".join(f"{kind} {number}" for kind, number in found.counts.items() if number)
-    display.say(f"{len(found.contaminated):,} of {found.test_items:,} sets are in the training data: {kinds}.")
+    display.say(
+        f"{len(found.contaminated):,} of {found.test_items:,} sets are in the training "
+        f"data: {kinds}."
+    )
 
 
 def _texts(names: Iterable[str]) -> Iterator[str | BonSet]:

@@ -55,7 +55,11 @@ def doctor(*, json: Json = False) -> None:
     display.table("This machine", ["what", "value"], list(found["machine"].items()))
     display.table("Packages", ["package", "version"], list(found["packages"].items()))
     rows = [
-        (extra["what_for"], f"no: {', '.join(extra['missing'])}" if extra["missing"] else "installed", extra["install"])
+        (
+            extra["what_for"],
+            f"no: {', '.join(extra['missing'])}" if extra["missing"] else "installed",
+            extra["install"],
+        )
         for extra in found["extras"]
     ]
     display.table("Extras", ["what for", "state", "how to install"], rows)
@@ -72,7 +76,8 @@ def installed(name: str) -> str | None:
 
 
 def extras() -> list[dict[str, Any]]:
-    """Every extra of every package: what it is for, what is missing for it, and the line that installs it."""
+    """Every extra of every package: what it is for, what is missing for it, and the line that
+    installs it."""
     found = []
     for package in PACKAGES:
         needs = [str(need) for need in metadata.requires(package) or []]
@@ -94,7 +99,8 @@ def extras() -> list[dict[str, Any]]:
 
 
 def keys(variables: Mapping[str, str]) -> dict[str, bool]:
-    """Whether each key is set: the usual ones, and every variable that ends in _API_KEY. No value is shown."""
+    """Whether each key is set: the usual ones, and every variable that ends in _API_KEY. No value
+    is shown."""
     others = sorted(name for name in variables if name.endswith("_API_KEY") and name not in KEYS)
     return {name: bool(variables.get(name)) for name in (*KEYS, *others)}
 
@@ -102,10 +108,15 @@ def keys(variables: Mapping[str, str]) -> dict[str, bool]:
 def _machine() -> dict[str, str]:
     free = free_memory()
     memory = "unknown" if free is None else display.size(free)
-    cards = [f"{gpu.name} ({display.size(gpu.free)} free of {display.size(gpu.total)})" for gpu in gpus()]
+    cards = [
+        f"{gpu.name} ({display.size(gpu.free)} free of {display.size(gpu.total)})" for gpu in gpus()
+    ]
     return {
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
-        "system": f"{platform.system()} {platform.machine()}, {os.cpu_count() or 1} cores, {memory} memory free",
+        "system": (
+            f"{platform.system()} {platform.machine()}, {os.cpu_count() or 1} cores, {memory} "
+            "memory free"
+        ),
         "PyTorch": installed("torch") or "not installed",
         "vLLM": installed("vllm") or "not installed",
         "GPUs": ", ".join(cards) or "none: models run on the CPU",

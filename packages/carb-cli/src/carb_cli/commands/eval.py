@@ -36,7 +36,8 @@ from carb_metrics.rows import Estimate
 from carb_scorers.spec import parse_spec
 
 DATA = "carb-seed"
-"""The seed with mirrored families, in which only a model that reads the place gets beyond chance."""
+"""The seed with mirrored families, in which only a model that reads the place gets beyond
+chance."""
 BASELINES = ("baseline:random", "baseline:length", "baseline:language", "baseline:label")
 QUICK = ("baseline:random", "baseline:length", "baseline:label")
 """Those that answer the whole seed in seconds."""
@@ -55,14 +56,16 @@ def eval_(
     fresh: Flag = False,
     dry_run: Flag = False,
     fail_below: str | None = None,
-    open_report: Annotated[bool | None, Parameter(name="--open", negative="--no-open", show_default=False)] = None,
+    open_report: Annotated[
+        bool | None, Parameter(name="--open", negative="--no-open", show_default=False)
+    ] = None,
     json: Json = False,
 ) -> int:
     """Say with one command whether a model understands cultures.
 
-    It finds out what the model is, scores the data with it and with the surface baselines, prints a verdict, and
-    writes a report. The same command goes on after any interruption. Without a model it runs the baselines alone,
-    in seconds, and shows what the output looks like.
+    It finds out what the model is, scores the data with it and with the surface baselines, prints a
+    verdict, and writes a report. The same command goes on after any interruption. Without a model
+    it runs the baselines alone, in seconds, and shows what the output looks like.
 
     For example:
 
@@ -71,37 +74,47 @@ def eval_(
     Parameters
     ----------
     model
-        A model's folder, a hub id owner/name, the address of an OpenAI-compatible server, or a scorer's spec,
-        [NAME=]KIND:TARGET?key=value&...
+        A model's folder, a hub id owner/name, the address of an OpenAI-compatible server, or a
+        scorer's spec, [NAME=]KIND:TARGET?key=value&...
     data
         The data set: carb-seed, a file, or hf://owner/name.
     out
-        Folder of the run and its report. Default: runs/eval- with the names of model and data, and what limits the
-        sets.
+        Folder of the run and its report. Default: runs/eval- with the names of model and data, and
+        what limits the sets.
     mode
-        How a chat model is asked. By default a few families are asked in each way first, and the one that reads the
-        place best is taken.
+        How a chat model is asked. By default a few families are asked in each way first, and the
+        one that reads the place best is taken.
     fresh
         Discard what the folder holds. By default the run goes on from it.
     dry_run
-        Say how many calls and tokens it takes and what they cost, and do nothing else. The cost needs price_in and
-        price_out (per million tokens) in a spec.
+        Say how many calls and tokens it takes and what they cost, and do nothing else. The cost
+        needs price_in and price_out (per million tokens) in a spec.
     fail_below
-        A gate for CI, as NAME=NUMBER: end with 1 where the model's place_effect, row (accuracy over families) or
-        accuracy is lower, for example place_effect=0.1.
+        A gate for CI, as NAME=NUMBER: end with 1 where the model's place_effect, row (accuracy over
+        families) or accuracy is lower, for example place_effect=0.1.
     open_report
         Open the report in the browser. By default it is opened where the output is a terminal.
     """
     gate = None if fail_below is None else _gate(fail_below)
-    some = [part.removeprefix("--") for part in sets.arguments() if part not in ("--limit", "--cultures", "--domains")]
+    some = [
+        part.removeprefix("--")
+        for part in sets.arguments()
+        if part not in ("--limit", "--cultures", "--domains")
+    ]
     folder = out or Path("runs") / "-".join(map(_slug, ("eval", model or "baselines", data, *some)))
-    asked = None if model is None else _asked(recognise(model), mode, folder, fresh=fresh, dry_run=dry_run)
+    asked = (
+        None
+        if model is None
+        else _asked(recognise(model), mode, folder, fresh=fresh, dry_run=dry_run)
+    )
     dataset = select([data], sets)
     scorers = QUICK if asked is None else (asked.spec, *(b for b in BASELINES if b != asked.spec))
     plan = plan_run([data], dataset, scorers)
     if dry_run:
         if asked is not None and asked.chat is not None:
-            plan = plan.model_copy(update={"scorers": (*probe_plan(asked.chat).scorers, *plan.scorers)})
+            plan = plan.model_copy(
+                update={"scorers": (*probe_plan(asked.chat).scorers, *plan.scorers)}
+            )
         if json:
             print_json(plan.model_dump())
         else:
@@ -134,7 +147,9 @@ def eval_(
     show(found)
     display.say(f"Report: {page.resolve()}")
     if asked is None:
-        display.say("Next: carb eval MODEL, with a model's folder, a hub id, or a server's address.")
+        display.say(
+            "Next: carb eval MODEL, with a model's folder, a hub id, or a server's address."
+        )
     if open_report or (open_report is None and sys.stdout.isatty()):
         webbrowser.open(page.resolve().as_uri())
     if said:
@@ -142,7 +157,9 @@ def eval_(
     return code
 
 
-def _asked(found: Recognised, mode: Mode | None, folder: Path, *, fresh: bool, dry_run: bool) -> Recognised:
+def _asked(
+    found: Recognised, mode: Mode | None, folder: Path, *, fresh: bool, dry_run: bool
+) -> Recognised:
     """A model with the way in which it is asked.
 
     Raises:
@@ -150,10 +167,15 @@ def _asked(found: Recognised, mode: Mode | None, folder: Path, *, fresh: bool, d
     """
     if found.chat is None:
         if mode is not None:
-            raise CarbError(f"--mode {mode} is for a chat model that is opened here; this is asked as {found.spec}.")
+            raise CarbError(
+                f"--mode {mode} is for a chat model that is opened here; this is asked as "
+                f"{found.spec}."
+            )
         return found
     if mode is not None:
-        return Recognised(spec=WAYS[mode].format(model=found.chat), why=f"It is a chat model, asked by {mode}.")
+        return Recognised(
+            spec=WAYS[mode].format(model=found.chat), why=f"It is a chat model, asked by {mode}."
+        )
     if dry_run:
         return found
     asked = probe(found.chat, folder / "probe", fresh=fresh)
@@ -170,7 +192,8 @@ def _gate(text: str) -> tuple[str, float]:
     least = finite(number)
     if name not in MEASURES or not math.isfinite(least):
         raise CarbError(
-            f"--fail-below takes NAME=NUMBER, for example place_effect=0.1; got '{text}'.{closest(name, MEASURES)} "
+            "--fail-below takes NAME=NUMBER, for example place_effect=0.1; got "
+            f"'{text}'.{closest(name, MEASURES)} "
             f"The names are {', '.join(MEASURES)}."
         )
     return name, least
@@ -188,11 +211,23 @@ def _passed(found: Report, scorer: str, measure: str, least: float) -> tuple[boo
     passed = value is not None and value >= least
     shown = f"{display.number(value, 3)} [{display.number(low, 3)}, {display.number(high, 3)}]"
     how = "is not below" if passed else "is below"
-    luck = ", perhaps by luck: the interval reaches below" if passed and (low is None or low < least) else ""
-    return passed, f"{measure} {shown} {how} {least:g}: --fail-below {'passed' if passed else 'failed'}{luck}."
+    luck = (
+        ", perhaps by luck: the interval reaches below"
+        if passed and (low is None or low < least)
+        else ""
+    )
+    return (
+        passed,
+        (
+            f"{measure} {shown} {how} {least:g}: --fail-below "
+            f"{'passed' if passed else 'failed'}{luck}."
+        ),
+    )
 
 
-def _say_what_will_be_done(asked: Recognised | None, scorers: Sequence[str], plan: RunPlan, sets: SetOptions) -> None:
+def _say_what_will_be_done(
+    asked: Recognised | None, scorers: Sequence[str], plan: RunPlan, sets: SetOptions
+) -> None:
     data, count = plan.data[0], display.counted(plan.sets, "set")
     if asked is None:
         display.say(f"No model was named, so the surface baselines answer the {count} of {data}.")
@@ -202,7 +237,17 @@ def _say_what_will_be_done(asked: Recognised | None, scorers: Sequence[str], pla
     display.say(f"It and the surface baselines answer the {count} of {data}.")
     if (price := plan.sentence()) is not None:
         display.say(price)
-    again = ["carb", "run", "--data", data, "--scorer", *scorers, "--out", "runs/mine", *sets.arguments()]
+    again = [
+        "carb",
+        "run",
+        "--data",
+        data,
+        "--scorer",
+        *scorers,
+        "--out",
+        "runs/mine",
+        *sets.arguments(),
+    ]
     display.say("The same with other options:")
     display.say(f"  {shlex.join(again)}")
 

@@ -14,10 +14,11 @@ from carb_scorers import generate
 
 
 def construct(*, config: Path, out: DataFile, json: Json = False) -> None:
-    """Write sets from reference texts with language models: question, right answer, wrong answers, filters.
+    """Write sets from reference texts with language models: question, right answer, wrong answers,
+    filters.
 
-    The models' answers are kept beside --out: the same command goes on after an interruption and pays for nothing
-    twice. A limit in the configuration tries it on a few references.
+    The models' answers are kept beside --out: the same command goes on after an interruption and
+    pays for nothing twice. A limit in the configuration tries it on a few references.
 
     For example:
 
@@ -31,7 +32,11 @@ def construct(*, config: Path, out: DataFile, json: Json = False) -> None:
     wanted = generate.read_construct_config(config)
     with progress() as report:
         made = generate.construct(
-            wanted, out, progress=lambda done, total, failed: report("construct", done, total, f"{failed} failed")
+            wanted,
+            out,
+            progress=lambda done, total, failed: report(
+                "construct", done, total, f"{failed} failed"
+            ),
         )
     _show("culture / domain", made, out, json=json)
 
@@ -41,15 +46,21 @@ def perturb(
     *,
     out: DataFile,
     model: str,
-    kinds: Annotated[tuple[Literal["CC", "RC", "CL", "RP"], ...], Several] = ("CC", "RC", "CL", "RP"),
+    kinds: Annotated[tuple[Literal["CC", "RC", "CL", "RP"], ...], Several] = (
+        "CC",
+        "RC",
+        "CL",
+        "RP",
+    ),
     languages: Annotated[tuple[str, ...], Several] = ("en",),
     seed: int = 0,
     json: Json = False,
 ) -> None:
     """Add perturbed versions of the right answers, written by a language model.
 
-    What it wrote passes checks of language, label, length and wording, and is marked unverified: that it means
-    what it should only a reader can say. Its answers are kept beside --out: the same command pays for nothing twice.
+    What it wrote passes checks of language, label, length and wording, and is marked unverified:
+    that it means what it should only a reader can say. Its answers are kept beside --out: the same
+    command pays for nothing twice.
 
     For example:
 
@@ -58,7 +69,8 @@ def perturb(
     Parameters
     ----------
     kinds
-        CC changes the concept, RC removes the culture's name, CL translates, RP paraphrases; may be repeated.
+        CC changes the concept, RC removes the culture's name, CL translates, RP paraphrases; may be
+        repeated.
     languages
         Languages into which CL translates, as BCP 47 tags; may be repeated.
     model
@@ -87,11 +99,18 @@ def _show(kind: str, made: generate.WriteReport, out: Path, *, json: Flag) -> No
     if json:
         print_json({"out": str(out), **made.model_dump(mode="json")})
         return
-    display.table(f"Made {sum(made.made.values())}; written to {out}", [kind, "n"], list(made.made.items()), ["n"])
+    display.table(
+        f"Made {sum(made.made.values())}; written to {out}",
+        [kind, "n"],
+        list(made.made.items()),
+        ["n"],
+    )
     for title, reasons in (("Texts written again", made.discarded), ("Not tried", made.skipped)):
         if reasons:
             display.table(title, ["reason", "n"], list(reasons.items()), ["n"])
     if made.given_up:
         rows = [(one.name, one.step, one.reasons[-1]) for one in made.given_up[:20]]
-        display.table(f"{len(made.given_up)} could not be made", ["for", "step", "last reason"], rows)
+        display.table(
+            f"{len(made.given_up)} could not be made", ["for", "step", "last reason"], rows
+        )
     display.say(f"Cost of this run by the prices in the models' specs: {display.money(made.cost)}")

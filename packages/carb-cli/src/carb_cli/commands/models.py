@@ -35,8 +35,9 @@ def models(
     Parameters
     ----------
     name
-        A model's short name or hub id, to show what is known of it, or a judge's form, to print its file; with --suite
-        a benchmark, such as carb: the suite is of the models that it published figures for.
+        A model's short name or hub id, to show what is known of it, or a judge's form, to print its
+        file; with --suite a benchmark, such as carb: the suite is of the models that it published
+        figures for.
     suite
         Print a suite for carb run --suite: the classifiers with less than 10 billion parameters.
     """
@@ -51,7 +52,9 @@ def models(
         sys.stdout.write(form_text(name))
         return
     if model is None:
-        near = closest(name.lower(), [*(known.name for known in known_models().models), *form_names()])
+        near = closest(
+            name.lower(), [*(known.name for known in known_models().models), *form_names()]
+        )
         raise CarbError(f"'{name}' is no known model or form.{near} `carb models` lists all.")
     if json:
         print_json(_facts(model))
@@ -63,10 +66,18 @@ def _tables(benchmark: str | None) -> Iterator[str]:
     """The tables of a suite. A fifth is added to the weights' size, for activations."""
     known = known_models()
     if benchmark is not None and benchmark not in known.benchmarks:
-        raise CarbError(f"'{benchmark}' is no benchmark; figures are known of {', '.join(known.benchmarks)}.")
+        raise CarbError(
+            f"'{benchmark}' is no benchmark; figures are known of {', '.join(known.benchmarks)}."
+        )
     small = [m for m in known.models if m.kind == "classifier" and 0 < (m.parameters or 0) < 10**10]
-    chosen = small if benchmark is None else [model for model in known.models if benchmark in model.scores]
-    newest = _newest([model.id for model in chosen if model.memory is not None and model.revision is None])
+    chosen = (
+        small
+        if benchmark is None
+        else [model for model in known.models if benchmark in model.scores]
+    )
+    newest = _newest(
+        [model.id for model in chosen if model.memory is not None and model.revision is None]
+    )
     unpinned = 0
     for model in chosen:
         yield f'\n[[model]]\nname = "{model.name}"\nspec = "{model.spec()}"\n'
@@ -79,25 +90,36 @@ def _tables(benchmark: str | None) -> Iterator[str]:
         display.note(f"{len(newest)} have the newest commit, as the model hub names it now.")
     if unpinned:
         display.note(
-            f"{unpinned} have no revision: none is in the registry, and the model hub did not name the newest. "
+            f"{unpinned} have no revision: none is in the registry, and the model hub did "
+            "not name the newest. "
             "run.json names the commit that a run took."
         )
 
 
 def _newest(ids: Sequence[str]) -> dict[str, str]:
-    """The newest commits of models, of those that the hub knows; where it cannot be reached, no further ones."""
+    """The newest commits of models, of those that the hub knows; where it cannot be reached, no
+    further ones."""
     found: dict[str, str] = {}
-    with suppress(Exception):  # whatever a missing network, a proxy, the offline mode or a missing library raises
+    with suppress(
+        Exception
+    ):  # whatever a missing network, a proxy, the offline mode or a missing library raises
         hub = require("huggingface_hub", package="carb-scorers", extra="hf")
         for name in ids:
-            with suppress(hub.errors.HfHubHTTPError):  # an answer about this model alone, such as that there is none
+            with suppress(
+                hub.errors.HfHubHTTPError
+            ):  # an answer about this model alone, such as that there is none
                 found[name] = str(hub.model_info(name, timeout=5).sha)
     return found
 
 
 def _facts(model: KnownModel) -> dict[str, Any]:
     """What is known of a model, with what follows from that."""
-    return {"name": model.name, "kind": model.kind, **model.model_dump(mode="json"), "bfloat16_bytes": model.memory}
+    return {
+        "name": model.name,
+        "kind": model.kind,
+        **model.model_dump(mode="json"),
+        "bfloat16_bytes": model.memory,
+    }
 
 
 def _list(*, json: bool) -> None:
@@ -105,8 +127,16 @@ def _list(*, json: bool) -> None:
     forms = {form: read_form(form) for form in form_names()}
     if json:
         written = {form: read.model_dump(mode="json") for form, read in forms.items()}
-        benchmarks = {key: found.model_dump(mode="json") for key, found in registry.benchmarks.items()}
-        print_json({"models": list(map(_facts, registry.models)), "forms": written, "benchmarks": benchmarks})
+        benchmarks = {
+            key: found.model_dump(mode="json") for key, found in registry.benchmarks.items()
+        }
+        print_json(
+            {
+                "models": list(map(_facts, registry.models)),
+                "forms": written,
+                "benchmarks": benchmarks,
+            }
+        )
         return
     lines = [
         (
@@ -115,7 +145,10 @@ def _list(*, json: bool) -> None:
             _billions(model.parameters, 1),
             _billions(model.memory, 0),
             _licence(model),
-            *(display.number(model.scores.get(name, {}).get("average"), 1) for name in ("rewardbench2", "carb")),
+            *(
+                display.number(model.scores.get(name, {}).get("average"), 1)
+                for name in ("rewardbench2", "carb")
+            ),
         )
         for model in registry.models
     ]
@@ -124,7 +157,10 @@ def _list(*, json: bool) -> None:
     display.table("Published reward models", columns, lines, right=numbers)
     rows = [(form, ", ".join(read.modes), read.title) for form, read in forms.items()]
     display.table("Forms of judges", ["form", "modes", "what"], rows)
-    display.say("Memory: 2 bytes for each parameter; a run needs some more. A licence with '?' has no source.")
+    display.say(
+        "Memory: 2 bytes for each parameter; a run needs some more. A licence with '?' has "
+        "no source."
+    )
     display.say("Show one, or print a form's file: carb models NAME. Ask one: carb eval NAME.")
 
 
@@ -132,19 +168,31 @@ def _show(model: KnownModel) -> None:
     form = model.ask.partition("form=")[2]
     shown = {
         "spec": model.spec(),
-        "architecture": f"{model.architecture or 'not known'}, {_billions(model.parameters, 1)} billion parameters",
+        "architecture": (
+            f"{model.architecture or 'not known'}, {_billions(model.parameters, 1)} billion "
+            "parameters"
+        ),
         "memory": f"{_billions(model.memory, 0)} GB in bfloat16; a run needs some more",
         "template": f"form {form}" if form else "the chat template of its tokenizer",
-        "adapter": "the model's own code, with trust_remote_code=true" if model.remote_code else "none needed",
+        "adapter": "the model's own code, with trust_remote_code=true"
+        if model.remote_code
+        else "none needed",
         "revision": model.revision or "not found",
         "licence": f"{_licence(model)} {model.licence_source or ''}",
         "run here": "yes" if model.tried else "no: its weights were not at hand",
         "note": model.note,
     }
-    display.table(model.id, ["what", "value"], [(name, value) for name, value in shown.items() if value])
+    display.table(
+        model.id, ["what", "value"], [(name, value) for name, value in shown.items() if value]
+    )
     for name, figures in model.scores.items():
         benchmark = known_models().benchmarks[name]
-        display.table(f"{benchmark.title} ({benchmark.source})", ["subset", "%"], list(figures.items()), right=["%"])
+        display.table(
+            f"{benchmark.title} ({benchmark.source})",
+            ["subset", "%"],
+            list(figures.items()),
+            right=["%"],
+        )
     display.say(f"Ask it: carb eval {model.name}")
 
 
@@ -153,4 +201,8 @@ def _billions(value: int | None, digits: int) -> str:
 
 
 def _licence(model: KnownModel) -> str:
-    return "not found" if model.licence is None else f"{model.licence}{'' if model.licence_source else '?'}"
+    return (
+        "not found"
+        if model.licence is None
+        else f"{model.licence}{'' if model.licence_source else '?'}"
+    )

@@ -20,7 +20,9 @@ from carb_data.journal import write_whole
 def report(
     *runs: RunFolder,
     only: str | None = None,
-    json: Annotated[Path | None, Parameter(name="--json", allow_leading_hyphen=True, show_default=False)] = None,
+    json: Annotated[
+        Path | None, Parameter(name="--json", allow_leading_hyphen=True, show_default=False)
+    ] = None,
     html: Annotated[Path | None, Parameter(show_default=False)] = None,
     md: MdFile = None,
     latex: LatexFile = None,
@@ -35,9 +37,11 @@ def report(
     Parameters
     ----------
     only
-        Show one section: families, pairs, floor, groups, perturbations, judges, people, items or failures.
+        Show one section: families, pairs, floor, groups, perturbations, judges, people, items or
+        failures.
     json
-        Write the whole content as JSON to this file; - for stdout, and then nothing else is printed.
+        Write the whole content as JSON to this file; - for stdout, and then nothing else is
+        printed.
     html
         Write one self-contained HTML file.
     """
@@ -68,14 +72,18 @@ def report(
         display.say(f"Written: {path.resolve()}")
 
 
-def save(found: Report, *, json: Path | None = None, md: Path | None, latex: Path | None) -> tuple[list[Path], bool]:
+def save(
+    found: Report, *, json: Path | None = None, md: Path | None, latex: Path | None
+) -> tuple[list[Path], bool]:
     """Write the files that were asked for; returns them, and whether one of them was stdout."""
     from carb_cli.report.exports import exported
 
     texts: list[tuple[Path, str]] = []
     if json is not None:
         whole = found.model_dump(mode="json")
-        texts.append((json, json_module.dumps(whole, ensure_ascii=str(json) == "-", indent=1) + "\n"))
+        texts.append(
+            (json, json_module.dumps(whole, ensure_ascii=str(json) == "-", indent=1) + "\n")
+        )
     for path, as_latex in ((md, False), (latex, True)):
         if path is not None:
             texts.append((path, exported(found, latex=as_latex)))

@@ -20,11 +20,13 @@ def add(
     out: Path = Path("results"),
     json: Json = False,
 ) -> None:
-    """Turn runs into entries of a folder of results, one for each scorer; an older one of the scorer is replaced.
+    """Turn runs into entries of a folder of results, one for each scorer; an older one of the
+    scorer is replaced.
 
-    An entry holds the scores of every set under the set's id and a hash of its content, the command, versions, machine
-    and seed of the run, and numbers that are computed from the rows alone. Texts are not copied. For a whole data set
-    of the Hub (hf://owner/name) the Hub's .eval_results and eval.yaml lie beside it.
+    An entry holds the scores of every set under the set's id and a hash of its content, the
+    command, versions, machine and seed of the run, and numbers that are computed from the rows
+    alone. Texts are not copied. For a whole data set of the Hub (hf://owner/name) the Hub's
+    .eval_results and eval.yaml lie beside it.
 
     For example:
 
@@ -81,7 +83,13 @@ def check(
     checked = {str(folder): entries.check(folder, known) for folder in folders}
     wrong = sum(map(bool, checked.values()))
     if json:
-        print_json({"entries": [{"folder": folder, "problems": found} for folder, found in checked.items()]})
+        print_json(
+            {
+                "entries": [
+                    {"folder": folder, "problems": found} for folder, found in checked.items()
+                ]
+            }
+        )
     else:
         for folder, problems in checked.items():
             for problem in problems:
@@ -97,8 +105,9 @@ def site(
 ) -> None:
     """Write a leaderboard site: a table for each data set, and its report as HTML and JSON.
 
-    The files need no server. Entries are checked as by `carb results check`; one that does not follow from its rows
-    stops the command. Entries on data that are not here, or have changed, are named at the end of the page.
+    The files need no server. Entries are checked as by `carb results check`; one that does not
+    follow from its rows stops the command. Entries on data that are not here, or have changed, are
+    named at the end of the page.
 
     For example:
 
@@ -116,7 +125,9 @@ def site(
     from carb_cli.report.site import write_site
 
     if not sources:
-        raise CarbError("Name at least one folder, for example: carb results site results --out site")
+        raise CarbError(
+            "Name at least one folder, for example: carb results site results --out site"
+        )
     known = entries.candidates([load(name) for name in data])
     pages = write_site(sources, out, known, confidence=0.95)
     display.say(f"Written: {(out / 'index.html').resolve()} and {display.counted(pages, 'report')}")

@@ -29,7 +29,12 @@ ReviewFile = Annotated[Path, Parameter(help="The review file.")]
 Cultures = Annotated[
     tuple[str, ...],
     Several,
-    Parameter(help="Only the sets about these cultures and their varieties, in their own language. Default: all."),
+    Parameter(
+        help=(
+            "Only the sets about these cultures and their varieties, in their own language. "
+            "Default: all."
+        )
+    ),
 ]
 
 
@@ -45,11 +50,12 @@ def serve(
     beat: str | None = None,
     json: Json = False,
 ) -> None:
-    """Serve a page in which native speakers review a data set, and print one private link for each of them.
+    """Serve a page in which native speakers review a data set, and print one private link for each
+    of them.
 
-    Each answer is on the disk before the page says so. The same command goes on with the file after a stop; raise
-    --invite to add people. Links are printed once, and only their hashes are stored: `carb review collect --renew`
-    makes a new one.
+    Each answer is on the disk before the page says so. The same command goes on with the file after
+    a stop; raise --invite to add people. Links are printed once, and only their hashes are stored:
+    `carb review collect --renew` makes a new one.
 
     For example:
 
@@ -68,8 +74,9 @@ def serve(
     public_url
         Address at which a proxy offers the page to others, for example https://example.org/review.
     beat
-        Let people write questions, too, and show them whether they fool this scorer ([NAME=]KIND:TARGET?key=value&...);
-        `none` lets them write without one. `carb review collect --written` writes their questions to a file.
+        Let people write questions, too, and show them whether they fool this scorer
+        ([NAME=]KIND:TARGET?key=value&...); `none` lets them write without one. `carb review collect
+        --written` writes their questions to a file.
     """
     require("uvicorn", package="carb-cli", extra="review")
     from carb_cli.review import page_server
@@ -80,7 +87,9 @@ def serve(
         taken_port = taken.getsockname()[1]
         page = f"{public_url.rstrip('/')}/" if public_url else f"http://127.0.0.1:{taken_port}/"
         model = scorer.spec.name if scorer else ""
-        with closing(handing_out.create(out, sets, data, beat=None if beat is None else model, url=page)) as db:
+        with closing(
+            handing_out.create(out, sets, data, beat=None if beat is None else model, url=page)
+        ) as db:
             links = {name: f"{page}#{token}" for name, token in handing_out.invite(db, invite)}
             if json:
                 print_json({"address": page, "port": taken_port, "links": links})
@@ -96,10 +105,14 @@ def _show_links(out: Path, links: dict[str, str], *, reachable: bool) -> None:
     if links:
         display.say("Send each link to one person only; it is shown here once and stored nowhere.")
     else:
-        display.say("The links printed before stay valid; `carb review collect --renew NAME` makes a new one.")
+        display.say(
+            "The links printed before stay valid; `carb review collect --renew NAME` makes "
+            "a new one."
+        )
     if not reachable:
         display.say(
-            "These links open on this machine alone, and on no phone. For others, put a proxy in front and name its "
+            "These links open on this machine alone, and on no phone. For others, put a "
+            "proxy in front and name its "
             "address with --public-url, or send the file of `carb review page`."
         )
     display.say(f"How far people are: `carb review apply {quote(str(out))}`, at any time.")
@@ -113,11 +126,13 @@ def page(
     culture: Cultures = (),
     json: Json = False,
 ) -> None:
-    """Write the review page as one file that works without a network, a review file for its answers, and a kit.
+    """Write the review page as one file that works without a network, a review file for its
+    answers, and a kit.
 
-    Send the .html file to each reviewer. It holds no key. The answers come back as a small file, for
-    `carb review collect`. The review file beside it ends in .reviews and stays with you, and so does the page that
-    ends in .kit.html: whom to ask, how long it takes, what to say, what happens with the answers.
+    Send the .html file to each reviewer. It holds no key. The answers come back as a small file,
+    for `carb review collect`. The review file beside it ends in .reviews and stays with you, and so
+    does the page that ends in .kit.html: whom to ask, how long it takes, what to say, what happens
+    with the answers.
 
     For example:
 
@@ -135,7 +150,9 @@ def page(
     kept = out.with_suffix(".reviews")
     handing_out.create(kept, sets, data).close()
     write_whole(out, single_file(items, sets.fingerprint))
-    write_whole(out.with_suffix(".kit.html"), organisers_kit(language_of(sets[0].culture), len(items)))
+    write_whole(
+        out.with_suffix(".kit.html"), organisers_kit(language_of(sets[0].culture), len(items))
+    )
     if json:
         print_json({"out": str(out), "reviews": str(kept), "items": len(items)})
     else:
@@ -152,7 +169,8 @@ def collect(
 ) -> int:
     """Add answers from files that the page saved; or remove a person, or give one a new link.
 
-    Adding the same file again changes nothing. Exits with 1 where answers fit no item of the review.
+    Adding the same file again changes nothing. Exits with 1 where answers fit no item of the
+    review.
 
     For example:
 
@@ -163,20 +181,26 @@ def collect(
     answers
         Files that the page saved (.json).
     forget
-        Remove the person of this name with all answers, questions and links. Copies made before keep what they have.
+        Remove the person of this name with all answers, questions and links. Copies made before
+        keep what they have.
     renew
         Make a new private link for the person of this name; the old one ends, on all devices.
     written
         Write the questions that people wrote to this .jsonl file, with how many others agree.
     """
     if not answers and forget is None and renew is None and written is None:
-        raise CarbError("Name at least one file, for example: carb review collect thai.reviews answers.json")
+        raise CarbError(
+            "Name at least one file, for example: carb review collect thai.reviews answers.json"
+        )
     said: dict[str, Any] = {}
     lines = []
     with closing(review_file.connect(reviews)) as db:
         if forget is not None:
             said["forgotten"] = gone = handing_out.forget(db, forget)
-            lines.append(f"{forget} and {gone} answers are removed from {reviews}. Delete the copies yourself.")
+            lines.append(
+                f"{forget} and {gone} answers are removed from {reviews}. Delete the copies "
+                "yourself."
+            )
         if renew is not None:
             with review_file.transaction(db):
                 token = auth.make_link(db, handing_out.named(db, renew))
@@ -188,7 +212,9 @@ def collect(
             made.save(written)
             agreed = sum(item.provenance.tier == "human-voted" for item in made)
             said |= {"questions": len(made), "agreed": agreed}
-            lines.append(f"{len(made)} questions written to {written}; other people agree on {agreed}.")
+            lines.append(
+                f"{len(made)} questions written to {written}; other people agree on {agreed}."
+            )
     states = Counter(one.state for _, one in outcomes)
     new, known, newer = (states[state] for state in ("kept", "known", "conflict"))
     refused = [f"{where}: {one.reason}" for where, one in outcomes if one.state == "refused"]
@@ -211,11 +237,12 @@ def apply(
 ) -> None:
     """Show what a review says, and put people's votes into the data set.
 
-    Without --out it only shows: the human line (the share of picks that are the key, with an interval over other
-    people and other sets), each reviewer, and the verdict on each set. With --out it writes the data set with votes on
-    every response; verified sets are marked, retired ones left out. The human line and every set with its verdict,
-    reasons, wordings and comments go into a file beside it. `carb report` of a run on the data set shows the human
-    line, too, and how far people agree with each other and with each scorer.
+    Without --out it only shows: the human line (the share of picks that are the key, with an
+    interval over other people and other sets), each reviewer, and the verdict on each set. With
+    --out it writes the data set with votes on every response; verified sets are marked, retired
+    ones left out. The human line and every set with its verdict, reasons, wordings and comments go
+    into a file beside it. `carb report` of a run on the data set shows the human line, too, and how
+    far people agree with each other and with each scorer.
 
     For example:
 
@@ -224,7 +251,8 @@ def apply(
     Parameters
     ----------
     data
-        The data set that was reviewed; sets that were not reviewed stay as they are. Needed with --out.
+        The data set that was reviewed; sets that were not reviewed stay as they are. Needed with
+        --out.
     out
         The .jsonl or .parquet file to write; the other file has its name and ends in .review.json.
     """
@@ -239,7 +267,9 @@ def apply(
         write_whole(beside, found.model_dump_json(indent=1) + "\n")
         if not json:
             verified = found.verdicts["keep"]
-            display.say(f"{len(made)} sets written to {out}, {verified} of them verified. Details: {beside}")
+            display.say(
+                f"{len(made)} sets written to {out}, {verified} of them verified. Details: {beside}"
+            )
     if json:
         print_json(found.model_dump(mode="json"))
 
@@ -251,11 +281,17 @@ def _show(found: findings.Findings) -> None:
     people = []
     for one in found.reviewers:
         shares = map(percent, (one.key, one.others, one.first))
-        people.append((one.name, one.region, one.answered, one.picks, *shares, number(one.seconds, 0)))
-    title = "Reviewers: how often their pick is the key, another person's, and the first on the screen"
+        people.append(
+            (one.name, one.region, one.answered, one.picks, *shares, number(one.seconds, 0))
+        )
+    title = (
+        "Reviewers: how often their pick is the key, another person's, and the first on the screen"
+    )
     display.table(title, columns, people, right=columns[2:])
     verdicts = ", ".join(f"{name}: {count}" for name, count in found.verdicts.items())
-    display.say(f"Sets by the rules {found.rules}: {verdicts}. Reviews still needed: {found.needed}.")
+    display.say(
+        f"Sets by the rules {found.rules}: {verdicts}. Reviews still needed: {found.needed}."
+    )
     wrong = [one for one in found.sets if one.verdict in ("fix", "retire")]
     if wrong:
         rows = [(one.set_id, one.verdict, "; ".join(one.reasons)) for one in wrong]

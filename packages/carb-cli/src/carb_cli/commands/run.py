@@ -41,16 +41,18 @@ def run(
     data
         carb-seed, a path, or hf://owner/name; may be repeated.
     scorer
-        [NAME=]KIND:TARGET?key=value&..., for example baseline:length or mine=judge:path/to/model; may be repeated.
+        [NAME=]KIND:TARGET?key=value&..., for example baseline:length or mine=judge:path/to/model;
+        may be repeated.
     suite
-        TOML file with a table [[model]] for each of many models, in place of --scorer: name, spec, and perhaps
-        revision, memory_gb and gpus. Each runs in a process of its own, on a GPU of its own where there are any. What
-        does not fit or fails is named, and the command ends with 1.
+        TOML file with a table [[model]] for each of many models, in place of --scorer: name, spec,
+        and perhaps revision, memory_gb and gpus. Each runs in a process of its own, on a GPU of its
+        own where there are any. What does not fit or fails is named, and the command ends with 1.
     out
-        Folder for run.json, scores.parquet, errors.jsonl and the journal; of a suite, for such a folder a model.
+        Folder for run.json, scores.parquet, errors.jsonl and the journal; of a suite, for such a
+        folder a model.
     dry_run
-        Say what would be done, with the calls, an estimate of the tokens and the cost, and do nothing else. The cost
-        needs price_in and price_out (per million tokens) in the spec.
+        Say what would be done, with the calls, an estimate of the tokens and the cost, and do
+        nothing else. The cost needs price_in and price_out (per million tokens) in the spec.
     """
     if bool(scorer) == (suite is not None):
         raise CarbError("Give either --scorer or --suite, for example: --scorer baseline:length")
@@ -70,7 +72,16 @@ def run(
         given += [part for file in invoked.culture_files for part in ("--culture-file", file)]
 
         def arguments(model: SuiteModel, folder: Path) -> list[str]:
-            return ["run", "--data", *data, "--scorer", str(model.scorer), "--out", str(folder), *given]
+            return [
+                "run",
+                "--data",
+                *data,
+                "--scorer",
+                str(model.scorer),
+                "--out",
+                str(folder),
+                *given,
+            ]
 
         return _show(run_suite(models, dataset, out, arguments), out, md=md, latex=latex, json=json)
     record = score(data, dataset, scorer, out, options)
@@ -88,7 +99,9 @@ def run(
     return exit_code(record)
 
 
-def _show(found: Mapping[str, Outcome], out: Path, *, md: Path | None, latex: Path | None, json: bool) -> int:
+def _show(
+    found: Mapping[str, Outcome], out: Path, *, md: Path | None, latex: Path | None, json: bool
+) -> int:
     """Print one table of a suite, and what was not scored."""
     from carb_cli.commands.report import save, show  # as above
     from carb_cli.report.content import content, read_runs
@@ -98,8 +111,13 @@ def _show(found: Mapping[str, Outcome], out: Path, *, md: Path | None, latex: Pa
     files, printed = ([], False) if report is None else save(report, md=md, latex=latex)
     failed = [(name, outcome.why) for name, outcome in found.items() if outcome.why is not None]
     if json:
-        models = [{"name": name, "out": str(out / name), "why": outcome.why} for name, outcome in found.items()]
-        print_json({"models": models, "report": None if report is None else report.model_dump(mode="json")})
+        models = [
+            {"name": name, "out": str(out / name), "why": outcome.why}
+            for name, outcome in found.items()
+        ]
+        print_json(
+            {"models": models, "report": None if report is None else report.model_dump(mode="json")}
+        )
         return FAILED if failed else OK
     if report is not None and not printed:
         show(report)

@@ -14,7 +14,9 @@ from carb_data.errors import require
 
 
 def serve(
-    scorer: Annotated[str, Parameter(help="The scorer, as for `carb run`: [NAME=]KIND:TARGET?key=value&…")],
+    scorer: Annotated[
+        str, Parameter(help="The scorer, as for `carb run`: [NAME=]KIND:TARGET?key=value&…")
+    ],
     *,
     host: str = "127.0.0.1",
     port: int = 8766,
@@ -25,9 +27,9 @@ def serve(
 ) -> None:
     """Serve a scorer as a reward over HTTP.
 
-    `POST /get_reward` takes what OpenRLHF's remote reward client sends and answers {"rewards": [...]}; `POST /score`
-    takes a prompt and responses. A score that failed is an error and never a number. `GET /health` is 200 once the
-    model is open.
+    `POST /get_reward` takes what OpenRLHF's remote reward client sends and answers {"rewards":
+    [...]}; `POST /score` takes a prompt and responses. A score that failed is an error and never a
+    number. `GET /health` is 200 once the model is open.
 
     For example:
 
@@ -56,8 +58,12 @@ def serve(
         raise CarbError(f"The variable {token_env}, which --token-env names, is not set.")
     hosts = rewards.LOOPBACK if host in rewards.LOOPBACK and token is None else ()
     taken = rewards.bind(host, port, token=token)
-    server = rewards.RewardServer(scorer, token=token, culture=culture, language=language, timeout=timeout, hosts=hosts)
+    server = rewards.RewardServer(
+        scorer, token=token, culture=culture, language=language, timeout=timeout, hosts=hosts
+    )
     shown = f"[{host}]" if ":" in host else host
-    display.say(f"http://{shown}:{taken.getsockname()[1]} is ready when /health says so. Ctrl-C ends it.")
+    display.say(
+        f"http://{shown}:{taken.getsockname()[1]} is ready when /health says so. Ctrl-C ends it."
+    )
     sys.stdout.flush()
     rewards.serve(server, taken)

@@ -27,13 +27,15 @@ def train(
     print_config: Flag = False,
     json: Json = False,
 ) -> None:
-    """Train a judge that names a local's criteria before it judges, by reinforcement learning from verdicts.
+    """Train a judge that names a local's criteria before it judges, by reinforcement learning from
+    verdicts.
 
     For example:
 
         carb train
 
-        carb train --config demo-cpu --model path/to/model --data carb-seed --out runs/judge --print-config
+        carb train --config demo-cpu --model path/to/model --data carb-seed --out runs/judge
+        --print-config
 
     Parameters
     ----------
@@ -52,10 +54,14 @@ def train(
     """
     if config is None:
         if any((model, data, out, resume, print_config)):
-            raise CarbError(f"Give a TOML file or a preset with --config. Presets: {', '.join(presets())}.")
+            raise CarbError(
+                f"Give a TOML file or a preset with --config. Presets: {', '.join(presets())}."
+            )
         display.table("Presets", ["carb train --config ..."], [(name,) for name in presets()])
         return
-    overrides: dict[str, Any] = {name: value for name, value in (("model", model), ("out", out)) if value is not None}
+    overrides: dict[str, Any] = {
+        name: value for name, value in (("model", model), ("out", out)) if value is not None
+    }
     if data:
         overrides["mix"] = {"sources": [{"form": "carb", "path": path} for path in data]}
     wanted = load_config(config, overrides)
@@ -93,9 +99,19 @@ def _show(result: TrainResult) -> None:
         )
         for s in result.stages
     ]
-    columns = ["model", "decoding", "pairs", "accuracy %", "95%", "of parsed %", "format %", "same in both orders %"]
+    columns = [
+        "model",
+        "decoding",
+        "pairs",
+        "accuracy %",
+        "95%",
+        "of parsed %",
+        "format %",
+        "same in both orders %",
+    ]
     display.table("Held-out pairs", columns, rows, right=columns[2:])
     for decoding, change in result.changes.items():
         display.say(
-            f"Change by training, {decoding}: {display.signed(change.mean)} points, {display.p_clause(change.p)}"
+            f"Change by training, {decoding}: {display.signed(change.mean)} points, "
+            f"{display.p_clause(change.p)}"
         )

@@ -34,12 +34,15 @@ def validity(
     Parameters
     ----------
     file
-        CSV with a row for each reward model and the columns scorer, benchmark, downstream, and perhaps covariate,
-        benchmark_se and downstream_se (standard errors), and base (the model that it was made from).
+        CSV with a row for each reward model and the columns scorer, benchmark, downstream, and
+        perhaps covariate, benchmark_se and downstream_se (standard errors), and base (the model
+        that it was made from).
     against
         The column with the scores of another benchmark, to say which of both predicts better.
     """
-    names, columns, bases = _read(file, ["benchmark", "downstream", *([against] if against else [])])
+    names, columns, bases = _read(
+        file, ["benchmark", "downstream", *([against] if against else [])]
+    )
     found = correlate(
         columns["benchmark"],
         columns["downstream"],
@@ -57,12 +60,15 @@ def validity(
         _show(found, confidence, against)
 
 
-def _read(path: Path, required: Sequence[str]) -> tuple[list[str], dict[str, list[float]], list[str] | None]:
-    """The names of the scorers, the columns of numbers, and the base model of each, where there is such a column.
+def _read(
+    path: Path, required: Sequence[str]
+) -> tuple[list[str], dict[str, list[float]], list[str] | None]:
+    """The names of the scorers, the columns of numbers, and the base model of each, where there is
+    such a column.
 
     Raises:
-        CarbError: the file cannot be read, a column is missing, a value is no number, or a scorer comes twice; every
-            bad line is named.
+        CarbError: the file cannot be read, a column is missing, a value is no number, or a scorer
+            comes twice; every bad line is named.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -76,12 +82,16 @@ def _read(path: Path, required: Sequence[str]) -> tuple[list[str], dict[str, lis
     if missing:
         raise CarbError(f"{path} lacks the column {missing}. It has {', '.join(header) or 'none'}.")
     names: list[str] = []
-    columns: dict[str, list[float]] = {name: [] for name in (*required, *OPTIONAL) if name in header}
+    columns: dict[str, list[float]] = {
+        name: [] for name in (*required, *OPTIONAL) if name in header
+    }
     problems = []
     for line, row in rows:
         name = (row["scorer"] or "").strip()
         if not name or name in names:
-            problems.append(f"line {line}: scorer '{name}' " + ("comes twice" if name else "is empty"))
+            problems.append(
+                f"line {line}: scorer '{name}' " + ("comes twice" if name else "is empty")
+            )
         names.append(name)
         for column, values in columns.items():
             values.append(finite(row[column]))
@@ -89,7 +99,9 @@ def _read(path: Path, required: Sequence[str]) -> tuple[list[str], dict[str, lis
                 problems.append(f"line {line}: {column} is '{row[column] or ''}', not a number")
     if problems:
         raise CarbError(f"{path}: {'; '.join(problems)}. Correct these lines, or leave them out.")
-    bases = [(row.get("base") or "").strip() or name for name, (_, row) in zip(names, rows, strict=True)]
+    bases = [
+        (row.get("base") or "").strip() or name for name, (_, row) in zip(names, rows, strict=True)
+    ]
     return names, columns, bases if "base" in header else None
 
 
@@ -103,7 +115,11 @@ def finite(text: str | None) -> float:
 
 
 def _show(found: Correlation, confidence: float, against: str | None) -> None:
-    rows = [("Pearson's r", found.pearson), ("Spearman's ρ", found.spearman), ("Kendall's τ", found.kendall)]
+    rows = [
+        ("Pearson's r", found.pearson),
+        ("Spearman's ρ", found.spearman),
+        ("Kendall's τ", found.kendall),
+    ]
     if found.partial is not None:
         rows.append(("Pearson's r, covariate taken out", found.partial.pearson))
         rows.append(("Spearman's ρ, covariate taken out", found.partial.spearman))
@@ -111,14 +127,19 @@ def _show(found: Correlation, confidence: float, against: str | None) -> None:
         rows.append(("Pearson's r without errors of measurement", found.corrected))
     if found.rival is not None:
         rows.append((f"difference to the r of {against} (Williams)", found.rival.difference))
-    known = sorted((row.pearson, row.label) for row in found.influence or () if row.pearson is not None)
+    known = sorted(
+        (row.pearson, row.label) for row in found.influence or () if row.pearson is not None
+    )
     for r, label in (known[0], known[-1]) if known else ():
         rows.append((f"Pearson's r without {label}", Estimate(estimate=r)))
     columns = ["correlation", "estimate", f"{100 * confidence:.0f}%", "p"]
     shown = [(name, *_cells(estimate)) for name, estimate in rows]
     display.table(display.counted(found.n, "reward model"), columns, shown, right=columns[1:])
     if found.pearson.estimate is None:
-        display.say("No correlation can be computed: that needs several reward models with different numbers.")
+        display.say(
+            "No correlation can be computed: that needs several reward models with "
+            "different numbers."
+        )
     if found.bases < found.n:
         display.say(f"The interval of Pearson's r is over {found.bases} base models.")
 

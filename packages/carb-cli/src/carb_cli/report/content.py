@@ -11,7 +11,14 @@ import polars as pl
 
 from carb_cli.json_output import counts
 from carb_cli.report.headline import verdict
-from carb_cli.report.report_json import Cells, DatasetPart, JudgesPart, PeoplePart, Report, ScorerPart
+from carb_cli.report.report_json import (
+    Cells,
+    DatasetPart,
+    JudgesPart,
+    PeoplePart,
+    Report,
+    ScorerPart,
+)
 from carb_cli.review.findings import WHOLE, Findings, line_beside
 from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
@@ -32,7 +39,15 @@ from carb_metrics import (
     rank,
     surface_floor,
 )
-from carb_metrics.rows import Cell, Estimate, FamilyReport, Grouped, ItemAnalysis, JudgedRow, Ranking
+from carb_metrics.rows import (
+    Cell,
+    Estimate,
+    FamilyReport,
+    Grouped,
+    ItemAnalysis,
+    JudgedRow,
+    Ranking,
+)
 from carb_scorers.run import RunRecord, ScorerRecord, read_presentations
 
 
@@ -55,24 +70,33 @@ def merged(several: Sequence[Runs]) -> Runs:
     """Runs on the same sets, with different scorers, as one; the data set is that of the first."""
     folders = tuple(folder for runs in several for folder in runs.folders)
     records = tuple(record for runs in several for record in runs.records)
-    return Runs(folders, records, several[0].dataset, ScoreTable.concat([runs.scores for runs in several]))
+    return Runs(
+        folders, records, several[0].dataset, ScoreTable.concat([runs.scores for runs in several])
+    )
 
 
 def read_runs(folders: Sequence[Path]) -> Runs:
     """Read run folders.
 
     Raises:
-        CarbError: a folder is no run, the runs scored different data, or two hold a scorer of the same name.
+        CarbError: a folder is no run, the runs scored different data, or two hold a scorer of the
+            same name.
     """
     records = [RunRecord.read(folder) for folder in folders]
     prints = {record.dataset.fingerprint for record in records}
     if len(prints) > 1:
-        listed = ", ".join(f"{f}: {r.dataset.fingerprint[:12]}" for f, r in zip(folders, records, strict=True))
-        raise CarbError(f"These runs scored different data sets and cannot be put together ({listed}).")
+        listed = ", ".join(
+            f"{f}: {r.dataset.fingerprint[:12]}" for f, r in zip(folders, records, strict=True)
+        )
+        raise CarbError(
+            f"These runs scored different data sets and cannot be put together ({listed})."
+        )
     names = [scorer.spec.name for record in records for scorer in record.scorers]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise CarbError(f"Several of these runs hold the scorer {', '.join(twice)}; leave one of them out.")
+        raise CarbError(
+            f"Several of these runs hold the scorer {', '.join(twice)}; leave one of them out."
+        )
     tables = [ScoreTable.load(folder / "scores.parquet") for folder in folders]
     return Runs(tuple(folders), tuple(records), dataset_of(folders[0]), ScoreTable.concat(tables))
 
@@ -86,7 +110,11 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
     scores = runs.scores.with_items(runs.dataset)
     main = main_sets(scores)
     ranking = rank(main, confidence=confidence)
-    baselines = {name: f"baseline:{s.spec.model}" for name, s in runs.scorers.items() if s.spec.kind == "baseline"}
+    baselines = {
+        name: f"baseline:{s.spec.model}"
+        for name, s in runs.scorers.items()
+        if s.spec.kind == "baseline"
+    }
     try:
         missed = failures(runs.dataset, runs.scores)
     except CarbError:  # no scorer is better than chance
@@ -108,7 +136,9 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
     return report.model_copy(update={"verdict": verdict(report)})
 
 
-def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float) -> dict[str, ScorerPart]:
+def _scorers(
+    runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
+) -> dict[str, ScorerPart]:
     """What was found about each scorer, the best first."""
     main = main_sets(scores)
     parts = breakdown(scores, confidence=confidence)
@@ -119,7 +149,9 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
     found = {}
     for name, record in runs.scorers.items():
         own = parts.of(name) if len(runs.scorers) > 1 else parts
-        cells: dict[str, Any] = {key: _cells(part) for key, part in own if isinstance(part, Grouped)}
+        cells: dict[str, Any] = {
+            key: _cells(part) for key, part in own if isinstance(part, Grouped)
+        }
         found[name] = ScorerPart(
             spec=record.spec,
             usage=record.usage,
@@ -131,7 +163,9 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
             **cells,
             by_kind=kinds.get(name, {}),
             by_kind_group=groups.get(name, {}),
-            perturbation={r.perturbation: r for r in sensitivity.kinds if r.scorer == name} if sensitivity else {},
+            perturbation={r.perturbation: r for r in sensitivity.kinds if r.scorer == name}
+            if sensitivity
+            else {},
             causal_to_surface=sensitivity.of(name).ratio if sensitivity else Estimate(),
             consistency=consistency.of(name),
         )
@@ -141,15 +175,25 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
 def _cells(group: Grouped) -> Cells:
     keys = [pl.col(key).cast(pl.String).fill_null("none") for key in group.by]
     rows = group.groups.with_columns(pl.concat_str(keys, separator="/").alias("_key"))
-    return {row["_key"]: Cell(**{n: row[n] for n in Cell.model_fields}) for row in rows.iter_rows(named=True)}
+    return {
+        row["_key"]: Cell(**{n: row[n] for n in Cell.model_fields})
+        for row in rows.iter_rows(named=True)
+    }
 
 
 def _by_kind(runs: Runs, main: ScoreTable, confidence: float, *, grouped: bool) -> dict[str, Cells]:
-    """Accuracy of each scorer by kind of fact, or by its group; empty where no set says its kind."""
-    said = {item.id: str(item.kind.group if grouped else item.kind) for item in runs.dataset if item.kind is not None}
+    """Accuracy of each scorer by kind of fact, or by its group; empty where no set says its
+    kind."""
+    said = {
+        item.id: str(item.kind.group if grouped else item.kind)
+        for item in runs.dataset
+        if item.kind is not None
+    }
     if not said:
         return {}
-    kind = pl.col("item_id").cast(pl.String).replace_strict(said, default=None, return_dtype=pl.String)
+    kind = (
+        pl.col("item_id").cast(pl.String).replace_strict(said, default=None, return_dtype=pl.String)
+    )
     known = ScoreTable(main.frame.with_columns(kind=kind).filter(pl.col("kind").is_not_null()))
     # The main sets were chosen by the caller.
     found = bon_accuracy(known, by=("scorer", "kind"), confidence=confidence, mirrors=True)
@@ -157,7 +201,8 @@ def _by_kind(runs: Runs, main: ScoreTable, confidence: float, *, grouped: bool) 
 
 
 def _families(runs: Runs, confidence: float) -> FamilyReport | None:
-    """The rows of all families and of each domain, and where sets say their kind, those of each kind."""
+    """The rows of all families and of each domain, and where sets say their kind, those of each
+    kind."""
     found = family_accuracy(runs.scores, runs.dataset, "domain", confidence)
     if found is None or not any(item.kind for item in runs.dataset if item.family):
         return found
@@ -180,12 +225,17 @@ def _items(scores: ScoreTable) -> ItemAnalysis | None:
     return found.model_copy(update={"items": tuple(telling[:MOST_ITEMS])})
 
 
-def _judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confidence: float) -> JudgesPart:
-    """Bias and calibration on the main sets; without a journal, as in entries of a leaderboard, none of position."""
+def _judges(
+    folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confidence: float
+) -> JudgesPart:
+    """Bias and calibration on the main sets; without a journal, as in entries of a leaderboard,
+    none of position."""
     parts = [read_presentations(folder) for folder in folders if (folder / "journal").is_dir()]
     shown = pl.concat(parts) if parts else None
     # Each variety stands under the culture for which it counts, as in ``breakdown``.
-    roots = {name: cultures.root_id(name) for name in scores.frame["culture"].unique().cast(pl.String)}
+    roots = {
+        name: cultures.root_id(name) for name in scores.frame["culture"].unique().cast(pl.String)
+    }
     frame = scores.frame.with_columns(pl.col("culture").cast(pl.String).replace(roots))
     bias = {}
     for key, part in [((None,), frame), *frame.partition_by("culture", as_dict=True).items()]:
@@ -201,13 +251,22 @@ def _judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confi
 
 
 def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
-    """The human line of a reviewed data set, how far people agree, and how far each scorer agrees with them.
+    """The human line of a reviewed data set, how far people agree, and how far each scorer agrees
+    with them.
 
-    ``carb review apply`` writes it beside the data set, and ``carb run`` keeps it in the run's folder. A part of a data
-    set (``--limit``) has the line of the whole: a line of the part would be higher than people earn, since retired
-    sets, on which people disagreed, are not among those scored.
+    ``carb review apply`` writes it beside the data set, and ``carb run`` keeps it in the run's
+    folder. A part of a data set (``--limit``) has the line of the whole: a line of the part would
+    be higher than people earn, since retired sets, on which people disagreed, are not among those
+    scored.
     """
-    found = next((one for folder in runs.folders if (one := line_beside(folder / "dataset.parquet")) is not None), None)
+    found = next(
+        (
+            one
+            for folder in runs.folders
+            if (one := line_beside(folder / "dataset.parquet")) is not None
+        ),
+        None,
+    )
     if found is None:
         return PeoplePart()
     groups = {name: line for name, line in found.lines.items() if name != WHOLE}
@@ -220,17 +279,23 @@ def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
     )
 
 
-def _against_people(found: Findings, scores: ScoreTable, confidence: float) -> tuple[JudgedRow, ...]:
-    """Who of the people picked which answer is not kept, so the picks of a set are numbered; that changes no measure
-    used here."""
+def _against_people(
+    found: Findings, scores: ScoreTable, confidence: float
+) -> tuple[JudgedRow, ...]:
+    """Who of the people picked which answer is not kept, so the picks of a set are numbered; that
+    changes no measure used here."""
     picks = [
         (one.set_id, f"{one.set_id} {number}", response)
         for one in found.sets
-        for number, response in enumerate(option.response for option in one.options for _ in range(option.best))
+        for number, response in enumerate(
+            option.response for option in one.options for _ in range(option.best)
+        )
     ]
     known = set(scores.frame["item_id"].cast(pl.String).unique())
     human = pl.DataFrame(
-        [pick for pick in picks if pick[0] in known], schema=["item_id", "rater", "response_id"], orient="row"
+        [pick for pick in picks if pick[0] in known],
+        schema=["item_id", "rater", "response_id"],
+        orient="row",
     )
     return judge_vs_human(scores, human, confidence) if human.height else ()
 
@@ -241,7 +306,9 @@ def _dataset(runs: Runs) -> DatasetPart:
         names=first.names,
         fingerprint=first.fingerprint,
         sets=first.sets,
-        mirrors=sum(item.family is not None and not is_main(item.culture, item.language) for item in items),
+        mirrors=sum(
+            item.family is not None and not is_main(item.culture, item.language) for item in items
+        ),
         responses=first.responses,
         chance=chance(items),
         cultures=counts(item.culture for item in items),

@@ -14,8 +14,10 @@ def exported(report: Report, *, latex: bool) -> str:
     heads = [head for head, _ in table.heads]
     rows = [[safe(cell.line) for cell in row] for row in table.rows]
     head = safe(
-        f"{', '.join(data.names)}: {data.sets:,} sets, chance {percent(data.chance)}%. {table.note} "
-        f"Intervals: {100 * report.confidence:.4g}%; place effect: 0 for a model that does not read the place. "
+        f"{', '.join(data.names)}: {data.sets:,} sets, chance {percent(data.chance)}%. "
+        f"{table.note} "
+        f"Intervals: {100 * report.confidence:.4g}%; place effect: 0 for a model that does "
+        "not read the place. "
         f"Fingerprint {data.fingerprint[:16]}."
     )
     if latex:

@@ -1,4 +1,5 @@
-"""The sections that speak for or against the key: what people say, which sets look wrong, what all scorers miss."""
+"""The sections that speak for or against the key: what people say, which sets look wrong, what all
+scorers miss."""
 
 from __future__ import annotations
 
@@ -6,7 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from carb_cli.display import counted, number, p_value, percent
 from carb_cli.report.report_json import Report
-from carb_cli.report.tables import Section, Shown, Table, count, estimate, group_name, link, scorer_cell, share
+from carb_cli.report.tables import (
+    Section,
+    Shown,
+    Table,
+    count,
+    estimate,
+    group_name,
+    link,
+    scorer_cell,
+    share,
+)
 from carb_cli.review.findings import WHOLE
 from carb_metrics.rows import Estimate, HumanLine
 
@@ -19,21 +30,33 @@ def people(report: Report) -> Section:
     found, title = report.people, "What do people of the culture say?"
     line = found.line
     if line is None or not line.answers:
-        return Section("people", title, "Nobody has checked the key of these sets in a review yet.", ())
-    who = f"{counted(line.people, 'person', 'people')} of {counted(found.cultures, 'culture')} gave "
+        return Section(
+            "people", title, "Nobody has checked the key of these sets in a review yet.", ()
+        )
+    who = (
+        f"{counted(line.people, 'person', 'people')} of {counted(found.cultures, 'culture')} gave "
+    )
     who += f"{line.answers:,} answers on {line.sets:,} sets"
     of_all = ", on the whole reviewed data set" if found.whole else ""
     said = f"{who}{of_all}; they pick the key in {percent(line.share)}%"
     said = f"{said}." if line.enough else f"{who}{of_all}: too few for a human line."
     tables = [human_lines({WHOLE: line, **found.groups})]
     if found.scorers and (among := found.scorers[0]).human_percent.estimate is not None:
-        alike = (Shown("people with each other"), share(among.human_percent), estimate(among.human_alpha), Shown(""))
+        alike = (
+            Shown("people with each other"),
+            share(among.human_percent),
+            estimate(among.human_alpha),
+            Shown(""),
+        )
         compared = [
             (scorer_cell(report, row.scorer), share(row.percent), estimate(row.ac1), count(row.n))
             for row in found.scorers
         ]
         columns = ("who", "same pick %", "beyond chance", "sets")
-        note = "Beyond chance: Krippendorff's α for people, Gwet's AC1 for a scorer and the majority of people. "
+        note = (
+            "Beyond chance: Krippendorff's α for people, Gwet's AC1 for a scorer and the "
+            "majority of people. "
+        )
         note += "Sets that the review retired are not among them."
         tables.append(Table("Agreement with people", columns, [alike, *compared], note))
     return Section("people", title, said, tuple(tables))
@@ -44,7 +67,11 @@ def human_lines(lines: Mapping[str, HumanLine]) -> Table:
     rows = [
         (
             Shown(_group(key)),
-            share(Estimate(estimate=one.share, low=one.low, high=one.high) if one.enough else Estimate()),
+            share(
+                Estimate(estimate=one.share, low=one.low, high=one.high)
+                if one.enough
+                else Estimate()
+            ),
             *map(count, (one.people, one.answers, one.sets)),
         )
         for key, one in lines.items()
@@ -76,7 +103,8 @@ def items(report: Report) -> Section | None:
         "Items sorted by discrimination, the lowest first",
         ("set", "<culture", "<domain", "won %", "discrimination"),
         rows,
-        "A low one is won by weak scorers rather than by strong ones: the key may be wrong, or two answers right. With "
+        "A low one is won by weak scorers rather than by strong ones: the key may be "
+        "wrong, or two answers right. With "
         "few scorers chance alone makes many, so this is an order to read in and no finding.",
     )
     finding = f"{report.items.scorers} scorers judged them."
@@ -87,15 +115,19 @@ def failures(report: Report) -> Section | None:
     """What all good scorers miss, and whose answer they take."""
     found, title = report.failures, "What do all good scorers miss?"
     if found is None:
-        return Section("failures", title, "No scorer is clearly better than chance, so this says nothing.", ())
+        return Section(
+            "failures", title, "No scorer is clearly better than chance, so this says nothing.", ()
+        )
     good = len(found.good)
     missed = f"{found.missed:,} of {found.sets:,} main sets"
     if good == 1:
         finding = f"1 scorer is clearly better than chance. It misses {missed}."
     else:
         finding = (
-            f"{good} scorers are clearly better than chance. All of them miss {missed}; were their misses independent, "
-            f"it would be {number(found.expected, 1)}. In {percent(found.same_answer)}% of these all take the same "
+            f"{good} scorers are clearly better than chance. All of them miss {missed}; "
+            "were their misses independent, "
+            f"it would be {number(found.expected, 1)}. In {percent(found.same_answer)}% of "
+            "these all take the same "
             "wrong answer."
         )
     where = [

@@ -1,8 +1,9 @@
 """The report as one self-contained HTML file.
 
-The chart is SVG that the template draws, and the tables are plain HTML, so that the page says all it has to say
-without a script. A small script of our own, named by its hash in the Content-Security-Policy, adds
-filters and each set; the policy allows nothing else, no evaluation of strings and no request.
+The chart is SVG that the template draws, and the tables are plain HTML, so that the page says all
+it has to say without a script. A small script of our own, named by its hash in the
+Content-Security-Policy, adds filters and each set; the policy allows nothing else, no evaluation of
+strings and no request.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ def render(
 
 
 def chart_of(report: Report) -> dict[str, Any]:
-    """The first chart: for each scorer the share of right answers on top under the place (accuracy, without families)
-    and the place effect, each with its limits; and the ends of the axis of place effects, 0 to a half at least."""
+    """The first chart: for each scorer the share of right answers on top under the place (accuracy,
+    without families) and the place effect, each with its limits; and the ends of the axis of place
+    effects, 0 to a half at least."""
     short, rows, families = labels(report.scorers), [], report.families
     for name, part in report.scorers.items():
         cell = part.overall
@@ -71,15 +73,20 @@ def chart_of(report: Report) -> dict[str, Any]:
             share, effect = families.of(name).row, families.of(name).place_effect
         named = {"name": short[name], "whole": name, "model": name in report.models}
         rows.append(named | {"share": share, "effect": effect})
-    effects = [] if families is None else [families.of(name).place_effect for name in report.scorers]
-    limits = [limit for effect in effects for limit in (effect.low, effect.high) if limit is not None]
+    effects = (
+        [] if families is None else [families.of(name).place_effect for name in report.scorers]
+    )
+    limits = [
+        limit for effect in effects for limit in (effect.low, effect.high) if limit is not None
+    ]
     reach = floor(4 * min([-0.25, *limits])) / 4, ceil(4 * max([0.5, *limits])) / 4
     chance = report.dataset.chance if families is None else families.rows[0].chance
     return {"rows": rows, "families": families is not None, "reach": reach, "chance": chance}
 
 
 def page(name: str, scripts: Sequence[str], /, **fields: object) -> str:
-    """A page of this package: its template with the style, the scripts, and what the policy calls them."""
+    """A page of this package: its template with the style, the scripts, and what the policy calls
+    them."""
     style, script = asset("style.css"), "".join(map(asset, scripts))
     return (
         _environment()
@@ -103,7 +110,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         loader=FunctionLoader(asset),
-        finalize=lambda value: safe(value) if type(value) is str else value,  # texts of others steer no line
+        finalize=lambda value: (
+            safe(value) if type(value) is str else value
+        ),  # texts of others steer no line
     )
     made.filters |= {"percent": percent, "number": number, "p": p_value, "shell": shlex.join}
     return made

@@ -1,7 +1,7 @@
 """What the page's script needs: the sets, with what every scorer gave, picked and wrote.
 
-A page holds as many sets as its texts allow: first those that every model gets wrong, then other failures, then the
-sets that all win. The page says how many it holds.
+A page holds as many sets as its texts allow: first those that every model gets wrong, then other
+failures, then the sets that all win. The page says how many it holds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from carb_metrics.outcome import set_outcomes
 from carb_scorers.blind import in_order
 
 MOST_CHARACTERS = 6_000_000
-"""Characters of sets in a page, and of what judges wrote of them; about 2 MB each once they are packed."""
+"""Characters of sets in a page, and of what judges wrote of them; about 2 MB each once they are
+packed."""
 LONGEST_TEXT = 4_000
 LONGEST_RATIONALE = 1_500
 """Characters that are kept of each."""
@@ -48,7 +49,11 @@ class Payload:
 
 
 def payload(
-    report: Report, runs: Runs, written: Mapping[str, JudgeTexts] | None = None, *, most: int = MOST_CHARACTERS
+    report: Report,
+    runs: Runs,
+    written: Mapping[str, JudgeTexts] | None = None,
+    *,
+    most: int = MOST_CHARACTERS,
 ) -> Payload:
     """Collect the data of a page.
 
@@ -68,14 +73,24 @@ def payload(
     sets: list[dict[str, Any]] = []
     left, unsaid = most, most
     for item in order:
-        left -= sum(min(len(text), LONGEST_TEXT) for text in (item.prompt_text, *(one.text for one in item.responses)))
+        left -= sum(
+            min(len(text), LONGEST_TEXT)
+            for text in (item.prompt_text, *(one.text for one in item.responses))
+        )
         if left < 0:
             break
-        wrote = {n: known[item.id][:LONGEST_RATIONALE] for n, known in texts.items() if known.get(item.id)}
+        wrote = {
+            n: known[item.id][:LONGEST_RATIONALE]
+            for n, known in texts.items()
+            if known.get(item.id)
+        }
         unsaid -= sum(map(len, wrote.values()))
         entry = _entry(item, seeds, outcomes[item.id], scores)
         sets.append(entry | {"written": wrote if unsaid >= 0 else {}})
-    data = {"scorers": _named(report, told, [seeds.index(given[name]) for name in names], items), "sets": sets}
+    data = {
+        "scorers": _named(report, told, [seeds.index(given[name]) for name in names], items),
+        "sets": sets,
+    }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     packed = gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)
     failures = sum(letters != WON * len(names) for letters in outcomes.values())
@@ -85,7 +100,8 @@ def payload(
 def _named(
     report: Report, told: Mapping[str, JudgeTexts], seeds: Sequence[int], items: Sequence[BonSet]
 ) -> list[dict[str, Any]]:
-    """Each scorer's names, its kind, the order in which it was given the candidates, and what it was asked."""
+    """Each scorer's names, its kind, the order in which it was given the candidates, and what it
+    was asked."""
     short = labels(report.scorers)
     return [
         {
@@ -112,13 +128,23 @@ def _outcomes(runs: Runs, names: Sequence[str]) -> dict[str, str]:
         .then(pl.lit(TIED))
         .otherwise(pl.lit(LOST))
     )
-    rows = set_outcomes(runs.scores).select(pl.col("scorer", "item_id").cast(pl.String), letter.alias("letter")).rows()
+    rows = (
+        set_outcomes(runs.scores)
+        .select(pl.col("scorer", "item_id").cast(pl.String), letter.alias("letter"))
+        .rows()
+    )
     known = {(scorer, item_id): found for scorer, item_id, found in rows}
-    return {item.id: "".join(known.get((name, item.id), FAILED) for name in names) for item in runs.dataset}
+    return {
+        item.id: "".join(known.get((name, item.id), FAILED) for name in names)
+        for item in runs.dataset
+    }
 
 
-def _order(outcomes: Mapping[str, str], is_model: Sequence[bool], items: Sequence[BonSet]) -> list[BonSet]:
-    """All sets: first those that no model wins, then those that some scorer does not win, then those that all win.
+def _order(
+    outcomes: Mapping[str, str], is_model: Sequence[bool], items: Sequence[BonSet]
+) -> list[BonSet]:
+    """All sets: first those that no model wins, then those that some scorer does not win, then
+    those that all win.
 
     Within that, by a hash of their id, so that every culture and domain comes up.
     """
@@ -135,7 +161,9 @@ def _order(outcomes: Mapping[str, str], is_model: Sequence[bool], items: Sequenc
 def _scores(runs: Runs, names: Sequence[str]) -> list[dict[tuple[str, str], float]]:
     """The scores of each scorer by set and answer, with the digits that ties are read at."""
     columns = pl.col("item_id", "response_id").cast(pl.String)
-    rows = runs.scores.frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
+    rows = runs.scores.frame.filter(
+        pl.col("perturbation").is_null() & pl.col("score").is_not_null()
+    )
     return [
         {
             (item, answer): score
@@ -148,16 +176,25 @@ def _scores(runs: Runs, names: Sequence[str]) -> list[dict[tuple[str, str], floa
 
 
 def _entry(
-    item: BonSet, seeds: Sequence[int], outcomes: str, scores: Sequence[Mapping[tuple[str, str], float]]
+    item: BonSet,
+    seeds: Sequence[int],
+    outcomes: str,
+    scores: Sequence[Mapping[tuple[str, str], float]],
 ) -> dict[str, Any]:
-    """The texts of one set, the right answer first; the order in which scorers got them, for each seed; how each scorer
-    did, and what it gave."""
+    """The texts of one set, the right answer first; the order in which scorers got them, for each
+    seed; how each scorer did, and what it gave."""
     answers = (item.chosen, *item.rejected)
     ids = [answer.id for answer in answers]
     given = [[response.id for response in in_order(item, item.responses, seed)] for seed in seeds]
-    turns = [("", item.prompt)] if isinstance(item.prompt, str) else [(turn.role, turn.content) for turn in item.prompt]
+    turns = (
+        [("", item.prompt)]
+        if isinstance(item.prompt, str)
+        else [(turn.role, turn.content) for turn in item.prompt]
+    )
     source = item.provenance
-    form, _, said = (source.notes or "").partition(": ")  # as families are made; other notes are no gloss
+    form, _, said = (source.notes or "").partition(
+        ": "
+    )  # as families are made; other notes are no gloss
     return {
         "id": item.id,
         "culture": item.culture,
@@ -169,7 +206,14 @@ def _entry(
         "language": item.language,
         "prompt": [[text[:LONGEST_TEXT], len(text), role] for role, text in turns],
         "answers": [
-            [a.text[:LONGEST_TEXT], len(a.text), a.language, a.culture or "", a.generator or "", _cited(a)]
+            [
+                a.text[:LONGEST_TEXT],
+                len(a.text),
+                a.language,
+                a.culture or "",
+                a.generator or "",
+                _cited(a),
+            ]
             for a in answers
         ],
         "source": f"{source.source}, {source.license}",
@@ -186,4 +230,6 @@ def _cited(answer: Response) -> str:
     if cited is None:
         return ""
     read = None if cited.accessed is None else f"read {cited.accessed}"
-    return " · ".join(part for part in (cited.fact, cited.title, cited.url, read, cited.note) if part)
+    return " · ".join(
+        part for part in (cited.fact, cited.title, cited.url, read, cited.note) if part
+    )

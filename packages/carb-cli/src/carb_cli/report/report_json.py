@@ -1,4 +1,5 @@
-"""The content of a report, as ``report.json`` has it. Data alone: what shows it imports it, never the other way."""
+"""The content of a report, as ``report.json`` has it. Data alone: what shows it imports it, never
+the other way."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class ScorerPart(Frozen):
     usage: Usage
     cost: float | None
     label_mass: float | None = None
-    """Median probability that the allowed answers hold together, where a judge's probabilities are read."""
+    """Median probability that the allowed answers hold together, where a judge's probabilities are
+    read."""
     overall: Cell
     """Over the main sets, each with the same weight: the headline."""
     macro: Cell
@@ -77,7 +79,8 @@ class ScorerPart(Frozen):
     by_kind: Cells
     """By kind of fact; empty where no set says its kind."""
     by_kind_group: Cells
-    """``culture`` (the headline where sets say their kind) and ``knowledge`` of words, laws and dates."""
+    """``culture`` (the headline where sets say their kind) and ``knowledge`` of words, laws and
+    dates."""
     perturbation: dict[str, KindRow]
     """Results by perturbation (CC, RC, CL, RP), for those that the data set has."""
     causal_to_surface: Estimate
@@ -102,7 +105,8 @@ class JudgesPart(Frozen):
     bias_by_culture: dict[str, JudgeBias]
     """The same of the sets about each root culture."""
     calibration: tuple[MarginRow, ...]
-    """What the margin of the first answer over the second says of being right: over all sets, and by root culture."""
+    """What the margin of the first answer over the second says of being right: over all sets, and
+    by root culture."""
 
 
 class PeoplePart(Frozen):
@@ -115,13 +119,15 @@ class PeoplePart(Frozen):
     cultures: int = 0
     """Cultures with an answer."""
     whole: bool = False
-    """True where these runs scored a part of the reviewed data set: the lines are of all its sets."""
+    """True where these runs scored a part of the reviewed data set: the lines are of all its
+    sets."""
     scorers: tuple[JudgedRow, ...] = ()
     """Each scorer's picks beside those of people, and people's beside each other's."""
 
 
 class Report(Frozen):
-    """The content of ``report.json``. The version of its form is raised when a key changes its meaning or goes."""
+    """The content of ``report.json``. The version of its form is raised when a key changes its
+    meaning or goes."""
 
     schema_: Literal["carb.report/1"] = Field(default="carb.report/1", alias="schema")
     confidence: float
@@ -131,14 +137,15 @@ class Report(Frozen):
     scorers: dict[str, ScorerPart]
     """Scorers by name, the best first."""
     families: FamilyReport | None
-    """Mirrored families read by row, by column, whole (place effect) and matched: over all of them, by domain and by
-    kind of fact; null where the data set has none."""
+    """Mirrored families read by row, by column, whole (place effect) and matched: over all of them,
+    by domain and by kind of fact; null where the data set has none."""
     place_gap: dict[str, PlaceComparison] = Field(default_factory=dict)
-    """By scorer: the place effect where the question names the place (a), where cues imply it (b), and their
-    difference; empty where no family was scored in both wordings."""
+    """By scorer: the place effect where the question names the place (a), where cues imply it (b),
+    and their difference; empty where no family was scored in both wordings."""
     pairs: tuple[PairRow, ...]
     floor: SurfaceFloor | None
-    """How far the surface alone gets, over all sets and in each culture, and the test of each scorer against it."""
+    """How far the surface alone gets, over all sets and in each culture, and the test of each
+    scorer against it."""
     failures: Failures | None
     """What all good scorers miss, and whose answer they take; null where no scorer is good."""
     items: ItemAnalysis | None
@@ -150,7 +157,10 @@ class Report(Frozen):
 
     @property
     def models(self) -> list[str]:
-        """The scorers that are no baselines and no controls; all of them where there is no model."""
+        """The scorers that are no baselines and no controls; all of them where there is no
+        model."""
         kinds = {name: part.kind for name, part in self.scorers.items()}
-        found = [name for name, kind in kinds.items() if kind not in ("baseline", "open-book control")]
+        found = [
+            name for name, kind in kinds.items() if kind not in ("baseline", "open-book control")
+        ]
         return found or list(self.scorers)

@@ -18,14 +18,15 @@ class JudgeTexts:
     texts: dict[str, str] = field(default_factory=dict)
     """By set id; judgements of perturbed texts are left out."""
     asked: tuple[tuple[int, ...], ...] = ()
-    """Places in the given order of the answers as each question showed them, alike for all sets: (0, 1, 2, 3), and
-    (3, 2, 1, 0) for a judge that is asked in both orders."""
+    """Places in the given order of the answers as each question showed them, alike for all sets:
+    (0, 1, 2, 3), and (3, 2, 1, 0) for a judge that is asked in both orders."""
 
 
 def written(folders: Sequence[Path]) -> dict[str, JudgeTexts]:
     """By scorer; those that wrote nothing and were shown nothing side by side are left out.
 
-    It explains, and no number depends on it, so a journal that is gone or damaged gives what can be read of it.
+    It explains, and no number depends on it, so a journal that is gone or damaged gives what can be
+    read of it.
     """
     found: dict[str, JudgeTexts] = {}
     for folder in folders:
@@ -34,8 +35,12 @@ def written(folders: Sequence[Path]) -> dict[str, JudgeTexts]:
                 head, results = read_journal(journal)
             except (OSError, ValueError, CarbError):
                 continue
-            one = JudgeTexts({key: result.rationale for key, result in results.items() if result.rationale})
-            shown = next((result.presentations for result in results.values() if result.presentations), ())
+            one = JudgeTexts(
+                {key: result.rationale for key, result in results.items() if result.rationale}
+            )
+            shown = next(
+                (result.presentations for result in results.values() if result.presentations), ()
+            )
             one.asked = tuple(tuple(int(key) - 1 for key in each.order) for each in shown)
             if one.texts or one.asked:
                 found[head.spec.name] = one
@@ -43,36 +48,55 @@ def written(folders: Sequence[Path]) -> dict[str, JudgeTexts]:
 
 
 def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str, str]]]:
-    """What a scorer was sent first, by culture, language and number of answers, on which a judge's question may depend;
-    of a scorer that is given one answer at a time, what every one is sent, by an empty key.
+    """What a scorer was sent first, by culture, language and number of answers, on which a judge's
+    question may depend; of a scorer that is given one answer at a time, what every one is sent, by
+    an empty key.
 
     Args:
-        spec: the scorer; where its facts or form are not here, or its kind is not ours, nothing can be said.
+        spec: the scorer; where its facts or form are not here, or its kind is not ours, nothing can
+            be said.
         items: the sets that it judged.
 
     Returns:
-        Turns of role and text, with ``⟦Q⟧`` in the place of the set's question, and ``⟦0⟧``, ``⟦1⟧`` … in those of its
-        answers as they were given.
+        Turns of role and text, with ``⟦Q⟧`` in the place of the set's question, and ``⟦0⟧``,
+        ``⟦1⟧`` … in those of its answers as they were given.
     """
     if spec.kind in ("classifier", "implicit") and "facts" not in spec.parameters:
-        return {"": [("user", "⟦Q⟧"), ("assistant: each answer in turn, in the model's chat template if any", "⟦0⟧")]}
+        return {
+            "": [
+                ("user", "⟦Q⟧"),
+                ("assistant: each answer in turn, in the model's chat template if any", "⟦0⟧"),
+            ]
+        }
     if spec.kind != "judge" or "facts" in spec.parameters:
         return {}
     from carb_scorers.judge import JudgeOptions, form_of
 
-    known = {key: value for key, value in spec.parameters.items() if key in JudgeOptions.model_fields}
+    known = {
+        key: value for key, value in spec.parameters.items() if key in JudgeOptions.model_fields
+    }
     if not known:
         return {}
     found: dict[str, list[tuple[str, str]]] = {}
     try:
         asks = form_of(JudgeOptions.model_validate(known)).asks
-        for culture, language, size in dict.fromkeys((one.culture, one.language, len(one.responses)) for one in items):
-            given = tuple(Candidate(id=str(n), text=f"⟦{n}⟧") for n in range(size if spec.comparative else 1))
+        for culture, language, size in dict.fromkeys(
+            (one.culture, one.language, len(one.responses)) for one in items
+        ):
+            given = tuple(
+                Candidate(id=str(n), text=f"⟦{n}⟧") for n in range(size if spec.comparative else 1)
+            )
             request = ScoreRequest(
-                request_id="shown", prompt="⟦Q⟧", candidates=given, culture=culture, language=language
+                request_id="shown",
+                prompt="⟦Q⟧",
+                candidates=given,
+                culture=culture,
+                language=language,
             )
             turns = asks(request)[0].prompt.messages
-            found[f"{culture}/{language}/{size}"] = [(str(turn["role"]), turn["content"]) for turn in turns]
+            found[f"{culture}/{language}/{size}"] = [
+                (str(turn["role"]), turn["content"]) for turn in turns
+            ]
     except (CarbError, ValueError):  # the form, its rubric or its words are not here any more
         return {}
     return found

@@ -18,8 +18,11 @@ from carb_data import CarbError, ScoreTable, content_hash
 from carb_data.journal import write_whole
 
 
-def write_site(sources: Sequence[Path], site: Path, known: Sequence[entries.Hashed], *, confidence: float) -> int:
-    """Write ``index.html`` with a leaderboard for each data set, and beside it their reports as HTML and JSON.
+def write_site(
+    sources: Sequence[Path], site: Path, known: Sequence[entries.Hashed], *, confidence: float
+) -> int:
+    """Write ``index.html`` with a leaderboard for each data set, and beside it their reports as
+    HTML and JSON.
 
     Args:
         sources: folders that ``carb run`` wrote, and folders of entries.
@@ -31,7 +34,8 @@ def write_site(sources: Sequence[Path], site: Path, known: Sequence[entries.Hash
         The number of reports.
 
     Raises:
-        CarbError: a folder holds neither a run nor entries, or an entry does not follow from its rows.
+        CarbError: a folder holds neither a run nor entries, or an entry does not follow from its
+            rows.
     """
     found, gone = _gather(sources, known)
     boards = []
@@ -40,15 +44,19 @@ def write_site(sources: Sequence[Path], site: Path, known: Sequence[entries.Hash
         stem = f"{entries.slug(_data_name(report.dataset.names))}-{key[:8]}"
         write_whole(site / f"{stem}.html", render(report, runs, written(runs.folders)))
         write_whole(
-            site / f"{stem}.json", json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n"
+            site / f"{stem}.json",
+            json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n",
         )
         boards.append((stem, report, leaderboard(report), chart_of(report)))
     write_whole(site / "index.html", page("index.html.jinja", (), boards=boards, gone=gone))
     return len(boards)
 
 
-def _gather(sources: Sequence[Path], known: Sequence[entries.Hashed]) -> tuple[dict[str, Runs], list[str]]:
-    """What was scored on the same sets as one, the newest of each scorer; and the entries whose data are not here."""
+def _gather(
+    sources: Sequence[Path], known: Sequence[entries.Hashed]
+) -> tuple[dict[str, Runs], list[str]]:
+    """What was scored on the same sets as one, the newest of each scorer; and the entries whose
+    data are not here."""
     found: list[Runs] = []
     gone: list[str] = []
     for source in sources:
@@ -64,7 +72,9 @@ def _gather(sources: Sequence[Path], known: Sequence[entries.Hashed]) -> tuple[d
         if kept:
             record = runs.records[0].model_copy(update={"scorers": kept})
             rows = pl.col("scorer").cast(pl.String).is_in([scorer.spec.name for scorer in kept])
-            same.append(replace(runs, records=(record,), scores=ScoreTable(runs.scores.frame.filter(rows))))
+            same.append(
+                replace(runs, records=(record,), scores=ScoreTable(runs.scores.frame.filter(rows)))
+            )
     return {key: merged(same) for key, same in groups.items()}, gone
 
 
@@ -73,7 +83,9 @@ def _of_entries(source: Path, known: Sequence[entries.Hashed], gone: list[str]) 
         entry, rows = entries.read(folder)
         dataset = entries.holding(rows, known)
         if dataset is None:
-            gone.append(f"{entry.name} on {_data_name(entry.run.dataset.names)}, {entry.run.created.date()}")
+            gone.append(
+                f"{entry.name} on {_data_name(entry.run.dataset.names)}, {entry.run.created.date()}"
+            )
             continue
         if problems := entries.check(folder, known):
             raise CarbError(f"{folder}: {problems[0]}. See `carb results check`.")

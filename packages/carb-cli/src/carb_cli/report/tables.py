@@ -1,4 +1,5 @@
-"""Tables as data: what the page, the terminal, Markdown and LaTeX show of one section of a report."""
+"""Tables as data: what the page, the terminal, Markdown and LaTeX show of one section of a
+report."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    """A title that begins with ``<`` is of a column of words, aligned to the left; the first always is."""
+    """A title that begins with ``<`` is of a column of words, aligned to the left; the first always
+    is."""
     rows: Sequence[Sequence[Shown]]
     note: str = ""
 
@@ -51,7 +53,10 @@ class Table:
     def heads(self) -> list[tuple[str, bool]]:
         """Each title as it is shown, and whether its column is aligned to the left."""
         places = enumerate(self.columns)
-        return [(column.removeprefix("<"), place == 0 or column.startswith("<")) for place, column in places]
+        return [
+            (column.removeprefix("<"), place == 0 or column.startswith("<"))
+            for place, column in places
+        ]
 
     def show(self) -> None:
         """Print it on the terminal."""
@@ -80,13 +85,15 @@ class Section:
 
 
 def settled(found: Mapping[Any, float | None], confidence: float) -> set[Any]:
-    """The keys whose p is below the level after correction over all of them; null stands for no test."""
+    """The keys whose p is below the level after correction over all of them; null stands for no
+    test."""
     corrected = adjust([math.nan if p is None else p for p in found.values()])
     return {key for key, p in zip(found, corrected, strict=True) if p < 1 - confidence}
 
 
 def colour(value: float | None, sure: bool) -> str:
-    """The class of a difference's colour, which ``web/style.css`` paints; none where it is not settled."""
+    """The class of a difference's colour, which ``web/style.css`` paints; none where it is not
+    settled."""
     if not sure or not value:
         return ""
     return "up" if value > 0 else "down"

@@ -1,4 +1,5 @@
-"""An entry: one scorer's rows on a data set, keyed by set and content, and the numbers that follow from them."""
+"""An entry: one scorer's rows on a data set, keyed by set and content, and the numbers that follow
+from them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,12 @@ from carb_metrics.rows import Cell, Estimate
 from carb_scorers.run import RunRecord
 
 ENTRY, ROWS = "entry.json", "rows.parquet"
-_COLUMNS = {"item_id": pl.String, "content": pl.String, "response_id": pl.String, "score": pl.Float64}
+_COLUMNS = {
+    "item_id": pl.String,
+    "content": pl.String,
+    "response_id": pl.String,
+    "score": pl.Float64,
+}
 _LARGEST = {ENTRY: 1_000_000, ROWS: 100_000_000}
 """Bytes of a file of an entry; a larger one is refused before it is read."""
 _SAME = 1e-6
@@ -37,11 +43,14 @@ class Numbers(Frozen):
     failed: int
     """Sets with at least one response without a score."""
     accuracy: Cell
-    """Accuracy over the main sets with ties shared; ``strict`` has the share where a tie is a loss."""
+    """Accuracy over the main sets with ties shared; ``strict`` has the share where a tie is a
+    loss."""
     row: Estimate | None
-    """Share of the sets of mirrored families whose right answer is on top; null where the data set has none."""
+    """Share of the sets of mirrored families whose right answer is on top; null where the data set
+    has none."""
     place_effect: Estimate | None
-    """How much of the scores follows the place that a question names (``carb_metrics.family_accuracy``)."""
+    """How much of the scores follows the place that a question names
+    (``carb_metrics.family_accuracy``)."""
 
 
 class ResultEntry(Frozen):
@@ -60,26 +69,37 @@ class ResultEntry(Frozen):
 
     @property
     def folder(self) -> Path:
-        """Where the entry belongs within a folder of results: names that look alike get different folders."""
+        """Where the entry belongs within a folder of results: names that look alike get different
+        folders."""
         data = self.run.dataset
         first = Path(data.names[0]).stem if data.names else "data"
-        return Path(f"{slug(first)}-{data.fingerprint[:8]}") / f"{slug(self.name)}-{_digest(self.name)[:8]}"
+        return (
+            Path(f"{slug(first)}-{data.fingerprint[:8]}")
+            / f"{slug(self.name)}-{_digest(self.name)[:8]}"
+        )
 
 
 Hashed = dict[str, tuple[str, BonSet]]
 """A data set by the ids of its sets, each with the hash of its content."""
 
 
-def candidates(named: Sequence[Dataset] = (), builtin: Sequence[str] = ("carb-seed", "carb-seed@2")) -> list[Hashed]:
+def candidates(
+    named: Sequence[Dataset] = (), builtin: Sequence[str] = ("carb-seed", "carb-seed@2")
+) -> list[Hashed]:
     """Data sets among which the one of an entry is looked for.
 
-    An entry cannot make this program open a file or an address: only data that the user names, and the seed, are read.
+    An entry cannot make this program open a file or an address: only data that the user names, and
+    the seed, are read.
     """
-    return [{item.id: (content_hash(item), item) for item in sets} for sets in (*named, *map(load, builtin))]
+    return [
+        {item.id: (content_hash(item), item) for item in sets}
+        for sets in (*named, *map(load, builtin))
+    ]
 
 
 def holding(rows: pl.DataFrame, known: Sequence[Hashed]) -> Dataset | None:
-    """The sets of the rows, out of the first data set that has all of them with the same content."""
+    """The sets of the rows, out of the first data set that has all of them with the same
+    content."""
     wanted = dict(rows.select("item_id", "content").unique().iter_rows())
     for sets in known:
         if all(id_ in sets and sets[id_][0] == content for id_, content in wanted.items()):
@@ -103,12 +123,17 @@ def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
         table = only(scores, scorer.spec.name)
         frame = table.frame.filter(pl.col("perturbation").is_null()).select(
             pl.col("item_id").cast(pl.String),
-            pl.col("item_id").cast(pl.String).replace_strict(hashes, return_dtype=pl.String).alias("content"),
+            pl.col("item_id")
+            .cast(pl.String)
+            .replace_strict(hashes, return_dtype=pl.String)
+            .alias("content"),
             pl.col("response_id").cast(pl.String),
             pl.col("score"),
         )
         buffer = BytesIO()
-        frame.sort("item_id", "response_id").write_parquet(buffer, compression="zstd", compression_level=19)
+        frame.sort("item_id", "response_id").write_parquet(
+            buffer, compression="zstd", compression_level=19
+        )
         packed = buffer.getvalue()
         entry = ResultEntry(
             run=record.model_copy(update={"scorers": (scorer,)}),
@@ -144,26 +169,38 @@ def read(folder: Path) -> tuple[ResultEntry, pl.DataFrame]:
     """Read an entry and its rows.
 
     Raises:
-        CarbError: a file is missing, too large or not of its form, or the rows are not those of the entry.
+        CarbError: a file is missing, too large or not of its form, or the rows are not those of the
+            entry.
     """
     for name, largest in _LARGEST.items():
         path = folder / name
         if not path.is_file():
             raise CarbError(f"{path} is missing.")
         if path.stat().st_size > largest:
-            raise CarbError(f"{path} has {path.stat().st_size:,} bytes; at most {largest:,} are read.")
+            raise CarbError(
+                f"{path} has {path.stat().st_size:,} bytes; at most {largest:,} are read."
+            )
     entry = read_file(ResultEntry, folder / ENTRY, "entry")
     if len(entry.run.scorers) != 1:
-        raise CarbError(f"{folder / ENTRY}: run.scorers must hold one scorer, and has {len(entry.run.scorers)}.")
+        raise CarbError(
+            f"{folder / ENTRY}: run.scorers must hold one scorer, and has {len(entry.run.scorers)}."
+        )
     packed = (folder / ROWS).read_bytes()
     if hashlib.sha256(packed).hexdigest() != entry.rows_sha256:
         raise CarbError(f"{folder / ROWS}: its sha256 is not the one in {ENTRY}.")
     try:
         frame = pl.read_parquet(packed)
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # a broken file can panic
+    except (
+        OSError,
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+    ) as error:  # a broken file can panic
         raise CarbError(f"{folder / ROWS} cannot be read: {str(error).splitlines()[0]}.") from None
     if dict(frame.schema) != _COLUMNS:
-        raise CarbError(f"{folder / ROWS} must have the columns {', '.join(_COLUMNS)}, of text and 64-bit numbers.")
+        raise CarbError(
+            f"{folder / ROWS} must have the columns {', '.join(_COLUMNS)}, of text and "
+            "64-bit numbers."
+        )
     return entry, frame
 
 
@@ -181,7 +218,10 @@ def check(folder: Path, known: Sequence[Hashed]) -> list[str]:
     dataset = holding(rows, known)
     if dataset is None:
         names = " and ".join(entry.run.dataset.names)
-        why = f"{names} is not carb-seed and not named with --data, an id is unknown, or a set's content is another"
+        why = (
+            f"{names} is not carb-seed and not named with --data, an id is unknown, or a set's "
+            "content is another"
+        )
         return [f"its sets are not in this version of the data: {why}"]
     problems = list(_gaps(rows, dataset))
     if folder.parts[-2:] != entry.folder.parts:
@@ -211,18 +251,33 @@ def table_of(rows: pl.DataFrame, dataset: Dataset, scorer: str) -> ScoreTable:
     """An entry's scores on the sets of a data set, in the form that metrics read."""
     frame = pl.DataFrame(
         [
-            (scorer, item.id, r.id, r.role.value, item.culture, item.domain.value, r.language, None, None)
+            (
+                scorer,
+                item.id,
+                r.id,
+                r.role.value,
+                item.culture,
+                item.domain.value,
+                r.language,
+                None,
+                None,
+            )
             for item in dataset
             for r in item.responses
         ],
         schema={
-            **dict.fromkeys(("scorer", "item_id", "response_id", "role", "culture", "domain", "language"), pl.String),
+            **dict.fromkeys(
+                ("scorer", "item_id", "response_id", "role", "culture", "domain", "language"),
+                pl.String,
+            ),
             **dict.fromkeys(("perturbation", "original"), pl.String),
         },
         orient="row",
     )
     return ScoreTable(
-        frame.join(rows.drop("content"), on=["item_id", "response_id"], how="left", maintain_order="left")
+        frame.join(
+            rows.drop("content"), on=["item_id", "response_id"], how="left", maintain_order="left"
+        )
     )
 
 

@@ -1,6 +1,8 @@
-"""The Hub's own formats of results: ``.eval_results/*.yaml`` of a model, and ``eval.yaml`` of a data set.
+"""The Hub's own formats of results: ``.eval_results/*.yaml`` of a model, and ``eval.yaml`` of a
+data set.
 
-Source: https://huggingface.co/docs/hub/eval-results. Texts are written as JSON strings, which are valid YAML.
+Source: https://huggingface.co/docs/hub/eval-results. Texts are written as JSON strings, which are
+valid YAML.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ PARTS = {"--limit", "--cultures", "--domains"}
 
 
 def hub_files(entry: ResultEntry) -> dict[Path, str]:
-    """The files of an entry by their paths in the folder of results; empty where no whole Hub data set was scored."""
+    """The files of an entry by their paths in the folder of results; empty where no whole Hub data
+    set was scored."""
     names, options = entry.run.dataset.names, {part.partition("=")[0] for part in entry.run.command}
     if len(names) != 1 or not names[0].startswith("hf://") or options & PARTS:
         return {}
@@ -29,16 +32,30 @@ def hub_files(entry: ResultEntry) -> dict[Path, str]:
         "row": None if row is None else _percent(row.estimate, row.low, row.high),
         "accuracy": _percent(accuracy.accuracy, accuracy.low, accuracy.high),
     }
-    found = {task: values for task, values in tasks.items() if values is not None and values[0] is not None}
-    said = f"{entry.numbers.sets:,} sets, {entry.numbers.failed:,} failed; carb {entry.run.versions.get('carb-cli')}"
+    found = {
+        task: values
+        for task, values in tasks.items()
+        if values is not None and values[0] is not None
+    }
+    said = (
+        f"{entry.numbers.sets:,} sets, {entry.numbers.failed:,} failed; carb "
+        f"{entry.run.versions.get('carb-cli')}"
+    )
+
+    def notes(low: float, high: float) -> str:
+        interval = f"95% interval {number(low)} to {number(high)}"
+        return json.dumps(f"{interval}; {said}", ensure_ascii=False)
+
     results = [
         f"- dataset:\n    id: {json.dumps(data)}\n    task_id: {task}\n{pinned}"
-        f"  value: {value:.4f}\n  date: {json.dumps(entry.run.created.isoformat(timespec='seconds'))}\n"
-        f"  notes: {json.dumps(f'95% interval {number(low)} to {number(high)}; {said}', ensure_ascii=False)}\n"
+        f"  value: {value:.4f}\n  date: "
+        f"{json.dumps(entry.run.created.isoformat(timespec='seconds'))}\n"
+        f"  notes: {notes(low, high)}\n"
         for task, (value, low, high) in found.items()
     ]
     benchmark = (
-        f"name: {json.dumps(data)}\ndescription: How well reward models judge answers to cultural questions\n"
+        f"name: {json.dumps(data)}\ndescription: How well reward models judge answers to "
+        "cultural questions\n"
         "evaluation_framework: carb\ntasks:\n" + "".join(f"  - id: {task}\n" for task in found)
     )
     own = entry.folder / ".eval_results" / "carb.yaml"

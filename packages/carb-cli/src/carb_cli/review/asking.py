@@ -1,4 +1,5 @@
-"""What a reviewer is asked, under names that do not say which answer is the key, and the form of an answer.
+"""What a reviewer is asked, under names that do not say which answer is the key, and the form of an
+answer.
 
 One schema serves the page, the stored file and the offline page.
 """
@@ -32,15 +33,20 @@ class ReviewItem:
             token = _digest(one.text)[:8]
             options[token if token not in options else _digest(f"{one.text}\0{place}")[:8]] = one
         self.options = dict(sorted(options.items()))
-        """The answers by token, which is made from the text alone and, where two are alike, from its place. They stand
-        in the order of their tokens, so that the place says nothing."""
+        """The answers by token, which is made from the text alone and, where two are alike, from
+        its place. They stand in the order of their tokens, so that the place says nothing."""
         self.tokens = tuple(self.options)
         self.key = next(token for token, one in self.options.items() if one is item.chosen)
         """Token of the chosen response; never shown."""
         content = {
             "language": item.language,
-            "turns": [item.prompt] if isinstance(item.prompt, str) else [turn.content for turn in item.prompt],
-            "options": [{"token": t, "text": one.text, "language": one.language} for t, one in self.options.items()],
+            "turns": [item.prompt]
+            if isinstance(item.prompt, str)
+            else [turn.content for turn in item.prompt],
+            "options": [
+                {"token": t, "text": one.text, "language": one.language}
+                for t, one in self.options.items()
+            ],
         }
         self.id = _digest(json.dumps([item.id, item.culture, content]))[:20]
         """Hash of what is shown: a changed text is another item."""
@@ -53,7 +59,8 @@ def _digest(text: str) -> str:
 
 @lru_cache(maxsize=2000)
 def stored(content: str) -> ReviewItem:
-    """The item of a stored set. Reading one takes longer than recording an answer to it, so that those in use stay."""
+    """The item of a stored set. Reading one takes longer than recording an answer to it, so that
+    those in use stay."""
     return ReviewItem(BonSet.model_validate_json(content))
 
 
@@ -93,11 +100,14 @@ class ReviewAnswer(Frozen):
     @property
     def best(self) -> str | None:
         """Token of the answer that was picked as best here."""
-        return next((token for token, opinion in self.opinions.items() if opinion.verdict == "best"), None)
+        return next(
+            (token for token, opinion in self.opinions.items() if opinion.verdict == "best"), None
+        )
 
 
 class Event(Frozen):
-    """One saved answer. It is kept for ever, and the same event counts once, however often it arrives."""
+    """One saved answer. It is kept for ever, and the same event counts once, however often it
+    arrives."""
 
     id: UUID
     """Drawn by the page."""
@@ -116,7 +126,9 @@ class Question(Frozen):
 
     id: UUID
     """Drawn by the page."""
-    question: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
+    question: Annotated[
+        str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)
+    ]
     right: Answer
     wrong: Answer
     """What people from elsewhere would believe."""
@@ -148,7 +160,9 @@ class Question(Frozen):
 
 Sent = Annotated[
     Annotated[Event, Tag("answer")] | Annotated[Question, Tag("question")],
-    Discriminator(lambda sent: "question" if isinstance(sent, dict) and "question" in sent else "answer"),
+    Discriminator(
+        lambda sent: "question" if isinstance(sent, dict) and "question" in sent else "answer"
+    ),
 ]
 """What a page sends: an answer, or a question that its reviewer wrote."""
 

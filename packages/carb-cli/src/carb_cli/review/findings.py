@@ -1,4 +1,5 @@
-"""What a review says: the human line, each reviewer, each set, and votes on the data set and on people's questions."""
+"""What a review says: the human line, each reviewer, each set, and votes on the data set and on
+people's questions."""
 
 from __future__ import annotations
 
@@ -126,7 +127,8 @@ def _decide(
         "fewer than three quarters of the picks are the key": picked < 0.75,
         "a third of the reviewers or more find a wrong answer right here too": right_too >= 0.34,
         "a third of the reviewers or more say that it depends": depends >= 0.34,
-        "a third of the reviewers or more find that a text does not read naturally": unnatural >= 0.34,
+        "a third of the reviewers or more find that a text does not read naturally": unnatural
+        >= 0.34,
     }
     reasons = tuple(reason for reason, applies in (retire | fix).items() if applies)
     worst: Verdict = "retire" if any(retire.values()) else "fix"
@@ -160,10 +162,11 @@ class Findings(Frozen):
     fingerprint: str = ""
     """Fingerprint of the reviewed data set that was written; empty before."""
     lines: dict[str, HumanLine]
-    """The human line over all (``WHOLE``), and of each ``culture/`` and ``/domain``. Retired sets count: it is not
-    raised by leaving out what people did not agree on."""
+    """The human line over all (``WHOLE``), and of each ``culture/`` and ``/domain``. Retired sets
+    count: it is not raised by leaving out what people did not agree on."""
     reviewers: tuple[ReviewerRow, ...]
-    """Empty in what is written beside a data set: people agreed to be published without their pseudonym."""
+    """Empty in what is written beside a data set: people agreed to be published without their
+    pseudonym."""
     verdicts: dict[str, int]
     needed: int
     """Reviews that open sets still need."""
@@ -204,7 +207,9 @@ def _lines(picks: Sequence[GivenAnswer]) -> dict[str, HumanLine]:
     }
 
 
-def _reviewer(person: sqlite3.Row, answers: Sequence[GivenAnswer], picks: Sequence[GivenAnswer]) -> ReviewerRow:
+def _reviewer(
+    person: sqlite3.Row, answers: Sequence[GivenAnswer], picks: Sequence[GivenAnswer]
+) -> ReviewerRow:
     id_ = person["id"]
     mine = [one for one in answers if one.reviewer == id_]
     own = {one.item.id: one for one in picks if one.reviewer == id_}
@@ -216,7 +221,9 @@ def _reviewer(person: sqlite3.Row, answers: Sequence[GivenAnswer], picks: Sequen
         answered=len(mine),
         picks=len(own),
         key=_mean([one.event.answer.best == one.item.key for one in own.values()]),
-        others=_mean([one.event.answer.best == own[one.item.id].event.answer.best for one in others]),
+        others=_mean(
+            [one.event.answer.best == own[one.item.id].event.answer.best for one in others]
+        ),
         seconds=median(times) if times else None,
         first=_mean([one.event.shown[0] == one.event.answer.best for one in own.values()]),
     )
@@ -227,7 +234,8 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def apply(dataset: Dataset, findings: Findings) -> tuple[Dataset, Findings]:
-    """Put votes on every reviewed response of a data set, mark verified sets, and leave retired ones out.
+    """Put votes on every reviewed response of a data set, mark verified sets, and leave retired
+    ones out.
 
     Raises:
         CarbError: the review is of another data set.
@@ -235,7 +243,9 @@ def apply(dataset: Dataset, findings: Findings) -> tuple[Dataset, Findings]:
     counted = {one.set_id: one for one in findings.sets}
     unknown = sorted(set(counted) - {item.id for item in dataset})
     if unknown:
-        raise CarbError(f"The review is of other data: it has sets that --data has not, such as {unknown[0]}.")
+        raise CarbError(
+            f"The review is of other data: it has sets that --data has not, such as {unknown[0]}."
+        )
     made = Dataset(
         voted(item, counted[item.id]) if item.id in counted else item
         for item in dataset
@@ -248,7 +258,10 @@ def voted(item: BonSet, counted: SetTally) -> BonSet:
     """A set with people's votes, and the mark that it is verified."""
     if not counted.picks:
         return item
-    votes = {one.response: Votes(asked=counted.picks, right=one.best + one.right) for one in counted.options}
+    votes = {
+        one.response: Votes(asked=counted.picks, right=one.best + one.right)
+        for one in counted.options
+    }
     responses = tuple(one.model_copy(update={"votes": votes[one.id]}) for one in item.responses)
     made = item.model_copy(update={"responses": responses})
     mark = f"verified by {counted.reviews} native speakers (rules {RULES_NAME})"
@@ -258,27 +271,36 @@ def voted(item: BonSet, counted: SetTally) -> BonSet:
 def _noted(item: BonSet, *notes: str, **more: object) -> BonSet:
     """The set with further notes, and what else is known, about where it comes from."""
     said = "; ".join(part for part in (item.provenance.notes, *notes) if part)
-    return item.model_copy(update={"provenance": item.provenance.model_copy(update={"notes": said, **more})})
+    return item.model_copy(
+        update={"provenance": item.provenance.model_copy(update={"notes": said, **more})}
+    )
 
 
 def written(db: sqlite3.Connection) -> Dataset:
     """The questions that people wrote, with the votes of those who were asked them.
 
-    ``provenance.tier`` is ``human-voted`` where more than half of the other people picked the writer's answer, else
-    ``human-written``; ``provenance.notes`` has the numbers, and whether a model was fooled. Names are not in it.
+    ``provenance.tier`` is ``human-voted`` where more than half of the other people picked the
+    writer's answer, else ``human-written``; ``provenance.notes`` has the numbers, and whether a
+    model was fooled. Names are not in it.
 
     Raises:
         CarbError: nobody wrote one.
     """
     found = given(db, written=True)
     if not found:
-        raise CarbError("Nobody has written a question yet; `carb review serve --beat` lets people write.")
+        raise CarbError(
+            "Nobody has written a question yet; `carb review serve --beat` lets people write."
+        )
     models = {row["id"]: row["model"] for row in db.execute("SELECT id, model FROM item")}
     made = []
     for item, answers in found:
         counted = tally(item, answers)
         agree = sum(one.event.answer.best == item.key for one in answers)
-        said = f"{agree} of {counted.reviews} other people agree" if counted.reviews else "nobody else has read it"
+        said = (
+            f"{agree} of {counted.reviews} other people agree"
+            if counted.reviews
+            else "nobody else has read it"
+        )
         notes = "written by a person of the place", said, models[item.id]
         tier = "human-voted" if 2 * agree > counted.reviews else "human-written"
         made.append(_noted(voted(item.set, counted), *notes, tier=tier))
@@ -291,7 +313,8 @@ def companion(path: Path) -> Path:
 
 
 def line_beside(path: Path) -> Findings | None:
-    """What people said of a file's data set, for reports that show the human line; null where it was not reviewed.
+    """What people said of a file's data set, for reports that show the human line; null where it
+    was not reviewed.
 
     Raises:
         CarbError: the file beside it cannot be read.

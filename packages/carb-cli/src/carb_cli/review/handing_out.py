@@ -1,4 +1,5 @@
-"""A review as a whole: made from a data set, with its people, and handed out to them item by item."""
+"""A review as a whole: made from a data set, with its people, and handed out to them item by
+item."""
 
 from __future__ import annotations
 
@@ -12,43 +13,55 @@ from carb_cli.review.review_file import call, connect, setting, transaction
 from carb_data import CarbError, Dataset
 
 
-def create(path: Path, dataset: Dataset, name: str, *, beat: str | None = None, url: str = "") -> sqlite3.Connection:
+def create(
+    path: Path, dataset: Dataset, name: str, *, beat: str | None = None, url: str = ""
+) -> sqlite3.Connection:
     """Make a review file, or open one of the same data set.
 
     Args:
         path: the review file to make or to open.
         dataset: the sets to review.
         name: the data set's name, for `carb review apply`.
-        beat: name of the scorer that people try to fool with questions of their own; empty where they write without
-            one, null where they write none.
-        url: address of the page; empty where none is served, and then a review that was served keeps its own.
+        beat: name of the scorer that people try to fool with questions of their own; empty where
+            they write without one, null where they write none.
+        url: address of the page; empty where none is served, and then a review that was served
+            keeps its own.
 
     Raises:
-        CarbError: the data set is empty or, with ``beat``, of several places; or the file is of another data set.
+        CarbError: the data set is empty or, with ``beat``, of several places; or the file is of
+            another data set.
     """
     if not len(dataset):
         raise CarbError("There is no set to review; check --culture.")
     places = set() if beat is None else {f"{one.culture} {one.language}" for one in dataset}
     if len(places) > 1:
-        raise CarbError("People write questions about one place in one language; name it with --culture.")
+        raise CarbError(
+            "People write questions about one place in one language; name it with --culture."
+        )
     db = connect(path, create=True)
     made = {"data": name, "fingerprint": dataset.fingerprint, "id": secrets.token_hex(8)}
     with transaction(db):
         if setting(db, "fingerprint") not in ("", dataset.fingerprint):
-            raise CarbError(f"{path} is a review of other data ({setting(db, 'data')}); name another --out.")
+            raise CarbError(
+                f"{path} is a review of other data ({setting(db, 'data')}); name another --out."
+            )
         db.executemany("INSERT OR IGNORE INTO project VALUES (?, ?)", made.items())
         now_so = {"place": "".join(places), "model": beat or "", "url": url}
         if url or beat is not None:
             db.executemany("INSERT OR REPLACE INTO project VALUES (?, ?)", now_so.items())
         db.executemany(
             "INSERT OR IGNORE INTO item (id, set_id, content) VALUES (?, ?, ?)",
-            [(ReviewItem(one).id, one.id, one.model_dump_json(exclude_defaults=True)) for one in dataset],
+            [
+                (ReviewItem(one).id, one.id, one.model_dump_json(exclude_defaults=True))
+                for one in dataset
+            ],
         )
     return db
 
 
 def invite(db: sqlite3.Connection, count: int) -> list[tuple[str, str]]:
-    """Add reviewers called ``reviewer N`` until there are ``count``, and make a link for each new one.
+    """Add reviewers called ``reviewer N`` until there are ``count``, and make a link for each new
+    one.
 
     Returns:
         Name and token of each new reviewer.
@@ -67,14 +80,19 @@ def named(db: sqlite3.Connection, name: str) -> str:
     Raises:
         CarbError: there is none.
     """
-    ids = {row["name"]: row["id"] for row in db.execute("SELECT name, id FROM reviewer ORDER BY name")}
+    ids = {
+        row["name"]: row["id"] for row in db.execute("SELECT name, id FROM reviewer ORDER BY name")
+    }
     if name not in ids:
-        raise CarbError(f"There is no reviewer '{name}'. There are: {', '.join([*ids][:20]) or 'none'}.")
+        raise CarbError(
+            f"There is no reviewer '{name}'. There are: {', '.join([*ids][:20]) or 'none'}."
+        )
     return str(ids[name])
 
 
 def forget(db: sqlite3.Connection, name: str) -> int:
-    """Remove a person with all answers and questions and the link; then empty the log and rewrite the file.
+    """Remove a person with all answers and questions and the link; then empty the log and rewrite
+    the file.
 
     Not called within a transaction. Backups made before keep what they have.
 
@@ -83,7 +101,9 @@ def forget(db: sqlite3.Connection, name: str) -> int:
     """
     with transaction(db):
         id_ = named(db, name)
-        answers = db.execute("SELECT count(payload) FROM assignment WHERE reviewer = ?", (id_,)).fetchone()[0]
+        answers = db.execute(
+            "SELECT count(payload) FROM assignment WHERE reviewer = ?", (id_,)
+        ).fetchone()[0]
         db.execute("DELETE FROM reviewer WHERE id = ?", (id_,))
     db.execute("VACUUM")
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -93,9 +113,10 @@ def forget(db: sqlite3.Connection, name: str) -> int:
 def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[ReviewItem]:
     """Hand out the next items, at most ``count``, in a transaction of the caller.
 
-    First come items that were handed out and not answered, then questions that people wrote, then new sets. Both
-    kinds are sorted by the number of answers, then by the number of people who were asked, then at random. What people
-    answered never matters here, so a plain mean over the answers is unbiased even if people stop early.
+    First come items that were handed out and not answered, then questions that people wrote, then
+    new sets. Both kinds are sorted by the number of answers, then by the number of people who were
+    asked, then at random. What people answered never matters here, so a plain mean over the answers
+    is unbiased even if people stop early.
     """
     waiting = db.execute(
         "SELECT content FROM assignment JOIN item ON item.id = item "
@@ -109,5 +130,8 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[Review
         "(SELECT count(*) FROM assignment WHERE item = item.id), random() LIMIT ?2",
         (reviewer, count - len(waiting)),
     ).fetchall()
-    db.executemany("INSERT INTO assignment (item, reviewer) VALUES (?, ?)", [(row["id"], reviewer) for row in unseen])
+    db.executemany(
+        "INSERT INTO assignment (item, reviewer) VALUES (?, ?)",
+        [(row["id"], reviewer) for row in unseen],
+    )
     return [stored(row["content"]) for row in (*waiting, *unseen)]

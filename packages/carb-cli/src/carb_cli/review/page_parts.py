@@ -1,4 +1,5 @@
-"""What the page is made of: its words in the ten languages of the benchmark, and the page as one file for a disk."""
+"""What the page is made of: its words in the ten languages of the benchmark, and the page as one
+file for a disk."""
 
 from __future__ import annotations
 
@@ -33,21 +34,25 @@ def texts(language: str) -> dict[str, str]:
 
 
 def language_of(culture: str) -> str:
-    """The language of the page for a culture: the culture's own, or English where there is no catalogue of it."""
+    """The language of the page for a culture: the culture's own, or English where there is no
+    catalogue of it."""
     found = cultures[culture].language.partition("-")[0]
     return found if found in LANGUAGES else "en"
 
 
 def page_with(**more: Any) -> str:
     """The page with its words, and with what else its scripts shall find."""
-    data = json.dumps({"texts": {language: texts(language) for language in LANGUAGES}} | more, ensure_ascii=False)
+    data = json.dumps(
+        {"texts": {language: texts(language) for language in LANGUAGES}} | more, ensure_ascii=False
+    )
     return part("web/review.html").replace("{}", data.replace("<", "\\u003c"))
 
 
 def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
     """The page with everything inside.
 
-    It has no key: the answers stand in an order made from their texts, and each device draws its own.
+    It has no key: the answers stand in an order made from their texts, and each device draws its
+    own.
 
     Args:
         items: the items to ask.
@@ -57,20 +62,26 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
     script = "\n".join(part(f"web/{name}") for name in _SCRIPTS)
     style = part("web/review.css")
     policy = (
-        f"default-src 'none'; script-src '{csp_hash(script)}'; style-src '{csp_hash(style)}'; base-uri 'none'; "
+        f"default-src 'none'; script-src '{csp_hash(script)}'; style-src "
+        f"'{csp_hash(style)}'; base-uri 'none'; "
         "form-action 'none'"
     )
     shown = [item.shown | {"shown": item.tokens} for item in chosen]
-    made = page_with(fingerprint=fingerprint, language=language_of(chosen[0].set.culture), items=shown)
+    made = page_with(
+        fingerprint=fingerprint, language=language_of(chosen[0].set.culture), items=shown
+    )
     meta = '<meta charset="utf-8">'
-    made = made.replace(meta, f'{meta}\n<meta http-equiv="Content-Security-Policy" content="{policy}">')
+    made = made.replace(
+        meta, f'{meta}\n<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    )
     made = made.replace('<link rel="stylesheet" href="review.css">', f"<style>{style}</style>")
     tags = "".join(f'<script src="{name}"></script>' for name in _SCRIPTS)
     return made.replace(tags, f"<script>{script}</script>")
 
 
 def organisers_kit(language: str, questions: int) -> str:
-    """One page for the person who organises a review: whom to ask, how long it takes, what to say, what happens.
+    """One page for the person who organises a review: whom to ask, how long it takes, what to say,
+    what happens.
 
     Args:
         language: one of ``LANGUAGES``.
@@ -78,12 +89,16 @@ def organisers_kit(language: str, questions: int) -> str:
     """
     words = texts(language)
     minutes = str(max(1, round(questions * MINUTES)))
-    said = [words[f"kit_{point}"].replace("{n}", str(questions)).replace("{minutes}", minutes) for point in _KIT]
+    said = [
+        words[f"kit_{point}"].replace("{n}", str(questions)).replace("{minutes}", minutes)
+        for point in _KIT
+    ]
     points = [f"<li>{escape(text)}</li>" for text in said]
     title, style = escape(words["kit_title"]), part("web/review.css")
     direction = "rtl" if language == "ar" else "ltr"
     return (
         f'<!doctype html>\n<html lang="{language}" dir="{direction}"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width"><title>{title}</title><style>{style}</style>'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{title}</title><style>{style}</style>"
         f"</head><body><h1>{title}</h1><ol>{''.join(points)}</ol></body></html>\n"
     )

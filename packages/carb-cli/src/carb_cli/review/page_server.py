@@ -1,4 +1,5 @@
-"""The page and its small interface, served from this machine until it is stopped: enter, get items, send events."""
+"""The page and its small interface, served from this machine until it is stopped: enter, get items,
+send events."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ HANDED_OUT = 20
 """Items that a page gets at once, so that it can go on for a while without a connection."""
 _FILES = {
     "/": ("web/review.html", "text/html"),
-    **{f"/{name}": (f"web/{name}", "text/javascript") for name in ("app.js", "device.js", "parts.js", "worker.js")},
+    **{
+        f"/{name}": (f"web/{name}", "text/javascript")
+        for name in ("app.js", "device.js", "parts.js", "worker.js")
+    },
     "/review.css": ("web/review.css", "text/css"),
 }
 Body = dict[str, Any]
@@ -42,17 +46,26 @@ _SENT: TypeAdapter[Sent] = TypeAdapter(Sent)
 
 def _me(db: sqlite3.Connection, reviewer: str, _: Body) -> dict[str, Any]:
     """What a page needs to go on where its reviewer stopped, on this device or on another."""
-    row = db.execute("SELECT name, region, language, consent FROM reviewer WHERE id = ?", (reviewer,)).fetchone()
+    row = db.execute(
+        "SELECT name, region, language, consent FROM reviewer WHERE id = ?", (reviewer,)
+    ).fetchone()
     answers = db.execute(
-        "SELECT item, revision FROM assignment WHERE reviewer = ? AND payload IS NOT NULL ORDER BY id", (reviewer,)
+        "SELECT item, revision FROM assignment WHERE reviewer = ? AND payload IS NOT NULL "
+        "ORDER BY id",
+        (reviewer,),
     )
     first = stored(db.execute("SELECT content FROM item ORDER BY rowid").fetchone()["content"])
     return dict(row) | {
         "reviewer": reviewer,
-        "total": db.execute("SELECT count(*) FROM item WHERE writer IS NOT ?", (reviewer,)).fetchone()[0],
+        "total": db.execute(
+            "SELECT count(*) FROM item WHERE writer IS NOT ?", (reviewer,)
+        ).fetchone()[0],
         "writes": setting(db, "place") != "",
         "model": setting(db, "model") != "",
-        "written": {row["set_id"]: 1 for row in db.execute("SELECT set_id FROM item WHERE writer = ?", (reviewer,))},
+        "written": {
+            row["set_id"]: 1
+            for row in db.execute("SELECT set_id FROM item WHERE writer = ?", (reviewer,))
+        },
         "suggested": language_of(first.set.culture),
         "revisions": {answer["item"]: answer["revision"] for answer in answers},
     }
@@ -87,7 +100,9 @@ def _events(db: sqlite3.Connection, reviewer: str, sent: Body) -> list[dict[str,
 def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[BonSet, str]:
     """A question that the reviewer wrote, and what the model made of it."""
     asked = (reviewer, ascii(sent.get("id")).strip("'"))
-    row = db.execute("SELECT content, model FROM item WHERE writer = ? AND set_id = ?", asked).fetchone()
+    row = db.execute(
+        "SELECT content, model FROM item WHERE writer = ? AND set_id = ?", asked
+    ).fetchone()
     if row is None:
         raise RefusalError(404, "There is no such question.")
     return stored(row["content"]).set, row["model"]
@@ -108,12 +123,18 @@ class ReviewPage:
     Args:
         db: the open review file.
         port: the port of this machine at which the page is served.
-        public_url: address under which a proxy offers it, with any path; null for this machine alone.
+        public_url: address under which a proxy offers it, with any path; null for this machine
+            alone.
         scorer: the model that people try to fool with questions of their own; null for none.
     """
 
     def __init__(
-        self, db: sqlite3.Connection, *, port: int, public_url: str | None = None, scorer: Scorer | None = None
+        self,
+        db: sqlite3.Connection,
+        *,
+        port: int,
+        public_url: str | None = None,
+        scorer: Scorer | None = None,
     ) -> None:
         self._db = db
         self.thread = ThreadPoolExecutor(max_workers=1)
@@ -127,7 +148,8 @@ class ReviewPage:
         self._cookie = f"carb_review_{setting(db, 'id')}"
 
     async def run(self, job: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Do a job in the one thread that has the file. What it wrote is on the disk before this returns."""
+        """Do a job in the one thread that has the file. What it wrote is on the disk before this
+        returns."""
 
         def work() -> Any:
             with transaction(self._db):
@@ -139,7 +161,9 @@ class ReviewPage:
         """Handle a request."""
         if scope["type"] != "http":
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
         body = await _body(receive)
         status, kind, carried = 200, "application/json", dict(auth.HEADERS)
         try:
@@ -166,7 +190,9 @@ class ReviewPage:
         await send({"type": "http.response.start", "status": status, "headers": fields})
         await send({"type": "http.response.body", "body": payload})
 
-    async def _posted(self, path: str, headers: dict[str, str], body: bytes) -> tuple[Any, dict[str, str]]:
+    async def _posted(
+        self, path: str, headers: dict[str, str], body: bytes
+    ) -> tuple[Any, dict[str, str]]:
         """The answer to a write, and the header that sets a cookie."""
         try:
             sent = json.loads(body)
@@ -178,14 +204,18 @@ class ReviewPage:
             return {"ok": True}, await self._enter(str(sent.get("token"))[:200])
         if path not in _JOBS:
             raise RefusalError(404, "There is nothing here.")
-        cookies = dict(pair.strip().partition("=")[::2] for pair in headers.get("cookie", "").split(";"))
+        cookies = dict(
+            pair.strip().partition("=")[::2] for pair in headers.get("cookie", "").split(";")
+        )
         token, expected = cookies.get(self._cookie, ""), headers.get("x-reviewer")
 
         def run(db: sqlite3.Connection) -> Any:
             reviewer = auth.reviewer_of(db, token)
             if reviewer is None or expected not in (None, reviewer):
                 raise RefusalError(401, "Open your private link again.")
-            agreed = db.execute("SELECT consent FROM reviewer WHERE id = ?", (reviewer,)).fetchone()["consent"]
+            agreed = db.execute(
+                "SELECT consent FROM reviewer WHERE id = ?", (reviewer,)
+            ).fetchone()["consent"]
             if agreed is None and _JOBS[path] not in (_me, _person):
                 raise RefusalError(403, "Agree to the consent text first.")
             return _JOBS[path](db, reviewer, sent)
@@ -193,7 +223,8 @@ class ReviewPage:
         return await (self._beat(run) if path == "/api/beat" else self.run(run)), {}
 
     async def _beat(self, run: Callable[[sqlite3.Connection], Any]) -> dict[str, str]:
-        """Whether a question fools the model, which gets one at a time. After a failure it may be asked again."""
+        """Whether a question fools the model, which gets one at a time. After a failure it may be
+        asked again."""
         async with self._asked:
             item, made = await self.run(run)
             if not made and self._scorer is not None:
@@ -209,14 +240,16 @@ class ReviewPage:
         if await self.run(lambda db: auth.reviewer_of(db, token)) is None:
             raise RefusalError(403, "This link is not valid, or no longer.")
         cookie = f"{self._cookie}={token}; Path={self._prefix}/; Max-Age={auth.LINK_SECONDS}"
-        return {"set-cookie": f"{cookie}; HttpOnly; SameSite=Strict{'; Secure' if self._secure else ''}"}
+        return {
+            "set-cookie": f"{cookie}; HttpOnly; SameSite=Strict{'; Secure' if self._secure else ''}"
+        }
 
 
 def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "undecided", "failed"]:
     """Ask a scorer, which does not see which answer is right.
 
-    It is ``fooled`` where the wrong answer has the higher score, and ``undecided`` where both have the same. Whatever
-    goes wrong is said to the organiser, and ``failed`` is no verdict.
+    It is ``fooled`` where the wrong answer has the higher score, and ``undecided`` where both have
+    the same. Whatever goes wrong is said to the organiser, and ``failed`` is no verdict.
     """
     texts = [item.chosen.text, item.rejected[0].text]
     try:
@@ -232,7 +265,8 @@ def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "un
 
 
 async def _body(receive: Any) -> bytes:
-    """The body of a request. It is read beyond the allowed size, up to a limit, so that the sender gets the refusal."""
+    """The body of a request. It is read beyond the allowed size, up to a limit, so that the sender
+    gets the refusal."""
     body, message = b"", {"more_body": True}
     while message.get("more_body", False) and len(body) < 8 * auth.LARGEST:
         message = await receive()
@@ -248,14 +282,30 @@ def listen(host: str, port: int, public_url: str | None) -> socket.socket:
     """
     if public_url is not None:
         parts = urlsplit(public_url)
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-            raise CarbError(f"--public-url must be an address such as https://example.org/review; got '{public_url}'.")
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.netloc
+            or parts.query
+            or parts.fragment
+        ):
+            raise CarbError(
+                "--public-url must be an address such as https://example.org/review; got "
+                f"'{public_url}'."
+            )
     elif host not in LOOPBACK:
-        raise CarbError(f"--host {host} opens the review to other machines; name its address with --public-url, too.")
+        raise CarbError(
+            f"--host {host} opens the review to other machines; name its address with "
+            "--public-url, too."
+        )
     return take_port(host, port)
 
 
-def serve(db: sqlite3.Connection, taken: socket.socket, public_url: str | None, scorer: Scorer | None = None) -> None:
+def serve(
+    db: sqlite3.Connection,
+    taken: socket.socket,
+    public_url: str | None,
+    scorer: Scorer | None = None,
+) -> None:
     """Serve until a signal ends it. No access log is written: it would say who answered when."""
     import uvicorn  # the command has seen that it is there
 

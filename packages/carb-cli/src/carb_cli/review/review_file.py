@@ -37,8 +37,9 @@ CREATE TABLE item (
     writer TEXT REFERENCES reviewer ON DELETE CASCADE, model TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE TABLE assignment (
-    id INTEGER PRIMARY KEY, item TEXT NOT NULL REFERENCES item ON DELETE CASCADE, reviewer TEXT NOT NULL
-    REFERENCES reviewer ON DELETE CASCADE, revision INTEGER NOT NULL DEFAULT 0, payload TEXT, UNIQUE (item, reviewer)
+    id INTEGER PRIMARY KEY, item TEXT NOT NULL REFERENCES item ON DELETE CASCADE,
+    reviewer TEXT NOT NULL REFERENCES reviewer ON DELETE CASCADE,
+    revision INTEGER NOT NULL DEFAULT 0, payload TEXT, UNIQUE (item, reviewer)
 ) STRICT;
 CREATE TABLE event (
     id TEXT PRIMARY KEY, assignment INTEGER NOT NULL REFERENCES assignment ON DELETE CASCADE
@@ -46,8 +47,8 @@ CREATE TABLE event (
 CREATE INDEX assignment_of ON assignment (reviewer);
 CREATE INDEX event_of ON event (assignment);
 """
-"""``payload`` is the last event, null until there is one. ``event`` says only which were kept, so that each counts
-once. No time of day is kept: it would say who answered when."""
+"""``payload`` is the last event, null until there is one. ``event`` says only which were kept, so
+that each counts once. No time of day is kept: it would say who answered when."""
 
 
 def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
@@ -65,11 +66,18 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
             made = f"carb review serve --data D --out {shlex.quote(str(path))}"
             raise CarbError(f"There is no review file {path}. `{made}` makes one.")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600, exist_ok=False)  # other people of this machine have no business in it
+        path.touch(
+            mode=0o600, exist_ok=False
+        )  # other people of this machine have no business in it
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     db.row_factory = sqlite3.Row
     try:
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "secure_delete=ON",
+        ):
             db.execute(f"PRAGMA {pragma}")
         with transaction(db):
             if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
@@ -77,7 +85,9 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
                     db.execute(statement)
                 db.execute(f"PRAGMA application_id={APPLICATION}")
             if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-                raise sqlite3.DatabaseError("it is of another program or another carb; use the one that made it")
+                raise sqlite3.DatabaseError(
+                    "it is of another program or another carb; use the one that made it"
+                )
     except sqlite3.DatabaseError as error:
         db.close()
         raise CarbError(f"{path} cannot be used as a review file: {error}.") from None
@@ -99,12 +109,18 @@ def setting(db: sqlite3.Connection, name: str) -> str:
 
 
 def call(db: sqlite3.Connection, reviewer: str, wanted: str) -> str:
-    """Give a reviewer, known or new, the wanted name, with a number behind it if another reviewer has that name."""
+    """Give a reviewer, known or new, the wanted name, with a number behind it if another reviewer
+    has that name."""
     name, number = wanted, 1
-    while db.execute("SELECT 1 FROM reviewer WHERE name = ? AND id != ?", (name, reviewer)).fetchone():
+    while db.execute(
+        "SELECT 1 FROM reviewer WHERE name = ? AND id != ?", (name, reviewer)
+    ).fetchone():
         number += 1
         name = f"{wanted} {number}"
-    changed = "INSERT INTO reviewer (id, name) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name"
+    changed = (
+        "INSERT INTO reviewer (id, name) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET name = "
+        "excluded.name"
+    )
     db.execute(changed, (reviewer, name))
     return name
 
@@ -124,7 +140,8 @@ class Recorded:
     """What became of an event."""
 
     state: Literal["kept", "known", "conflict", "refused"]
-    """``known``: it had been kept before; ``conflict``: a newer answer is there; ``refused``: it fits no item."""
+    """``known``: it had been kept before; ``conflict``: a newer answer is there; ``refused``: it
+    fits no item."""
     revision: int = 0
     """The current revision of the answer."""
     reason: str = ""
@@ -135,13 +152,15 @@ class Recorded:
 def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Recorded:
     """Keep what a reviewer sent, in a transaction of the caller.
 
-    The same id counts once. ``base`` is the revision that the reviewer saw. Where it is older than the current one,
-    the reviewer decides between both. Where it is newer, a backup was restored in between, and the event is kept.
+    The same id counts once. ``base`` is the revision that the reviewer saw. Where it is older than
+    the current one, the reviewer decides between both. Where it is newer, a backup was restored in
+    between, and the event is kept.
     """
     if isinstance(event, Question):
         return _record_question(db, reviewer, event)
     before = db.execute(
-        "SELECT reviewer, revision FROM event JOIN assignment ON assignment.id = assignment WHERE event.id = ?",
+        "SELECT reviewer, revision FROM event JOIN assignment ON assignment.id = "
+        "assignment WHERE event.id = ?",
         (str(event.id),),
     ).fetchone()
     if before is not None:
@@ -149,16 +168,25 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Re
             return Recorded("refused", reason="this event belongs to another reviewer")
         return Recorded("known", before["revision"])
     # Nobody is asked their own question.
-    asked = db.execute("SELECT content FROM item WHERE id = ? AND writer IS NOT ?", (event.item, reviewer)).fetchone()
+    asked = db.execute(
+        "SELECT content FROM item WHERE id = ? AND writer IS NOT ?", (event.item, reviewer)
+    ).fetchone()
     if asked is None:
         return Recorded("refused", reason="this item is not, or no longer, part of the review")
     if (reason := mismatch(event, stored(asked["content"]))) is not None:
         return Recorded("refused", reason=reason)
     mine = event.item, reviewer
     db.execute("INSERT OR IGNORE INTO assignment (item, reviewer) VALUES (?, ?)", mine)
-    row = db.execute("SELECT id, revision, payload FROM assignment WHERE item = ? AND reviewer = ?", mine).fetchone()
+    row = db.execute(
+        "SELECT id, revision, payload FROM assignment WHERE item = ? AND reviewer = ?", mine
+    ).fetchone()
     if event.base < row["revision"]:
-        return Recorded("conflict", row["revision"], "a newer answer is there", json.loads(row["payload"])["answer"])
+        return Recorded(
+            "conflict",
+            row["revision"],
+            "a newer answer is there",
+            json.loads(row["payload"])["answer"],
+        )
     revision = event.base + 1
     db.execute("INSERT INTO event VALUES (?, ?)", (str(event.id), row["id"]))
     changed = "UPDATE assignment SET revision = ?, payload = ? WHERE id = ?"
@@ -175,7 +203,10 @@ def _record_question(db: sqlite3.Connection, reviewer: str, sent: Question) -> R
     place = setting(db, "place")
     if not place:
         return Recorded("refused", reason="this review takes no questions")
-    if db.execute("SELECT count(*) FROM item WHERE writer = ?", (reviewer,)).fetchone()[0] >= MOST_QUESTIONS:
+    if (
+        db.execute("SELECT count(*) FROM item WHERE writer = ?", (reviewer,)).fetchone()[0]
+        >= MOST_QUESTIONS
+    ):
         return Recorded("refused", reason=f"one person writes at most {MOST_QUESTIONS} questions")
     made = sent.as_set(*place.split())
     db.execute(
@@ -193,14 +224,21 @@ class GivenAnswer(NamedTuple):
     event: Event
 
 
-def given(db: sqlite3.Connection, *, written: bool = False) -> list[tuple[ReviewItem, list[GivenAnswer]]]:
+def given(
+    db: sqlite3.Connection, *, written: bool = False
+) -> list[tuple[ReviewItem, list[GivenAnswer]]]:
     """The items of the data set, or those that reviewers wrote, each with its current answers."""
-    contents = db.execute("SELECT content FROM item WHERE (writer IS NOT NULL) = ? ORDER BY rowid", (written,))
+    contents = db.execute(
+        "SELECT content FROM item WHERE (writer IS NOT NULL) = ? ORDER BY rowid", (written,)
+    )
     found = []
     for item in [stored(row["content"]) for row in contents]:
         last = "SELECT * FROM assignment WHERE item = ? AND payload IS NOT NULL ORDER BY reviewer"
         rows = db.execute(last, (item.id,)).fetchall()
-        answers = [GivenAnswer(item, row["reviewer"], Event.model_validate_json(row["payload"])) for row in rows]
+        answers = [
+            GivenAnswer(item, row["reviewer"], Event.model_validate_json(row["payload"]))
+            for row in rows
+        ]
         found.append((item, answers))
     return found
 
@@ -221,13 +259,17 @@ def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> list[tuple[str, Re
         The place of each answer, by file and id, and what became of it.
 
     Raises:
-        CarbError: a file is not one of answers, with what is wrong; then nothing of any file is added.
+        CarbError: a file is not one of answers, with what is wrong; then nothing of any file is
+            added.
     """
     found: list[tuple[str, Recorded]] = []
     with transaction(db):
         for path in paths:
             if path.suffix != ".json":
-                raise CarbError(f"{path}: answers are the .json files that the page saved; reviews are not merged.")
+                raise CarbError(
+                    f"{path}: answers are the .json files that the page saved; reviews are "
+                    "not merged."
+                )
             saved = read_file(SavedAnswers, path, "file of answers that the review page saved")
             introduce(db, saved.reviewer, saved.person)
             found += [(f"{path.name}: {e.id}", record(db, saved.reviewer, e)) for e in saved.events]

@@ -1,14 +1,14 @@
 """BLEnD: everyday questions asked in 16 places, each answered by people from there.
 
-Myung et al. 2024, BLEnD: A Benchmark for LLMs on Everyday Knowledge in Diverse Cultures and Languages, NeurIPS
-Datasets and Benchmarks, arXiv:2406.09948.
+Myung et al. 2024, BLEnD: A Benchmark for LLMs on Everyday Knowledge in Diverse Cultures and
+Languages, NeurIPS Datasets and Benchmarks, arXiv:2406.09948.
 
-It gives mirrored families: the agreed answers of several places are asked about each of them, and each time another one
-is right. A scorer that does not read the place is right in exactly one of N sets. A family has four places and
-asks in English.
+It gives mirrored families: the agreed answers of several places are asked about each of them, and
+each time another one is right. A scorer that does not read the place is right in exactly one of N
+sets. A family has four places and asks in English.
 
-Five people not giving an answer does not make it false: some rejected answers are merely less typical. ``blend_files``
-holds the guards against one that is right after all.
+Five people not giving an answer does not make it false: some rejected answers are merely less
+typical. ``blend_files`` holds the guards against one that is right after all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class BlendOptions(Frozen):
 OPTIONS = BlendOptions
 
 
-def build(declaration: Declaration, path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Skip]:
+def build(
+    declaration: Declaration, path: Path, options: BlendOptions, seed: int
+) -> Iterator[BonSet | Skip]:
     """Yield the sets of every family, or a skip for a question that gives no family.
 
     The seed chooses among the groups of places that a question allows.
@@ -57,11 +59,16 @@ def _families(
 ) -> Iterator[BonSet | Skip]:
     questions = _questions(blend, number, places)
     tops = [
-        top for place in questions if (top := blend.tops[place, number]) is not None and not _names().search(top.text)
+        top
+        for place in questions
+        if (top := blend.tops[place, number]) is not None and not _names().search(top.text)
     ]
     tops.sort(key=lambda top: order_key(seed, number, top.place))
     pairs = permutations(tops, 2)
-    wrong = {(top.place, other.place): blend.is_wrong_in(other.place, number, top) for top, other in pairs}
+    wrong = {
+        (top.place, other.place): blend.is_wrong_in(other.place, number, top)
+        for top, other in pairs
+    }
     made = 0
     while group := next((g for g in combinations(tops, _SIZE) if _all_apart(g, wrong)), None):
         made += 1
@@ -93,16 +100,23 @@ def _families(
         tops = [top for top in tops if top not in group]
     if not made:
         no_group = f"no {_SIZE} places agree on answers that exclude each other"
-        yield Skip(source_id=number, reason=no_group if tops else "no place agrees on an answer", language="en")
+        yield Skip(
+            source_id=number,
+            reason=no_group if tops else "no place agrees on an answer",
+            language="en",
+        )
 
 
 def _questions(blend: Answers, number: str, places: Sequence[str]) -> dict[str, str]:
-    """The question for each place; where the places' questions differ in more than the name, those of the most."""
+    """The question for each place; where the places' questions differ in more than the name, those
+    of the most."""
     forms: dict[str, dict[str, str]] = {}
     for place in places:
         item = blend.items[place].get(number)
         if item is not None and (name := place.replace("_", " ")) in item.en_question:
-            forms.setdefault(item.en_question.replace(name, "{}"), {})[place] = item.en_question.strip()
+            forms.setdefault(item.en_question.replace(name, "{}"), {})[place] = (
+                item.en_question.strip()
+            )
     return max(forms.values(), key=len, default={})
 
 

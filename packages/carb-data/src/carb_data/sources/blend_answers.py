@@ -1,7 +1,8 @@
 """When may two short answers of BLEnD mean the same? Answers of a few words, in English.
 
-The rules lean to one side: two answers are kept apart only when nothing hints that one could pass for the other,
-because a *rejected* answer that people would also accept makes a set wrong, while a lost set is only lost.
+The rules lean to one side: two answers are kept apart only when nothing hints that one could pass
+for the other, because a *rejected* answer that people would also accept makes a set wrong, while a
+lost set is only lost.
 """
 
 from __future__ import annotations
@@ -19,9 +20,14 @@ _STEM = 5
 
 
 def normalise(text: str) -> str:
-    """Lower case without accents, articles, plurals and punctuation: the form in which answers are compared."""
+    """Lower case without accents, articles, plurals and punctuation: the form in which answers are
+    compared."""
     plain = unicodedata.normalize("NFKD", text.casefold().replace("&", " and ").replace("’", "'"))
-    plain = "".join(char for char in plain if not unicodedata.combining(char)).replace("'s ", " ").replace("'", "")
+    plain = (
+        "".join(char for char in plain if not unicodedata.combining(char))
+        .replace("'s ", " ")
+        .replace("'", "")
+    )
     words = re.findall(r"[^\W_]+", plain)
     return " ".join(_singular(word) for word in words if word not in _ARTICLES)
 
@@ -40,7 +46,9 @@ def is_number_or_date(text: str) -> bool:
     No set has one: whether a number is wrong depends on ranges, units, currencies and calendars.
     """
     words = re.findall(r"\w+", text.casefold())
-    return any(char.isdigit() for char in text) or bool(words and words[0] in _vocabulary().numbers_and_dates)
+    return any(char.isdigit() for char in text) or bool(
+        words and words[0] in _vocabulary().numbers_and_dates
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,8 @@ class Meaning:
     """Groups of words of like meaning that occur in a variant."""
     general: frozenset[int]
     special: frozenset[int]
-    """Kinds whose name is a whole variant (``meat``), or of which a member occurs in one (``beef stew``)."""
+    """Kinds whose name is a whole variant (``meat``), or of which a member occurs in one (``beef
+    stew``)."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,9 @@ class _Vocabulary:
 
 @cache
 def _vocabulary() -> _Vocabulary:
-    content = json.loads((resources.files("carb_data") / "resources" / "answers_en.json").read_text("utf-8"))
+    content = json.loads(
+        (resources.files("carb_data") / "resources" / "answers_en.json").read_text("utf-8")
+    )
     kinds = list(content["kinds"].items())
     same = _index(enumerate(content["same"]))
     general = _index((n, [name]) for n, (name, _) in enumerate(kinds))
@@ -132,9 +143,9 @@ def _labels(table: Mapping[str, frozenset[int]], phrases: Iterable[str]) -> froz
 def may_agree(a: Meaning, b: Meaning, also: Mapping[str, set[str]]) -> bool:
     """Could one answer pass for the other? Symmetric.
 
-    True when they share a wording, or one of each was given for the same answer elsewhere; when they share a content
-    word, or two that begin alike ("visit", "visiting"), or a group of words of like meaning; or when one names the kind
-    of the other.
+    True when they share a wording, or one of each was given for the same answer elsewhere; when
+    they share a content word, or two that begin alike ("visit", "visiting"), or a group of words of
+    like meaning; or when one names the kind of the other.
 
     Args:
         a: the meaning of one answer.

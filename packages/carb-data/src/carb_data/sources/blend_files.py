@@ -1,8 +1,10 @@
-"""BLEnD's files: what people of each place answered, the answer on which a place agrees, and where it is wrong.
+"""BLEnD's files: what people of each place answered, the answer on which a place agrees, and where
+it is wrong.
 
-The guards against a rejected answer that is right after all: agreement on both sides (alone at the top, two votes or
-more, at most two people who did not know); ``blend_answers.may_agree`` against *every* answer of the place; and an
-answer that somebody gave in more than two places is wrong in none. Numbers, times and dates make no set.
+The guards against a rejected answer that is right after all: agreement on both sides (alone at the
+top, two votes or more, at most two people who did not know); ``blend_answers.may_agree`` against
+*every* answer of the place; and an answer that somebody gave in more than two places is wrong in
+none. Numbers, times and dates make no set.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from carb_data.errors import CarbError
 from carb_data.joined import Joined
 from carb_data.models import Frozen, Votes
 from carb_data.overlap import plain
-from carb_data.sources.blend_answers import Meaning, is_answer, is_number_or_date, may_agree, meaning, says_nothing
+from carb_data.sources.blend_answers import (
+    Meaning,
+    is_answer,
+    is_number_or_date,
+    may_agree,
+    meaning,
+    says_nothing,
+)
 from carb_data.validation import closest, read_file
 
 _MIN_VOTES = 2
@@ -32,8 +41,9 @@ _MAX_UNKNOWING = 2
 _ASKED = 5
 """How many people answered each question, as the paper says."""
 _MOST_PLACES = 2
-"""An answer that somebody gave in more places than this is said everywhere ("pizza", "the phone"): where nobody of five
-people gave it, it may be right all the same, so that it is no wrong answer. Found by reading."""
+"""An answer that somebody gave in more places than this is said everywhere ("pizza", "the phone"):
+where nobody of five people gave it, it may be right all the same, so that it is no wrong answer.
+Found by reading."""
 _WITHIN = ({"Indonesia", "West_Java"},)
 """Places that are part of another: what is said in one is often right in the other."""
 SEVERAL = ",;،、/"
@@ -42,8 +52,11 @@ SEVERAL = ",;،、/"
 
 @cache
 def judged() -> dict[str, Any]:
-    """What is known of BLEnD beside its files: its places, and questions and answers that readers found unfair."""
-    found: dict[str, Any] = json.loads((resources.files("carb_data") / "resources" / "blend.json").read_text("utf-8"))
+    """What is known of BLEnD beside its files: its places, and questions and answers that readers
+    found unfair."""
+    found: dict[str, Any] = json.loads(
+        (resources.files("carb_data") / "resources" / "blend.json").read_text("utf-8")
+    )
     return found
 
 
@@ -79,7 +92,10 @@ def check_places(places: Iterable[str]) -> None:
     """Raise ``CarbError`` for a place that BLEnD does not have."""
     for place in places:
         if place not in PLACES:
-            raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")
+            raise CarbError(
+                f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: "
+                f"{', '.join(PLACES)}."
+            )
 
 
 def find_folder(path: Path) -> Path:
@@ -91,7 +107,10 @@ def find_folder(path: Path) -> Path:
     for folder in (path, path / "data"):
         if (folder / "annotations").is_dir():
             return folder
-    raise CarbError(f"{path} does not hold BLEnD: nothing there, or in its folder 'data', is called annotations.")
+    raise CarbError(
+        f"{path} does not hold BLEnD: nothing there, or in its folder 'data', is called "
+        "annotations."
+    )
 
 
 def items_file(folder: Path, place: str) -> Path:
@@ -119,7 +138,9 @@ def read_topics(folder: Path, place: str) -> dict[str, str]:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             return {row["ID"]: row["Topic"] for row in csv.DictReader(lines)}
     except (OSError, KeyError, UnicodeDecodeError) as error:
-        raise CarbError(f"Cannot read the topics of BLEnD's questions from {file}: {error}.") from None
+        raise CarbError(
+            f"Cannot read the topics of BLEnD's questions from {file}: {error}."
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +153,12 @@ class Top:
     meaning: Meaning
 
     def votes_in(self, place: str) -> Votes:
-        """How many of the people asked in ``place`` gave the answer: none where it is another place's."""
-        return Votes(asked=max(_ASKED, self.entry.count), right=self.entry.count if self.place == place else 0)
+        """How many of the people asked in ``place`` gave the answer: none where it is another
+        place's."""
+        return Votes(
+            asked=max(_ASKED, self.entry.count),
+            right=self.entry.count if self.place == place else 0,
+        )
 
 
 class Answers:
@@ -142,19 +167,31 @@ class Answers:
     def __init__(self, path: Path, needed: Sequence[str]) -> None:
         check_places(needed)
         folder = find_folder(path)
-        self.items = {place: read_items(folder, place) for place in PLACES if items_file(folder, place).exists()}
+        self.items = {
+            place: read_items(folder, place)
+            for place in PLACES
+            if items_file(folder, place).exists()
+        }
         missing = [place for place in needed if place not in self.items]
         if missing:
-            lacking = (items_file(folder, place).relative_to(folder).as_posix() for place in missing)
+            lacking = (
+                items_file(folder, place).relative_to(folder).as_posix() for place in missing
+            )
             raise CarbError(f"{folder} lacks {', '.join(lacking)} of BLEnD.")
         self.topics = {place: read_topics(folder, place) for place in needed}
-        asked = [(place, number, item) for place, items in self.items.items() for number, item in items.items()]
+        asked = [
+            (place, number, item)
+            for place, items in self.items.items()
+            for number, item in items.items()
+        ]
         self._same = Joined()
         first: dict[str, str] = {}
         for _, number, item in asked:
             for key in filter(None, map(plain, (item.question, item.en_question))):
                 self._same.join(number, first.setdefault(key, number))
-        entries = [(place, number, entry) for place, number, item in asked for entry in item.annotations]
+        entries = [
+            (place, number, entry) for place, number, item in asked for entry in item.annotations
+        ]
         self.frequency = Counter(
             text for *_, entry in entries for text in {*map(str.casefold, clean(entry.en_answers))}
         )
@@ -166,7 +203,9 @@ class Answers:
         for place, number, entry in entries:
             if self.shown(entry.en_answers):
                 self._learn(place, number, entry)
-        self.tops = {(place, number): self._top(place, number, item) for place, number, item in asked}
+        self.tops = {
+            (place, number): self._top(place, number, item) for place, number, item in asked
+        }
 
     def _learn(self, place: str, number: str, entry: Entry) -> None:
         found = self.meanings[id(entry)] = meaning(clean(entry.en_answers))
@@ -181,7 +220,8 @@ class Answers:
         return self._same.name(number)
 
     def is_wrong_in(self, place: str, number: str, top: Top) -> bool:
-        """Whether another place's answer is wrong in ``place``: nobody there gave anything that it could pass for."""
+        """Whether another place's answer is wrong in ``place``: nobody there gave anything that it
+        could pass for."""
         said_in = set().union(*(self._given[number, form] for form in top.meaning.forms))
         if len(said_in) > _MOST_PLACES or any({place, top.place} == pair for pair in _WITHIN):
             return False
@@ -191,9 +231,9 @@ class Answers:
     def shown(self, variants: Sequence[str]) -> str:
         """The wording that a set shows; empty when there is none.
 
-        The first one that the people's answer was recorded with, since later ones are looser; but not one that occurs
-        nowhere else in the source while another does, since such translations are often slips, and not a list of
-        several wordings.
+        The first one that the people's answer was recorded with, since later ones are looser; but
+        not one that occurs nowhere else in the source while another does, since such translations
+        are often slips, and not a list of several wordings.
         """
         whole = clean(variants)
         single = [text for text in whole if not any(mark in text for mark in SEVERAL)] or whole
@@ -214,12 +254,15 @@ class Answers:
             return None
         shown = self.shown(entry.en_answers)
         return (
-            Top(place, entry, shown, self.meanings[id(entry)]) if _is_fair(place, number, item, entry, shown) else None
+            Top(place, entry, shown, self.meanings[id(entry)])
+            if _is_fair(place, number, item, entry, shown)
+            else None
         )
 
 
 def _is_fair(place: str, number: str, item: BlendQuestion, entry: Entry, shown: str) -> bool:
-    """Whether an agreed answer makes a fair set: the question has one right answer, and this is one that says it."""
+    """Whether an agreed answer makes a fair set: the question has one right answer, and this is one
+    that says it."""
     if number in judged()["questions"] or _open_questions().search(item.en_question):
         return False
     wordings = clean(entry.en_answers)
@@ -238,5 +281,6 @@ def _open_questions() -> re.Pattern[str]:
 
 
 def clean(variants: Sequence[str]) -> list[str]:
-    """The wordings that are not empty, without white space around them; of several lines, the first."""
+    """The wordings that are not empty, without white space around them; of several lines, the
+    first."""
     return [variant.strip().splitlines()[0].strip() for variant in variants if variant.strip()]

@@ -1,6 +1,7 @@
 """The sample of the paper's sets that its first author published for annotators, read as it is.
 
-Two folders hold 100 sets for each of ten languages; 190 sets stand in both. The same item stands in several languages.
+Two folders hold 100 sets for each of ten languages; 190 sets stand in both. The same item stands in
+several languages.
 """
 
 from __future__ import annotations
@@ -49,10 +50,13 @@ _Rows = TypeAdapter(list[_Row])
 
 
 def build(declaration: Declaration, path: Path, _: Frozen, seed: int) -> Iterator[BonSet | Skip]:
-    """Yield a set for every item and language, or a skip; the seed drives the order of the responses."""
+    """Yield a set for every item and language, or a skip; the seed drives the order of the
+    responses."""
     files = sorted(path.glob("completion_*/*.json"))
     if not files:
-        raise CarbError(f"{path} does not hold carb-sample: nothing there is called completion_judgment/*.json.")
+        raise CarbError(
+            f"{path} does not hold carb-sample: nothing there is called completion_judgment/*.json."
+        )
     speaking = {culture.name: culture for culture in cultures}
     seen: set[str] = set()
     for file in files:
@@ -75,7 +79,10 @@ def _defect(row: _Row, speaking: dict[str, Culture], *, again: bool) -> str | No
 
 
 def _set(declaration: Declaration, row: _Row, name: str, speakers: Culture, seed: int) -> BonSet:
-    answers = [*zip(row.chosen, row.chosen_model, strict=True), *zip(row.rejected, row.rejected_model, strict=True)]
+    answers = [
+        *zip(row.chosen, row.chosen_model, strict=True),
+        *zip(row.rejected, row.rejected_model, strict=True),
+    ]
     order = random.Random(f"{seed}:{name}").sample(range(len(answers)), len(answers))
     variety = cultures.of_country(row.country or "")
     return BonSet(
@@ -100,9 +107,13 @@ def _set(declaration: Declaration, row: _Row, name: str, speakers: Culture, seed
 
 
 def _notes(metadata: dict[str, Any]) -> str | None:
-    """The question of the World Values Survey with the country's mean, or the page or the assertion."""
+    """The question of the World Values Survey with the country's mean, or the page or the
+    assertion."""
     if "wvs_meta" in metadata:
         asked = metadata["wvs_meta"]
         question = metadata["question_meta"]["question"]
-        return f"{question} ({asked['country']}: mean {asked['value_qa']} of {asked['group_size']} people)"
+        return (
+            f"{question} ({asked['country']}: mean {asked['value_qa']} of {asked['group_size']} "
+            "people)"
+        )
     return metadata.get("url") or metadata.get("assertion")

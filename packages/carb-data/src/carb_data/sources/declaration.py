@@ -1,6 +1,8 @@
-"""A source of sets, and its declaration as data: licence, published files, and the rule that makes sets of them.
+"""A source of sets, and its declaration as data: licence, published files, and the rule that makes
+sets of them.
 
-Each source that ships here is a file in ``declarations``. A new source needs a declaration and no code.
+Each source that ships here is a file in ``declarations``. A new source needs a declaration and no
+code.
 """
 
 from __future__ import annotations
@@ -38,7 +40,11 @@ __all__ = [
 
 
 def _split(value: object) -> object:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+    return (
+        tuple(part.strip() for part in value.split(",") if part.strip())
+        if isinstance(value, str)
+        else value
+    )
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
@@ -50,7 +56,8 @@ class Skip(Frozen):
 
     source_id: str
     reason: Annotated[str, StringConstraints(min_length=1)]
-    """A phrase that is the same for all items skipped for the same cause, so that reasons can be counted."""
+    """A phrase that is the same for all items skipped for the same cause, so that reasons can be
+    counted."""
     culture: str | None = None
     language: str | None = None
 
@@ -63,9 +70,9 @@ class Source:
     description: str
     license: str
     rows: Callable[[Path, Any, int], Iterator[BonSet | Skip]]
-    """Function of the path, the options and the seed. It yields a set or a ``Skip`` for every item of the source, in an
-    order and with a content that depend on its arguments alone, and raises ``CarbError`` when the path does not hold
-    the source."""
+    """Function of the path, the options and the seed. It yields a set or a ``Skip`` for every item
+    of the source, in an order and with a content that depend on its arguments alone, and raises
+    ``CarbError`` when the path does not hold the source."""
     options: type[Frozen] = Frozen
     """Each field is an option by name, with a default and a docstring."""
     has_files: bool = True
@@ -73,8 +80,8 @@ class Source:
 
 
 Record = dict[str, str]
-"""Field to text; what lies deeper has a dotted name: ``question.choices.0.text``. ``#`` is the running number,
-``#pair`` that of two neighbours."""
+"""Field to text; what lies deeper has a dotted name: ``question.choices.0.text``. ``#`` is the
+running number, ``#pair`` that of two neighbours."""
 Template = str
 """Text with fields of a record in braces: ``{title}``, ``{question.stem}``, ``{meanings.0}``."""
 
@@ -83,7 +90,8 @@ _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
 def fill(template: Template, record: Mapping[str, str]) -> str:
-    """The template with the record's fields in place; fields that it lacks are empty. Values are taken as they are."""
+    """The template with the record's fields in place; fields that it lacks are empty. Values are
+    taken as they are."""
     return _FIELD.sub(lambda found: record.get(found[1], ""), template).strip()
 
 
@@ -105,7 +113,8 @@ class Condition(Frozen):
     """Limits of a number, both included."""
 
     def holds(self, record: Mapping[str, str]) -> bool:
-        """Whether a record fulfils the condition. A missing field never does, nor does a text where a number is due."""
+        """Whether a record fulfils the condition. A missing field never does, nor does a text where
+        a number is due."""
         value = record.get(self.field)
         if value is None or (self.one_of and value not in self.one_of):
             return False
@@ -117,7 +126,9 @@ class Condition(Frozen):
             number = float(value)
         except ValueError:
             return False
-        return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
+        return (self.least is None or number >= self.least) and (
+            self.most is None or number <= self.most
+        )
 
 
 class _Rule(Frozen):
@@ -139,9 +150,11 @@ class OptionsAsGiven(_Rule):
     wrong: str = ""
     """Field with the key of the only wrong option to take; without it all others are taken."""
     apart: float = 1.01
-    """A set is left out if the character pairs of two wrong options have a Jaccard similarity of this or more."""
+    """A set is left out if the character pairs of two wrong options have a Jaccard similarity of
+    this or more."""
     balance: bool = False
-    """Leave sets out until the longest and the shortest option are right no more often than by chance."""
+    """Leave sets out until the longest and the shortest option are right no more often than by
+    chance."""
 
 
 class Contrast(_Rule):
@@ -156,10 +169,11 @@ class Contrast(_Rule):
     near: Template = ""
     """Wrong items are taken first if this text is the same for them and for the right item."""
     reverse: Template = ""
-    """The opposite question; its answer is one wrong item among right ones. It is asked where more items of
-    the right class are left."""
+    """The opposite question; its answer is one wrong item among right ones. It is asked where more
+    items of the right class are left."""
     block: int = 0
-    """Large groups are cut into blocks of about this many items, so that a split has parts to divide; 0 for none."""
+    """Large groups are cut into blocks of about this many items, so that a split has parts to
+    divide; 0 for none."""
 
 
 class Mirrored(_Rule):
@@ -174,7 +188,8 @@ class Mirrored(_Rule):
     ratio: float = Field(1.8, ge=1)
     """How many times the shortest answer the longest one of a family may be."""
     hidden: Template = ""
-    """An item whose answer shares a content word with this is left out: the question would tell the answer."""
+    """An item whose answer shares a content word with this is left out: the question would tell the
+    answer."""
 
 
 class Part(Frozen):
@@ -189,7 +204,8 @@ class Part(Frozen):
     records: str = ""
     """Dotted path to the list of records in a JSON file."""
     pattern: re.Pattern[str] | None = None
-    """A regular expression whose named groups become fields. It reads a ``text`` file, or else the field ``of``."""
+    """A regular expression whose named groups become fields. It reads a ``text`` file, or else the
+    field ``of``."""
     of: str = ""
     nested: tuple[str, ...] = ()
     """Columns that hold JSON."""
@@ -208,13 +224,15 @@ class Part(Frozen):
     split: Template = ""
     """Items for which this is equal come from one template. A split keeps them together."""
     space: str = ""
-    """Parts of one name here are parallel: a split keeps items together whose ``split`` is equal in two of them."""
+    """Parts of one name here are parallel: a split keeps items together whose ``split`` is equal in
+    two of them."""
     culture: Template
     """An id, or the name of a country."""
     cultures: dict[str, str] = Field(default_factory=dict)
     """Label to culture where that differs."""
     names: dict[str, str] = Field(default_factory=dict)
-    """Label to its name in the language, for the field ``name``; with it, records of other labels are left out."""
+    """Label to its name in the language, for the field ``name``; with it, records of other labels
+    are left out."""
     language: LanguageTag
     domain: Domain
     topic: Template = ""
@@ -264,8 +282,8 @@ class Declaration(Frozen):
     """Null for files that a user brings."""
     parts: tuple[Part, ...] = ()
     reader: str = ""
-    """Where no rule makes the sets, the module that does: its ``build(declaration, path, options, seed)`` is like
-    ``Source.rows``, and ``OPTIONS`` the model of its options."""
+    """Where no rule makes the sets, the module that does: its ``build(declaration, path, options,
+    seed)`` is like ``Source.rows``, and ``OPTIONS`` the model of its options."""
 
     @property
     def needs_consent(self) -> bool:
@@ -300,20 +318,26 @@ def shipped() -> Mapping[str, Declaration]:
 def read_declaration(path: Path) -> Declaration:
     """The declaration in a TOML file.
 
-    A part may have ``variants``: tables of fields in which otherwise equal parts differ. A field of ``make`` is named
-    ``make.prompt``.
+    A part may have ``variants``: tables of fields in which otherwise equal parts differ. A field of
+    ``make`` is named ``make.prompt``.
 
     Raises:
         CarbError: the file is missing, not TOML, or no declaration; with the field.
     """
     content = parse_file(path, "declaration")
     parts = [one for part in content.get("parts", []) for one in _variants(part)]
-    return validate(Declaration, content | {"parts": parts}, f"{path} is not a valid declaration of a source")
+    return validate(
+        Declaration, content | {"parts": parts}, f"{path} is not a valid declaration of a source"
+    )
 
 
 def _variants(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
     variants = part.pop("variants", [{}])
     for variant in variants:
         own = {name: value for name, value in variant.items() if not name.startswith("make.")}
-        inner = {name.removeprefix("make."): value for name, value in variant.items() if name.startswith("make.")}
+        inner = {
+            name.removeprefix("make."): value
+            for name, value in variant.items()
+            if name.startswith("make.")
+        }
         yield {**part, **own, "make": {**part.get("make", {}), **inner}}

@@ -1,4 +1,5 @@
-"""The sets of a declaration: its records, read and made flat; its rules; and what a set of them looks like."""
+"""The sets of a declaration: its records, read and made flat; its rules; and what a set of them
+looks like."""
 
 from __future__ import annotations
 
@@ -26,18 +27,24 @@ _LARGEST = 512 * 1024 * 1024
 """Bytes of an unpacked file; more is refused."""
 
 
-def declared_rows(declaration: Declaration, path: Path, _: object, seed: int) -> Iterator[BonSet | Skip]:
+def declared_rows(
+    declaration: Declaration, path: Path, _: object, seed: int
+) -> Iterator[BonSet | Skip]:
     """Yield a set or a skip for every record of a declaration: its ``Source.rows``."""
     name = declaration.name
     made: list[tuple[Part, Made]] = []
     items = Joined()
     for part in declaration.parts:
-        records = [(number, _placed(part, record)) for number, record in _read_records(path, part, name)]
+        records = [
+            (number, _placed(part, record)) for number, record in _read_records(path, part, name)
+        ]
         for one in apply(part, records, seed):
             if isinstance(one, Skip):
                 culture = part.culture if part.culture in cultures else None
                 place = f"{name}/{part.name}/{one.source_id}"
-                yield Skip(source_id=place, reason=one.reason, culture=culture, language=part.language)
+                yield Skip(
+                    source_id=place, reason=one.reason, culture=culture, language=part.language
+                )
                 continue
             made.append((part, one))
             for key in one.keys:
@@ -80,7 +87,9 @@ def _order(name: str, part: Part, one: Made, family: str | None, seed: int) -> S
     if family is None:
         random.Random(f"{name}:{seed}:{part.name}:{one.asked.number}").shuffle(order)
         return order
-    return sorted(order, key=lambda n: random.Random(json.dumps([family, one.answers[n], seed])).random())
+    return sorted(
+        order, key=lambda n: random.Random(json.dumps([family, one.answers[n], seed])).random()
+    )
 
 
 def _key(part: Part, key: str) -> str:
@@ -127,7 +136,9 @@ def _files(folder: Path, patterns: tuple[str, ...], source: str) -> list[Path]:
     for pattern in patterns:
         if found := sorted(file for file in folder.glob(pattern) if file.is_file()):
             return found
-    raise CarbError(f"{folder} does not hold {source}: nothing there is called {' or '.join(patterns)}.")
+    raise CarbError(
+        f"{folder} does not hold {source}: nothing there is called {' or '.join(patterns)}."
+    )
 
 
 def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
@@ -136,7 +147,9 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
         return
     text = _unpacked(file, source) if file.name.endswith(".tar.gz") else read_text(file, source)
     if part.format == "text":
-        yield from (found.groupdict() for found in part.pattern.finditer(text)) if part.pattern else ()
+        yield from (
+            (found.groupdict() for found in part.pattern.finditer(text)) if part.pattern else ()
+        )
         return
     try:
         if part.format == "jsonl":
@@ -146,7 +159,9 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
         for step in filter(None, part.records.split(".")):
             content = content[step]
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise CarbError(f"{file} is not a file of {source}: {type(error).__name__} {error}.") from None
+        raise CarbError(
+            f"{file} is not a file of {source}: {type(error).__name__} {error}."
+        ) from None
     if not isinstance(content, list):
         raise CarbError(f"{file} is not a file of {source}: it holds no list of records.")
     yield from content

@@ -1,4 +1,5 @@
-"""The rules of declared sources: from records to right and wrong answers, without any source's own code."""
+"""The rules of declared sources: from records to right and wrong answers, without any source's own
+code."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _WRONG = 3
 _ANSWERS = _WRONG + 1
 """Answers of a set that a rule draws from other items."""
 _COMMON, _TELLING = 0.03, 0.01
-"""Share of answers above which a word or a pair of characters is no content, and tells no answer."""
+"""Share of answers above which a word or a pair of characters is no content, and tells no
+answer."""
 _STEM = 5
 """Letters by which words are compared, so that forms of one word are one."""
 _WHOLE_SCRIPTS = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
@@ -66,7 +68,9 @@ class Made:
     family: str | None = None
 
 
-def apply(part: Part, records: Sequence[tuple[str, Record | str]], seed: int) -> Iterator[Made | Skip]:
+def apply(
+    part: Part, records: Sequence[tuple[str, Record | str]], seed: int
+) -> Iterator[Made | Skip]:
     """Make what the part's rule makes of its records.
 
     Args:
@@ -98,7 +102,9 @@ def apply(part: Part, records: Sequence[tuple[str, Record | str]], seed: int) ->
 # options as given
 
 
-def _options(part: Part, rule: OptionsAsGiven, items: Sequence[Item], seed: int) -> Iterator[Made | Skip]:
+def _options(
+    part: Part, rule: OptionsAsGiven, items: Sequence[Item], seed: int
+) -> Iterator[Made | Skip]:
     made: list[Made] = []
     for item in items:
         answers = _right_first(rule, item.record)
@@ -113,14 +119,18 @@ def _options(part: Part, rule: OptionsAsGiven, items: Sequence[Item], seed: int)
     for one in made:
         if one.asked.number in surplus:
             yield Skip(
-                source_id=one.asked.number, reason="left out for balance: the length of the right option tells it"
+                source_id=one.asked.number,
+                reason="left out for balance: the length of the right option tells it",
             )
         else:
             yield one
 
 
 def _right_first(rule: OptionsAsGiven, record: Record) -> list[str] | str:
-    texts = {key: record.get(field, "") for key, field in zip(rule.keys or rule.options, rule.options, strict=True)}
+    texts = {
+        key: record.get(field, "")
+        for key, field in zip(rule.keys or rule.options, rule.options, strict=True)
+    }
     right = record.get(rule.key, "") if rule.key else next(iter(texts))
     if not texts.get(right):
         return "the key names no option"
@@ -129,7 +139,9 @@ def _right_first(rule: OptionsAsGiven, record: Record) -> list[str] | str:
     return [texts[right], *wrong] if wrong else "there is no wrong option"
 
 
-def _wrong_with(part: Part, rule: OptionsAsGiven, prompt: str, answers: Sequence[str]) -> str | None:
+def _wrong_with(
+    part: Part, rule: OptionsAsGiven, prompt: str, answers: Sequence[str]
+) -> str | None:
     if not prompt:
         return "the question is empty"
     if len({plain(answer) or answer for answer in answers}) < len(answers):
@@ -147,11 +159,14 @@ def _alike(one: str, other: str) -> float:
 
 
 def _surplus(made: Sequence[Made], seed: int) -> set[str]:
-    """Sets to leave out until the longest and the shortest answer are right no more often than by chance."""
+    """Sets to leave out until the longest and the shortest answer are right no more often than by
+    chance."""
     out: set[str] = set()
     for sign in (1, -1):
         kept = [one for one in made if one.asked.number not in out]
-        told = [o for o in kept if all(sign * len(o.answers[0]) > sign * len(w) for w in o.answers[1:])]
+        told = [
+            o for o in kept if all(sign * len(o.answers[0]) > sign * len(w) for w in o.answers[1:])
+        ]
         rest = len(kept) - len(told)
         chance = sum(1 / len(one.answers) for one in kept) / max(1, len(kept))
         random.Random(f"balance:{seed}:{sign}").shuffle(told)
@@ -163,7 +178,9 @@ def _surplus(made: Sequence[Made], seed: int) -> set[str]:
 # one of a class among others of another
 
 
-def _contrast(part: Part, rule: Contrast, items: Sequence[Item], seed: int) -> Iterator[Made | Skip]:
+def _contrast(
+    part: Part, rule: Contrast, items: Sequence[Item], seed: int
+) -> Iterator[Made | Skip]:
     groups: dict[str, list[Item]] = defaultdict(list)
     for item in items:
         groups[fill(rule.group, item.record)].append(item)
@@ -171,7 +188,9 @@ def _contrast(part: Part, rule: Contrast, items: Sequence[Item], seed: int) -> I
         for block in _blocks(part, rule, members, seed):
             right = _of_class(rule.right, block, seed)
             wrong = _of_class(rule.wrong, block, seed)
-            random_ = random.Random(f"{part.name}:{seed}:{name}:{min(item.number for item in block)}")
+            random_ = random.Random(
+                f"{part.name}:{seed}:{name}:{min(item.number for item in block)}"
+            )
             yield from _draw(part, rule, right, wrong, random_)
 
 
@@ -185,7 +204,9 @@ def _blocks(part: Part, rule: Contrast, members: Sequence[Item], seed: int) -> l
 
 
 def _of_class(conditions: Sequence[Condition], items: Sequence[Item], seed: int) -> list[Item]:
-    found = [item for item in items if all(condition.holds(item.record) for condition in conditions)]
+    found = [
+        item for item in items if all(condition.holds(item.record) for condition in conditions)
+    ]
     return sorted(found, key=lambda item: order_key(seed, item.number))
 
 
@@ -204,7 +225,8 @@ def _draw(
         three = _of_mixed_length(len(one.text), distinct, _WRONG, random_)
         if len(three) < _WRONG:
             yield Skip(
-                source_id=one.number, reason=f"fewer than {_WRONG} items of the other class are left in its group"
+                source_id=one.number,
+                reason=f"fewer than {_WRONG} items of the other class are left in its group",
             )
         else:
             for used in three:
@@ -213,15 +235,20 @@ def _draw(
             keys = tuple(_template(part, item) for item in (one, *three))
             yield Made(one, prompt, tuple(item.text for item in (one, *three)), keys)
     for item in (*right, *(wrong if rule.reverse else ())):
-        yield Skip(source_id=item.number, reason="no items of the other class are left in its group")
+        yield Skip(
+            source_id=item.number, reason="no items of the other class are left in its group"
+        )
 
 
-def _of_mixed_length(own: int, ranked: Sequence[Item], count: int, random_: random.Random) -> list[Item]:
-    """Choose ``count`` of ``ranked``, best first, so that the length of the right answer tells nothing.
+def _of_mixed_length(
+    own: int, ranked: Sequence[Item], count: int, random_: random.Random
+) -> list[Item]:
+    """Choose ``count`` of ``ranked``, best first, so that the length of the right answer tells
+    nothing.
 
-    How many of the chosen are longer than the right answer, which has ``own`` characters, is drawn evenly from 0 to
-    ``count``, as far as there are enough of either: neither the longest nor the shortest nor the middle answer is right
-    more often than by chance.
+    How many of the chosen are longer than the right answer, which has ``own`` characters, is drawn
+    evenly from 0 to ``count``, as far as there are enough of either: neither the longest nor the
+    shortest nor the middle answer is right more often than by chance.
     """
     longer = [other for other in ranked if len(other.text) > own]
     others = [other for other in ranked if len(other.text) <= own]
@@ -233,7 +260,9 @@ def _of_mixed_length(own: int, ranked: Sequence[Item], count: int, random_: rand
 # families: items asked about in turn, with the same answers each time
 
 
-def _mirrored(part: Part, rule: Mirrored, items: Sequence[Item], seed: int) -> Iterator[Made | Skip]:
+def _mirrored(
+    part: Part, rule: Mirrored, items: Sequence[Item], seed: int
+) -> Iterator[Made | Skip]:
     """Make families of items whose answers differ in content and are of like length."""
     units = {item.number: _units(item.text) for item in items}
     common, dull = _common(units.values(), _COMMON), _common(units.values(), _TELLING)
@@ -256,7 +285,11 @@ def _mirrored(part: Part, rule: Mirrored, items: Sequence[Item], seed: int) -> I
 
 
 def _families(
-    part: Part, rule: Mirrored, members: Sequence[Item], content: Mapping[str, frozenset[str]], seed: int
+    part: Part,
+    rule: Mirrored,
+    members: Sequence[Item],
+    content: Mapping[str, frozenset[str]],
+    seed: int,
 ) -> Iterator[Made | Skip]:
     free = {item.number: item for item in members}
     for item in members:
@@ -272,10 +305,15 @@ def _families(
             yield from _asked_in_turn(part, family, seed)
         else:
             free.update({other.number: other for other in family[1:]})
-            yield Skip(source_id=item.number, reason="too few others have an answer of like length and other content")
+            yield Skip(
+                source_id=item.number,
+                reason="too few others have an answer of like length and other content",
+            )
 
 
-def _fits(rule: Mirrored, item: Item, family: Sequence[Item], content: Mapping[str, frozenset[str]]) -> bool:
+def _fits(
+    rule: Mirrored, item: Item, family: Sequence[Item], content: Mapping[str, frozenset[str]]
+) -> bool:
     lengths = [len(one.text) for one in (item, *family)]
     return max(lengths) <= rule.ratio * min(lengths) and all(
         item.plain not in other.plain
@@ -296,7 +334,8 @@ def _asked_in_turn(part: Part, family: Sequence[Item], seed: int) -> Iterator[Ma
 
 
 def _units(text: str) -> frozenset[str]:
-    """What a text is about: stems of its words; pairs of characters where a script writes no spaces."""
+    """What a text is about: stems of its words; pairs of characters where a script writes no
+    spaces."""
     words = re.findall(r"[^\W\d_]+", unicodedata.normalize("NFKC", text).casefold())
     found: set[str] = set()
     for word in words:

@@ -1,4 +1,5 @@
-"""The files of a source: where they lie on this machine, how they are read and fetched (extra ``fetch``)."""
+"""The files of a source: where they lie on this machine, how they are read and fetched (extra
+``fetch``)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ __all__ = ["ADDRESS", "Fetched", "fetch", "fetchable", "find_files", "read_text"
 
 ADDRESS = "https://raw.githubusercontent.com"
 DATA_DIR, CACHE = "CARB_DATA_DIR", "CARB_CACHE"
-"""Environment variables: a folder with a folder for each source, and where fetched files are kept."""
+"""Environment variables: a folder with a folder for each source, and where fetched files are
+kept."""
 _TIMEOUT = 60
 """Seconds to connect, and between two pieces of a file."""
 
@@ -34,17 +36,26 @@ class Fetched(Frozen):
 
 def fetchable() -> dict[str, Declaration]:
     """The sources whose files have a public address."""
-    return {name: declaration for name, declaration in shipped().items() if declaration.published is not None}
+    return {
+        name: declaration
+        for name, declaration in shipped().items()
+        if declaration.published is not None
+    }
 
 
 def cache_folder() -> Path:
     """Where fetched files are kept: ``CARB_CACHE``, or ``carb`` in the user's cache folder."""
     own = os.environ.get(CACHE)
-    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "carb"
+    return (
+        Path(own)
+        if own
+        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "carb"
+    )
 
 
 def find_files(name: str) -> Path:
-    """The folder with the files of a source: in ``CARB_DATA_DIR`` (or a folder in it), else in the cache.
+    """The folder with the files of a source: in ``CARB_DATA_DIR`` (or a folder in it), else in the
+    cache.
 
     Raises:
         CarbError: they are in neither; the message says what to run.
@@ -55,8 +66,13 @@ def find_files(name: str) -> Path:
         if folder.is_dir():
             return folder
     if name in fetchable():
-        raise CarbError(f"The files of '{name}' are not on this machine. Run: carb data fetch {name}")
-    raise CarbError(f"'{name}' has no public address; give the folder or file that holds its data: --source PATH.")
+        raise CarbError(
+            f"The files of '{name}' are not on this machine. Run: carb data fetch {name}"
+        )
+    raise CarbError(
+        f"'{name}' has no public address; give the folder or file that holds its data: "
+        "--source PATH."
+    )
 
 
 def read_text(file: Path, source: str) -> str:
@@ -80,30 +96,36 @@ def fetch(
     mirror: str = ADDRESS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fetched:
-    """Fetch the files of a source into the cache; a file that is there with the right sha256 is not fetched again.
+    """Fetch the files of a source into the cache; a file that is there with the right sha256 is not
+    fetched again.
 
     Args:
         name: The name of a source with a public address.
         accept_no_licence: Whether to take files for which nobody granted a licence.
         mirror: The address before ``/owner/name/commit/path``.
-        progress: The function that is called after each file with the numbers of files done and in all.
+        progress: The function that is called after each file with the numbers of files done and in
+            all.
 
     Raises:
-        CarbError: no such source, no licence and not accepted, not found, interrupted, or another content than pinned.
+        CarbError: no such source, no licence and not accepted, not found, interrupted, or another
+            content than pinned.
         MissingExtraError: pooch is not installed.
     """
     known = fetchable()
     if name not in known:
         raise CarbError(
-            f"'{name}' is not fetched from a public address.{closest(name, known)} These are: {', '.join(known)}. "
+            f"'{name}' is not fetched from a public address.{closest(name, known)} These "
+            f"are: {', '.join(known)}. "
             "For others give the folder or file that you have: --source PATH."
         )
     declaration, published = known[name], known[name].published
     assert published is not None  # that is what ``fetchable`` means
     if declaration.needs_consent and not accept_no_licence:
         raise CarbError(
-            f"{published.repository} states no licence: nobody has allowed the use of its files, and whether you may "
-            f"use them is for you to judge. If you may, run: carb data fetch {name} --accept-no-licence"
+            f"{published.repository} states no licence: nobody has allowed the use of its "
+            "files, and whether you may "
+            f"use them is for you to judge. If you may, run: carb data fetch {name} "
+            "--accept-no-licence"
         )
     folder = cache_folder() / "sources" / name
     new = 0
@@ -140,11 +162,13 @@ def _fetch_one(published: Published, file: PublishedFile, folder: Path, mirror: 
         )
     except ValueError:
         raise CarbError(
-            f"{url} is not the file that was pinned: its sha256 is not {file.sha256}. Nothing was kept; the source has "
+            f"{url} is not the file that was pinned: its sha256 is not {file.sha256}. "
+            "Nothing was kept; the source has "
             "changed, or a proxy changed the file."
         ) from None
     except OSError as error:  # requests' errors are OSErrors
         raise CarbError(
-            f"Cannot fetch {url}: {error}. Run the same command again; files that are there are not fetched again."
+            f"Cannot fetch {url}: {error}. Run the same command again; files that are there "
+            "are not fetched again."
         ) from None
     return True

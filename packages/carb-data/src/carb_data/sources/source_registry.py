@@ -1,4 +1,5 @@
-"""The sources by name, and how a file of sets is built from one: what was built, and what was skipped and why."""
+"""The sources by name, and how a file of sets is built from one: what was built, and what was
+skipped and why."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ __all__ = ["BuildReport", "build", "open_source", "rows", "source_names"]
 def source_names() -> list[str]:
     """The names of all sources: those declared here, and those that other distributions register.
 
-    They do so under the entry-point group ``carb.sources``, as ``module:attribute``. A script gives its ``Source``
-    itself to ``build`` and ``rows``.
+    They do so under the entry-point group ``carb.sources``, as ``module:attribute``. A script gives
+    its ``Source`` itself to ``build`` and ``rows``.
     """
     return sorted({*shipped(), *_registered()})
 
@@ -36,18 +37,24 @@ def open_source(name: str) -> Source:
     """A source by its name, or by the path of a ``.toml`` file that declares one.
 
     Raises:
-        CarbError: there is no such source, the file is no declaration, or what is registered is no ``Source``.
+        CarbError: there is no such source, the file is no declaration, or what is registered is no
+            ``Source``.
     """
     if name.endswith(".toml"):
         return _declared(read_declaration(Path(name)))
     if (point := _registered().get(name)) is not None:
         found = point.load()
         if not isinstance(found, Source):
-            raise CarbError(f"The source '{name}' is registered as {point.value}, which is not a carb_data Source.")
+            raise CarbError(
+                f"The source '{name}' is registered as {point.value}, which is not a "
+                "carb_data Source."
+            )
         return found
     if name not in shipped():
         names = source_names()
-        raise CarbError(f"There is no source '{name}'.{closest(name, names)} Known sources: {', '.join(names)}.")
+        raise CarbError(
+            f"There is no source '{name}'.{closest(name, names)} Known sources: {', '.join(names)}."
+        )
     return _declared(shipped()[name])
 
 
@@ -60,7 +67,9 @@ def _declared(source: Declaration) -> Source:
     if not source.reader:
         return Source(*given, partial(declared_rows, source))
     module = importlib.import_module(source.reader)
-    return Source(*given, partial(module.build, source), module.OPTIONS, source.published is not None)
+    return Source(
+        *given, partial(module.build, source), module.OPTIONS, source.published is not None
+    )
 
 
 class BuildReport(Frozen):
@@ -88,7 +97,8 @@ def rows(
 
     Args:
         name: a registered source, or a ``Source`` itself.
-        path: the file or folder that holds the source's data; by default where ``find_files`` finds it.
+        path: the file or folder that holds the source's data; by default where ``find_files`` finds
+            it.
         seed: the seed of every random choice.
         options: the source's own options.
 
@@ -99,7 +109,9 @@ def rows(
     return source.rows(place, chosen, seed)
 
 
-def _opened(name: str | Source, path: str | Path | None, options: Mapping[str, Any]) -> tuple[Source, Path, Frozen]:
+def _opened(
+    name: str | Source, path: str | Path | None, options: Mapping[str, Any]
+) -> tuple[Source, Path, Frozen]:
     """The source, where its files are, and its options."""
     source = name if isinstance(name, Source) else open_source(name)
     chosen = read_options(source.options, f"Source '{source.name}'", options)
@@ -107,7 +119,10 @@ def _opened(name: str | Source, path: str | Path | None, options: Mapping[str, A
         path = find_files(source.name) if source.has_files else Path()
     place = Path(path)
     if not place.exists():
-        raise CarbError(f"There is nothing at {place}; give the folder or file that holds the data of '{source.name}'.")
+        raise CarbError(
+            f"There is nothing at {place}; give the folder or file that holds the data of "
+            f"'{source.name}'."
+        )
     return source, place, chosen
 
 
@@ -126,15 +141,17 @@ def build(
 
     Args:
         name: a registered source, or a ``Source`` itself.
-        path: the file or folder that holds the source's data; None for where ``find_files`` finds it.
+        path: the file or folder that holds the source's data; None for where ``find_files`` finds
+            it.
         out: a ``.jsonl`` or ``.parquet`` file.
         seed: the seed of every random choice; the same seed gives the same file.
-        progress: the function that is called after each source item with the numbers built and skipped so far.
+        progress: the function that is called after each source item with the numbers built and
+            skipped so far.
         options: the source's own options.
 
     Raises:
-        CarbError: unknown source or option, ``path`` does not hold the source, a culture is not registered, or
-            nothing at all could be built.
+        CarbError: unknown source or option, ``path`` does not hold the source, a culture is not
+            registered, or nothing at all could be built.
     """
     source, place, chosen = _opened(name, path, options)
     out = Path(out)
@@ -146,7 +163,14 @@ def build(
         if isinstance(row, Skip):
             skipped.append(row)
         elif row.id in made:
-            skipped.append(Skip(source_id=row.id, reason="repeated id", culture=row.culture, language=row.language))
+            skipped.append(
+                Skip(
+                    source_id=row.id,
+                    reason="repeated id",
+                    culture=row.culture,
+                    language=row.language,
+                )
+            )
         else:
             _ = cultures[row.culture]  # an unknown culture ends the build with what to do
             made[row.id] = row
@@ -155,7 +179,9 @@ def build(
     reasons = Counter(skip.reason for skip in skipped).most_common()
     if not made:
         why = "; ".join(f"{reason}: {n}" for reason, n in reasons) or "it holds no items"
-        raise CarbError(f"Nothing could be built from {place} as '{source.name}' ({why}). No file was written.")
+        raise CarbError(
+            f"Nothing could be built from {place} as '{source.name}' ({why}). No file was written."
+        )
     write_whole(out, Dataset(made.values()).save)
     counts: dict[str, Counter[str]] = {}
     for item in made.values():

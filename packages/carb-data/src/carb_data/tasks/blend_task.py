@@ -1,13 +1,15 @@
 """BLEnD's short answers, graded against everything that the people of a place said.
 
-Myung et al. 2024, BLEnD, NeurIPS Datasets and Benchmarks, arXiv:2406.09948. As in its published scorer, a question
-does not count where three or more people gave no answer or found it not applicable, where five did not know, or
-where nobody answered; answers are tried from the most to the least voted; the unweighted grade is 1 for a match, the
-weighted one the votes of the matched answer over those of the most voted.
+Myung et al. 2024, BLEnD, NeurIPS Datasets and Benchmarks, arXiv:2406.09948. As in its published
+scorer, a question does not count where three or more people gave no answer or found it not
+applicable, where five did not know, or where nobody answered; answers are tried from the most to
+the least voted; the unweighted grade is 1 for a match, the weighted one the votes of the matched
+answer over those of the most voted.
 
-That scorer (section 4; ``evaluation/exact_match.py``) takes an answer as right when it contains a person's answer as a
-string, or all its words after lemmatising. This module has light rules instead of a lemmatiser, and differs on purpose
-in one point: a string must be met at the borders of words, so that "rice" is not found in "price", nor "1" in "10".
+That scorer (section 4; ``evaluation/exact_match.py``) takes an answer as right when it contains a
+person's answer as a string, or all its words after lemmatising. This module has light rules instead
+of a lemmatiser, and differs on purpose in one point: a string must be met at the borders of words,
+so that "rice" is not found in "price", nor "1" in "10".
 """
 
 from __future__ import annotations
@@ -33,10 +35,23 @@ _MOST_UNKNOWING = 4
 MOST_PARTS = 3
 """Alternatives that a short answer may name, divided by commas and the like."""
 MOST_WORDS = 15
-"""Words of an answer beside the one that is looked for; more are a list, or a text, and no short answer."""
+"""Words of an answer beside the one that is looked for; more are a list, or a text, and no short
+answer."""
 _DIVIDER = re.compile(r"[,;/|،؛、，；・·•\n]|\s[-–—]\s")
 _SHORT_PART = 4
-_NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBER_WORDS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+)
 
 Words = tuple[str, ...]
 """The words of a text in the form in which they are compared."""
@@ -75,26 +90,41 @@ class BlendTask(Task):
     one_line = True
 
     def __init__(
-        self, name: str, prompts: tuple[TaskPrompt, ...], voted: dict[str, tuple[Voted, ...]], *, weighted: bool
+        self,
+        name: str,
+        prompts: tuple[TaskPrompt, ...],
+        voted: dict[str, tuple[Voted, ...]],
+        *,
+        weighted: bool,
     ) -> None:
         super().__init__(name, prompts)
         self._voted = voted
         self._weighted = weighted
-        every = {words for answers in voted.values() for answer in answers for words in answer.forms}
+        every = {
+            words for answers in voted.values() for answer in answers for words in answer.forms
+        }
         self._words = {words[0] for words in every if len(words) == 1}
 
     def grade(self, prompt_id: str, text: str) -> float:
-        """1, or the share of the most votes, where the first line of a text says a human answer; else 0.
+        """1, or the share of the most votes, where the first line of a text says a human answer;
+        else 0.
 
-        A line that is one person's answer and nothing else is matched with that; otherwise the most voted answer
-        that it contains is. A list of many things is no answer.
+        A line that is one person's answer and nothing else is matched with that; otherwise the most
+        voted answer that it contains is. A list of many things is no answer.
         """
         voted = self._voted[prompt_id]
         line = next((line.strip() for line in text.splitlines() if line.strip()), "")
         said = form(line)
         found = next((answer for answer in voted if said in answer.forms), None)
         if found is None and not is_list(line) and not names_many(said, self._words):
-            found = next((answer for answer in voted if any(says(said, wording) for wording in answer.forms)), None)
+            found = next(
+                (
+                    answer
+                    for answer in voted
+                    if any(says(said, wording) for wording in answer.forms)
+                ),
+                None,
+            )
         if found is None:
             return 0.0
         return found.votes / voted[0].votes if self._weighted else 1.0
@@ -133,7 +163,11 @@ def _questions(
     if nothing > _MOST_WITHOUT_ANSWER or item.idks.get("idk", 0) > _MOST_UNKNOWING or not text:
         return
     ranked = sorted(item.annotations, key=lambda entry: -entry.count)
-    voted = tuple(Voted(entry.count, frozenset(found)) for entry in ranked if (found := forms(entry.en_answers)))
+    voted = tuple(
+        Voted(entry.count, frozenset(found))
+        for entry in ranked
+        if (found := forms(entry.en_answers))
+    )
     if voted:
         prompt = TaskPrompt(
             id=f"{place}/{number}/en",
@@ -151,23 +185,32 @@ def _questions(
 
 @lru_cache(maxsize=4096)
 def form(text: str) -> Words:
-    """The words of a text: lower case, digits of all scripts as 0-9, without punctuation, articles and accents."""
+    """The words of a text: lower case, digits of all scripts as 0-9, without punctuation, articles
+    and accents."""
     text = unicodedata.normalize("NFKC", text).replace("\u200b", "")
     text = "".join(str(unicodedata.decimal(char, char)) for char in text)
     text = re.sub(r"(?<=\d)[,،٬](?=\d{3}(?!\d))", "", text)
-    plain = normalise(text).split() or re.findall(r"\w+", text.casefold())  # the mark "A" is no article
-    return tuple(_number(str(_NUMBER_WORDS.index(word)) if word in _NUMBER_WORDS else word) for word in plain)
+    plain = normalise(text).split() or re.findall(
+        r"\w+", text.casefold()
+    )  # the mark "A" is no article
+    return tuple(
+        _number(str(_NUMBER_WORDS.index(word)) if word in _NUMBER_WORDS else word) for word in plain
+    )
 
 
 def says(response: Words, answer: Words) -> bool:
-    """Whether a response contains an answer: its words one after the other, or all of them somewhere.
+    """Whether a response contains an answer: its words one after the other, or all of them
+    somewhere.
 
-    Answers with digits must be met in one piece, since 8:30 is not 30:8. An empty answer is said by nothing.
+    Answers with digits must be met in one piece, since 8:30 is not 30:8. An empty answer is said by
+    nothing.
     """
     if not answer or not response:
         return False
     size = len(answer)
-    together = any(response[start : start + size] == answer for start in range(len(response) - size + 1))
+    together = any(
+        response[start : start + size] == answer for start in range(len(response) - size + 1)
+    )
     if together or any(char.isdigit() for word in answer for char in word):
         return together
     return set(answer) <= set(response)
@@ -176,8 +219,8 @@ def says(response: Words, answer: Words) -> bool:
 def is_list(text: str) -> bool:
     """Whether a text names so many things that containing the answer among them says nothing.
 
-    A line of the commonest answers contains somebody's answer to many questions. Parts count where they are short: a
-    sentence with commas is no list.
+    A line of the commonest answers contains somebody's answer to many questions. Parts count where
+    they are short: a sentence with commas is no list.
     """
     parts = [part for part in _DIVIDER.split(text) if part.strip()]
     short = [part for part in parts if len(part.split()) <= _SHORT_PART]
@@ -185,10 +228,11 @@ def is_list(text: str) -> bool:
 
 
 def names_many(said: Words, answers: Collection[str]) -> bool:
-    """Whether a text is made of many answers, with or without dividers: a list of the commonest answers, say.
+    """Whether a text is made of many answers, with or without dividers: a list of the commonest
+    answers, say.
 
-    It is true if more than ``MOST_PARTS`` different words are each an answer to some question, and if these are at
-    least two thirds of all different words. A sentence has other words as well.
+    It is true if more than ``MOST_PARTS`` different words are each an answer to some question, and
+    if these are at least two thirds of all different words. A sentence has other words as well.
 
     Args:
         said: form of the text.

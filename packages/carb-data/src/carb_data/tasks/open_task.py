@@ -25,7 +25,8 @@ class _Row(Frozen, extra="ignore"):
 
 
 def open_prompts(name: str, path: Path, _: Frozen) -> Task:
-    """Open ``prompts:FILE``: JSON Lines with ``id``, ``prompt``, ``culture``, ``language`` and perhaps ``topic``.
+    """Open ``prompts:FILE``: JSON Lines with ``id``, ``prompt``, ``culture``, ``language`` and
+    perhaps ``topic``.
 
     Data sets have these fields, so that their prompts can be used; their responses are not read.
 
@@ -38,7 +39,9 @@ def open_prompts(name: str, path: Path, _: Frozen) -> Task:
         for line in read_lines([path], _Row, problems):
             row = line.content
             if row.id in prompts:
-                problems.append(Problem(line.file, line.number, "id", f"'{row.id}' is there already"))
+                problems.append(
+                    Problem(line.file, line.number, "id", f"'{row.id}' is there already")
+                )
             said = row.model_dump(exclude={"prompt"})
             prompts[row.id] = TaskPrompt(**said, text=row.prompt, source_item=f"prompts:{row.id}")
     except OSError as error:
@@ -59,8 +62,8 @@ def open_task(spec: str) -> Task:
     """Open the task that a spec string describes: ``blend:PATH?key=value&…`` or ``prompts:FILE``.
 
     Args:
-        spec: the task's spec, for example ``blend:?places=US,UK&weighted=true&limit=80``. An empty path stands for the
-            files that ``carb data fetch`` got, or those in ``CARB_DATA_DIR``.
+        spec: the task's spec, for example ``blend:?places=US,UK&weighted=true&limit=80``. An empty
+            path stands for the files that ``carb data fetch`` got, or those in ``CARB_DATA_DIR``.
 
     Raises:
         CarbError: unknown kind or option, or files that are not the task's.

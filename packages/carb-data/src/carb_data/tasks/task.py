@@ -1,4 +1,5 @@
-"""Downstream tasks behind one small interface: prompts for a policy, and a pure grade for each answer."""
+"""Downstream tasks behind one small interface: prompts for a policy, and a pure grade for each
+answer."""
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ class TaskPrompt(Frozen):
     text: Text
     """What a policy reads and what a scorer is shown."""
     culture: str
-    """Whose knowledge it asks for: a culture id, or a name of the same form where none is registered."""
+    """Whose knowledge it asks for: a culture id, or a name of the same form where none is
+    registered."""
     language: LanguageTag
     topic: str | None = None
     source_item: str
-    """Prompts that share it ask the same thing (of other places, in other languages): they are not independent."""
+    """Prompts that share it ask the same thing (of other places, in other languages): they are not
+    independent."""
 
 
 class Task:
@@ -39,8 +42,10 @@ class Task:
         self.name = name
         self.prompts = prompts
 
-    def grade(self, prompt_id: str, text: str) -> float | None:  # noqa: ARG002 - nothing is graded here
-        """The worth of an answer, between 0 and 1; null where none can be given. Pure: the same text, the same grade.
+    # nothing is graded here
+    def grade(self, prompt_id: str, text: str) -> float | None:  # noqa: ARG002
+        """The worth of an answer, between 0 and 1; null where none can be given. Pure: the same
+        text, the same grade.
 
         Raises:
             KeyError: there is no such prompt.
@@ -49,7 +54,8 @@ class Task:
 
 
 def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt, ...]:
-    """At most ``limit`` prompts in their order: the first of each culture in turn, so that all cultures are there."""
+    """At most ``limit`` prompts in their order: the first of each culture in turn, so that all
+    cultures are there."""
     seen: Counter[str] = Counter()
     ranked = []
     for place, prompt in enumerate(prompts):

@@ -1,4 +1,5 @@
-"""From reference texts to sets: question, right answer, wrong answers under other cultures' references, filters.
+"""From reference texts to sets: question, right answer, wrong answers under other cultures'
+references, filters.
 
 The method is that of Zhang et al., arXiv 2509.21798, section 3.
 """
@@ -15,7 +16,18 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from carb_data import BonSet, CarbError, DataError, Dataset, Domain, Problem, Provenance, Response, Role, cultures
+from carb_data import (
+    BonSet,
+    CarbError,
+    DataError,
+    Dataset,
+    Domain,
+    Problem,
+    Provenance,
+    Response,
+    Role,
+    cultures,
+)
 from carb_data.facts import read_lines
 from carb_data.language import same_language
 from carb_data.models import CultureId, Frozen, Identifier, LanguageTag, Text
@@ -55,24 +67,26 @@ class Reference(Frozen):
 
 
 class ConstructConfig(Frozen):
-    """What a construction needs. Models are specs, such as ``openai:MODEL?url=…&price_in=2`` or ``hf:FOLDER``."""
+    """What a construction needs. Models are specs, such as ``openai:MODEL?url=…&price_in=2`` or
+    ``hf:FOLDER``."""
 
     name: Annotated[str, Field(min_length=1)] = "constructed"
     """``provenance.source`` of the sets, and the beginning of their ids."""
     references: Path
     """A ``.jsonl`` file of ``Reference`` rows; relative to the config file."""
     language: LanguageTag | None = None
-    """Language of the sets (BCP 47); by default the language of each reference. In a named language that is not the
-    culture's own, a question must name the culture."""
+    """Language of the sets (BCP 47); by default the language of each reference. In a named language
+    that is not the culture's own, a question must name the culture."""
     question: str
     """Writes the question from the reference, where the reference has none."""
     chosen: str
     """Writes the right answer under the right culture's reference."""
     rejected: Annotated[tuple[str, ...], Field(min_length=1)]
-    """The pool that writes wrong answers under references of other cultures, taken in a seeded order."""
+    """The pool that writes wrong answers under references of other cultures, taken in a seeded
+    order."""
     window: tuple[float, float] = (0.05, 0.95)
-    """Least cosine of a wrong answer's character n-grams to the right one's, and the largest to any other answer's:
-    below it is off topic, above not another answer."""
+    """Least cosine of a wrong answer's character n-grams to the right one's, and the largest to any
+    other answer's: below it is off topic, above not another answer."""
     length_ratio: Annotated[float, Field(ge=1)] = 2.0
     """How many times longer or shorter than the right answer a wrong one may be, in characters."""
     rejected_per_set: Annotated[int, Field(ge=1)] = 3
@@ -93,26 +107,31 @@ def read_construct_config(path: Path) -> ConstructConfig:
     """Read a ``.toml`` or ``.json`` config file.
 
     Raises:
-        CarbError: The file is missing, is no TOML or JSON, or is not a valid config; every reason is given.
+        CarbError: The file is missing, is no TOML or JSON, or is not a valid config; every reason
+            is given.
     """
     config = read_file(ConstructConfig, path, "construction config")
     return config.model_copy(update={"references": path.parent / config.references})
 
 
-def construct(config: ConstructConfig, out: Path, *, progress: Progress | None = None) -> WriteReport:
+def construct(
+    config: ConstructConfig, out: Path, *, progress: Progress | None = None
+) -> WriteReport:
     """Make sets from references and write them to ``out``; say what was made.
 
-    Every answer of a model is in ``OUT.answers.jsonl`` before it is used: after an interruption the same call goes on
-    where it stopped, asks for nothing twice, and ends with the same file. ``out`` appears, or is replaced, when all is
-    done.
+    Every answer of a model is in ``OUT.answers.jsonl`` before it is used: after an interruption the
+    same call goes on where it stopped, asks for nothing twice, and ends with the same file. ``out``
+    appears, or is replaced, when all is done.
 
     Args:
         config: The references, the models and the limits of similarity.
         out: A ``.jsonl`` or ``.parquet`` file.
-        progress: The function that is called after each set with the numbers of sets done, to do, and given up.
+        progress: The function that is called after each set with the numbers of sets done, to do,
+            and given up.
 
     Raises:
-        CarbError: Unreadable references, a model that refuses every request, or not one set could be made.
+        CarbError: Unreadable references, a model that refuses every request, or not one set could
+            be made.
         MissingExtraError: An extra that a model or the language detector needs is not installed.
     """
     references, usable, skipped = _usable(config)
@@ -130,7 +149,9 @@ def construct(config: ConstructConfig, out: Path, *, progress: Progress | None =
         skipped=skipped,
     )
     if not sets:
-        reasons = Counter(reason for failure in report.given_up for reason in failure.reasons).most_common(3)
+        reasons = Counter(
+            reason for failure in report.given_up for reason in failure.reasons
+        ).most_common(3)
         why = "; ".join(f"{reason} ({count})" for reason, count in reasons) or str(skipped)
         raise CarbError(f"Not one set could be made: {why}. No file was written.")
     Dataset(sets).save(out)
@@ -143,7 +164,14 @@ def _usable(config: ConstructConfig) -> tuple[list[Reference], list[Reference], 
     lines = list(read_lines([config.references], Reference, problems))
     for n, line in enumerate(lines):
         if line.content.id in {other.content.id for other in lines[:n]}:
-            problems.append(Problem(line.file, line.number, "id", f"'{line.content.id}' is the id of an earlier line"))
+            problems.append(
+                Problem(
+                    line.file,
+                    line.number,
+                    "id",
+                    f"'{line.content.id}' is the id of an earlier line",
+                )
+            )
     if problems:
         raise DataError(problems, "References are one JSON object a line.")
     references = [line.content for line in lines]
@@ -175,7 +203,9 @@ async def _make(
     if reference.question is None or not same_language(language, reference.language):
         asked = for_question(reference.text, culture=reference.culture, language=language)
         asks = [(config.question, asked)] * config.attempts
-        passed = await writers.until("question", asks, key, lambda text: _question_fault(text, reference, config))
+        passed = await writers.until(
+            "question", asks, key, lambda text: _question_fault(text, reference, config)
+        )
         steps.append((passed, reference))
         question = passed.text
 
@@ -183,15 +213,24 @@ async def _make(
         return for_answer(source.text, question, language=language)
 
     right = [(config.chosen, told(reference))] * config.attempts
-    answers = [(await writers.until("chosen", right, key, partial(plain_fault, language=language)), reference)]
+    answers = [
+        (
+            await writers.until("chosen", right, key, partial(plain_fault, language=language)),
+            reference,
+        )
+    ]
     candidates = mismatched(reference, references, config.seed)
     pool = _shuffled(config.rejected, *key, "pool")
     for place in range(config.rejected_per_set):
         used = {home.root for _, home in answers}
         fresh = [one for one in candidates if one.root not in used] or candidates
         homes = [fresh[attempt % len(fresh)] for attempt in range(config.attempts)]
-        wrong = [(pool[(place + attempt) % len(pool)], told(home)) for attempt, home in enumerate(homes)]
-        fault = partial(_wrong_fault, others=[one.text for one, _ in answers], config=config, language=language)
+        wrong = [
+            (pool[(place + attempt) % len(pool)], told(home)) for attempt, home in enumerate(homes)
+        ]
+        fault = partial(
+            _wrong_fault, others=[one.text for one, _ in answers], config=config, language=language
+        )
         passed = await writers.until(f"rejected-{place + 1}", wrong, key, fault)
         answers.append((passed, homes[len(passed.discarded)]))
     return _assembled(reference, config, question, answers, [*steps, *answers])
@@ -231,7 +270,10 @@ def _assembled(
             license=reference.provenance.license,
             url=reference.provenance.url,
             method="generated",
-            notes=json.dumps({"reference_source": reference.provenance.source, "steps": notes}, ensure_ascii=False),
+            notes=json.dumps(
+                {"reference_source": reference.provenance.source, "steps": notes},
+                ensure_ascii=False,
+            ),
         ),
     )
 
@@ -247,8 +289,11 @@ def _question_fault(text: str, reference: Reference, config: ConstructConfig) ->
     return reason
 
 
-def _wrong_fault(text: str, others: Sequence[str], config: ConstructConfig, language: str) -> str | None:
-    """The reason to write a wrong answer again, or null; the first of the other answers is the right one."""
+def _wrong_fault(
+    text: str, others: Sequence[str], config: ConstructConfig, language: str
+) -> str | None:
+    """The reason to write a wrong answer again, or null; the first of the other answers is the
+    right one."""
     reason = plain_fault(text, language, beside=others[0], ratio=config.length_ratio)
     if reason is not None:
         return reason
@@ -262,7 +307,9 @@ def _wrong_fault(text: str, others: Sequence[str], config: ConstructConfig, lang
 
 def mismatched(reference: Reference, references: Sequence[Reference], seed: int) -> list[Reference]:
     """References of other cultures in its domain, those on its topic first, in a seeded order."""
-    foreign = [one for one in references if one.domain is reference.domain and one.root != reference.root]
+    foreign = [
+        one for one in references if one.domain is reference.domain and one.root != reference.root
+    ]
     foreign = _shuffled(foreign, seed, reference.id, "references")
     return sorted(foreign, key=lambda one: reference.topic is None or one.topic != reference.topic)
 

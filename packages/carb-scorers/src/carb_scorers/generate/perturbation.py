@@ -12,16 +12,27 @@ from carb_data.language import same_language
 from carb_data.overlap import normalise
 from carb_data.surface import is_known, names_culture
 from carb_scorers.generate.instructions import for_version
-from carb_scorers.generate.writers import Progress, WriteReport, Writers, plain_fault, similarity, write_all
+from carb_scorers.generate.writers import (
+    Progress,
+    WriteReport,
+    Writers,
+    plain_fault,
+    similarity,
+    write_all,
+)
 
-WORDING: Mapping[Perturbation, tuple[float, float]] = {Perturbation.CC: (0.3, 0.998), Perturbation.RP: (0.05, 0.97)}
-"""Least and largest cosine of character n-grams to the original. They hold the hand-made versions of carb-seed, and
-refuse little. Wording cannot be compared across languages (CL)."""
+WORDING: Mapping[Perturbation, tuple[float, float]] = {
+    Perturbation.CC: (0.3, 0.998),
+    Perturbation.RP: (0.05, 0.97),
+}
+"""Least and largest cosine of character n-grams to the original. They hold the hand-made versions
+of carb-seed, and refuse little. Wording cannot be compared across languages (CL)."""
 MOST_UNCHANGED = 0.2
-"""Share of its text in which a paraphrase may begin and end as its original does: beyond, one place was changed, as a
-changed concept is."""
+"""Share of its text in which a paraphrase may begin and end as its original does: beyond, one place
+was changed, as a changed concept is."""
 LENGTH_RATIO = 1.6
-"""How many times longer or shorter than its original a text in the same language may be, in characters."""
+"""How many times longer or shorter than its original a text in the same language may be, in
+characters."""
 ATTEMPTS = 4
 """How often a text is written before it is given up."""
 
@@ -64,9 +75,10 @@ def perturb(
 ) -> tuple[Dataset, WriteReport]:
     """Add perturbed versions of ``chosen`` to the sets of a data set.
 
-    Each is checked: the language that it should be in, the culture's name gone (RC) or kept (CC, RP, CL), not the
-    same text nor a rejected answer, about the same length, its wording near the original, and for RP reworded
-    throughout. That a model's version means what it should only a reader can say: it is marked unverified.
+    Each is checked: the language that it should be in, the culture's name gone (RC) or kept (CC,
+    RP, CL), not the same text nor a rejected answer, about the same length, its wording near the
+    original, and for RP reworded throughout. That a model's version means what it should only a
+    reader can say: it is marked unverified.
 
     Args:
         dataset: The sets; they are not changed, new ones are returned.
@@ -74,8 +86,10 @@ def perturb(
         model: Spec of the model that writes, such as ``openai:MODEL?url=…``.
         languages: The BCP 47 tags of the languages into which CL translates.
         seed: The model's seeds are derived from it.
-        store: The file of the model's answers: a second run pays only for what is missing. Null keeps no file.
-        progress: The function that is called with the numbers of versions done, to do, and given up.
+        store: The file of the model's answers: a second run pays only for what is missing. Null
+            keeps no file.
+        progress: The function that is called with the numbers of versions done, to do, and given
+            up.
 
     Raises:
         CarbError: An unknown kind, or a model that refuses every request.
@@ -83,14 +97,21 @@ def perturb(
     """
     known = [kind.value for kind in Perturbation]
     if not kinds or not set(kinds) <= set(known):
-        raise CarbError(f"Unknown perturbations {sorted(set(kinds) - set(known))}; there are {', '.join(known)}.")
-    jobs, skipped = _jobs(dataset, [kind for kind in Perturbation if kind.value in kinds], languages)
+        raise CarbError(
+            f"Unknown perturbations {sorted(set(kinds) - set(known))}; there are "
+            f"{', '.join(known)}."
+        )
+    jobs, skipped = _jobs(
+        dataset, [kind for kind in Perturbation if kind.value in kinds], languages
+    )
 
     async def make(job: _Job, writers: Writers) -> tuple[str, Response]:
         item = job.item
         asked = for_version(job.kind, item.chosen.text, culture=item.culture, language=job.language)
         key = (seed, item.id, job.response_id)
-        passed = await writers.until(job.kind, [(model, asked)] * ATTEMPTS, key, lambda text: _fault(job, text))
+        passed = await writers.until(
+            job.kind, [(model, asked)] * ATTEMPTS, key, lambda text: _fault(job, text)
+        )
         return item.id, job.version(passed.text, model)
 
     written, report = write_all(
@@ -105,18 +126,24 @@ def perturb(
     for name, version in written:
         made.setdefault(name, []).append(version)
     new = Dataset(
-        item.model_copy(update={"perturbed": (*item.perturbed, *made[item.id])}) if item.id in made else item
+        item.model_copy(update={"perturbed": (*item.perturbed, *made[item.id])})
+        if item.id in made
+        else item
         for item in dataset
     )
     return new, report
 
 
-def _jobs(dataset: Dataset, kinds: Sequence[Perturbation], languages: Sequence[str]) -> tuple[list[_Job], Counter[str]]:
+def _jobs(
+    dataset: Dataset, kinds: Sequence[Perturbation], languages: Sequence[str]
+) -> tuple[list[_Job], Counter[str]]:
     jobs: list[_Job] = []
     skipped: Counter[str] = Counter()
     for item in dataset:
         own = item.chosen.language
-        present = {(r.perturbation, r.language) for r in item.perturbed if r.original == item.chosen.id}
+        present = {
+            (r.perturbation, r.language) for r in item.perturbed if r.original == item.chosen.id
+        }
         for kind in kinds:
             for language in languages if kind is Perturbation.CL else (own,):
                 if kind is Perturbation.RC and not names_culture(item.chosen.text, item.culture):
@@ -157,7 +184,8 @@ def _fault(job: _Job, text: str) -> str | None:
 
 
 def unchanged_share(original: str, version: str) -> float:
-    """Length of the common beginning and the common end, as a share of the longer text: near 1 for one small change."""
+    """Length of the common beginning and the common end, as a share of the longer text: near 1 for
+    one small change."""
     one, other = normalise(original), normalise(version)
     size = min(len(one), len(other))
     start = next((n for n in range(size) if one[n] != other[n]), size)

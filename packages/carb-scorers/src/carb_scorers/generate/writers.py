@@ -123,11 +123,16 @@ class Writers:
     models: dict[str, tuple[LanguageModel, Any]] = field(default_factory=dict)
 
     async def until(
-        self, step: str, requests: Sequence[tuple[str, str]], key: Sequence[object], fault: Callable[[str], str | None]
+        self,
+        step: str,
+        requests: Sequence[tuple[str, str]],
+        key: Sequence[object],
+        fault: Callable[[str], str | None],
     ) -> Passed:
         """Write a text until ``fault``, which gives a reason to write it again, gives none.
 
-        ``requests`` are the model and the prompt of each attempt; its seed comes from ``key``, the step and its number.
+        ``requests`` are the model and the prompt of each attempt; its seed comes from ``key``, the
+        step and its number.
 
         Raises:
             GivenUpError: with the reason of every attempt.
@@ -143,7 +148,14 @@ class Writers:
                 text = clean(answer.text)
                 reason = fault(text) if answer.finished else "cut off at max_new_tokens"
                 if reason is None:
-                    return Passed(step=step, model=model, prompt=prompt, seed=seed, discarded=tuple(reasons), text=text)
+                    return Passed(
+                        step=step,
+                        model=model,
+                        prompt=prompt,
+                        seed=seed,
+                        discarded=tuple(reasons),
+                        text=text,
+                    )
             reasons.append(reason or "")
             self.discarded[reasons[-1].partition(":")[0]] += 1
         raise GivenUpError(step, reasons)
@@ -160,8 +172,13 @@ class Writers:
         model, options = self.models[spec]
         stop = ("\n",) if options.one_line else ()
         writing = Writing(options.max_new_tokens, options.temperature, seed, stop)
-        (found,) = await model.generate([Prompt((Turn(role="user", content=prompt),), bare=True)], writing)
-        for tokens, price in ((found.usage.input_tokens, "price_in"), (found.usage.output_tokens, "price_out")):
+        (found,) = await model.generate(
+            [Prompt((Turn(role="user", content=prompt),), bare=True)], writing
+        )
+        for tokens, price in (
+            (found.usage.input_tokens, "price_in"),
+            (found.usage.output_tokens, "price_out"),
+        ):
             self.cost += tokens * (getattr(options, price, None) or 0.0) / 1e6
         if isinstance(found, Failure):
             return found
@@ -179,10 +196,12 @@ def write_all(
     count: Callable[[_Made], str],
     skipped: Mapping[str, int],
 ) -> tuple[list[_Made], WriteReport]:
-    """Do jobs, each with a name, several at a time. Every answer of a model is in the store before it is used.
+    """Do jobs, each with a name, several at a time. Every answer of a model is in the store before
+    it is used.
 
-    ``make`` raises ``GivenUpError`` where it cannot do a job. ``count`` says under which name the report counts what
-    was made, and ``skipped`` what it says of what is no job. Without a store answers are kept in memory.
+    ``make`` raises ``GivenUpError`` where it cannot do a job. ``count`` says under which name the
+    report counts what was made, and ``skipped`` what it says of what is no job. Without a store
+    answers are kept in memory.
 
     Raises:
         CarbError: A job met something that ends the run; the others are stopped.
@@ -231,13 +250,21 @@ def clean(text: str) -> str:
     """A model's answer without white space and quotation marks around it."""
     text = text.strip()
     for opening, closing in ('""', "“”", "«»", "「」", "„“"):
-        if len(text) > 1 and text[0] == opening and text[-1] == closing and opening not in text[1:-1]:
+        if (
+            len(text) > 1
+            and text[0] == opening
+            and text[-1] == closing
+            and opening not in text[1:-1]
+        ):
             text = text[1:-1].strip()
     return text
 
 
-def plain_fault(text: str, language: str, *, beside: str | None = None, ratio: float = 1.0) -> str | None:
-    """The reason to write a text again, or null: its language, or its length beside another text's."""
+def plain_fault(
+    text: str, language: str, *, beside: str | None = None, ratio: float = 1.0
+) -> str | None:
+    """The reason to write a text again, or null: its language, or its length beside another
+    text's."""
     if not text:
         return "empty"
     if not in_language(text, language):
@@ -250,7 +277,9 @@ def plain_fault(text: str, language: str, *, beside: str | None = None, ratio: f
 def similarity(first: str, second: str) -> float:
     """Cosine of two texts' counts of character 2- and 3-grams: it sees wording, not meaning."""
     feature = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
-    hashing = feature.HashingVectorizer(analyzer="char_wb", ngram_range=(2, 3), alternate_sign=False)
+    hashing = feature.HashingVectorizer(
+        analyzer="char_wb", ngram_range=(2, 3), alternate_sign=False
+    )
     one, other = hashing.transform([first, second])
     return float((one @ other.T).sum())
 
@@ -261,14 +290,17 @@ def sha256(*parts: object) -> str:
 
 
 def open_writer(spec: str, options: type[_Options]) -> tuple[LanguageModel, _Options]:
-    """Open a language model from its spec, ``hf:MODEL?temperature=0.8``, and read its options with its backend's.
+    """Open a language model from its spec, ``hf:MODEL?temperature=0.8``, and read its options with
+    its backend's.
 
     Raises:
         CarbError: An unknown kind, option or model, or a missing extra.
     """
     parsed = parse_spec(spec)
     if parsed.kind not in LANGUAGE_MODELS:
-        raise CarbError(f"'{spec}' cannot write; name a language model as {', '.join(LANGUAGE_MODELS)}:MODEL.")
+        raise CarbError(
+            f"'{spec}' cannot write; name a language model as {', '.join(LANGUAGE_MODELS)}:MODEL."
+        )
     given = {**parsed.options, "backend": parsed.kind}
     read, kind = read_backend_options(options, LANGUAGE_MODELS, str(parsed), given)
     return kind.open(parsed.target, read), read

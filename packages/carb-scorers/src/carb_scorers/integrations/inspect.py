@@ -17,9 +17,9 @@ def as_inspect_scorer(
 ) -> Any:
     """A scorer for Inspect's ``Task(scorer=...)``.
 
-    A scorer that rates each text on its own gives its rating of the model's output. A scorer that compares (a judge)
-    is shown the output among the sample's targets, and the value is the output's score less that of the best target:
-    above 0, the output is preferred to every reference.
+    A scorer that rates each text on its own gives its rating of the model's output. A scorer that
+    compares (a judge) is shown the output among the sample's targets, and the value is the output's
+    score less that of the best target: above 0, the output is preferred to every reference.
 
     Args:
         scorer: a spec string (opened when first used) or a ``Scorer``.
@@ -28,8 +28,8 @@ def as_inspect_scorer(
         seed: The seed of the order in which texts are presented.
 
     Returns:
-        An ``inspect_ai.scorer.Scorer`` with the metrics ``mean`` and ``stderr``. A sample that could not be scored
-        is unscored (``Score.unscored``), with the reason.
+        An ``inspect_ai.scorer.Scorer`` with the metrics ``mean`` and ``stderr``. A sample that
+        could not be scored is unscored (``Score.unscored``), with the reason.
 
     Raises:
         MissingExtraError: inspect_ai is not installed.
@@ -42,20 +42,26 @@ def as_inspect_scorer(
     def carb() -> Any:
         async def score(state: Any, target: Any) -> Any:
             used = opened.get()
-            metadata = {"culture": UNKNOWN, "language": UNDETERMINED} if used.spec.kind in ASKED_WITHOUT_CULTURE else {}
+            metadata = (
+                {"culture": UNKNOWN, "language": UNDETERMINED}
+                if used.spec.kind in ASKED_WITHOUT_CULTURE
+                else {}
+            )
             for given in ({"culture": culture, "language": language}, state.metadata or {}):
                 metadata |= {name: value for name, value in given.items() if value is not None}
             missing = [name for name in ("culture", "language") if name not in metadata]
             if missing:
                 raise CarbError(
-                    f"Sample '{state.sample_id}' has no {' and no '.join(missing)} in its metadata; add it there, or "
+                    f"Sample '{state.sample_id}' has no {' and no '.join(missing)} in its "
+                    "metadata; add it there, or "
                     f"give as_inspect_scorer({missing[0]}=...)."
                 )
             output = state.output.completion
             references = [text for text in target if text.strip()] if used.spec.comparative else []
             if used.spec.comparative and not references:
                 raise CarbError(
-                    f"'{opened.name}' compares texts, and sample '{state.sample_id}' has no target to compare with."
+                    f"'{opened.name}' compares texts, and sample '{state.sample_id}' has no "
+                    "target to compare with."
                 )
             texts = [
                 Text(_prompt(state), text, str(metadata["culture"]), str(metadata["language"]))
@@ -64,8 +70,14 @@ def as_inspect_scorer(
             found = await score_texts(used, texts, seed=seed)
             own, others = found[0], [one.score for one in found[1:] if one.score is not None]
             if own.score is None:
-                reason = "scoring failed" if own.error is None else f"{own.error.kind}: {own.error.message}"
-                return inspect.Score.unscored(reason="grader_failed", answer=output, explanation=reason)
+                reason = (
+                    "scoring failed"
+                    if own.error is None
+                    else f"{own.error.kind}: {own.error.message}"
+                )
+                return inspect.Score.unscored(
+                    reason="grader_failed", answer=output, explanation=reason
+                )
             value = own.score - max(others) if others else own.score
             return inspect.Score(value=value, answer=output, explanation=own.rationale)
 

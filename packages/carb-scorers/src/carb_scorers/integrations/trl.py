@@ -18,10 +18,16 @@ Scale = Callable[[float], float]
 
 
 class TRLReward:
-    """Called by the trainer with a batch; gives a reward for each completion, ``None`` where scoring failed."""
+    """Called by the trainer with a batch; gives a reward for each completion, ``None`` where
+    scoring failed."""
 
     def __init__(
-        self, scorer: Scorer | str, culture: str | None, language: str | None, seed: int, scale: Scale
+        self,
+        scorer: Scorer | str,
+        culture: str | None,
+        language: str | None,
+        seed: int,
+        scale: Scale,
     ) -> None:
         self._opened = Opened(scorer)
         self._constants = {"culture": culture, "language": language}
@@ -45,26 +51,36 @@ class TRLReward:
         Args:
             prompts: texts, or chats as lists of messages.
             completions: texts, or lists with the assistant's messages.
-            log_metric: the trainer's function for metrics; it gets the share of completions that could not be scored.
+            log_metric: the trainer's function for metrics; it gets the share of completions that
+                could not be scored.
             columns: The columns of the data set, among them ``culture`` and ``language``.
 
         Raises:
-            CarbError: a culture or language is missing, a column is no list as long as the prompts, or the scorer
-                cannot be opened.
+            CarbError: a culture or language is missing, a column is no list as long as the prompts,
+                or the scorer cannot be opened.
         """
         for name, column in {"completions": completions, **columns}.items():
             if name in ("completions", *self._constants) and not is_list(column, len(prompts)):
-                raise CarbError(f"'{name}' must be a list with a value for each of the {len(prompts)} prompts.")
-        cultures, languages = (self._column(name, columns, len(prompts)) for name in ("culture", "language"))
+                raise CarbError(
+                    f"'{name}' must be a list with a value for each of the {len(prompts)} prompts."
+                )
+        cultures, languages = (
+            self._column(name, columns, len(prompts)) for name in ("culture", "language")
+        )
         texts = [
             Text(as_prompt(prompt), _answer(completion), culture, language)
-            for prompt, completion, culture, language in zip(prompts, completions, cultures, languages, strict=True)
+            for prompt, completion, culture, language in zip(
+                prompts, completions, cultures, languages, strict=True
+            )
         ]
         used = await anyio.to_thread.run_sync(self._opened.get)
         scores = [one.score for one in await score_texts(used, texts, seed=self._seed)]
         rewards = [None if score is None else self._scale(score) for score in scores]
         if log_metric is not None and rewards:
-            log_metric(f"rewards/{self.__name__}/failed", sum(reward is None for reward in rewards) / len(rewards))
+            log_metric(
+                f"rewards/{self.__name__}/failed",
+                sum(reward is None for reward in rewards) / len(rewards),
+            )
         return rewards
 
     def _column(self, name: str, columns: dict[str, Any], count: int) -> list[str]:
@@ -76,7 +92,8 @@ class TRLReward:
             constant = UNKNOWN if name == "culture" else UNDETERMINED
         if constant is None:
             raise CarbError(
-                f"The reward needs the {name} of each prompt: add a column '{name}' to the training data, or give "
+                f"The reward needs the {name} of each prompt: add a column '{name}' to the "
+                "training data, or give "
                 f"as_trl_reward({name}=...)."
             )
         return [constant if value is None else str(value) for value in given]
@@ -94,7 +111,11 @@ def _answer(completion: object) -> str:
     """The assistant's words; of several turns (with tool calls between) all of its own."""
     if isinstance(completion, str) or not isinstance(completion, Sequence):
         return text_of(completion)
-    own = [message for message in completion if isinstance(message, dict) and message.get("role") == "assistant"]
+    own = [
+        message
+        for message in completion
+        if isinstance(message, dict) and message.get("role") == "assistant"
+    ]
     return text_of(own or completion)
 
 
@@ -109,21 +130,24 @@ def as_trl_reward(
 ) -> TRLReward:
     """A scorer as a reward function for ``GRPOTrainer`` and its kin.
 
-    Completions of the same prompt are put into one request, so that scorers that compare (judges) have something to
-    compare; equal completions get equal rewards. A trainer on several processes calls this on each with its own
-    share, so give such scorers whole groups (``per_device_train_batch_size`` a multiple of ``num_generations``).
+    Completions of the same prompt are put into one request, so that scorers that compare (judges)
+    have something to compare; equal completions get equal rewards. A trainer on several processes
+    calls this on each with its own share, so give such scorers whole groups
+    (``per_device_train_batch_size`` a multiple of ``num_generations``).
 
     Args:
         scorer: a spec string (opened when first called) or a ``Scorer``.
         culture: culture of the prompts that have none in a column ``culture`` of the data.
         language: language of the prompts that have none in a column ``language`` of the data.
         seed: seed of the order in which completions are presented.
-        scale: function of a score that gives the reward, such as ``carb_metrics.centred``'s; default: the score itself.
-        awaited: whether the function is asynchronous, which suits a scorer on a server; by default it is not.
+        scale: function of a score that gives the reward, such as ``carb_metrics.centred``'s;
+            default: the score itself.
+        awaited: whether the function is asynchronous, which suits a scorer on a server; by default
+            it is not.
 
     Returns:
-        A function ``(prompts, completions, **columns) -> list of rewards``. A completion that could not be scored
-        gets ``None``, which TRL leaves out of the group's mean.
+        A function ``(prompts, completions, **columns) -> list of rewards``. A completion that could
+        not be scored gets ``None``, which TRL leaves out of the group's mean.
     """
     kind = AsyncTRLReward if awaited else TRLReward
     return kind(scorer, culture, language, seed, scale)

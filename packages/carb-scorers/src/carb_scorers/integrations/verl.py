@@ -1,8 +1,10 @@
-"""A scorer as a custom reward function of verl (``reward.custom_reward_function.path`` and ``.name``).
+"""A scorer as a custom reward function of verl (``reward.custom_reward_function.path`` and
+``.name``).
 
-verl calls ``compute_score(data_source, solution_str, ground_truth, extra_info)``, since 0.7 from many threads at once
-on each of ``reward.num_workers`` processes. Its manager ``batch`` calls it with lists instead, which hold whole groups.
-verl does not give the prompt, so that must be in ``extra_info``.
+verl calls ``compute_score(data_source, solution_str, ground_truth, extra_info)``, since 0.7 from
+many threads at once on each of ``reward.num_workers`` processes. Its manager ``batch`` calls it
+with lists instead, which hold whole groups. verl does not give the prompt, so that must be in
+``extra_info``.
 """
 
 from __future__ import annotations
@@ -21,23 +23,29 @@ class NoRewardError(RuntimeError):
 
 
 def as_verl_reward(
-    scorer: Scorer | str, *, when_failed: float | None = None, seed: int = 0, scale: Callable[[float], float] = float
+    scorer: Scorer | str,
+    *,
+    when_failed: float | None = None,
+    seed: int = 0,
+    scale: Callable[[float], float] = float,
 ) -> Callable[..., Any]:
     """A scorer as verl's ``compute_score``.
 
     Args:
         scorer: a spec string (opened when first called) or a ``Scorer``.
-        when_failed: reward of a response that could not be scored. verl has no missing rewards, so without this
-            such a response ends the training with ``NoRewardError`` rather than be given a made-up number; but
-            verl's managers ``rate_limited`` and ``prime`` make a reward of 0 of any error.
+        when_failed: reward of a response that could not be scored. verl has no missing rewards, so
+            without this such a response ends the training with ``NoRewardError`` rather than be
+            given a made-up number; but verl's managers ``rate_limited`` and ``prime`` make a reward
+            of 0 of any error.
         seed: seed of the order in which responses are presented.
         scale: as for ``as_trl_reward``.
 
     Returns:
-        ``compute_score(data_source, solution_str, ground_truth, extra_info=None, **_) -> float``, which verl's manager
-        ``batch`` calls as ``compute_score(solution_strs=..., extra_infos=..., ...) -> list of floats``: responses to
-        the same prompt then share a request, which a scorer that compares (a judge) needs. It needs ``prompt`` (a text
-        or messages), ``culture`` and ``language`` in ``extra_info``; data source and ground truth are not used.
+        ``compute_score(data_source, solution_str, ground_truth, extra_info=None, **_) -> float``,
+        which verl's manager ``batch`` calls as ``compute_score(solution_strs=..., extra_infos=...,
+        ...) -> list of floats``: responses to the same prompt then share a request, which a scorer
+        that compares (a judge) needs. It needs ``prompt`` (a text or messages), ``culture`` and
+        ``language`` in ``extra_info``; data source and ground truth are not used.
     """
     opened = Opened(scorer)
 
@@ -64,7 +72,8 @@ def as_verl_reward(
         if opened.get().spec.comparative:
             raise CarbError(
                 f"'{opened.name}' compares responses with each other, and verl gave one alone: set "
-                f"reward_manager=batch, which gives whole groups, or take a scorer that rates each alone (for a judge "
+                "reward_manager=batch, which gives whole groups, or take a scorer that "
+                "rates each alone (for a judge "
                 f"mode=pointwise)."
             )
         return rewards([solution_str or ""], [extra_info])[0]
@@ -75,8 +84,12 @@ def as_verl_reward(
 def _text(response: str, info: Mapping[str, Any] | None) -> Text:
     missing = [name for name in ("prompt", "culture", "language") if (info or {}).get(name) is None]
     if info is None or missing:
-        raise CarbError(f"verl's extra_info lacks {', '.join(missing)}; put it there when you prepare the data.")
-    return Text(as_prompt(_plain(info["prompt"])), response, str(info["culture"]), str(info["language"]))
+        raise CarbError(
+            f"verl's extra_info lacks {', '.join(missing)}; put it there when you prepare the data."
+        )
+    return Text(
+        as_prompt(_plain(info["prompt"])), response, str(info["culture"]), str(info["language"])
+    )
 
 
 def _plain(prompt: Any) -> Any:
@@ -91,4 +104,6 @@ def _reward(scored: Scored, when_failed: float | None, scale: Callable[[float], 
         return when_failed
     error = scored.error
     reason = "" if error is None else f" ({error.kind}: {error.message})"
-    raise NoRewardError(f"A response could not be scored{reason}. Give as_verl_reward(when_failed=...) to go on.")
+    raise NoRewardError(
+        f"A response could not be scored{reason}. Give as_verl_reward(when_failed=...) to go on."
+    )

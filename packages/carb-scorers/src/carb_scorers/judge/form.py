@@ -1,4 +1,5 @@
-"""Forms of judging as data: what a judge is shown in each mode, how its verdict is found, and its usual options."""
+"""Forms of judging as data: what a judge is shown in each mode, how its verdict is found, and its
+usual options."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ def _pattern(text: str) -> str:
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from None
     if groups != 1:
-        raise ValueError(f"a verdict pattern has exactly one group, which holds the verdict; this one has {groups}")
+        raise ValueError(
+            "a verdict pattern has exactly one group, which holds the verdict; this one "
+            f"has {groups}"
+        )
     return text
 
 
@@ -37,7 +41,9 @@ Template = Annotated[str, AfterValidator(checked_template)]
 
 def _rising(scale: tuple[int, int]) -> tuple[int, int]:
     if scale[0] >= scale[1]:
-        raise ValueError(f"a scale goes from a lower to a higher number, got {scale[0]}, {scale[1]}")
+        raise ValueError(
+            f"a scale goes from a lower to a higher number, got {scale[0]}, {scale[1]}"
+        )
     return scale
 
 
@@ -49,20 +55,26 @@ class Wording(Frozen):
     user: Template
     """The user's message, with the question and the candidates."""
     verdict: Annotated[str, AfterValidator(_pattern)] = r"\[\[(.*?)\]\]"
-    """Regular expression (Python's) of the verdict in what the judge wrote; its one group holds the verdict."""
+    """Regular expression (Python's) of the verdict in what the judge wrote; its one group holds the
+    verdict."""
     take: Literal["only", "last"] = "only"
     """``only``: different verdicts in one text are an error. ``last``: the last one counts."""
-    reads: Annotated[tuple[Literal["logprob", "generate"], ...], Field(min_length=1)] = ("generate",)
+    reads: Annotated[tuple[Literal["logprob", "generate"], ...], Field(min_length=1)] = (
+        "generate",
+    )
     """Ways to read the judge for which the wording is meant; the first is the default."""
     scale: Annotated[tuple[int, int], AfterValidator(_rising)] = (1, 10)
     """Pointwise: lowest and highest rating."""
     values: Mapping[str, FiniteFloat] = Field(default={})
-    """Pointwise: ratings that are words, in lower case, such as ``true = 1``; they take the place of the scale."""
+    """Pointwise: ratings that are words, in lower case, such as ``true = 1``; they take the place
+    of the scale."""
 
     @property
     def ratings(self) -> dict[str, float]:
         """Each rating that can be written, and its value."""
-        return dict(self.values) or {str(n): float(n) for n in range(self.scale[0], self.scale[1] + 1)}
+        return dict(self.values) or {
+            str(n): float(n) for n in range(self.scale[0], self.scale[1] + 1)
+        }
 
 
 IN_BRACKETS = Wording(user="")
@@ -81,7 +93,8 @@ class FormFile(Frozen):
     note: str | None = None
     """What a user should know: how far the wording is the published one, and what is left out."""
     without_culture: str | None = None
-    """Name of the form that asks where an item's culture is not known; by default the form itself."""
+    """Name of the form that asks where an item's culture is not known; by default the form
+    itself."""
     rubric: Template | None = None
     """Criteria, which the wordings insert as ``{{ rubric }}``."""
     defaults: Mapping[str, str | int | float] = Field(default={})
@@ -109,13 +122,19 @@ class FormFile(Frozen):
         """
         found: Wording | None = getattr(self, mode)
         if found is None:
-            raise CarbError(f"The form '{self.title}' has no mode={mode}; it has {', '.join(self.modes)}.")
+            raise CarbError(
+                f"The form '{self.title}' has no mode={mode}; it has {', '.join(self.modes)}."
+            )
         return found
 
 
 def form_names() -> list[str]:
     """Names of the forms that are shipped."""
-    return sorted(entry.name.removesuffix(".toml") for entry in _folder().iterdir() if entry.name.endswith(".toml"))
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in _folder().iterdir()
+        if entry.name.endswith(".toml")
+    )
 
 
 def form_text(name: str) -> str:
@@ -150,7 +169,8 @@ def _file(name: str) -> Traversable:
         return path
     names = form_names()
     raise CarbError(
-        f"There is no form '{name}'.{closest(name, names)} Give a file (.toml or .json), or one of: {', '.join(names)}."
+        f"There is no form '{name}'.{closest(name, names)} Give a file (.toml or .json), or "
+        f"one of: {', '.join(names)}."
     )
 
 

@@ -15,10 +15,24 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_scorers.judge.form import Mode, read_form
-from carb_scorers.judge.order_and_prompt import LETTERS, Ask, Asker, Orders, read_words, shown_orders
+from carb_scorers.judge.order_and_prompt import (
+    LETTERS,
+    Ask,
+    Asker,
+    Orders,
+    read_words,
+    shown_orders,
+)
 from carb_scorers.judge.reading import Read, read_probabilities, read_verdicts
 from carb_scorers.known import resolved
-from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, Writing, read_backend_options, spec_of
+from carb_scorers.models.protocol import (
+    LANGUAGE_MODELS,
+    Failure,
+    LanguageModel,
+    Writing,
+    read_backend_options,
+    spec_of,
+)
 from carb_scorers.scorer import (
     Candidate,
     Presentation,
@@ -36,22 +50,24 @@ class JudgeOptions(Frozen):
     """Options of ``judge:MODEL``, besides those of its backend."""
 
     backend: str = "hf"
-    """Where the model runs: ``hf`` (transformers in this process), ``vllm`` or ``openai`` (a server)."""
+    """Where the model runs: ``hf`` (transformers in this process), ``vllm`` or ``openai`` (a
+    server)."""
     mode: Mode = "listwise"
-    """What the judge sees at once: all candidates (``listwise``), two (``pairwise``) or one (``pointwise``)."""
+    """What the judge sees at once: all candidates (``listwise``), two (``pairwise``) or one
+    (``pointwise``)."""
     read: Literal["logprob", "generate"] = "logprob"
-    """``logprob``: the probability of each allowed answer is read from one forward pass. ``generate``: the model
-    writes, and its verdict is found in the text."""
+    """``logprob``: the probability of each allowed answer is read from one forward pass.
+    ``generate``: the model writes, and its verdict is found in the text."""
     orders: Orders | None = None
-    """The orders in which candidates (for ``pointwise``, the scale) are shown: ``one``, as given; ``both``, also
-    reversed; ``rotated``, every candidate in every position. The default is ``both`` for pairs and ``one`` otherwise.
-    Every presentation is recorded."""
+    """The orders in which candidates (for ``pointwise``, the scale) are shown: ``one``, as given;
+    ``both``, also reversed; ``rotated``, every candidate in every position. The default is ``both``
+    for pairs and ``one`` otherwise. Every presentation is recorded."""
     form: str = "culture"
-    """What the judge is shown and how its verdict is found: the name of a shipped form (``carb models``), or
-    the path of a form file."""
+    """What the judge is shown and how its verdict is found: the name of a shipped form (``carb
+    models``), or the path of a form file."""
     prompt_language: str = "en"
-    """Language of the instructions (BCP 47), or ``item`` for the language of each item. Only the forms ``culture`` and
-    ``plain`` are translated."""
+    """Language of the instructions (BCP 47), or ``item`` for the language of each item. Only the
+    forms ``culture`` and ``plain`` are translated."""
     max_tokens: int = Field(default=512, ge=1)
     """Longest answer in tokens with ``read=generate``."""
     temperature: float = Field(default=0.0, ge=0.0)
@@ -59,8 +75,9 @@ class JudgeOptions(Frozen):
     seed: int = 0
     """Seed of sampling, where the temperature is above 0."""
     least_mass: float = Field(default=0.01, ge=0.0, le=1.0)
-    """Share of the probability that the allowed answers must hold together with ``read=logprob``. Below it the model
-    does not answer at that place, and the request becomes an error row. The smallest share is in each result."""
+    """Share of the probability that the allowed answers must hold together with ``read=logprob``.
+    Below it the model does not answer at that place, and the request becomes an error row. The
+    smallest share is in each result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +108,10 @@ class JudgeScorer:
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         """See ``Scorer``. All prompts of all requests are asked at once."""
         asked = [
-            [replace(ask, prompt=replace(ask.prompt, group=number)) for ask in self._form.asks(request)]
+            [
+                replace(ask, prompt=replace(ask.prompt, group=number))
+                for ask in self._form.asks(request)
+            ]
             for number, request in enumerate(requests)
         ]
         answers = iter(await self._form.read(self._model, [ask for asks in asked for ask in asks]))
@@ -102,13 +122,15 @@ class JudgeScorer:
 
 
 def _result(request: ScoreRequest, answered: Sequence[tuple[Ask, Read | Failure]]) -> ScoreResult:
-    """What the answers about an item amount to. A candidate that is always shown alone fails alone."""
+    """What the answers about an item amount to. A candidate that is always shown alone fails
+    alone."""
     ids = [candidate.id for candidate in request.candidates]
     usage = sum((answer.usage for _, answer in answered), Usage())
     errors: dict[str, ScoreError] = {}
     for ask, answer in answered:
         if isinstance(answer, Failure):
-            # Of several, one order is missing: what is left would count a preference for a position as a verdict.
+            # Of several, one order is missing: what is left would count a preference for a position
+            # as a verdict.
             for key in ask.order if len(ask.order) == 1 else ids:
                 errors.setdefault(key, answer.error)
     if errors and len(errors) == len(ids):
@@ -117,14 +139,21 @@ def _result(request: ScoreRequest, answered: Sequence[tuple[Ask, Read | Failure]
     presentations, texts, masses = [], [], []
     for ask, answer in answered:
         if isinstance(answer, Read) and errors.keys().isdisjoint(ask.order):
-            presentations.append(Presentation(order=ask.order, scores=dict(zip(ask.order, answer.values, strict=True))))
+            presentations.append(
+                Presentation(
+                    order=ask.order, scores=dict(zip(ask.order, answer.values, strict=True))
+                )
+            )
             texts += [f"{ask.note}{answer.text}"] if answer.text else []
             masses += [] if answer.mass is None else [answer.mass]
-    # Each candidate's mean over the presentations that show it; over pairs, the share of them that it won. Every two
-    # are compared equally often, so the shares rank them as the strengths of Bradley and Terry would (Ford 1957,
-    # "Solution of a Ranking Problem from Binary Comparisons", American Mathematical Monthly 64). An exact sum:
-    # candidates that won the same shares, in whatever order, have the same score.
-    values = {key: [shown.scores[key] for shown in presentations if key in shown.scores] for key in ids}
+    # Each candidate's mean over the presentations that show it; over pairs, the share of them that
+    # it won. Every two are compared equally often, so the shares rank them as the strengths of
+    # Bradley and Terry would (Ford 1957, "Solution of a Ranking Problem from Binary Comparisons",
+    # American Mathematical Monthly 64). An exact sum: candidates that won the same shares, in
+    # whatever order, have the same score.
+    values = {
+        key: [shown.scores[key] for shown in presentations if key in shown.scores] for key in ids
+    }
     means = {key: math.fsum(own) / len(own) if own else 0.0 for key, own in values.items()}
     scores = {key: mean for key, mean in means.items() if key not in errors}
     alone = all(len(shown.order) == 1 for shown in presentations)
@@ -151,7 +180,8 @@ def form_of(options: JudgeOptions) -> Form:
     writing = Writing(options.max_tokens, options.temperature, options.seed)
 
     orders = options.orders or ("both" if mode == "pairwise" else "one")
-    # Nothing stands beside a candidate alone; what can be shown in both orders is the scale of ratings.
+    # Nothing stands beside a candidate alone; what can be shown in both orders is the scale of
+    # ratings.
     scales = (False, True) if mode == "pointwise" and orders != "one" else (False,)
 
     def asks(request: ScoreRequest) -> list[Ask]:
@@ -178,7 +208,10 @@ def _asker(options: JudgeOptions) -> Asker:
     form = read_form(options.form)
     wording = form.wording(options.mode)
     if options.read not in wording.reads:
-        raise CarbError(f"form={options.form} is read with {' or '.join(f'read={x}' for x in wording.reads)} alone.")
+        raise CarbError(
+            f"form={options.form} is read with "
+            f"{' or '.join(f'read={x}' for x in wording.reads)} alone."
+        )
     return Asker(form, options.mode, options.prompt_language)
 
 
@@ -210,7 +243,9 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     except CarbError as error:
         raise CarbError(f"Scorer '{name}': {error}") from None
     target = resolved(target, "judge")
-    writes = read.read == "generate"  # which a model in this process does faster for a window than for one request
+    writes = (
+        read.read == "generate"
+    )  # which a model in this process does faster for a window than for one request
     model: LanguageModel = kind.open(target, read)
     hashed, compares = _prompt_hash(asker), read.mode != "pointwise"
     spec = spec_of(name, "judge", target, model, read, comparative=compares, prompt_sha256=hashed)
@@ -220,17 +255,23 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
 
 
 def _prompt_hash(asker: Asker) -> str:
-    """A hash of what is asked and, in a language that is known from the start, of its phrases, since a changed prompt
-    makes another judge."""
+    """A hash of what is asked and, in a language that is known from the start, of its phrases,
+    since a changed prompt makes another judge."""
     words = {} if asker.language == "item" else read_words(asker.language)
     other = None if asker.form.without_culture is None else read_form(asker.form.without_culture)
-    asked = [f.model_dump(include={"rubric", asker.mode}) for f in (asker.form, other) if f is not None]
+    asked = [
+        f.model_dump(include={"rubric", asker.mode}) for f in (asker.form, other) if f is not None
+    ]
     return hashlib.sha256(json.dumps([asked, words], sort_keys=True).encode()).hexdigest()
 
 
 def _check_prompts(asker: Asker, options: JudgeOptions) -> None:
     """Find a broken prompt before a model is loaded."""
     candidate = Candidate(id="1", text="")
-    trial = ScoreRequest(request_id="", prompt="", candidates=(candidate,), culture="english", language="en")
+    trial = ScoreRequest(
+        request_id="", prompt="", candidates=(candidate,), culture="english", language="en"
+    )
     asker = replace(asker, language="en" if asker.language == "item" else asker.language)
-    asker.ask(trial, [""] if options.mode == "pointwise" else ["", ""], reads=options.read == "logprob")
+    asker.ask(
+        trial, [""] if options.mode == "pointwise" else ["", ""], reads=options.read == "logprob"
+    )

@@ -1,4 +1,5 @@
-"""What a judge is asked: a form's wording, with the phrases of a language in it, filled with an item.
+"""What a judge is asked: a form's wording, with the phrases of a language in it, filled with an
+item.
 
 The words of the shipped prompts are data: ``forms/*.toml`` and ``prompts/words/*.json``.
 """
@@ -46,7 +47,8 @@ def shown_orders(ids: Sequence[str], mode: Mode, orders: Orders) -> list[tuple[s
     Args:
         ids: the candidates' ids.
         mode: all of them, every two, or each alone.
-        orders: ``one``: as given. ``both``: as given and reversed. ``rotated``: every candidate once in every position.
+        orders: ``one``: as given. ``both``: as given and reversed. ``rotated``: every candidate
+            once in every position.
     """
     together: dict[Mode, Iterable[tuple[str, ...]]] = {
         "listwise": [tuple(ids)],
@@ -70,7 +72,8 @@ class Asker:
     Args:
         form: what is asked; it has the mode.
         mode: which of the form's wordings is used.
-        language: BCP 47 tag of the phrases that a wording uses, or ``item`` for each item's own language.
+        language: BCP 47 tag of the phrases that a wording uses, or ``item`` for each item's own
+            language.
     """
 
     form: FormFile
@@ -82,17 +85,22 @@ class Asker:
         """The form's wording in the mode."""
         return self.form.wording(self.mode)
 
-    def ask(self, request: ScoreRequest, texts: Sequence[str], *, reads: bool, falling: bool = False) -> Prompt:
+    def ask(
+        self, request: ScoreRequest, texts: Sequence[str], *, reads: bool, falling: bool = False
+    ) -> Prompt:
         """The prompt that shows some candidates' texts in this order.
 
-        ``reads``: the answer's probability is read, so that the answer alone is asked for. ``falling``: a scale of
-        ratings is named from its upper end.
+        ``reads``: the answer's probability is read, so that the answer alone is asked for.
+        ``falling``: a scale of ratings is named from its upper end.
 
         Raises:
-            CarbError: a template is broken, there are no phrases in the language, or more texts than letters.
+            CarbError: a template is broken, there are no phrases in the language, or more texts
+                than letters.
         """
         if len(texts) > len(LETTERS):
-            raise CarbError(f"A listwise judge shows at most {len(LETTERS)} candidates; use mode=pairwise.")
+            raise CarbError(
+                f"A listwise judge shows at most {len(LETTERS)} candidates; use mode=pairwise."
+            )
         letters, form = LETTERS[: len(texts)], self.form
         if request.culture == UNKNOWN and form.without_culture is not None:
             form = read_form(form.without_culture)
@@ -100,16 +108,31 @@ class Asker:
         language = request.language if self.language == "item" else self.language
         words = read_words(language)
         known = words.get("cultures", {})
-        scale = [(end, fill(words[name], {}, name)) for end, name in zip(wording.scale, ("worst", "best"), strict=True)]
+        scale = [
+            (end, fill(words[name], {}, name))
+            for end, name in zip(wording.scale, ("worst", "best"), strict=True)
+        ]
         first, last = scale[::-1] if falling else scale
-        terms = {"culture": known.get(request.culture) or cultures.name(request.culture), "count": len(texts)}
-        terms |= {"first": first[0], "first_means": first[1], "last": last[0], "last_means": last[1]}
-        phrases = {name: fill(text, terms, name) for name, text in words.items() if isinstance(text, str)}
+        terms = {
+            "culture": known.get(request.culture) or cultures.name(request.culture),
+            "count": len(texts),
+        }
+        terms |= {
+            "first": first[0],
+            "first_means": first[1],
+            "last": last[0],
+            "last_means": last[1],
+        }
+        phrases = {
+            name: fill(text, terms, name) for name, text in words.items() if isinstance(text, str)
+        }
         fields: dict[str, Any] = {
             **terms,
             "language": request.language,
             "letters": list(letters),
-            "candidates": [{"letter": x, "text": text} for x, text in zip(letters, texts, strict=True)],
+            "candidates": [
+                {"letter": x, "text": text} for x, text in zip(letters, texts, strict=True)
+            ],
             "words": phrases,
             "reads": reads,
         }
@@ -118,7 +141,10 @@ class Asker:
         fields["prompt"] = as_text(request.prompt)
         parts: list[tuple[Any, str | None]] = [("system", wording.system), ("user", wording.user)]
         messages = tuple(
-            Turn(role=role, content=fill(text, fields, f"{self.mode}.{role} of '{form.title}'").strip())
+            Turn(
+                role=role,
+                content=fill(text, fields, f"{self.mode}.{role} of '{form.title}'").strip(),
+            )
             for role, text in parts
             if text is not None
         )
@@ -145,7 +171,8 @@ def read_words(language: str) -> dict[str, Any]:
             return dict(json.loads(file.read_text(encoding="utf-8")))
         tag = tag.rpartition("-")[0]
     raise CarbError(
-        f"There are no prompt phrases in the language '{language}' (there are: {', '.join(word_languages())}). Use "
+        f"There are no prompt phrases in the language '{language}' (there are: "
+        f"{', '.join(word_languages())}). Use "
         f"prompt_language=en, or write a form in that language and name it with form=FILE."
     )
 

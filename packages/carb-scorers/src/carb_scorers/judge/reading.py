@@ -1,4 +1,5 @@
-"""From a model's output to a judge's answer: probabilities of the allowed answers, or a verdict that it wrote."""
+"""From a model's output to a judge's answer: probabilities of the allowed answers, or a verdict
+that it wrote."""
 
 from __future__ import annotations
 
@@ -21,14 +22,16 @@ class Read:
     values: tuple[float, ...]
     """A value for each candidate in the presented order.
 
-    Listwise: its letter's natural log-probability among the letters, or 1 for the pick and 0 for the rest. Pairwise:
-    the share with which it won, two shares that sum to 1. Pointwise: one number on the scale.
+    Listwise: its letter's natural log-probability among the letters, or 1 for the pick and 0 for
+    the rest. Pairwise: the share with which it won, two shares that sum to 1. Pointwise: one number
+    on the scale.
     """
     usage: Usage
     text: str | None = None
     """What the model wrote."""
     mass: float | None = None
-    """How much probability the allowed answers hold together; ``None`` where it was not measured."""
+    """How much probability the allowed answers hold together; ``None`` where it was not
+    measured."""
 
 
 async def read_probabilities(
@@ -36,7 +39,8 @@ async def read_probabilities(
 ) -> list[Read | Failure]:
     """Answers from one forward pass each; prompts that allow the same answers are asked together.
 
-    A rating is the expected one, Σ r P(r) over the ratings' probabilities (Liu et al. 2023, "G-Eval", EMNLP).
+    A rating is the expected one, Σ r P(r) over the ratings' probabilities (Liu et al. 2023,
+    "G-Eval", EMNLP).
     """
     out: dict[int, Read | Failure] = {}
     for indices in groups_of([ask.labels for ask in asks]):
@@ -44,7 +48,9 @@ async def read_probabilities(
         found = await model.next_logprobs([asks[i].prompt for i in indices], labels)
         for i, choices in zip(indices, found, strict=True):
             out[i] = (
-                choices if isinstance(choices, Failure) else _from_choices(choices, labels, mode, wording, least_mass)
+                choices
+                if isinstance(choices, Failure)
+                else _from_choices(choices, labels, mode, wording, least_mass)
             )
     return [out[i] for i in range(len(asks))]
 
@@ -59,24 +65,35 @@ def _from_choices(
     if mode != "listwise":
         values = tuple(map(math.exp, values))
     if mode == "pointwise":
-        values = (sum(wording.ratings[label] * share for label, share in zip(labels, values, strict=True)),)
+        values = (
+            sum(
+                wording.ratings[label] * share for label, share in zip(labels, values, strict=True)
+            ),
+        )
     if not all(map(math.isfinite, values)):
-        return Failure(ScoreError(kind="non-finite", message="an answer has probability 0"), choices.usage)
+        return Failure(
+            ScoreError(kind="non-finite", message="an answer has probability 0"), choices.usage
+        )
     return Read(values, choices.usage, mass=choices.mass)
 
 
 async def read_verdicts(
     model: LanguageModel, asks: Sequence[Ask], *, mode: Mode, wording: Wording, writing: Writing
 ) -> list[Read | Failure]:
-    """Answers from what the model writes. A text that was cut off counts only if the verdict is its last thing."""
+    """Answers from what the model writes. A text that was cut off counts only if the verdict is its
+    last thing."""
     out: list[Read | Failure] = []
-    for ask, written in zip(asks, await model.generate([ask.prompt for ask in asks], writing), strict=True):
+    for ask, written in zip(
+        asks, await model.generate([ask.prompt for ask in asks], writing), strict=True
+    ):
         if isinstance(written, Failure):
             out.append(written)
             continue
         try:
             if mode == "pointwise":
-                values: tuple[float, ...] = (parse_rating(written.text, wording, finished=written.finished),)
+                values: tuple[float, ...] = (
+                    parse_rating(written.text, wording, finished=written.finished),
+                )
             else:
                 pick = parse_pick(written.text, ask.labels, wording, finished=written.finished)
                 values = tuple(float(place == pick) for place in range(len(ask.labels)))
@@ -87,29 +104,38 @@ async def read_verdicts(
     return out
 
 
-def among_labels(choices: Choices, labels: Sequence[str], least_mass: float = 0.0) -> dict[str, float] | Failure:
+def among_labels(
+    choices: Choices, labels: Sequence[str], least_mass: float = 0.0
+) -> dict[str, float] | Failure:
     """Log-probabilities among the labels, which sum to 1.
 
-    A label that a server does not report counts with an upper bound of its probability. Fewer than two reported ones
-    would leave nothing but bounds to compare.
+    A label that a server does not report counts with an upper bound of its probability. Fewer than
+    two reported ones would leave nothing but bounds to compare.
 
     Args:
         choices: what a model said of the labels.
         labels: the allowed answers.
-        least_mass: the share of the probability that the labels must hold together; below it the model does not
-            answer with a label at that place, and what is left is noise.
+        least_mass: the share of the probability that the labels must hold together; below it the
+            model does not answer with a label at that place, and what is left is noise.
     """
     known = {label: choices.logprobs.get(label, choices.floor) for label in labels}
     missing = [label for label, value in known.items() if value is None]
     if missing or sum(label in choices.logprobs for label in labels) < min(2, len(labels)):
         reported = ", ".join(choices.logprobs) or "none"
-        return _no_logprobs(f"of {', '.join(labels)} the most probable tokens hold {reported} alone", choices)
+        return _no_logprobs(
+            f"of {', '.join(labels)} the most probable tokens hold {reported} alone", choices
+        )
     values = {label: value for label, value in known.items() if value is not None}
-    if not any(map(math.isfinite, values.values())) or any(math.isnan(value) for value in values.values()):
-        return Failure(ScoreError(kind="non-finite", message="the model gave NaN or infinity"), choices.usage)
+    if not any(map(math.isfinite, values.values())) or any(
+        math.isnan(value) for value in values.values()
+    ):
+        return Failure(
+            ScoreError(kind="non-finite", message="the model gave NaN or infinity"), choices.usage
+        )
     if choices.mass is not None and choices.mass < least_mass:
         return _no_logprobs(
-            f"the answers {', '.join(labels)} hold {choices.mass:.2%} of the probability, so the model says something "
+            f"the answers {', '.join(labels)} hold {choices.mass:.2%} of the probability, "
+            "so the model says something "
             f"else here; use read=generate, or close its thinking with chat_template_kwargs=",
             choices,
         )

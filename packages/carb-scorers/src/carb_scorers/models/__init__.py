@@ -1,4 +1,5 @@
-"""The one place where language models are opened and asked: transformers, vLLM, or any OpenAI-compatible server.
+"""The one place where language models are opened and asked: transformers, vLLM, or any
+OpenAI-compatible server.
 
 ``protocol`` says what they have in common. Heavy libraries are imported when a model is opened.
 """
@@ -14,4 +15,13 @@ from carb_scorers.models.protocol import (
     Writing,
 )
 
-__all__ = ["CannotError", "Choices", "Continuation", "Failure", "Generation", "LanguageModel", "Prompt", "Writing"]
+__all__ = [
+    "CannotError",
+    "Choices",
+    "Continuation",
+    "Failure",
+    "Generation",
+    "LanguageModel",
+    "Prompt",
+    "Writing",
+]

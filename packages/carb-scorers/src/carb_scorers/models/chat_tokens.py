@@ -1,4 +1,5 @@
-"""Prompts and answers as token ids: chat templates, base models, and texts that would like to be control tokens."""
+"""Prompts and answers as token ids: chat templates, base models, and texts that would like to be
+control tokens."""
 
 from __future__ import annotations
 
@@ -24,18 +25,23 @@ _THOUGHTS = ("<think>", "<thinking>", "[THINK]")
 def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False) -> list[int]:
     """Token ids of a prompt up to the place where the answer begins.
 
-    With a chat template they are the chat up to the assistant's turn; without one the messages as plain text and
-    the cue, behind the special tokens that the model expects at the start. With ``answers_at_once`` the answer itself
-    is read at that place, so that no thought may come before it.
+    With a chat template they are the chat up to the assistant's turn; without one the messages as
+    plain text and the cue, behind the special tokens that the model expects at the start. With
+    ``answers_at_once`` the answer itself is read at that place, so that no thought may come before
+    it.
 
     Raises:
         CarbError: it may not, and the chat template begins a thought there.
     """
     text = _prompt_text(tokenizer, prompt)
-    if answers_at_once and (thought := next((tag for tag in _THOUGHTS if text.rstrip().endswith(tag)), None)):
+    if answers_at_once and (
+        thought := next((tag for tag in _THOUGHTS if text.rstrip().endswith(tag)), None)
+    ):
         raise CarbError(
-            f"This model's chat template ends a prompt with {thought}, so that the model thinks before it answers and "
-            f'no answer can be read there. Use chat_template_kwargs={{"enable_thinking": false}} where the template '
+            f"This model's chat template ends a prompt with {thought}, so that the model "
+            "thinks before it answers and "
+            f"no answer can be read there. Use "
+            'chat_template_kwargs={"enable_thinking": false} where the template '
             f"knows that, or read=generate."
         )
     if prompt.bare and not tokenizer.chat_template:
@@ -48,10 +54,11 @@ def answer_ids(tokenizer: Any, answer: str, *, end_of_turn: bool) -> list[int]:
 
     Args:
         tokenizer: The tokenizer of the model.
-        answer: the answer's text, tokenised on its own, so that its tokens are the same whatever the prompt ends with.
-        end_of_turn: with a chat template, whether the token that ends the assistant's turn belongs to the answer.
-            Preference optimisation trains on it (TRL appends it to every completion), so an implicit reward
-            includes it.
+        answer: the answer's text, tokenised on its own, so that its tokens are the same whatever
+            the prompt ends with.
+        end_of_turn: with a chat template, whether the token that ends the assistant's turn belongs
+            to the answer. Preference optimisation trains on it (TRL appends it to every
+            completion), so an implicit reward includes it.
     """
     answer = guarded(tokenizer, answer)
     if not tokenizer.chat_template:
@@ -63,33 +70,45 @@ def answer_ids(tokenizer: Any, answer: str, *, end_of_turn: bool) -> list[int]:
 def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
     """Token ids of a whole conversation for a reward model.
 
-    With a chat template, the template's own rendering of user's and assistant's turn; without one, prompt and
-    answer as the pair of texts that the tokenizer joins: with its separator, or in two lines where it has none.
+    With a chat template, the template's own rendering of user's and assistant's turn; without one,
+    prompt and answer as the pair of texts that the tokenizer joins: with its separator, or in two
+    lines where it has none.
     """
     if tokenizer.chat_template:
-        messages = [*_guarded(tokenizer, prompt.messages), Turn(role="assistant", content=guarded(tokenizer, answer))]
-        return _ids(tokenizer, str(tokenizer.apply_chat_template(messages, tokenize=False)), start=False)
+        messages = [
+            *_guarded(tokenizer, prompt.messages),
+            Turn(role="assistant", content=guarded(tokenizer, answer)),
+        ]
+        return _ids(
+            tokenizer, str(tokenizer.apply_chat_template(messages, tokenize=False)), start=False
+        )
     end = "" if tokenizer.sep_token else "\n"
     texts = (guarded(tokenizer, text) for text in (plain_text(prompt) + end, answer))
     ids = list(tokenizer(*texts, verbose=False)["input_ids"])
-    start = tokenizer.bos_token_id  # some tokenizers put it before either text; the answer is no text of its own
+    start = (
+        tokenizer.bos_token_id
+    )  # some tokenizers put it before either text; the answer is no text of its own
     return ids if start is None else [*ids[:1], *(token for token in ids[1:] if token != start)]
 
 
 @dataclass(frozen=True, slots=True)
 class WordTree:
-    """Some short answers as a tree of tokens: what must be asked to know how probable each of them is."""
+    """Some short answers as a tree of tokens: what must be asked to know how probable each of them
+    is."""
 
     lead: tuple[int, ...]
     """Tokens that all of them begin with."""
     endings: Mapping[str, tuple[int, ...]]
     """Each answer's tokens behind the lead."""
     after: Mapping[tuple[int, ...], tuple[int, ...]]
-    """Map from a path behind the lead, ``()`` first, to the tokens whose log-probabilities are wanted there."""
+    """Map from a path behind the lead, ``()`` first, to the tokens whose log-probabilities are
+    wanted there."""
 
-    def choices(self, steps: Mapping[tuple[int, ...], Mapping[int, float]], usage: Usage) -> Choices:
-        """Log-probability of each answer where it is not the beginning of a longer one, from ``steps``, the
-        log-probabilities of the tokens of each path of ``after``."""
+    def choices(
+        self, steps: Mapping[tuple[int, ...], Mapping[int, float]], usage: Usage
+    ) -> Choices:
+        """Log-probability of each answer where it is not the beginning of a longer one, from
+        ``steps``, the log-probabilities of the tokens of each path of ``after``."""
         found = {}
         for text, ids in self.endings.items():
             longer = math.fsum(math.exp(steps[ids][token]) for token in self.after.get(ids, ()))
@@ -99,7 +118,8 @@ class WordTree:
 
 
 def word_tree(tokenizer: Any, wanted: Sequence[str]) -> WordTree:
-    """The tree of some short answers: bare where a chat template ends the prompt, after a space behind a plain cue.
+    """The tree of some short answers: bare where a chat template ends the prompt, after a space
+    behind a plain cue.
 
     Raises:
         CarbError: the tokenizer does not tell them apart.
@@ -111,13 +131,24 @@ def word_tree(tokenizer: Any, wanted: Sequence[str]) -> WordTree:
         whole = _ids(tokenizer, context + ("" if tokenizer.chat_template else " ") + text)
         # Where the border is merged away, the answer's own tokens are the best there is.
         kept = whole[: len(before)] == before and len(whole) > len(before)
-        words.append(tuple(whole[len(before) :] if kept else tokenizer(text, add_special_tokens=False)["input_ids"]))
+        words.append(
+            tuple(
+                whole[len(before) :]
+                if kept
+                else tokenizer(text, add_special_tokens=False)["input_ids"]
+            )
+        )
     if len(set(words)) != len(words) or not all(words):
-        raise CarbError(f"This model's tokenizer does not tell {', '.join(wanted)} apart; use read=generate.")
+        raise CarbError(
+            f"This model's tokenizer does not tell {', '.join(wanted)} apart; use read=generate."
+        )
     lead = words[0][: common_prefix(words)]
     endings = {text: word[len(lead) :] for text, word in zip(wanted, words, strict=True)}
     paths = sorted({ending[:i] for ending in endings.values() for i in range(len(ending))})
-    after = {p: tuple(sorted({e[len(p)] for e in endings.values() if e[: len(p)] == p != e})) for p in paths}
+    after = {
+        p: tuple(sorted({e[len(p)] for e in endings.values() if e[: len(p)] == p != e}))
+        for p in paths
+    }
     return WordTree(lead, endings, after)
 
 
@@ -133,8 +164,10 @@ def watched_ids(tokenizer: Any, watch: Watch) -> tuple[int, ...]:
         ids = _ids(tokenizer, f"{watch.after} {word}", start=False)
         if ids[:-1] != before:
             raise CarbError(
-                f"This tokenizer does not write '{word}' behind '{watch.after}' as one token of its own "
-                f"({tokenizer.convert_ids_to_tokens(ids)}), so that its probability cannot be read there."
+                f"This tokenizer does not write '{word}' behind '{watch.after}' as one "
+                "token of its own "
+                f"({tokenizer.convert_ids_to_tokens(ids)}), so that its probability cannot "
+                "be read there."
             )
         found.append(ids[-1])
     return tuple(found)
@@ -144,7 +177,9 @@ def watched_place(tokenizer: Any, watch: Watch, ids: Sequence[int]) -> int | Non
     """Index of the last watched word in what was written, or ``None``."""
     words = set(watched_ids(tokenizer, watch))
     for place in reversed(range(len(ids))):
-        if ids[place] in words and str(tokenizer.decode(ids[:place])).rstrip().endswith(watch.after):
+        if ids[place] in words and str(tokenizer.decode(ids[:place])).rstrip().endswith(
+            watch.after
+        ):
             return place
     return None
 
@@ -152,14 +187,18 @@ def watched_place(tokenizer: Any, watch: Watch, ids: Sequence[int]) -> int | Non
 def guarded(tokenizer: Any, text: str) -> str:
     """The text with every control token of the tokenizer broken up by a space.
 
-    A candidate that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the judge.
+    A candidate that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the
+    judge.
     """
     return _controls(tokenizer).sub(_broken_up, text)
 
 
 def conversation_key(prompt: Prompt) -> tuple[str, ...]:
     """What two prompts with the same tokens have in common."""
-    return (prompt.cue, *(part for message in prompt.messages for part in (message["role"], message["content"])))
+    return (
+        prompt.cue,
+        *(part for message in prompt.messages for part in (message["role"], message["content"])),
+    )
 
 
 H = TypeVar("H", bound=Hashable)
@@ -180,19 +219,23 @@ def _guarded(tokenizer: Any, messages: Turns) -> list[Turn]:
 def _prompt_text(tokenizer: Any, prompt: Prompt) -> str:
     messages = _guarded(tokenizer, prompt.messages)
     if tokenizer.chat_template:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        return str(
+            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        )
     return plain_text(Prompt(tuple(messages), cue=prompt.cue))
 
 
 def _ids(tokenizer: Any, text: str, *, start: bool = True) -> list[int]:
-    """Token ids; a chat template has its own special tokens, plain text gets the model's start token."""
+    """Token ids; a chat template has its own special tokens, plain text gets the model's start
+    token."""
     ids = list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
     first = None if tokenizer.chat_template or not start else tokenizer.bos_token_id
     return ids if first is None else [first, *ids]
 
 
 def _end_of_turn(tokenizer: Any) -> list[int]:
-    """The token that a chat template puts behind an assistant's turn; where it puts none, the end of text."""
+    """The token that a chat template puts behind an assistant's turn; where it puts none, the end
+    of text."""
     mark = "quiet"
     messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": mark}]
     text = str(tokenizer.apply_chat_template(messages, tokenize=False))
@@ -205,24 +248,40 @@ def _end_of_turn(tokenizer: Any) -> list[int]:
 
 
 def _control_tokens(tokenizer: Any) -> set[str]:
-    """Tokens that say who speaks, or that a turn ends: all special ones, and those added ones that the chat template
-    writes, since published tokenizers do not mark all of theirs as special."""
+    """Tokens that say who speaks, or that a turn ends: all special ones, and those added ones that
+    the chat template writes, since published tokenizers do not mark all of theirs as special."""
     special = {str(token) for token in tokenizer.all_special_tokens}
-    added = [(str(t.content), bool(t.special)) for t in getattr(tokenizer, "added_tokens_decoder", {}).values()]
+    added = [
+        (str(t.content), bool(t.special))
+        for t in getattr(tokenizer, "added_tokens_decoder", {}).values()
+    ]
     template = tokenizer.chat_template
-    written = "".join(template.values() if isinstance(template, dict) else [template or ""]) + _rendered(tokenizer)
-    own = {text for text, marked in added if marked or (text in written and not text.strip().isalnum())}
+    written = "".join(
+        template.values() if isinstance(template, dict) else [template or ""]
+    ) + _rendered(tokenizer)
+    own = {
+        text for text, marked in added if marked or (text in written and not text.strip().isalnum())
+    }
     return {text for text in special | own if len(text) > 1 and not text.isspace()}
 
 
 def _rendered(tokenizer: Any) -> str:
-    """What the chat template writes around turns: it may put a control token together from the role's name."""
+    """What the chat template writes around turns: it may put a control token together from the
+    role's name."""
     found = []
     for roles in (("user", "assistant"), ("system", "user")) if tokenizer.chat_template else ():
         turns = [Turn(role=role, content="x") for role in roles]
         try:
-            found.append(str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)))
-        except (TemplateError, TypeError, ValueError):  # such as a template that takes no turn of the system
+            found.append(
+                str(
+                    tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+                )
+            )
+        except (
+            TemplateError,
+            TypeError,
+            ValueError,
+        ):  # such as a template that takes no turn of the system
             continue
     return "".join(found)
 
@@ -230,11 +289,13 @@ def _rendered(tokenizer: Any) -> str:
 _WELL_KNOWN = re.compile(
     r"<[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>"
 )
-"""Control tokens of the model families that are served most, for a model whose tokenizer is not at hand."""
+"""Control tokens of the model families that are served most, for a model whose tokenizer is not at
+hand."""
 
 
 def guarded_unseen(text: str) -> str:
-    """The text with well-known control tokens broken up, where a server keeps the tokenizer to itself."""
+    """The text with well-known control tokens broken up, where a server keeps the tokenizer to
+    itself."""
     return _WELL_KNOWN.sub(_broken_up, text)
 
 

@@ -13,7 +13,15 @@ from carb_data.errors import require
 from carb_scorers.models.chat_tokens import prompt_ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
 from carb_scorers.models.hf_passes import Passes, check_cancelled, is_out_of_memory, out_of_memory
-from carb_scorers.models.protocol import BackendKind, Choices, Failure, Generation, Prompt, Writing, seeds_for
+from carb_scorers.models.protocol import (
+    BackendKind,
+    Choices,
+    Failure,
+    Generation,
+    Prompt,
+    Writing,
+    seeds_for,
+)
 from carb_scorers.models.shared_prefix import padded, token_budget_batches
 from carb_scorers.models.source import model_source
 from carb_scorers.models.token_rows import Finish, Row, RowsOf, TokenLanguageModel, fitted
@@ -42,23 +50,36 @@ class HFLanguageModel(TokenLanguageModel):
         """Drop the model."""
         self._passes.close()
 
-    async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
-        """See ``LanguageModel``. Greedy texts are the same in any batch, but for ties within rounding."""
+    async def generate(
+        self, prompts: Sequence[Prompt], writing: Writing
+    ) -> list[Generation | Failure]:
+        """See ``LanguageModel``. Greedy texts are the same in any batch, but for ties within
+        rounding."""
 
         def rows_of(prompt: Prompt, _: str) -> list[Row]:
             return [Row(tuple(prompt_ids(self._tokenizer, prompt)))]
 
         def run() -> list[Generation | Failure]:
             loaded = self._passes.open()
-            encoded = fitted(prompts, None, rows_of, limit=max(1, loaded.max_length - writing.max_tokens))
-            return generate(loaded, seeds_for(prompts, writing), encoded, writing, budget=self._budget)
+            encoded = fitted(
+                prompts, None, rows_of, limit=max(1, loaded.max_length - writing.max_tokens)
+            )
+            return generate(
+                loaded, seeds_for(prompts, writing), encoded, writing, budget=self._budget
+            )
 
         return await anyio.to_thread.run_sync(run)
 
     async def _logprobs(
-        self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, finish: Finish[A]
+        self,
+        prompts: Sequence[Prompt],
+        answers: Sequence[str] | None,
+        rows_of: RowsOf,
+        finish: Finish[A],
     ) -> list[A | Failure]:
-        return await anyio.to_thread.run_sync(partial(self._passes.run, prompts, answers, rows_of, _read, finish))
+        return await anyio.to_thread.run_sync(
+            partial(self._passes.run, prompts, answers, rows_of, _read, finish)
+        )
 
 
 def _read(logits: Any, rows: Sequence[Row]) -> list[list[float]]:
@@ -80,7 +101,9 @@ def open_language_model(target: str, options: HFOptions) -> HFLanguageModel:
     Raises:
         CarbError: see ``load``.
     """
-    model_source(target, gguf=True)  # report a typing error before torch is imported, which takes seconds
+    model_source(
+        target, gguf=True
+    )  # report a typing error before torch is imported, which takes seconds
     return HFLanguageModel(target, load(target, options, "AutoModelForCausalLM"), options)
 
 
@@ -94,16 +117,27 @@ def generate(
 ) -> list[Generation | Failure]:
     """An answer to each prompt.
 
-    Prompts are batched by length and padded on the left, with positions that do not count the padding. ``budget`` is
-    the padded tokens in a batch, those to be written included; it is halved where memory runs out.
+    Prompts are batched by length and padded on the left, with positions that do not count the
+    padding. ``budget`` is the padded tokens in a batch, those to be written included; it is halved
+    where memory runs out.
     """
-    out: dict[int, Generation | Failure] = {i: made for i, made in enumerate(encoded) if isinstance(made, Failure)}
-    rows = {i: (made[0][0].tokens, made[1]) for i, made in enumerate(encoded) if not isinstance(made, Failure)}
+    out: dict[int, Generation | Failure] = {
+        i: made for i, made in enumerate(encoded) if isinstance(made, Failure)
+    }
+    rows = {
+        i: (made[0][0].tokens, made[1])
+        for i, made in enumerate(encoded)
+        if not isinstance(made, Failure)
+    }
     while waiting := [i for i in rows if i not in out]:
-        for batch in token_budget_batches([len(rows[i][0]) + writing.max_tokens for i in waiting], budget):
+        for batch in token_budget_batches(
+            [len(rows[i][0]) + writing.max_tokens for i in waiting], budget
+        ):
             chosen = [waiting[i] for i in batch]
             check_cancelled()
-            written = _written(loaded, [rows[i][0] for i in chosen], [seeds[i] for i in chosen], writing)
+            written = _written(
+                loaded, [rows[i][0] for i in chosen], [seeds[i] for i in chosen], writing
+            )
             longest = max(len(rows[i][0]) for i in chosen) + writing.max_tokens
             if written is None and len(chosen) > 1:
                 budget = max(1, min(budget, longest * len(chosen)) // 2)
@@ -130,7 +164,10 @@ def _written(
     ids, mask = padded(rows, model.device)
     ends = _ends(model, tokenizer)
     config = transformers.GenerationConfig(
-        do_sample=False, max_new_tokens=writing.max_tokens, eos_token_id=ends or None, pad_token_id=(ends or [0])[0]
+        do_sample=False,
+        max_new_tokens=writing.max_tokens,
+        eos_token_id=ends or None,
+        pad_token_id=(ends or [0])[0],
     )
     watched = () if writing.watch is None else watched_ids(tokenizer, writing.watch)
     notes = _Notes(watched, entropies=writing.entropy)
@@ -144,18 +181,29 @@ def _written(
                 attention_mask=mask,
                 generation_config=config,
                 logits_processor=processors,
-                **({"stop_strings": list(writing.stop), "tokenizer": tokenizer} if writing.stop else {}),
+                **(
+                    {"stop_strings": list(writing.stop), "tokenizer": tokenizer}
+                    if writing.stop
+                    else {}
+                ),
             )
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(torch, error):
             raise
         return None
     texts = written[:, ids.shape[1] :].tolist()
-    return [_finish(tokenizer, line, tokens, ends, writing, notes) for line, tokens in enumerate(texts)]
+    return [
+        _finish(tokenizer, line, tokens, ends, writing, notes) for line, tokens in enumerate(texts)
+    ]
 
 
 def _finish(
-    tokenizer: Any, line: int, tokens: Sequence[int], ends: Sequence[int], writing: Writing, notes: _Notes
+    tokenizer: Any,
+    line: int,
+    tokens: Sequence[int],
+    ends: Sequence[int],
+    writing: Writing,
+    notes: _Notes,
 ) -> Generation:
     end = next((place for place, token in enumerate(tokens) if token in ends), None)
     text = str(tokenizer.decode(tokens if end is None else tokens[:end], skip_special_tokens=True))
@@ -184,10 +232,12 @@ class _Notes:
         self._tokens = list(watched)
         self._measure = entropies
         self.watched: list[Any] = []
-        """The watched tokens' log-probabilities at each step, up to a constant of the row, ``(rows, watched)``."""
+        """The watched tokens' log-probabilities at each step, up to a constant of the row, ``(rows,
+        watched)``."""
         self.entropies: list[Any] = []
 
-    def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002 - transformers' signature
+    # transformers' signature
+    def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002
         if self._tokens:
             self.watched.append(scores[:, self._tokens].double().cpu())
         if self._measure:
@@ -197,18 +247,27 @@ class _Notes:
 
 
 def _ends(model: Any, tokenizer: Any) -> list[int]:
-    """Tokens that end an answer: those that the model, its way of generating, or the tokenizer names."""
+    """Tokens that end an answer: those that the model, its way of generating, or the tokenizer
+    names."""
     found: set[int] = set()
     for source in (tokenizer, getattr(model, "generation_config", None), model.config):
         named = getattr(source, "eos_token_id", None)
-        found |= set(named) if isinstance(named, list | tuple) else {named} if isinstance(named, int) else set()
+        found |= (
+            set(named)
+            if isinstance(named, list | tuple)
+            else {named}
+            if isinstance(named, int)
+            else set()
+        )
     return sorted(found)
 
 
 class _Gumbel:
-    """Sampling as a greedy choice: argmax(logits / T + g), g standard Gumbel, is a draw from softmax(logits / T).
+    """Sampling as a greedy choice: argmax(logits / T + g), g standard Gumbel, is a draw from
+    softmax(logits / T).
 
-    Gumbel 1954; used so that every row draws from a generator of its own, whatever stands beside it.
+    Gumbel 1954; used so that every row draws from a generator of its own, whatever stands beside
+    it.
     """
 
     def __init__(self, torch: Any, seeds: Sequence[int], writing: Writing) -> None:
@@ -216,9 +275,13 @@ class _Gumbel:
         self._temperature = writing.temperature
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
-    def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002 - transformers' signature
+    # transformers' signature
+    def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002
         noise = self._torch.stack(
-            [self._torch.empty(scores.shape[-1]).exponential_(generator=g).log_() for g in self._generators]
+            [
+                self._torch.empty(scores.shape[-1]).exponential_(generator=g).log_()
+                for g in self._generators
+            ]
         )
         return scores / self._temperature - noise.to(scores.device)
 

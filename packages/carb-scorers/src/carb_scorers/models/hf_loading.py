@@ -1,4 +1,5 @@
-"""Loading models and tokenizers: clear errors, resolved revisions, no code from strangers, no noise."""
+"""Loading models and tokenizers: clear errors, resolved revisions, no code from strangers, no
+noise."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class TemplateOptions(Frozen):
     """Options of every backend that has the model's tokenizer."""
 
     chat_template: str | None = None
-    """Path of a Jinja chat template to use instead of the tokenizer's, or ``none``: no template at all."""
+    """Path of a Jinja chat template to use instead of the tokenizer's, or ``none``: no template at
+    all."""
     chat_template_kwargs: JsonObject = "{}"
     """A JSON object of variables for the chat template, such as ``{"enable_thinking": false}``."""
 
@@ -60,23 +62,29 @@ class HFOptions(TemplateOptions):
     revision: str | None = None
     """Commit, tag or branch on the hub; by default the main branch."""
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
-    """``auto``: float32 on a CPU; on a GPU the dtype of the weights, or bfloat16 for those of a GGUF file."""
+    """``auto``: float32 on a CPU; on a GPU the dtype of the weights, or bfloat16 for those of a
+    GGUF file."""
     device: str = "auto"
-    """``auto``: the first GPU where there is one, else the CPU; or ``cpu``, ``cuda``, ``cuda:1``."""
+    """``auto``: the first GPU where there is one, else the CPU; or ``cpu``, ``cuda``,
+    ``cuda:1``."""
     device_map: str | None = None
-    """Passed to transformers (``auto`` spreads one model over all GPUs; needs accelerate); replaces ``device``."""
+    """Passed to transformers (``auto`` spreads one model over all GPUs; needs accelerate); replaces
+    ``device``."""
     attention: str = "auto"
-    """``auto``: what transformers chooses for the architecture; or ``sdpa``, ``eager``, or a flash attention that
-    transformers knows."""
+    """``auto``: what transformers chooses for the architecture; or ``sdpa``, ``eager``, or a flash
+    attention that transformers knows."""
     batching: Literal["auto", "item", "budget"] = "auto"
-    """``item``: every item has forward passes of its own, so that nothing beside it can change even a rounding.
-    ``budget``: items share passes up to ``batch_tokens``. ``auto``: ``item`` on a CPU, ``budget`` on a GPU."""
+    """``item``: every item has forward passes of its own, so that nothing beside it can change even
+    a rounding. ``budget``: items share passes up to ``batch_tokens``. ``auto``: ``item`` on a CPU,
+    ``budget`` on a GPU."""
     batch_tokens: int = Field(default=4096, ge=1)
-    """Padded tokens in a forward pass that items share; bounds memory. Halved where memory runs out."""
+    """Padded tokens in a forward pass that items share; bounds memory. Halved where memory runs
+    out."""
     max_length: int | None = Field(default=None, ge=1)
     """Longest row in tokens. Default: what the model's configuration allows."""
     packed: bool = False
-    """Of a GGUF file: keep weights packed in memory and unpack a layer's in each pass. Slower, with the same scores."""
+    """Of a GGUF file: keep weights packed in memory and unpack a layer's in each pass. Slower, with
+    the same scores."""
     trust_remote_code: bool = False
     """Run Python code that comes with the model. Only for models whose code you have read."""
 
@@ -97,8 +105,8 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     ``loader`` is a class with ``from_pretrained``, or the name of one of transformers.
 
     Raises:
-        CarbError: the model is not there, is not of that class, has no safetensors weights or lacks some, or has
-            code that was not trusted.
+        CarbError: the model is not there, is not of that class, has no safetensors weights or lacks
+            some, or has code that was not trusted.
         MissingExtraError: torch or transformers is not installed.
     """
     torch = require("torch", package="carb-scorers", extra="hf")
@@ -106,16 +114,25 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     name = model_source(target, gguf=True)
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     where = device_of(options)
-    placed: dict[str, Any] = {} if options.device_map is None else {"device_map": options.device_map}
+    placed: dict[str, Any] = (
+        {} if options.device_map is None else {"device_map": options.device_map}
+    )
     if options.attention != "auto":
         placed["attn_implementation"] = options.attention
     file = Path(name) if name.endswith(".gguf") else None
     if options.packed and (file is None or options.device_map is not None):
-        raise CarbError("packed=true is for a GGUF file on one device (device=, not device_map=); leave it out.")
-    broken: type[Exception] = require("safetensors", package="carb-scorers", extra="hf").SafetensorError
+        raise CarbError(
+            "packed=true is for a GGUF file on one device (device=, not device_map=); leave it out."
+        )
+    broken: type[Exception] = require(
+        "safetensors", package="carb-scorers", extra="hf"
+    ).SafetensorError
     failures = (OSError, ValueError, RuntimeError, ImportError, KeyError, broken)
     try:
-        with quiet(), nullcontext() if file is None else redirect_stderr(StringIO()):  # a bar that no setting hides
+        with (
+            quiet(),
+            nullcontext() if file is None else redirect_stderr(StringIO()),
+        ):  # a bar that no setting hides
             if file is not None:
                 source |= gguf_arguments(file)
                 placed["quantization_config"] = transformers.GgufConfig(dequantize=True)
@@ -126,25 +143,36 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
                 model, info = load_packed(file, dtype, placed.get("attn_implementation"))
             else:
                 model, info = getattr(transformers, str(loader), loader).from_pretrained(
-                    name, dtype=dtype, use_safetensors=True, output_loading_info=True, **placed, **source
+                    name,
+                    dtype=dtype,
+                    use_safetensors=True,
+                    output_loading_info=True,
+                    **placed,
+                    **source,
                 )
             if options.device_map is None:
                 model.to(where)
     except failures as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        hint = "Give a local folder or a hub id owner/name whose weights are in safetensors format, or a GGUF file."
+        hint = (
+            "Give a local folder or a hub id owner/name whose weights are in safetensors "
+            "format, or a GGUF file."
+        )
         if options.packed:
             hint = "Leave packed= out, or start llama.cpp's server and ask it with backend=openai."
         raise CarbError(f"Cannot load the model '{target}': {reason.rstrip('.')}. {hint}") from None
     if (own := _code_of_its_own(model, loader)) and not options.trust_remote_code:
         raise CarbError(
-            f"The model '{target}' comes with code of its own ({own}), without which its score is not known. Read that "
+            f"The model '{target}' comes with code of its own ({own}), without which its "
+            "score is not known. Read that "
             f"code, and if you trust it, add trust_remote_code=true."
         )
     if missing := sorted(info["missing_keys"]):
         raise CarbError(
-            f"The model '{target}' has no weights for {', '.join(missing[:3])}{', ...' if missing[3:] else ''}, which "
-            f"{type(model).__name__} needs; scores would come from random numbers. Choose a model that was trained "
+            f"The model '{target}' has no weights for "
+            f"{', '.join(missing[:3])}{', ...' if missing[3:] else ''}, which "
+            f"{type(model).__name__} needs; scores would come from random numbers. Choose a "
+            "model that was trained "
             f"for this kind of scorer."
         )
     dense_head(model.eval())
@@ -170,14 +198,16 @@ def device_of(options: HFOptions) -> Any:
     gpus = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= gpus:
         raise CarbError(
-            f"device={options.device} was asked for, but torch sees {gpus or 'no'} GPU here; use device=cpu."
+            f"device={options.device} was asked for, but torch sees {gpus or 'no'} GPU "
+            "here; use device=cpu."
         )
     return device
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' progress bars and remarks off the terminal meanwhile; its errors still show."""
+    """Keep transformers' progress bars and remarks off the terminal meanwhile; its errors still
+    show."""
     logging = require("transformers", package="carb-scorers", extra="hf").utils.logging
     bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
@@ -194,8 +224,8 @@ def quiet() -> Iterator[None]:
 def uncollected() -> Iterator[None]:
     """Keep Python's collector of cyclic garbage from running meanwhile.
 
-    What importing torch and transformers and reading a large vocabulary make stays for good, and the collector would
-    go through it again and again: a sixth of the processor time of a start.
+    What importing torch and transformers and reading a large vocabulary make stays for good, and
+    the collector would go through it again and again: a sixth of the processor time of a start.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -207,7 +237,8 @@ def uncollected() -> Iterator[None]:
 
 
 def set_chat_template(tokenizer: Any, options: TemplateOptions) -> str:
-    """Give a tokenizer the template and the variables that the options ask for, for every later call.
+    """Give a tokenizer the template and the variables that the options ask for, for every later
+    call.
 
     Returns:
         What another template adds to the model's revision.
@@ -221,7 +252,11 @@ def set_chat_template(tokenizer: Any, options: TemplateOptions) -> str:
     written = "\n".join(template.values()) if isinstance(template, dict) else template or ""
     for name in variables:
         if name in _OURS or not re.search(rf"\b{re.escape(name)}\b", written):
-            reason = "is not for users to set" if name in _OURS else "is no variable of this model's chat template"
+            reason = (
+                "is not for users to set"
+                if name in _OURS
+                else "is no variable of this model's chat template"
+            )
             raise CarbError(
                 f"chat_template_kwargs=: '{name}' {reason}."
                 + ("" if written else " The model has no chat template; leave the option out.")
@@ -240,13 +275,20 @@ def _replace_template(tokenizer: Any, given: str | None) -> str:
     try:
         tokenizer.chat_template = Path(given).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CarbError(f"chat_template={given}: cannot read that file: {error}. Give a path, or none.") from None
+        raise CarbError(
+            f"chat_template={given}: cannot read that file: {error}. Give a path, or none."
+        ) from None
     return f"+template:{hashlib.sha256(tokenizer.chat_template.encode()).hexdigest()[:16]}"
 
 
 def _code_of_its_own(model: Any, loader: Any) -> str | None:
-    """The class in the model's folder that its configuration names, where another one was loaded in its place."""
-    named = (getattr(model.config, "auto_map", None) or {}).get(loader) if isinstance(loader, str) else None
+    """The class in the model's folder that its configuration names, where another one was loaded in
+    its place."""
+    named = (
+        (getattr(model.config, "auto_map", None) or {}).get(loader)
+        if isinstance(loader, str)
+        else None
+    )
     named = named[0] if isinstance(named, list | tuple) else named
     other = isinstance(named, str) and named.rpartition(".")[2] != type(model).__name__
     return named if other else None
@@ -270,7 +312,8 @@ def _position_limit(model: Any) -> int | None:
 
 
 def revision_of(config: Any, name: str) -> str:
-    """The hub commit of a model; of a local folder a hash of the names and bytes of its configuration and weights."""
+    """The hub commit of a model; of a local folder a hash of the names and bytes of its
+    configuration and weights."""
     commit = getattr(config, "_commit_hash", None)
     if isinstance(commit, str):
         return commit

@@ -1,7 +1,8 @@
 """Reward models with a head of their own on transformers: the ``hf`` backend of ``classifier``.
 
-``AutoModelForSequenceClassification`` with a scalar head needs no adapter, nor does one with several outputs. An
-adapter is for an architecture (``architectures`` in config.json) whose score stands somewhere else.
+``AutoModelForSequenceClassification`` with a scalar head needs no adapter, nor does one with
+several outputs. An adapter is for an architecture (``architectures`` in config.json) whose score
+stands somewhere else.
 """
 
 from __future__ import annotations
@@ -39,14 +40,17 @@ class Adapter:
     """How to get scores out of an architecture."""
 
     loader: str | Callable[[Any, Any], Any] = "AutoModelForSequenceClassification"
-    """A transformers class by name, or a function ``(transformers, config) -> class with from_pretrained``."""
+    """A transformers class by name, or a function ``(transformers, config) -> class with
+    from_pretrained``."""
     output: Callable[[Any], Any] = _logits
     """Function from the output of the model's own forward pass to ``(rows, outputs)``."""
     head: str | None = "score"
-    """Name of the module that turns the final hidden state of a row's last token into outputs, where nothing else makes
-    the score. Where it is ``None`` or the model has no such module, its own forward pass is used."""
+    """Name of the module that turns the final hidden state of a row's last token into outputs,
+    where nothing else makes the score. Where it is ``None`` or the model has no such module, its
+    own forward pass is used."""
     ending: str | None = None
-    """Name of the configuration's field with a token that the model expects behind every conversation."""
+    """Name of the configuration's field with a token that the model expects behind every
+    conversation."""
     outputs: int | None = None
     """How many outputs there are; by default the configuration's ``num_labels``."""
 
@@ -61,7 +65,8 @@ def _last_of_sequence(output: Any) -> Any:
 
 
 def _deep_head(transformers: Any, config: Any) -> Any:
-    """A decoder classifier whose head is Linear, ReLU, Linear; its weights are ``score.0`` and ``score.2``."""
+    """A decoder classifier whose head is Linear, ReLU, Linear; its weights are ``score.0`` and
+    ``score.2``."""
     torch = require("torch", package="carb-scorers", extra="hf")
     base = transformers.AutoModelForSequenceClassification._model_mapping[type(config)]
     size = config.get_text_config().hidden_size
@@ -77,22 +82,29 @@ def _deep_head(transformers: Any, config: Any) -> Any:
 
 
 ADAPTERS: dict[str, Adapter] = {
-    # Wang et al. 2024, ArmoRM: many objectives, mixed by a gate into output.score. Needs trust_remote_code.
+    # Wang et al. 2024, ArmoRM: many objectives, mixed by a gate into output.score. Needs
+    # trust_remote_code.
     "LlamaForRewardModelWithGating": Adapter(output=_gated_score, head=None, outputs=1),
     # INF-ORM-Llama3.1-70B: a head of two layers, code on the model card only.
     "INFORMForSequenceClassification": Adapter(loader=_deep_head, outputs=1),
     # Qwen2.5-Math-RM-72B, WorldPM: a head of two layers. Needs trust_remote_code.
     "Qwen2ForRewardModel": Adapter(loader="AutoModel", output=_last_of_sequence, outputs=1),
-    # Cai et al. 2024, InternLM2-Reward: a value head read at a reward token. Needs trust_remote_code.
+    # Cai et al. 2024, InternLM2-Reward: a value head read at a reward token. Needs
+    # trust_remote_code.
     "InternLM2ForRewardModel": Adapter(
-        loader="AutoModel", output=_last_of_sequence, head="v_head", ending="reward_token_id", outputs=1
+        loader="AutoModel",
+        output=_last_of_sequence,
+        head="v_head",
+        ending="reward_token_id",
+        outputs=1,
     ),
 }
 """Architecture to adapter; add to it for an architecture of one's own."""
 
 
 def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
-    """The adapter of a model, from its configuration, and what loads it; the plain one where none is registered."""
+    """The adapter of a model, from its configuration, and what loads it; the plain one where none
+    is registered."""
     transformers = require("transformers", package="carb-scorers", extra="hf")
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     try:
@@ -100,27 +112,37 @@ def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
             config = transformers.AutoConfig.from_pretrained(target, **source)
     except (OSError, ValueError, KeyError):
         return (adapter := Adapter()), adapter.loader  # loading says what is wrong
-    adapter = next((ADAPTERS[name] for name in config.architectures or () if name in ADAPTERS), Adapter())
-    return adapter, adapter.loader if isinstance(adapter.loader, str) else adapter.loader(transformers, config)
+    adapter = next(
+        (ADAPTERS[name] for name in config.architectures or () if name in ADAPTERS), Adapter()
+    )
+    return adapter, adapter.loader if isinstance(adapter.loader, str) else adapter.loader(
+        transformers, config
+    )
 
 
 class HFRewardModel:
     """See ``RewardModel``; what the conversations of an item have in common is computed once."""
 
-    def __init__(self, target: str, loaded: Loaded, adapter: Adapter, options: RewardOptions) -> None:
+    def __init__(
+        self, target: str, loaded: Loaded, adapter: Adapter, options: RewardOptions
+    ) -> None:
         model = loaded.model
         self.model = target
         self.revision: str | None = loaded.revision
         self._tokenizer = loaded.tokenizer
         self._place = _place(target, model, adapter, options)
-        self._ending = () if adapter.ending is None else (int(getattr(model.config, adapter.ending)),)
+        self._ending = (
+            () if adapter.ending is None else (int(getattr(model.config, adapter.ending)),)
+        )
         head: Any = None if adapter.head is None else getattr(model, adapter.head, None)
         self._passes = Passes(
             loaded,
             options,
             forward=None if head is None else model.base_model,
             outputs=lambda output: head(output.last_hidden_state[:, -1:]),
-            whole=lambda ids, mask: adapter.output(model(input_ids=ids, attention_mask=mask))[:, None],
+            whole=lambda ids, mask: adapter.output(model(input_ids=ids, attention_mask=mask))[
+                :, None
+            ],
         )
         self.in_flight: int | None = self._passes.in_flight
 
@@ -128,17 +150,27 @@ class HFRewardModel:
         """Drop the model."""
         self._passes.close()
 
-    async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:
+    async def rewards(
+        self, prompts: Sequence[Prompt], answers: Sequence[str]
+    ) -> list[Reward | Failure]:
         """See ``RewardModel``. The head is read at the last token of each conversation."""
 
         def rows_of(prompt: Prompt, answer: str) -> list[Row]:
             return [Row((*conversation_ids(self._tokenizer, prompt, answer), *self._ending))]
 
-        def read(outputs: Any, rows: Sequence[Row]) -> list[float]:  # noqa: ARG001 - one signature for all readers
+        # one signature for all readers
+        def read(outputs: Any, rows: Sequence[Row]) -> list[float]:  # noqa: ARG001
             found: list[float] = outputs[:, -1, self._place].double().tolist()
             return found
 
-        run = partial(self._passes.run, prompts, answers, rows_of, read, lambda found, usage: Reward(found[0], usage))
+        run = partial(
+            self._passes.run,
+            prompts,
+            answers,
+            rows_of,
+            read,
+            lambda found, usage: Reward(found[0], usage),
+        )
         return await anyio.to_thread.run_sync(run)
 
 
@@ -147,8 +179,8 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
     """Load ``target``.
 
     Raises:
-        CarbError: see ``load``; or the head has several outputs and ``objective`` does not say which
-            counts.
+        CarbError: see ``load``; or the head has several outputs and ``objective`` does not say
+            which counts.
     """
     model_source(target)  # report a typing error before torch is imported, which takes seconds
     adapter, loader = adapter_for(target, options)
@@ -158,16 +190,21 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
 def _place(target: str, model: Any, adapter: Adapter, options: RewardOptions) -> int:
     """The place of the output that is the score."""
     labels = adapter.outputs or int(model.config.num_labels)
-    names = [str(name) for _, name in sorted((getattr(model.config, "id2label", None) or {}).items())]
+    names = [
+        str(name) for _, name in sorted((getattr(model.config, "id2label", None) or {}).items())
+    ]
     names = names if len(names) == labels else [str(i) for i in range(labels)]
     if options.objective is not None:
         found = [i for i, name in enumerate(names) if options.objective in (name, str(i))]
         if len(found) != 1:
-            raise CarbError(f"'{target}' has no output '{options.objective}'; there are {', '.join(names)}.")
+            raise CarbError(
+                f"'{target}' has no output '{options.objective}'; there are {', '.join(names)}."
+            )
         return found[0]
     if labels != 1:
         raise CarbError(
-            f"'{target}' has {labels} outputs ({', '.join(names)}). A reward is one number: choose one with "
+            f"'{target}' has {labels} outputs ({', '.join(names)}). A reward is one number: "
+            "choose one with "
             f"objective=NAME."
         )
     return 0

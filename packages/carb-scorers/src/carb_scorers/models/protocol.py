@@ -1,8 +1,8 @@
 """The seam between scorers and the places where models run.
 
-A scorer asks in messages and reads texts and log-probabilities; a backend knows tokens, batches, memory, servers
-and retries. Every operation answers each prompt on its own: one bad prompt is a ``Failure`` in its place, never an
-exception, and no answer depends on the prompts beside it.
+A scorer asks in messages and reads texts and log-probabilities; a backend knows tokens, batches,
+memory, servers and retries. Every operation answers each prompt on its own: one bad prompt is a
+``Failure`` in its place, never an exception, and no answer depends on the prompts beside it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ __all__ = ["LANGUAGE_MODELS", "Turn", "Watch", "read_backend_options"]
 
 
 class CannotError(CarbError):
-    """A backend has no such operation at all; the message says which option to change. Not an operation that failed."""
+    """A backend has no such operation at all; the message says which option to change. Not an
+    operation that failed."""
 
 
 class Turn(TypedDict):
@@ -45,13 +46,14 @@ class Prompt:
 
     messages: Turns
     cue: str = ""
-    """Text put after the messages for a model without a chat template, whose answer then continues the text."""
+    """Text put after the messages for a model without a chat template, whose answer then continues
+    the text."""
     bare: bool = False
-    """Whether, without a chat template, to put only those special tokens before the text that the tokenizer puts there
-    by itself, as trainers do, instead of the start token in any case."""
+    """Whether, without a chat template, to put only those special tokens before the text that the
+    tokenizer puts there by itself, as trainers do, instead of the start token in any case."""
     group: int | None = None
-    """Prompts of one item have the same number within a call. A backend may compute them together, but must not
-    let prompts of another item change their result. ``None``: an item of its own."""
+    """Prompts of one item have the same number within a call. A backend may compute them together,
+    but must not let prompts of another item change their result. ``None``: an item of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +97,27 @@ class Generation:
     """What a model wrote."""
 
     text: str
-    """The model's own output alone: no prompt, no special tokens. Thinking blocks are still in it."""
+    """The model's own output alone: no prompt, no special tokens. Thinking blocks are still in
+    it."""
     usage: Usage = field(default_factory=Usage)
     finished: bool = True
     """``False`` where ``max_tokens`` cut the text off."""
     choices: Choices | None = None
-    """How probable each word of a ``Watch`` was where one of them was written; ``None`` where none was."""
+    """How probable each word of a ``Watch`` was where one of them was written; ``None`` where none
+    was."""
     entropy: float | None = None
-    """Mean entropy, in nats, of the distributions that the tokens were drawn from; ``None`` where it was not asked for
-    or the backend does not see whole distributions."""
+    """Mean entropy, in nats, of the distributions that the tokens were drawn from; ``None`` where
+    it was not asked for or the backend does not see whole distributions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How probable each wanted string is as the beginning of the model's answer, compared with the others."""
+    """How probable each wanted string is as the beginning of the model's answer, compared with the
+    others."""
 
     logprobs: Mapping[str, float]
-    """Wanted string to natural log-probability. Strings that a server does not report are missing."""
+    """Wanted string to natural log-probability. Strings that a server does not report are
+    missing."""
     floor: float | None = None
     """Upper bound for the log-probability of the missing ones."""
     mass: float | None = None
@@ -130,7 +136,8 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """What a reward model's head says about one conversation, in the model's own units; higher is better."""
+    """What a reward model's head says about one conversation, in the model's own units; higher is
+    better."""
 
     value: float
     usage: Usage = field(default_factory=Usage)
@@ -143,7 +150,8 @@ class Model(Protocol):
     revision: str | None
     """A resolved commit or a hash of the weights; ``None`` where a server does not say."""
     in_flight: int | None
-    """How many requests it takes at once, see ``ScorerSpec.in_flight``; ``None`` for a model that wants windows."""
+    """How many requests it takes at once, see ``ScorerSpec.in_flight``; ``None`` for a model that
+    wants windows."""
 
     async def aclose(self) -> None:
         """Give back memory, processes and connections. May be called more than once."""
@@ -153,19 +161,25 @@ class Model(Protocol):
 class LanguageModel(Model, Protocol):
     """A generative model behind ``judge`` and ``implicit``.
 
-    A backend that cannot do one of the operations raises ``CannotError`` from it, saying which option to change.
+    A backend that cannot do one of the operations raises ``CannotError`` from it, saying which
+    option to change.
     """
 
-    async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> Sequence[Generation | Failure]:
+    async def generate(
+        self, prompts: Sequence[Prompt], writing: Writing
+    ) -> Sequence[Generation | Failure]:
         """The model's answer to each prompt, in order."""
         ...
 
-    async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> Sequence[Choices | Failure]:
-        """Log-probabilities that each answer is one of some short strings, from one forward pass per prompt.
+    async def next_logprobs(
+        self, prompts: Sequence[Prompt], wanted: Sequence[str]
+    ) -> Sequence[Choices | Failure]:
+        """Log-probabilities that each answer is one of some short strings, from one forward pass
+        per prompt.
 
-        The strings are taken bare after a chat template, and after a space behind a plain cue. A string may be
-        several tokens. Where one wanted string is a beginning of another (``1`` and ``10``), the shorter one's
-        probability excludes the longer one's.
+        The strings are taken bare after a chat template, and after a space behind a plain cue. A
+        string may be several tokens. Where one wanted string is a beginning of another (``1`` and
+        ``10``), the shorter one's probability excludes the longer one's.
         """
         ...
 
@@ -177,7 +191,8 @@ class LanguageModel(Model, Protocol):
         Args:
             prompts: The prompts that are answered.
             answers: one for each prompt.
-            end_of_turn: with a chat template, whether the token that ends the assistant's turn is part of the answer.
+            end_of_turn: with a chat template, whether the token that ends the assistant's turn is
+                part of the answer.
         """
         ...
 
@@ -185,15 +200,25 @@ class LanguageModel(Model, Protocol):
 class RewardModel(Model, Protocol):
     """A model with a scalar head behind ``classifier``."""
 
-    async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> Sequence[Reward | Failure]:
+    async def rewards(
+        self, prompts: Sequence[Prompt], answers: Sequence[str]
+    ) -> Sequence[Reward | Failure]:
         """The reward of ``answers[i]`` as the assistant's turn after ``prompts[i]``."""
         ...
 
 
 def spec_of(
-    name: str, kind: str, target: str, model: Model, read: Frozen, *, comparative: bool, **added: Any
+    name: str,
+    kind: str,
+    target: str,
+    model: Model,
+    read: Frozen,
+    *,
+    comparative: bool,
+    **added: Any,
 ) -> ScorerSpec:
-    """The spec of a scorer that asks a model: it records all options, with what the revisions came to."""
+    """The spec of a scorer that asks a model: it records all options, with what the revisions came
+    to."""
     return ScorerSpec(
         name=name,
         kind=kind,
@@ -206,12 +231,17 @@ def spec_of(
 
 
 def seeds_for(prompts: Sequence[Prompt], writing: Writing) -> list[int]:
-    """Each prompt's own seed in [0, 2**31), from the run's seed and its messages, whatever its neighbours are."""
+    """Each prompt's own seed in [0, 2**31), from the run's seed and its messages, whatever its
+    neighbours are."""
     given = [writing.seed] * len(prompts) if isinstance(writing.seed, int) else writing.seed
     contents = [
-        json.dumps([own, list(prompt.messages)], sort_keys=True) for own, prompt in zip(given, prompts, strict=True)
+        json.dumps([own, list(prompt.messages)], sort_keys=True)
+        for own, prompt in zip(given, prompts, strict=True)
     ]
-    return [int.from_bytes(hashlib.sha256(content.encode()).digest()[:4], "big") >> 1 for content in contents]
+    return [
+        int.from_bytes(hashlib.sha256(content.encode()).digest()[:4], "big") >> 1
+        for content in contents
+    ]
 
 
 def plain_text(prompt: Prompt) -> str:
@@ -226,12 +256,15 @@ S = TypeVar("S", bound=Frozen)
 
 @dataclass(frozen=True, slots=True)
 class BackendKind(Generic[_O, _M]):
-    """A backend as its module offers it: ``LANGUAGE_MODEL = BackendKind(MyOptions, open_my_model)``."""
+    """A backend as its module offers it: ``LANGUAGE_MODEL = BackendKind(MyOptions,
+    open_my_model)``."""
 
     options: type[_O]
-    """Options of its own, besides those of the scorer; their names must not collide with a scorer's."""
+    """Options of its own, besides those of the scorer; their names must not collide with a
+    scorer's."""
     open: Callable[[str, _O], _M]
-    """``(target, options) -> model``. The options given hold the scorer's too. Raises ``CarbError``."""
+    """``(target, options) -> model``. The options given hold the scorer's too. Raises
+    ``CarbError``."""
 
 
 LANGUAGE_MODELS = {
@@ -267,7 +300,9 @@ def read_backend_options(
     """
     chosen = options.get("backend", scorer_options.model_fields["backend"].default)
     if chosen not in table:
-        raise CarbError(f"backend={chosen}: there is no such backend here. Choose one of: {', '.join(table)}.")
+        raise CarbError(
+            f"backend={chosen}: there is no such backend here. Choose one of: {', '.join(table)}."
+        )
     module, _, attribute = table[chosen].partition(":")
     kind: BackendKind[Any, Any] = getattr(importlib.import_module(module), attribute)
     own: type[Frozen] = kind.options

@@ -63,8 +63,11 @@ class Secret:
         raise TypeError("a key is not to be written anywhere")
 
 
-def read_answer(url: str, key: Secret, response: Any, content: bytes, *, proven: bool) -> dict[str, Any]:
-    """A server's answer. Of one that is not JSON nothing is shown, since it could hold the key in any spelling.
+def read_answer(
+    url: str, key: Secret, response: Any, content: bytes, *, proven: bool
+) -> dict[str, Any]:
+    """A server's answer. Of one that is not JSON nothing is shown, since it could hold the key in
+    any spelling.
 
     ``proven`` says whether the server has answered before, so that URL, key and model are right.
 
@@ -75,10 +78,15 @@ def read_answer(url: str, key: Secret, response: Any, content: bytes, *, proven:
     status: int = response.status_code
     if 300 <= status < 400:
         where = shown(key, str(response.headers.get("location", "nowhere")).partition("?")[0])
-        raise RequestError("http", f"{status}: the server redirects to {where}; redirects are not followed")
+        raise RequestError(
+            "http", f"{status}: the server redirects to {where}; redirects are not followed"
+        )
     try:
         answer = key.hidden(json.loads(content))
-    except (ValueError, RecursionError):  # no JSON, or deeper than anything that a server has to say
+    except (
+        ValueError,
+        RecursionError,
+    ):  # no JSON, or deeper than anything that a server has to say
         answer = None
     form = f"{response.headers.get('content-type', 'no content type')}, {len(content)} bytes"
     if status >= 400:
@@ -96,21 +104,33 @@ def shown(key: Secret, text: str) -> str:
     return " ".join(key.hidden(text).split())[:_SHOWN]
 
 
-def _refused(url: str, status: int, answer: Any, message: str, headers: Any, *, proven: bool) -> None:
+def _refused(
+    url: str, status: int, answer: Any, message: str, headers: Any, *, proven: bool
+) -> None:
     error = answer.get("error") if isinstance(answer, dict) else None
     code = str(error.get("code", "")) if isinstance(error, dict) else ""
     if code == "insufficient_quota" or status == 402:
         raise CarbError(f"{url}: the account has no credit left ({status}: {message}).")
     if status == 401:
-        raise CarbError(f"{url} does not accept the key ({status}: {message}). Name its variable in key_env=.")
+        raise CarbError(
+            f"{url} does not accept the key ({status}: {message}). Name its variable in key_env=."
+        )
     if status in {403, 404, 405, 501} and not proven:
-        hint = "Are the key and what it permits" if status == 403 else "Are url= and the model's name"
+        hint = (
+            "Are the key and what it permits" if status == 403 else "Are url= and the model's name"
+        )
         raise CarbError(f"{url} answers {status}: {message}. {hint} right?")
-    larger = status == 429 and "request too large" in message.lower()  # than the limit on tokens, as OpenAI says it
+    larger = (
+        status == 429 and "request too large" in message.lower()
+    )  # than the limit on tokens, as OpenAI says it
     if not larger and (status in {408, 409, 425, 429} or (status >= 500 and status != 501)):
         after, overloaded = retry_after(headers), status in _OVERLOADED
-        raise RequestError("http", f"{status}: {message}", again=True, after=after, overloaded=overloaded)
-    too_long = larger or code == "context_length_exceeded" or "context length" in message or status == 413
+        raise RequestError(
+            "http", f"{status}: {message}", again=True, after=after, overloaded=overloaded
+        )
+    too_long = (
+        larger or code == "context_length_exceeded" or "context length" in message or status == 413
+    )
     raise RequestError("too-long" if too_long else "http", f"{status}: {message}")
 
 
@@ -125,9 +145,11 @@ def _message_of(answer: Any) -> str:
 
 
 def retry_after(headers: Any) -> float:
-    """Seconds that a server asks to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110).
+    """Seconds that a server asks to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a
+    date (RFC 9110).
 
-    Clocks differ, so a date is compared with the date of the answer; a date is ignored if the answer has none.
+    Clocks differ, so a date is compared with the date of the answer; a date is ignored if the
+    answer has none.
     """
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
@@ -137,7 +159,9 @@ def retry_after(headers: Any) -> float:
         if 0 <= seconds < float("inf"):
             return seconds
     try:
-        until, now = (parsedate_to_datetime(headers.get(name, "")) for name in ("retry-after", "date"))
+        until, now = (
+            parsedate_to_datetime(headers.get(name, "")) for name in ("retry-after", "date")
+        )
         return max(0.0, (until - now).total_seconds())
     except (ValueError, TypeError, OverflowError):
         return 0.0

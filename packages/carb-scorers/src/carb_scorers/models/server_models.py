@@ -1,4 +1,5 @@
-"""Models on servers: language models behind OpenAI's API (OpenAI, vLLM, llama.cpp, …), and classifiers on vLLM."""
+"""Models on servers: language models behind OpenAI's API (OpenAI, vLLM, llama.cpp, …), and
+classifiers on vLLM."""
 
 from __future__ import annotations
 
@@ -25,14 +26,19 @@ from carb_scorers.models.protocol import (
     plain_text,
     seeds_for,
 )
-from carb_scorers.models.server_options import ServerLanguageOptions, ServerOptions, ServerRewardOptions
+from carb_scorers.models.server_options import (
+    ServerLanguageOptions,
+    ServerOptions,
+    ServerRewardOptions,
+)
 from carb_scorers.models.server_retries import Clock, Endpoint, gather
 from carb_scorers.scorer import ScoreError, Usage
 
 T = TypeVar("T")
 
 _NEGLIGIBLE = 1e-3
-"""Probability of a string below which it does not matter what follows it: a rating from 1 to 10 moves by 0.01."""
+"""Probability of a string below which it does not matter what follows it: a rating from 1 to 10
+moves by 0.01."""
 
 Step = tuple[str, list[tuple[str, float]]]
 """A token, and the most probable tokens in its place with their log-probabilities."""
@@ -42,12 +48,17 @@ class ServerModel:
     """What models behind servers have in common. Nothing is sent before they are asked.
 
     Raises:
-        CarbError: the URL is not one, the key is missing, an option has no use, or httpx is not installed.
+        CarbError: the URL is not one, the key is missing, an option has no use, or httpx is not
+            installed.
     """
 
-    def __init__(self, model: str, options: ServerOptions, clock: Clock | None, *, templated: bool) -> None:
+    def __init__(
+        self, model: str, options: ServerOptions, clock: Clock | None, *, templated: bool
+    ) -> None:
         if not templated and json.loads(options.chat_template_kwargs):
-            raise CarbError("chat_template_kwargs= needs api=chat or api=classify: others use no chat template.")
+            raise CarbError(
+                "chat_template_kwargs= needs api=chat or api=classify: others use no chat template."
+            )
         self.model = model
         self.revision: str | None = None  # what a server says about that is in ``Usage.served``
         self.in_flight: int | None = options.concurrency
@@ -62,15 +73,22 @@ class ServerModel:
 class ServerLanguageModel(ServerModel):
     """A language model behind a server; see ``LanguageModel``."""
 
-    def __init__(self, model: str, options: ServerLanguageOptions, clock: Clock | None = None) -> None:
+    def __init__(
+        self, model: str, options: ServerLanguageOptions, clock: Clock | None = None
+    ) -> None:
         self._chat = options.api == "chat"
         super().__init__(model, options, clock, templated=self._chat)
         top = options.top_logprobs
-        self._with_logprobs = {"logprobs": True, "top_logprobs": top} if self._chat else {"logprobs": top}
+        self._with_logprobs = (
+            {"logprobs": True, "top_logprobs": top} if self._chat else {"logprobs": top}
+        )
         self._reports_logprobs = False
 
-    async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
-        """See ``LanguageModel``. A seed is sent where the temperature is above 0; not all servers use it."""
+    async def generate(
+        self, prompts: Sequence[Prompt], writing: Writing
+    ) -> list[Generation | Failure]:
+        """See ``LanguageModel``. A seed is sent where the temperature is above 0; not all servers
+        use it."""
         common = {
             "max_tokens": writing.max_tokens,
             "temperature": writing.temperature,
@@ -80,19 +98,27 @@ class ServerLanguageModel(ServerModel):
         seeds = seeds_for(prompts, writing) if writing.temperature > 0 else [None] * len(prompts)
         read = partial(self._generation, writing.watch)
         asked = [common | {"seed": seed} for seed in seeds]
-        return await gather([self._call(p, own, read) for p, own in zip(prompts, asked, strict=True)])
+        return await gather(
+            [self._call(p, own, read) for p, own in zip(prompts, asked, strict=True)]
+        )
 
-    async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
-        """See ``LanguageModel``. A string counts where it is a token of its own, with or without a space before it.
+    async def next_logprobs(
+        self, prompts: Sequence[Prompt], wanted: Sequence[str]
+    ) -> list[Choices | Failure]:
+        """See ``LanguageModel``. A string counts where it is a token of its own, with or without a
+        space before it.
 
-        Where one string begins another (``1`` and ``10``) and the server reports no token for the longer one, its
-        tokenizer may split it, and the shorter one's token would carry the probability of both: a failure.
+        Where one string begins another (``1`` and ``10``) and the server reports no token for the
+        longer one, its tokenizer may split it, and the shorter one's token would carry the
+        probability of both: a failure.
 
         Raises:
             CarbError: the server reports no log-probabilities.
         """
         fields = {"max_tokens": 1, "temperature": 0.0, **self._with_logprobs}
-        return await gather([self._call(prompt, fields, partial(self._choices, wanted)) for prompt in prompts])
+        return await gather(
+            [self._call(prompt, fields, partial(self._choices, wanted)) for prompt in prompts]
+        )
 
     async def continuation_logprobs(
         self,
@@ -101,26 +127,40 @@ class ServerLanguageModel(ServerModel):
         *,
         end_of_turn: bool = True,  # noqa: ARG002 - plain text has no turns
     ) -> list[Continuation | Failure]:
-        """See ``LanguageModel``. Needs a server that echoes the prompt's own log-probabilities, such as vLLM's.
+        """See ``LanguageModel``. Needs a server that echoes the prompt's own log-probabilities,
+        such as vLLM's.
 
         Raises:
             CannotError: with ``api=chat``, for which servers have no such thing.
         """
         if self._chat:
             raise CannotError(
-                f"'{self.model}': chat servers do not report the log-probability of a given answer. Use "
-                f"api=completions with a server that can echo (vLLM's can), or backend=hf or backend=vllm."
+                f"'{self.model}': chat servers do not report the log-probability of a given "
+                "answer. Use "
+                "api=completions with a server that can echo (vLLM's can), or backend=hf "
+                "or backend=vllm."
             )
         calls = []
         for prompt, answer in zip(prompts, answers, strict=True):
             start, answer = guarded_unseen(plain_text(prompt)), guarded_unseen(answer)
-            text = start + (answer if answer[:1].isspace() or start[-1:].isspace() else f" {answer}")
-            fields = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "logprobs": 1, "echo": True}
+            text = start + (
+                answer if answer[:1].isspace() or start[-1:].isspace() else f" {answer}"
+            )
+            fields = {
+                "prompt": text,
+                "max_tokens": 1,
+                "temperature": 0.0,
+                "logprobs": 1,
+                "echo": True,
+            }
             calls.append(self._call(prompt, fields, partial(_continuation, len(start), len(text))))
         return await gather(calls)
 
     def _call(
-        self, prompt: Prompt, fields: Mapping[str, Any], read: Callable[[Mapping[str, Any], Usage], T | Failure]
+        self,
+        prompt: Prompt,
+        fields: Mapping[str, Any],
+        read: Callable[[Mapping[str, Any], Usage], T | Failure],
     ) -> Callable[[], Awaitable[T | Failure]]:
         """What asks, and reads the answer's first choice."""
         asked = (
@@ -130,37 +170,57 @@ class ServerLanguageModel(ServerModel):
         )
         path = "/chat/completions" if self._chat else "/completions"
         body = {"model": self.model, **asked, **fields, **self._extra}
-        return partial(self._endpoint.ask, path, body, lambda answer, usage: read(answer["choices"][0], usage))
+        return partial(
+            self._endpoint.ask, path, body, lambda answer, usage: read(answer["choices"][0], usage)
+        )
 
-    def _generation(self, watch: Watch | None, choice: Mapping[str, Any], usage: Usage) -> Generation | Failure:
+    def _generation(
+        self, watch: Watch | None, choice: Mapping[str, Any], usage: Usage
+    ) -> Generation | Failure:
         content = choice["message"]["content"] if self._chat else choice["text"]
         if isinstance(content, list):  # content in parts
-            content = "".join(part["text"] for part in content if part.get("type", "text") == "text")
+            content = "".join(
+                part["text"] for part in content if part.get("type", "text") == "text"
+            )
         reason = choice.get("finish_reason")
-        if reason == "content_filter" or (content is None and choice.get("message", {}).get("refusal")):
-            return Failure(ScoreError(kind="refused", message="the server refused to answer"), usage)
+        if reason == "content_filter" or (
+            content is None and choice.get("message", {}).get("refusal")
+        ):
+            return Failure(
+                ScoreError(kind="refused", message="the server refused to answer"), usage
+            )
         if not isinstance(content, str | None):
             raise TypeError("the content is not text")
         choices = None if watch is None else self._watched(watch, choice)
-        return Generation(text=content or "", usage=usage, finished=reason != "length", choices=choices)
+        return Generation(
+            text=content or "", usage=usage, finished=reason != "length", choices=choices
+        )
 
     def _steps(self, choice: Mapping[str, Any]) -> list[Step]:
         """Each token of an answer with the most probable ones in its place."""
         reported = choice.get("logprobs") or {}
         if not reported and not self._reports_logprobs:
-            raise CannotError(f"The server gives no log-probabilities for '{self.model}'; use read=generate.")
+            raise CannotError(
+                f"The server gives no log-probabilities for '{self.model}'; use read=generate."
+            )
         steps = _steps_of(reported)
         self._reports_logprobs = True
         return steps
 
-    def _choices(self, wanted: Sequence[str], choice: Mapping[str, Any], usage: Usage) -> Choices | Failure:
+    def _choices(
+        self, wanted: Sequence[str], choice: Mapping[str, Any], usage: Usage
+    ) -> Choices | Failure:
         found = _among(self._steps(choice)[0][1], wanted, usage)
         for short, value in found.logprobs.items():
-            longer = [word for word in wanted if word.startswith(short) and word not in found.logprobs]
+            longer = [
+                word for word in wanted if word.startswith(short) and word not in found.logprobs
+            ]
             if longer and math.exp(value) >= _NEGLIGIBLE:
                 message = (
-                    f"the server reports '{short}' and not {', '.join(longer)}, which may begin with the same token; "
-                    f"use read=generate, a scale that ends before {longer[0]}, or backend=vllm or backend=hf"
+                    f"the server reports '{short}' and not {', '.join(longer)}, which may "
+                    "begin with the same token; "
+                    f"use read=generate, a scale that ends before {longer[0]}, or "
+                    "backend=vllm or backend=hf"
                 )
                 return Failure(ScoreError(kind="logprobs", message=message), usage)
         return found
@@ -175,16 +235,22 @@ class ServerLanguageModel(ServerModel):
 
 
 def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Usage) -> Choices:
-    """Log-probabilities of strings that are whole tokens: a token ``10`` is not among those of ``1``.
+    """Log-probabilities of strings that are whole tokens: a token ``10`` is not among those of
+    ``1``.
 
-    A word that is not reported is at most as probable as the last reported one, and as all that is left.
+    A word that is not reported is at most as probable as the last reported one, and as all that is
+    left.
     """
     found = {}
     for word in wanted:
         same = [value for token, value in tokens if token.strip() == word.strip()]
         if same:
             top = max(same)
-            found[word] = top + math.log(math.fsum(math.exp(value - top) for value in same)) if top > -math.inf else top
+            found[word] = (
+                top + math.log(math.fsum(math.exp(value - top) for value in same))
+                if top > -math.inf
+                else top
+            )
     left = 1.0 - math.fsum(math.exp(value) for _, value in tokens)
     bounds = [value for _, value in tokens] + ([math.log(left)] if left > 0 else [])
     floor = min(bounds, default=None)
@@ -192,11 +258,14 @@ def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Us
 
 
 def _steps_of(reported: Mapping[str, Any]) -> list[Step]:
-    """Log-probabilities in a chat's form, which llama.cpp gives for completions too, or in a completion's form."""
+    """Log-probabilities in a chat's form, which llama.cpp gives for completions too, or in a
+    completion's form."""
     if "content" in reported:
         steps = []
         for step in reported["content"]:
-            top = [(_token_text(entry), _logprob(entry["logprob"])) for entry in step["top_logprobs"]]
+            top = [
+                (_token_text(entry), _logprob(entry["logprob"])) for entry in step["top_logprobs"]
+            ]
             steps.append((_token_text(step) if "token" in step else "", top))
         return steps
     tokens = reported.get("tokens") or [""] * len(reported["top_logprobs"])
@@ -219,7 +288,9 @@ def _logprob(value: Any) -> float:
     return min(number, 0.0)
 
 
-def _continuation(start: int, end: int, choice: Mapping[str, Any], usage: Usage) -> Continuation | Failure:
+def _continuation(
+    start: int, end: int, choice: Mapping[str, Any], usage: Usage
+) -> Continuation | Failure:
     """The log-probabilities of the tokens between two characters of the echoed text."""
     reported = choice["logprobs"]
     offsets, values = reported["text_offset"], reported["token_logprobs"]
@@ -233,20 +304,32 @@ def _continuation(start: int, end: int, choice: Mapping[str, Any], usage: Usage)
 class ServerRewardModel(ServerModel):
     """See ``RewardModel``. Each candidate is a request of its own, and fails alone."""
 
-    def __init__(self, model: str, options: ServerRewardOptions, clock: Clock | None = None) -> None:
+    def __init__(
+        self, model: str, options: ServerRewardOptions, clock: Clock | None = None
+    ) -> None:
         self._api = options.api
         root = options.url.rstrip("/").removesuffix("/v1")  # a path may stand beside it
-        super().__init__(model, options.model_copy(update={"url": root}), clock, templated=self._api == "classify")
+        super().__init__(
+            model,
+            options.model_copy(update={"url": root}),
+            clock,
+            templated=self._api == "classify",
+        )
 
-    async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:
-        """See ``RewardModel``. The head's own output: the server is asked to put no sigmoid behind it.
+    async def rewards(
+        self, prompts: Sequence[Prompt], answers: Sequence[str]
+    ) -> list[Reward | Failure]:
+        """See ``RewardModel``. The head's own output: the server is asked to put no sigmoid behind
+        it.
 
         Raises:
             CarbError: the head has several outputs, or see ``Endpoint.ask``.
         """
         return await gather(
             [
-                partial(self._endpoint.ask, f"/{self._api}", self._body(prompt, answer), self._reward)
+                partial(
+                    self._endpoint.ask, f"/{self._api}", self._body(prompt, answer), self._reward
+                )
                 for prompt, answer in zip(prompts, answers, strict=True)
             ]
         )
@@ -264,12 +347,17 @@ class ServerRewardModel(ServerModel):
         row = answer["data"][0]
         outputs = row["probs"] if self._api == "classify" else [row["score"]]
         if len(outputs) > 1:
-            raise CarbError(f"'{self.model}' has {len(outputs)} outputs, and backend=openai reads one; use backend=hf.")
+            raise CarbError(
+                f"'{self.model}' has {len(outputs)} outputs, and backend=openai reads one; "
+                "use backend=hf."
+            )
         return Reward(float(outputs[0]), usage)
 
 
 def _turns(prompt: Prompt) -> list[Turn]:
-    return [Turn(role=turn["role"], content=guarded_unseen(turn["content"])) for turn in prompt.messages]
+    return [
+        Turn(role=turn["role"], content=guarded_unseen(turn["content"])) for turn in prompt.messages
+    ]
 
 
 LANGUAGE_MODEL = BackendKind(ServerLanguageOptions, ServerLanguageModel)

@@ -26,13 +26,14 @@ class ServerOptions(Frozen):
     key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key. A key is never written into a spec."""
     body: JsonObject = "{}"
-    """A JSON object put into every request; a null takes a field out. Reasoning models of OpenAI, for example:
-    ``{"max_tokens": null, "max_completion_tokens": 4096, "temperature": null}``."""
+    """A JSON object put into every request; a null takes a field out. Reasoning models of OpenAI,
+    for example: ``{"max_tokens": null, "max_completion_tokens": 4096, "temperature": null}``."""
     chat_template_kwargs: JsonObject = "{}"
-    """A JSON object of variables for the server's chat template, such as ``{"enable_thinking": false}``. vLLM, SGLang
-    and llama.cpp take it; other servers may ignore or refuse it."""
+    """A JSON object of variables for the server's chat template, such as ``{"enable_thinking":
+    false}``. vLLM, SGLang and llama.cpp take it; other servers may ignore or refuse it."""
     price_in: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """Price of a million input tokens, in any currency. ``run.json`` then holds the cost of the run."""
+    """Price of a million input tokens, in any currency. ``run.json`` then holds the cost of the
+    run."""
     price_out: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Price of a million output tokens, in the currency of ``price_in``."""
     concurrency: Annotated[int, Field(ge=1)] = 8
@@ -40,21 +41,24 @@ class ServerOptions(Frozen):
     timeout: Annotated[float, Field(gt=0)] = 120.0
     """Seconds for one attempt, from connecting to the last byte."""
     retries: Annotated[int, Field(ge=0)] = 6
-    """Most further attempts after an error that may pass: 408, 409, 425, 5xx, a timeout or a lost connection. They wait
-    exponentially longer, with jitter, or as long as ``Retry-After`` says."""
+    """Most further attempts after an error that may pass: 408, 409, 425, 5xx, a timeout or a lost
+    connection. They wait exponentially longer, with jitter, or as long as ``Retry-After`` says."""
     patience: Annotated[float, Field(ge=0)] = 300.0
-    """Seconds for which a request is tried while the server is overloaded or gone (429, 502, 503, 504, 529, nobody
-    listens). Then the request becomes an error row if others were answered meanwhile, and else the run stops. With 0
-    such requests become error rows after their retries."""
+    """Seconds for which a request is tried while the server is overloaded or gone (429, 502, 503,
+    504, 529, nobody listens). Then the request becomes an error row if others were answered
+    meanwhile, and else the run stops. With 0 such requests become error rows after their
+    retries."""
 
 
 class ServerLanguageOptions(ServerOptions):
     """Options of ``backend=openai`` for language models."""
 
     api: Literal["chat", "completions"] = "chat"
-    """``completions`` for models without a chat template, and for log-probabilities of given answers."""
+    """``completions`` for models without a chat template, and for log-probabilities of given
+    answers."""
     top_logprobs: Annotated[int, Field(ge=1)] = 20
-    """How many of the most probable tokens the server is asked to report with ``read=logprob``; most allow 20."""
+    """How many of the most probable tokens the server is asked to report with ``read=logprob``;
+    most allow 20."""
 
 
 class ServerRewardOptions(ServerOptions):
@@ -63,8 +67,8 @@ class ServerRewardOptions(ServerOptions):
     url: str
     """Base URL of a vLLM server, with or without its version: ``http://127.0.0.1:8000/v1``."""
     api: Literal["classify", "score"] = "classify"
-    """``classify``: the server's chat template puts question and response together. ``score``: no template; they are a
-    pair of texts, as for cross-encoders."""
+    """``classify``: the server's chat template puts question and response together. ``score``: no
+    template; they are a pair of texts, as for cross-encoders."""
 
 
 def key_of(options: ServerOptions) -> str | None:
@@ -80,20 +84,33 @@ def key_of(options: ServerOptions) -> str | None:
         host = parts.hostname
     except ValueError:
         parts, host = None, None
-    if parts is None or parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
-        raise CarbError("url= must be the base URL of a server, for example http://127.0.0.1:8000/v1.")
+    if (
+        parts is None
+        or parts.scheme not in {"http", "https"}
+        or not host
+        or parts.query
+        or parts.fragment
+    ):
+        raise CarbError(
+            "url= must be the base URL of a server, for example http://127.0.0.1:8000/v1."
+        )
     if parts.username is not None or parts.password is not None:
-        raise CarbError("url= must not hold a password; put the key into a variable and name that in key_env=.")
+        raise CarbError(
+            "url= must not hold a password; put the key into a variable and name that in key_env=."
+        )
     key = os.environ.get(options.key_env, "").strip()
     by_name = "key_env" in options.model_fields_set
     if not key:
         if by_name or options.url.rstrip("/") == _OPENAI:
             raise CarbError(
-                f"The environment variable {options.key_env} holds no key; set it, or name another in key_env=."
+                f"The environment variable {options.key_env} holds no key; set it, or name "
+                "another in key_env=."
             )
         return None
     if not (key.isascii() and key.isprintable()):
-        raise CarbError(f"The environment variable {options.key_env} holds characters that no key has.")
+        raise CarbError(
+            f"The environment variable {options.key_env} holds characters that no key has."
+        )
     if parts.scheme == "http" and not is_this_machine(options.url) and not by_name:
         return None
     return key

@@ -1,4 +1,5 @@
-"""A server that is asked politely and persistently: how many requests at once, and the retry policy."""
+"""A server that is asked politely and persistently: how many requests at once, and the retry
+policy."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ class _Open:
 class Endpoint:
     """JSON in, JSON out.
 
-    Connections are kept while calls are under way and given back when none is, so that an endpoint can be used from
-    one event loop after another.
+    Connections are kept while calls are under way and given back when none is, so that an endpoint
+    can be used from one event loop after another.
 
     Args:
         options: The options that hold the URL and the limits and say where the key is.
@@ -73,14 +74,19 @@ class Endpoint:
         self._succeeded: float | None = None
 
     async def ask(
-        self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any], Usage], T | Failure]
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        read: Callable[[Mapping[str, Any], Usage], T | Failure],
     ) -> T | Failure:
         """Send a request until it is answered, and read the answer and what it cost.
 
-        A null in the body is left out. Where the answer has another form and ``read`` raises, the result is a failure.
+        A null in the body is left out. Where the answer has another form and ``read`` raises, the
+        result is a failure.
 
         Raises:
-            CarbError: there will be no answer to any request: the key is wrong, or the server is gone.
+            CarbError: there will be no answer to any request: the key is wrong, or the server is
+                gone.
         """
         body = {name: value for name, value in body.items() if value is not None}
         attempt, began = 0, self._clock.now()
@@ -92,12 +98,17 @@ class Endpoint:
                         while (pause := self._paused_until - self._clock.now()) > 0:
                             await self._clock.sleep(pause)
                         response, content = await self._send(opened.client, path, body)
-                    answer = read_answer(self.url, self._key, response, content, proven=self._succeeded is not None)
+                    answer = read_answer(
+                        self.url, self._key, response, content, proven=self._succeeded is not None
+                    )
                 except RequestError as error:
                     backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, 10))
                     wait = max(error.after, backoff * self._jitter.uniform(0.5, 1.0))
                     if not (error.again and self._tries_again(error, attempt, began, wait)):
-                        return Failure(ScoreError(kind=error.kind, message=error.message), Usage(requests=attempt))
+                        return Failure(
+                            ScoreError(kind=error.kind, message=error.message),
+                            Usage(requests=attempt),
+                        )
                     self._paused_until = max(self._paused_until, self._clock.now() + error.after)
                     await self._clock.sleep(wait)
                 else:
@@ -112,7 +123,8 @@ class Endpoint:
             return Failure(ScoreError(kind="http", message=message), usage)
 
     async def _send(self, client: Any, path: str, body: Mapping[str, Any]) -> tuple[Any, bytes]:
-        """Send a request once; the response and its body, which must not be larger than any answer."""
+        """Send a request once; the response and its body, which must not be larger than any
+        answer."""
         httpx, timeout = self._httpx, self._options.timeout
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         found = bytearray()
@@ -122,11 +134,17 @@ class Endpoint:
                     async for part in response.aiter_bytes():
                         found += part
                         if len(found) > _LARGEST_ANSWER:
-                            raise RequestError("http", f"the answer is larger than {_LARGEST_ANSWER // 2**20} MiB")
+                            raise RequestError(
+                                "http", f"the answer is larger than {_LARGEST_ANSWER // 2**20} MiB"
+                            )
         except httpx.ConnectTimeout:
-            raise RequestError("connection", "no connection in time", again=True, overloaded=True) from None
+            raise RequestError(
+                "connection", "no connection in time", again=True, overloaded=True
+            ) from None
         except (TimeoutError, httpx.TimeoutException):
-            raise RequestError("timeout", f"no answer within {timeout:g} seconds", again=True) from None
+            raise RequestError(
+                "timeout", f"no answer within {timeout:g} seconds", again=True
+            ) from None
         except (httpx.TransportError, httpx.StreamError) as error:
             gone = isinstance(error, httpx.ConnectError)
             message = shown(self._key, str(error) or type(error).__name__)
@@ -138,17 +156,19 @@ class Endpoint:
     def _tries_again(self, error: RequestError, attempt: int, began: float, wait: float) -> bool:
         """The retry policy: whether a request that failed is tried again.
 
-        A request at fault (500, a timeout, a lost connection) is given up after its retries. Where the server is at
-        fault, which is overloaded or gone, the request is tried for ``patience`` seconds; then it is given up if others
-        were answered meanwhile.
+        A request at fault (500, a timeout, a lost connection) is given up after its retries. Where
+        the server is at fault, which is overloaded or gone, the request is tried for ``patience``
+        seconds; then it is given up if others were answered meanwhile.
 
         Raises:
-            CarbError: nobody was answered, so that a run stops, to be continued, rather than fill up with errors.
+            CarbError: nobody was answered, so that a run stops, to be continued, rather than fill
+                up with errors.
         """
         patience = self._options.patience
         if error.after > patience > 0:
             raise CarbError(
-                f"{self.url} asks to wait {error.after:.0f} seconds ({error.message}). What was scored before is kept; "
+                f"{self.url} asks to wait {error.after:.0f} seconds ({error.message}). What "
+                "was scored before is kept; "
                 f"run the same command again then, or raise patience=."
             )
         if not error.overloaded or not patience:
@@ -164,7 +184,8 @@ class Endpoint:
         if self._succeeded is not None and self._succeeded > began:
             return False
         raise CarbError(
-            f"{self.url} has not answered for {patience:.0f} seconds (last: {error.message}). What was scored before "
+            f"{self.url} has not answered for {patience:.0f} seconds (last: "
+            f"{error.message}). What was scored before "
             f"is kept; run the same command again when the server is back."
         )
 
@@ -173,13 +194,19 @@ class Endpoint:
         loop = anyio.lowlevel.current_token()
         if self._open is None or self._open.loop != loop:
             most = self._options.concurrency
-            headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "carb-scorers"}
+            headers = {
+                "Content-Type": "application/json",
+                "Accept": "application/json",
+                "User-Agent": "carb-scorers",
+            }
             client = self._httpx.AsyncClient(
                 headers={**headers, **self._key.header()},
                 timeout=self._httpx.Timeout(self._options.timeout, pool=None),
                 limits=self._httpx.Limits(max_connections=most, max_keepalive_connections=most),
                 follow_redirects=False,  # the key would go along
-                trust_env=not is_this_machine(self.url),  # no proxy stands between a machine and itself
+                trust_env=not is_this_machine(
+                    self.url
+                ),  # no proxy stands between a machine and itself
             )
             self._open = _Open(client, CapacityLimiter(most), loop)
         opened = self._open
@@ -201,8 +228,15 @@ def _usage(answer: Mapping[str, Any], attempts: int) -> Usage:
     given = [counts.get("prompt_tokens"), counts.get("completion_tokens")]
     read, written = (value if isinstance(value, int) and value >= 0 else 0 for value in given)
     named = [answer.get(name) for name in ("model", "system_fingerprint")]
-    served = " ".join(json.dumps(name)[1:-1] for name in named if isinstance(name, str) and name)[:200]
-    return Usage(input_tokens=read, output_tokens=written, requests=attempts, served=(served,) if served else ())
+    served = " ".join(json.dumps(name)[1:-1] for name in named if isinstance(name, str) and name)[
+        :200
+    ]
+    return Usage(
+        input_tokens=read,
+        output_tokens=written,
+        requests=attempts,
+        served=(served,) if served else (),
+    )
 
 
 async def gather(calls: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -223,5 +257,7 @@ async def gather(calls: Sequence[Callable[[], Any]]) -> list[Any]:
             for place, call in enumerate(calls):
                 group.start_soon(run, place, call)
     except BaseExceptionGroup as errors:
-        raise next((error for error in errors.exceptions if isinstance(error, CarbError)), errors) from None
+        raise next(
+            (error for error in errors.exceptions if isinstance(error, CarbError)), errors
+        ) from None
     return [values[place] for place in range(len(calls))]

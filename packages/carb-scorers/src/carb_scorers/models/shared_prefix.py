@@ -1,6 +1,7 @@
 """Rows of tokens that begin alike: what they have in common goes through the model once.
 
-A causal model remembers a beginning by its keys and values. Scoring, rewards of criteria and training read behind it.
+A causal model remembers a beginning by its keys and values. Scoring, rewards of criteria and
+training read behind it.
 """
 
 from __future__ import annotations
@@ -11,23 +12,35 @@ from typing import Any
 
 from carb_data.errors import require
 
-__all__ = ["PrefixCache", "common_prefix", "dense_head", "outputs_behind", "padded", "token_budget_batches"]
+__all__ = [
+    "PrefixCache",
+    "common_prefix",
+    "dense_head",
+    "outputs_behind",
+    "padded",
+    "token_budget_batches",
+]
 Tokens = Sequence[int]
 Forward = Callable[..., Any]
-"""A causal model of transformers, its body, or a function with its signature, such as a trainer's own module."""
+"""A causal model of transformers, its body, or a function with its signature, such as a trainer's
+own module."""
 
 
-def outputs_behind(forward: Forward, rows: Sequence[tuple[Tokens, Tokens]], *, device: Any, **options: Any) -> Any:
+def outputs_behind(
+    forward: Forward, rows: Sequence[tuple[Tokens, Tokens]], *, device: Any, **options: Any
+) -> Any:
     """A model's output over the suffix of each row, with every different prefix computed once.
 
-    Rows are padded on the left, so that the last place of the output is the last token of every row. A row alone is not
-    padded. A model with a sliding window shorter than the padded rows must be given one row at a time.
+    Rows are padded on the left, so that the last place of the output is the last token of every
+    row. A row alone is not padded. A model with a sliding window shorter than the padded rows must
+    be given one row at a time.
 
     Args:
         forward: the model.
         rows: a prefix and a suffix of token ids for each row; a suffix is not empty.
         device: the device of the model.
-        options: further arguments of the model, such as ``logits_to_keep``, which the prefixes are computed without.
+        options: further arguments of the model, such as ``logits_to_keep``, which the prefixes are
+            computed without.
 
     Returns:
         The model's output, with a line for each row in the order given.
@@ -42,16 +55,25 @@ def outputs_behind(forward: Forward, rows: Sequence[tuple[Tokens, Tokens]], *, d
 class PrefixCache:
     """Prefixes that a model has read. Either all of them are empty, or none is."""
 
-    def __init__(self, forward: Forward, prefixes: Sequence[Tokens], *, device: Any, **options: Any) -> None:
+    def __init__(
+        self, forward: Forward, prefixes: Sequence[Tokens], *, device: Any, **options: Any
+    ) -> None:
         self._forward, self._device = forward, device
-        self._places = {prefix: place for place, prefix in enumerate(dict.fromkeys(map(tuple, prefixes)))}
+        self._places = {
+            prefix: place for place, prefix in enumerate(dict.fromkeys(map(tuple, prefixes)))
+        }
         self._cache: Any = None
         if () not in self._places:
             ids, self._mask = padded(list(self._places), device)
-            self._cache = forward(**_inputs(ids, self._mask, 0), use_cache=True, **options)[_cache_name()]
+            self._cache = forward(**_inputs(ids, self._mask, 0), use_cache=True, **options)[
+                _cache_name()
+            ]
 
-    def outputs_behind(self, rows: Sequence[tuple[Tokens, Tokens]], *, last: bool = False, **options: Any) -> Any:
-        """The model's output over the suffix of each row. With ``last`` the cache is used up and not copied first."""
+    def outputs_behind(
+        self, rows: Sequence[tuple[Tokens, Tokens]], *, last: bool = False, **options: Any
+    ) -> Any:
+        """The model's output over the suffix of each row. With ``last`` the cache is used up and
+        not copied first."""
         torch = require("torch", package="carb-scorers", extra="hf")
         ids, mask = padded([suffix for _, suffix in rows], self._device)
         if self._cache is None:
@@ -60,8 +82,11 @@ class PrefixCache:
         inputs = _inputs(ids, torch.cat([before, mask], dim=1), before.shape[1])
         return self._forward(**inputs, **known, use_cache=True, **options)
 
-    def lines(self, prefixes: Sequence[Tokens], *, last: bool = False) -> tuple[dict[str, Any], Any]:
-        """The model's argument with a line of the cache for each prefix, and the mask of these lines."""
+    def lines(
+        self, prefixes: Sequence[Tokens], *, last: bool = False
+    ) -> tuple[dict[str, Any], Any]:
+        """The model's argument with a line of the cache for each prefix, and the mask of these
+        lines."""
         which = [self._places[tuple(prefix)] for prefix in prefixes]
         cache = self._cache if last else copy.deepcopy(self._cache)
         if which != list(range(len(self._places))):
@@ -70,29 +95,39 @@ class PrefixCache:
 
 
 def dense_head(model: Any) -> None:
-    """Give a model's head its states in one block: torch multiplies a slice of last places line by line on a CPU."""
+    """Give a model's head its states in one block: torch multiplies a slice of last places line by
+    line on a CPU."""
     head = model.get_output_embeddings()
     if head is not None:
         head.register_forward_pre_hook(lambda _, given: (given[0].contiguous(), *given[1:]))
 
 
 def _cache_name() -> str:
-    """What transformers calls remembered keys and values: ``cache``, and ``past_key_values`` before 5.24."""
+    """What transformers calls remembered keys and values: ``cache``, and ``past_key_values`` before
+    5.24."""
     outputs = require("transformers.modeling_outputs", package="carb-scorers", extra="hf")
-    return "cache" if "cache" in outputs.CausalLMOutputWithPast.__dataclass_fields__ else "past_key_values"
+    return (
+        "cache"
+        if "cache" in outputs.CausalLMOutputWithPast.__dataclass_fields__
+        else "past_key_values"
+    )
 
 
 def common_prefix(rows: Sequence[Tokens]) -> int:
     """How many tokens all rows begin with, their last ones left out."""
     first, most = rows[0], min(map(len, rows)) - 1
-    return next((place for place in range(most) if any(row[place] != first[place] for row in rows)), max(most, 0))
+    return next(
+        (place for place in range(most) if any(row[place] != first[place] for row in rows)),
+        max(most, 0),
+    )
 
 
 def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
     """Group indices so that a batch, padded to its longest row, stays within a budget.
 
-    Rows are sorted by length, longest first, so that padding is small and a batch that does not fit into memory
-    fails at the start of a run rather than at its end. A row longer than the budget gets a batch of its own.
+    Rows are sorted by length, longest first, so that padding is small and a batch that does not fit
+    into memory fails at the start of a run rather than at its end. A row longer than the budget
+    gets a batch of its own.
 
     Args:
         lengths: tokens in each row.
@@ -112,7 +147,9 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]
     return batches
 
 
-def padded(rows: Sequence[Tokens], device: Any, *, right: bool = False, token: int = 0) -> tuple[Any, Any]:
+def padded(
+    rows: Sequence[Tokens], device: Any, *, right: bool = False, token: int = 0
+) -> tuple[Any, Any]:
     """Token ids and mask, padded with a token on the left, or on the right."""
     torch = require("torch", package="carb-scorers", extra="hf")
     width = max(map(len, rows))
@@ -128,7 +165,8 @@ def padded(rows: Sequence[Tokens], device: Any, *, right: bool = False, token: i
 def _inputs(ids: Any, mask: Any, start: int) -> dict[str, Any]:
     """Arguments of a forward pass over ``ids``, which stand behind ``start`` places of the mask.
 
-    Positions leave out the padding. Without padding no mask is given, so that a model takes its fastest way.
+    Positions leave out the padding. Without padding no mask is given, so that a model takes its
+    fastest way.
     """
     positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, start:]
     inputs = {"input_ids": ids, "position_ids": positions}

@@ -1,8 +1,10 @@
-"""Where a model is loaded from: a folder, a hub id or a GGUF file, and nothing that is looked for in two places.
+"""Where a model is loaded from: a folder, a hub id or a GGUF file, and nothing that is looked for
+in two places.
 
-Weights of a GGUF file are unpacked while it is loaded; with ``packed=true`` they stay packed, see ``packed``. What
-transformers has for packed ones is not used: three architectures, with kernels from the hub for a GPU, whose rounding
-depends on how many rows are computed together. A llama.cpp server computes on them, and ``backend=openai`` asks it.
+Weights of a GGUF file are unpacked while it is loaded; with ``packed=true`` they stay packed, see
+``packed``. What transformers has for packed ones is not used: three architectures, with kernels
+from the hub for a GPU, whose rounding depends on how many rows are computed together. A llama.cpp
+server computes on them, and ``backend=openai`` asks it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,12 @@ from carb_data.errors import require
 
 __all__ = ["has_chat_template", "model_source"]
 
-BESIDE = ("chat_template.jinja", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+BESIDE = (
+    "chat_template.jinja",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
 """Files that transformers reads beside a GGUF file, where they are there."""
 
 _HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+")
@@ -42,21 +49,31 @@ def model_source(target: str, *, gguf: bool = False) -> str:
     if folder.suffix == ".gguf":
         if not gguf:
             raise CarbError(
-                f"'{target}' is a GGUF file, which judge:, implicit: and think: read with backend=hf, and nothing else "
-                f"does. Give a folder with config.json and safetensors weights, or a hub id owner/name."
+                f"'{target}' is a GGUF file, which judge:, implicit: and think: read with "
+                "backend=hf, and nothing else "
+                "does. Give a folder with config.json and safetensors weights, or a hub id "
+                "owner/name."
             )
         if folder.is_file():
             return str(folder)
         raise CarbError(f"There is no file '{target}'.")
-    if target.count("/") == 1 and folder.parent.is_dir():  # of a local folder: no hub is asked for a typing error
-        near = sorted(path.name for path in folder.parent.iterdir() if (path / "config.json").is_file())
+    if (
+        target.count("/") == 1 and folder.parent.is_dir()
+    ):  # of a local folder: no hub is asked for a typing error
+        near = sorted(
+            path.name for path in folder.parent.iterdir() if (path / "config.json").is_file()
+        )
         held = f" It holds {', '.join(near[:8])}." if near else ""
         raise CarbError(
-            f"There is no model folder '{target}': the folder '{folder.parent}' has no '{folder.name}'.{held}"
+            f"There is no model folder '{target}': the folder '{folder.parent}' has no "
+            f"'{folder.name}'.{held}"
         )
     if _HUB_ID.fullmatch(target):
         return target
-    raise CarbError(f"There is no model folder '{target}'. Give a folder with config.json, or a hub id owner/name.")
+    raise CarbError(
+        f"There is no model folder '{target}'. Give a folder with config.json, or a hub id "
+        "owner/name."
+    )
 
 
 def gguf_arguments(path: Path) -> dict[str, Any]:
@@ -67,16 +84,27 @@ def gguf_arguments(path: Path) -> dict[str, Any]:
         MissingExtraError: ``carb-scorers[gguf]`` is not installed, or is too old.
     """
     metadata = _metadata(path)
-    known = require("transformers.integrations.gguf.gguf_tokenizer_mapping", package="carb-scorers", extra="gguf")
+    known = require(
+        "transformers.integrations.gguf.gguf_tokenizer_mapping",
+        package="carb-scorers",
+        extra="gguf",
+    )
     rule = metadata.get("tokenizer.ggml.pre", "default")
-    named = metadata.get("tokenizer.ggml.model") == "gpt2" and not (path.parent / "tokenizer.json").is_file()
+    named = (
+        metadata.get("tokenizer.ggml.model") == "gpt2"
+        and not (path.parent / "tokenizer.json").is_file()
+    )
     if named and rule not in {"gpt-2", *known.GGUF_PRE_TOKENIZER_SPLITS}:
         raise CarbError(
-            f"The tokenizer of '{path}' splits texts by the rule '{rule}', which transformers does not know, "
-            f"and it would split them by another one. Put the model's tokenizer.json and tokenizer_config.json beside "
+            f"The tokenizer of '{path}' splits texts by the rule '{rule}', which "
+            "transformers does not know, "
+            "and it would split them by another one. Put the model's tokenizer.json and "
+            "tokenizer_config.json beside "
             f"the file."
         )
-    return {"gguf_file": str(path.absolute())}  # a bare name would be looked for in the working folder first
+    return {
+        "gguf_file": str(path.absolute())
+    }  # a bare name would be looked for in the working folder first
 
 
 def has_chat_template(path: Path) -> bool:
@@ -107,5 +135,7 @@ def gguf_revision(path: Path) -> str:
     beside = [path.parent / name for name in BESIDE if (path.parent / name).is_file()]
     if not beside:
         return revision
-    named = b"".join(other.name.encode() + hashlib.sha256(other.read_bytes()).digest() for other in beside)
+    named = b"".join(
+        other.name.encode() + hashlib.sha256(other.read_bytes()).digest() for other in beside
+    )
     return f"{revision}+tokenizer:{hashlib.sha256(named).hexdigest()[:16]}"

@@ -1,4 +1,5 @@
-"""Prompts as rows of tokens, and models that read rows. A row that cannot be made is an error of its own."""
+"""Prompts as rows of tokens, and models that read rows. A row that cannot be made is an error of
+its own."""
 
 from __future__ import annotations
 
@@ -23,12 +24,13 @@ class Row:
 
     tokens: tuple[int, ...]
     own: int | None = None
-    """How many of the first tokens are computed once for all rows that share them; ``None``: what is common to the
-    rows of an item."""
+    """How many of the first tokens are computed once for all rows that share them; ``None``: what
+    is common to the rows of an item."""
     keep: int = 1
     """How many of the last places are read."""
     targets: tuple[int, ...] = ()
-    """Tokens whose log-probabilities are wanted there: any number at one place, or one for each of several."""
+    """Tokens whose log-probabilities are wanted there: any number at one place, or one for each of
+    several."""
 
 
 RowsOf = Callable[[Prompt, str], Sequence[Row]]
@@ -38,8 +40,11 @@ RowsOf = Callable[[Prompt, str], Sequence[Row]]
 def fitted(
     prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, *, limit: int
 ) -> list[tuple[Sequence[Row], Usage] | Failure]:
-    """The rows of each prompt, none longer than the limit in tokens; the first row's tokens are counted as its own."""
-    known: dict[object, tuple[Sequence[Row], Usage] | Failure] = {}  # equal candidates are put into tokens once
+    """The rows of each prompt, none longer than the limit in tokens; the first row's tokens are
+    counted as its own."""
+    known: dict[
+        object, tuple[Sequence[Row], Usage] | Failure
+    ] = {}  # equal candidates are put into tokens once
     out = []
     for prompt, answer in zip(prompts, answers or [""] * len(prompts), strict=True):
         key = conversation_key(prompt), answer
@@ -49,15 +54,21 @@ def fitted(
     return out
 
 
-def _fitted(prompt: Prompt, answer: str, rows_of: RowsOf, limit: int) -> tuple[Sequence[Row], Usage] | Failure:
+def _fitted(
+    prompt: Prompt, answer: str, rows_of: RowsOf, limit: int
+) -> tuple[Sequence[Row], Usage] | Failure:
     try:
         rows = rows_of(prompt, answer)
     except (ValueError, TypeError, TemplateError) as error:
-        # A lone surrogate (UnicodeEncodeError is a ValueError), no tokens, or a template that objects.
+        # A lone surrogate (UnicodeEncodeError is a ValueError), no tokens, or a template that
+        # objects.
         return Failure(ScoreError(kind="text", message=f"cannot be put into tokens: {error}"))
     usage = Usage(input_tokens=len(rows[0].tokens))
     if (longest := max(len(row.tokens) for row in rows)) > limit:
-        return Failure(ScoreError(kind="too-long", message=f"{longest} tokens, there is room for {limit}"), usage)
+        return Failure(
+            ScoreError(kind="too-long", message=f"{longest} tokens, there is room for {limit}"),
+            usage,
+        )
     return rows, usage
 
 
@@ -70,12 +81,19 @@ class TokenLanguageModel:
         self._tokenizer = tokenizer
 
     async def _logprobs(
-        self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, finish: Finish[A]
+        self,
+        prompts: Sequence[Prompt],
+        answers: Sequence[str] | None,
+        rows_of: RowsOf,
+        finish: Finish[A],
     ) -> list[A | Failure]:
-        """An answer to each prompt, which ``finish`` makes from the log-probabilities of its rows' targets."""
+        """An answer to each prompt, which ``finish`` makes from the log-probabilities of its rows'
+        targets."""
         raise NotImplementedError
 
-    async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
+    async def next_logprobs(
+        self, prompts: Sequence[Prompt], wanted: Sequence[str]
+    ) -> list[Choices | Failure]:
         """See ``LanguageModel``. A string of several tokens costs a further row.
 
         Raises:
@@ -89,7 +107,9 @@ class TokenLanguageModel:
 
         def choices(found: Sequence[Sequence[float]], usage: Usage) -> Choices:
             pairs = zip(tree.after.items(), found, strict=True)
-            return tree.choices({path: dict(zip(tokens, own, strict=True)) for (path, tokens), own in pairs}, usage)
+            return tree.choices(
+                {path: dict(zip(tokens, own, strict=True)) for (path, tokens), own in pairs}, usage
+            )
 
         return await self._logprobs(prompts, None, rows_of, choices)
 
@@ -107,7 +127,8 @@ class TokenLanguageModel:
             after = answer_ids(self._tokenizer, answer, end_of_turn=end_of_turn)
             if not before or not after:
                 raise ValueError("the prompt or the answer has no tokens")
-            # The prompt's last token predicts the answer's first. What the answer's last token predicts is not asked.
+            # The prompt's last token predicts the answer's first. What the answer's last token
+            # predicts is not asked.
             return [Row((*before, *after[:-1]), len(before) - 1, len(after), tuple(after))]
 
         return await self._logprobs(

@@ -1,6 +1,7 @@
 """vLLM's engine, for judges, implicit rewards and classifiers.
 
-It is given token ids made by the same code as for transformers, so that both backends ask exactly the same.
+It is given token ids made by the same code as for transformers, so that both backends ask exactly
+the same.
 """
 
 from __future__ import annotations
@@ -25,7 +26,16 @@ from carb_data.errors import require
 from carb_data.validation import JsonObject
 from carb_scorers.models.chat_tokens import conversation_ids, prompt_ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
-from carb_scorers.models.protocol import BackendKind, Choices, Failure, Generation, Prompt, Reward, Writing, seeds_for
+from carb_scorers.models.protocol import (
+    BackendKind,
+    Choices,
+    Failure,
+    Generation,
+    Prompt,
+    Reward,
+    Writing,
+    seeds_for,
+)
 from carb_scorers.models.source import model_source
 from carb_scorers.models.token_rows import Finish, Row, RowsOf, TokenLanguageModel, fitted
 from carb_scorers.scorer import Usage
@@ -34,11 +44,12 @@ Tokens = tuple[int, ...]
 A = TypeVar("A")
 
 IN_FLIGHT = 256
-"""Requests that a scorer may have under way at once: as many sequences as vLLM computes at the same time by default."""
+"""Requests that a scorer may have under way at once: as many sequences as vLLM computes at the same
+time by default."""
 
 _ON_CPU = {"enable_chunked_prefill": False}
-"""vLLM 0.32 ends on a CPU when a row has a seed and its prompt is computed in parts: 'CPU Generator does not use
-offset'."""
+"""vLLM 0.32 ends on a CPU when a row has a seed and its prompt is computed in parts: 'CPU Generator
+does not use offset'."""
 
 
 class VLLMOptions(TemplateOptions):
@@ -49,7 +60,8 @@ class VLLMOptions(TemplateOptions):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """``auto`` is vLLM's own choice: bfloat16 for most models."""
     max_length: Annotated[int, Field(ge=1)] | None = None
-    """Longest prompt and answer in tokens, vLLM's ``max_model_len``. Default: what the model allows."""
+    """Longest prompt and answer in tokens, vLLM's ``max_model_len``. Default: what the model
+    allows."""
     tensor_parallel: Annotated[int, Field(ge=1)] = 1
     """GPUs over which one model is spread."""
     trust_remote_code: bool = False
@@ -61,8 +73,9 @@ class VLLMOptions(TemplateOptions):
 class VLLMEngine:
     """A vLLM engine, its tokenizer, and rows that fit.
 
-    Rows of any number of callers stream in and their outputs out, so that it is never drained between windows. vLLM's
-    asynchronous engine belongs to one event loop; it has a loop and a thread of its own, wherever a caller runs.
+    Rows of any number of callers stream in and their outputs out, so that it is never drained
+    between windows. vLLM's asynchronous engine belongs to one event loop; it has a loop and a
+    thread of its own, wherever a caller runs.
     """
 
     def __init__(self, target: str, options: VLLMOptions, **arguments: Any) -> None:
@@ -113,18 +126,25 @@ class VLLMEngine:
     ) -> list[A | Failure]:
         """An answer to each prompt, whose rows are put beside all others that are under way.
 
-        ``asked`` gives the token ids and vLLM's parameters for a prompt's place and a row of it; ``finish`` makes the
-        answer from the rows, each with vLLM's output. ``room`` is left for what is written behind a row, in tokens.
+        ``asked`` gives the token ids and vLLM's parameters for a prompt's place and a row of it;
+        ``finish`` makes the answer from the rows, each with vLLM's output. ``room`` is left for
+        what is written behind a row, in tokens.
 
         Raises:
             CarbError: the engine was closed, or has ended by itself.
         """
         limit = max(1, self._open().model_config.max_model_len - room)
-        made = await anyio.to_thread.run_sync(partial(self._fitted, prompts, answers, rows_of, limit))
-        rows = [(i, row) for i, own in enumerate(made) if not isinstance(own, Failure) for row in own[0]]
+        made = await anyio.to_thread.run_sync(
+            partial(self._fitted, prompts, answers, rows_of, limit)
+        )
+        rows = [
+            (i, row) for i, own in enumerate(made) if not isinstance(own, Failure) for row in own[0]
+        ]
         outputs = iter(await self.ask([asked(i, row) for i, row in rows]))
         return [
-            own if isinstance(own, Failure) else finish([(row, next(outputs)) for row in own[0]], own[1])
+            own
+            if isinstance(own, Failure)
+            else finish([(row, next(outputs)) for row in own[0]], own[1])
             for own in made
         ]
 
@@ -136,7 +156,9 @@ class VLLMEngine:
             asyncio.get_running_loop()
         except RuntimeError:  # another library's event loop
             return await anyio.to_thread.run_sync(waiting.result)
-        return await asyncio.wrap_future(waiting)  # cancelled with its caller, and then vLLM forgets the rows
+        return await asyncio.wrap_future(
+            waiting
+        )  # cancelled with its caller, and then vLLM forgets the rows
 
     def _open(self) -> Any:
         if self._llm is None:
@@ -152,10 +174,15 @@ class VLLMEngine:
     async def _together(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
         try:
             async with asyncio.TaskGroup() as group:
-                rows = [group.create_task(self._output(tokens, parameters)) for tokens, parameters in asked]
+                rows = [
+                    group.create_task(self._output(tokens, parameters))
+                    for tokens, parameters in asked
+                ]
         except BaseExceptionGroup as errors:
             if self._llm is None or self._llm.errored:
-                raise CarbError(f"vLLM's engine of '{self.target}' has ended; run the same command again.") from errors
+                raise CarbError(
+                    f"vLLM's engine of '{self.target}' has ended; run the same command again."
+                ) from errors
             raise errors.exceptions[0] from None
         return [row.result() for row in rows]
 
@@ -190,7 +217,9 @@ class VLLMLanguageModel(TokenLanguageModel):
         self.in_flight: int | None = IN_FLIGHT
         self._engine = engine
 
-    async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
+    async def generate(
+        self, prompts: Sequence[Prompt], writing: Writing
+    ) -> list[Generation | Failure]:
         """See ``LanguageModel``."""
         watch, temperature = writing.watch, writing.temperature
         watched = [] if watch is None else list(watched_ids(self._tokenizer, watch))
@@ -218,19 +247,29 @@ class VLLMLanguageModel(TokenLanguageModel):
                 choices = Choices(dict(zip(watch.words, values, strict=True)))
             return Generation(best.text, usage, best.finish_reason != "length", choices)
 
-        return await self._engine.run(prompts, None, rows_of, asked, finish, room=writing.max_tokens)
+        return await self._engine.run(
+            prompts, None, rows_of, asked, finish, room=writing.max_tokens
+        )
 
     async def aclose(self) -> None:
         """End the engine."""
         await anyio.to_thread.run_sync(self._engine.close)
 
     async def _logprobs(
-        self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, finish: Finish[A]
+        self,
+        prompts: Sequence[Prompt],
+        answers: Sequence[str] | None,
+        rows_of: RowsOf,
+        finish: Finish[A],
     ) -> list[A | Failure]:
         def asked(_: int, row: Row) -> tuple[Tokens, Any]:
             if row.keep == 1:
-                return row.tokens, _sampling(max_tokens=1, temperature=0.0, logprob_token_ids=list(row.targets))
-            return (*row.tokens, row.targets[-1]), _sampling(max_tokens=1, temperature=0.0, prompt_logprobs=0)
+                return row.tokens, _sampling(
+                    max_tokens=1, temperature=0.0, logprob_token_ids=list(row.targets)
+                )
+            return (*row.tokens, row.targets[-1]), _sampling(
+                max_tokens=1, temperature=0.0, prompt_logprobs=0
+            )
 
         def done(found: Sequence[tuple[Row, Any]], usage: Usage) -> A:
             return finish([_values(row, output) for row, output in found], usage)
@@ -247,8 +286,11 @@ class VLLMRewardModel:
         self.in_flight: int | None = IN_FLIGHT
         self._engine = engine
 
-    async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:
-        """See ``RewardModel``. The head's own output, without the sigmoid that vLLM would put behind it."""
+    async def rewards(
+        self, prompts: Sequence[Prompt], answers: Sequence[str]
+    ) -> list[Reward | Failure]:
+        """See ``RewardModel``. The head's own output, without the sigmoid that vLLM would put
+        behind it."""
         from vllm import PoolingParams
 
         raw = PoolingParams(task="classify", use_activation=False)
@@ -259,7 +301,9 @@ class VLLMRewardModel:
         def finish(found: Sequence[tuple[Row, Any]], usage: Usage) -> Reward:
             return Reward(float(found[0][1].outputs.data[0]), usage)
 
-        return await self._engine.run(prompts, answers, rows_of, lambda _, row: (row.tokens, raw), finish, room=0)
+        return await self._engine.run(
+            prompts, answers, rows_of, lambda _, row: (row.tokens, raw), finish, room=0
+        )
 
     async def aclose(self) -> None:
         """End the engine."""
@@ -274,7 +318,8 @@ def _sampling(**given: Any) -> Any:
 
 
 def _values(row: Row, output: Any) -> list[float]:
-    """The log-probabilities of a row's targets: of the next token, or of the last ones of the row that was given."""
+    """The log-probabilities of a row's targets: of the next token, or of the last ones of the row
+    that was given."""
     if row.keep == 1:
         reported = output.outputs[0].logprobs[0]
         return [reported[token].logprob for token in row.targets]
@@ -290,7 +335,10 @@ def open_language_model(target: str, options: VLLMOptions) -> VLLMLanguageModel:
     """
     vllm = require("vllm", package="carb-scorers", extra="vllm")
     if "logprob_token_ids" not in vllm.SamplingParams.__struct_fields__:
-        raise CarbError(f"vLLM {vllm.__version__} is too old: it cannot report the log-probabilities of given tokens.")
+        raise CarbError(
+            f"vLLM {vllm.__version__} is too old: it cannot report the log-probabilities of "
+            "given tokens."
+        )
     return VLLMLanguageModel(target, VLLMEngine(target, options))
 
 
@@ -304,7 +352,10 @@ def open_reward_model(target: str, options: VLLMOptions) -> VLLMRewardModel:
     labels = int(engine.config.num_labels)
     if labels != 1:
         engine.close()
-        raise CarbError(f"'{target}' has {labels} outputs, and backend=vllm reads a scalar head; use backend=hf.")
+        raise CarbError(
+            f"'{target}' has {labels} outputs, and backend=vllm reads a scalar head; use "
+            "backend=hf."
+        )
     return VLLMRewardModel(target, engine)
 
 

@@ -1,4 +1,5 @@
-"""A run: scorers over a data set into a folder that says everything needed to repeat it, and that resumes."""
+"""A run: scorers over a data set into a folder that says everything needed to repeat it, and that
+resumes."""
 
 from __future__ import annotations
 
@@ -18,8 +19,22 @@ from carb_data import CarbError, Dataset, ScoreTable
 from carb_data.journal import DiskError, write_whole
 from carb_scorers.blind import Blinded, unblind
 from carb_scorers.evaluation import OnProgress, requests_for
-from carb_scorers.run.record import DatasetRecord, ErrorRow, Machine, RunRecord, ScorerRecord, cost, installed_versions
-from carb_scorers.run.score_journal import NoAnswerError, OtherRunError, ScoreJournal, journal_head, score_missing
+from carb_scorers.run.record import (
+    DatasetRecord,
+    ErrorRow,
+    Machine,
+    RunRecord,
+    ScorerRecord,
+    cost,
+    installed_versions,
+)
+from carb_scorers.run.score_journal import (
+    NoAnswerError,
+    OtherRunError,
+    ScoreJournal,
+    journal_head,
+    score_missing,
+)
 from carb_scorers.scorer import Scorer, ScoreResult, ScorerSpec, Usage, failed
 from carb_scorers.spec import check_given, open_scorer, parse_spec, provider, using
 
@@ -42,14 +57,16 @@ async def run(
 ) -> RunRecord:
     """Score a data set into a folder; the same call goes on after any interruption.
 
-    Writes ``run.json``, ``scores.parquet`` (a ``ScoreTable``), ``errors.jsonl``, ``dataset.parquet`` (what was
-    scored) and ``journal/``. What is in the journal is not asked again. The folder keeps the scorers of earlier runs
-    into it: those that are not named now stay in its record and its table as they are.
+    Writes ``run.json``, ``scores.parquet`` (a ``ScoreTable``), ``errors.jsonl``,
+    ``dataset.parquet`` (what was scored) and ``journal/``. What is in the journal is not asked
+    again. The folder keeps the scorers of earlier runs into it: those that are not named now stay
+    in its record and its table as they are.
 
-    A scorer that cannot go on (a user's mistake, a server that is gone for good, too many requests in a row
-    without an answer) does not keep the others from their work: all are tried, then the mistakes are reported together
-    and no ``run.json`` is written. A server that never answered failed on every set, however many there are; these
-    errors are in the table and not in the journal, so that the same call asks again.
+    A scorer that cannot go on (a user's mistake, a server that is gone for good, too many requests
+    in a row without an answer) does not keep the others from their work: all are tried, then the
+    mistakes are reported together and no ``run.json`` is written. A server that never answered
+    failed on every set, however many there are; these errors are in the table and not in the
+    journal, so that the same call asks again.
 
     Args:
         dataset: the sets to score.
@@ -57,18 +74,19 @@ async def run(
         out: The folder of the run. It is made where it does not exist.
         names: The names of the data sets, for the record.
         seed: The seed of the order in which candidates are presented. The default is 0.
-        window: The number of requests that a scorer gets at once. By default as many as take a few seconds, which are
-            what a kill costs. With a number, scores that depend on neighbours in their last bits (models on GPUs) are
-            the same to the last bit after a resume, too.
+        window: The number of requests that a scorer gets at once. By default as many as take a few
+            seconds, which are what a kill costs. With a number, scores that depend on neighbours in
+            their last bits (models on GPUs) are the same to the last bit after a resume, too.
         fresh: Whether to discard what is in the folder. By default the run goes on from it.
-        retry_errors: Whether to ask again for the items that have an error row. By default an error is a result
-            like any other, so that resuming ends with the table of an uninterrupted run.
+        retry_errors: Whether to ask again for the items that have an error row. By default an error
+            is a result like any other, so that resuming ends with the table of an uninterrupted
+            run.
         command: The command line, for the record.
         on_progress: A function that is called after each window. By default nothing is called.
 
     Raises:
-        CarbError: a spec is wrong, a model is missing, the disk is full, another process writes into the folder,
-            or it holds results of another data set, seed, scorer or version.
+        CarbError: a spec is wrong, a model is missing, the disk is full, another process writes
+            into the folder, or it holds results of another data set, seed, scorer or version.
     """
     labels = _labels(scorers)
     mistakes: list[tuple[str, CarbError]] = []
@@ -78,7 +96,10 @@ async def run(
             try:
                 async with using(given) as scorer:
                     if scorer.spec.name != label:
-                        raise CarbError(f"'{label}' calls itself '{scorer.spec.name}'. A scorer keeps its given name.")
+                        raise CarbError(
+                            f"'{label}' calls itself '{scorer.spec.name}'. A scorer keeps "
+                            "its given name."
+                        )
                     head = journal_head(scorer.spec, fingerprint=dataset.fingerprint, seed=seed)
                     with ScoreJournal(out / JOURNAL, head) as journal:
                         blinded = requests_for(dataset, scorer.spec, seed)
@@ -95,10 +116,19 @@ async def run(
                         except NoAnswerError as error:
                             if error.ever:
                                 raise
-                            kind, message = error.last.kind, f"no answer at all; {error.last.message}"
+                            kind, message = (
+                                error.last.kind,
+                                f"no answer at all; {error.last.message}",
+                            )
                             results = [failed(request, kind, message) for request in requests]
-                        outcomes.append(_outcome(dataset, scorer.spec, blinded, results, journal.spent))
-                    del journal, blinded, results  # their memory serves the next scorer, and the writing
+                        outcomes.append(
+                            _outcome(dataset, scorer.spec, blinded, results, journal.spent)
+                        )
+                    del (
+                        journal,
+                        blinded,
+                        results,
+                    )  # their memory serves the next scorer, and the writing
             except (DiskError, OtherRunError):
                 raise  # the next scorer would fail alike
             except CarbError as error:
@@ -127,14 +157,16 @@ async def run(
 
 @contextmanager
 def _locked(out: Path, *, fresh: bool) -> Iterator[None]:
-    """Make a run's folder, and keep other processes from writing into it. The lock ends with the process, however."""
+    """Make a run's folder, and keep other processes from writing into it. The lock ends with the
+    process, however."""
     lock = FileLock(out / ".lock")
     try:
         out.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         raise CarbError(
-            f"Another process is writing into {out}. Wait until it has ended, or choose another --out."
+            f"Another process is writing into {out}. Wait until it has ended, or choose "
+            "another --out."
         ) from None
     except OSError as error:
         raise CarbError(f"Cannot write into {out}: {error.strerror}.") from None
@@ -172,7 +204,10 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Out
         return []
     mine, theirs = installed_versions()["carb-scorers"], earlier.versions.get("carb-scorers")
     if theirs != mine:
-        raise OtherRunError(folder, f"scorers that are not named now, made by carb-scorers {theirs} (this is {mine})")
+        raise OtherRunError(
+            folder,
+            f"scorers that are not named now, made by carb-scorers {theirs} (this is {mine})",
+        )
     frame = ScoreTable.load(folder / "scores.parquet").frame
     lines = (folder / "errors.jsonl").read_text(encoding="utf-8").split("\n")
     errors = [ErrorRow.model_validate_json(line) for line in lines if line]
@@ -190,7 +225,10 @@ def _other_sets(folder: Path, dataset: Dataset) -> str:
     """What a finished run scored in place of these sets."""
     scored = Dataset.load(folder / "dataset.parquet", registry=None)
     theirs, mine = (any(item.perturbed for item in sets) for sets in (scored, dataset))
-    if theirs == mine or scored.without_perturbed().fingerprint != dataset.without_perturbed().fingerprint:
+    if (
+        theirs == mine
+        or scored.without_perturbed().fingerprint != dataset.without_perturbed().fingerprint
+    ):
         return "another data set"
     how, option = ("with", "give") if theirs else ("without", "leave out")
     return f"these sets {how} their perturbed texts; to go on from them {option} --perturbed"
@@ -204,7 +242,8 @@ class _Outcome:
 
 
 def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
-    """The names under which the scorers have their journals; mistakes in specs are found before any work is done."""
+    """The names under which the scorers have their journals; mistakes in specs are found before any
+    work is done."""
     labels = []
     for given in scorers:
         check_given(given)
@@ -223,7 +262,11 @@ def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
 
 
 def _outcome(
-    dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], results: Sequence[ScoreResult], spent: Usage
+    dataset: Dataset,
+    spec: ScorerSpec,
+    blinded: Sequence[Blinded],
+    results: Sequence[ScoreResult],
+    spent: Usage,
 ) -> _Outcome:
     masses = [result.label_mass for result in results if result.label_mass is not None]
     errors = []
@@ -231,8 +274,17 @@ def _outcome(
         # One row for a request without any score, else one for each response without.
         whole = [] if result.error is None else [(None, result.error)]
         errors += [
-            ErrorRow(scorer=spec.name, item_id=b.item_id, response_id=key, kind=error.kind, message=error.message)
-            for key, error in (*whole, *((b.recorded[key], error) for key, error in result.errors.items()))
+            ErrorRow(
+                scorer=spec.name,
+                item_id=b.item_id,
+                response_id=key,
+                kind=error.kind,
+                message=error.message,
+            )
+            for key, error in (
+                *whole,
+                *((b.recorded[key], error) for key, error in result.errors.items()),
+            )
         ]
     return _Outcome(
         unblind(dataset, spec.name, zip(blinded, results, strict=True)),
@@ -254,9 +306,21 @@ def _all_of(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) ->
     if total == 1:
         return mistakes[0][1]
     lines = [f"{name}: {error}" for name, error in mistakes]
-    done = f" What the other {total - len(mistakes)} scored is kept in {out}." if total > len(mistakes) else ""
+    done = (
+        f" What the other {total - len(mistakes)} scored is kept in {out}."
+        if total > len(mistakes)
+        else ""
+    )
     return CarbError(
-        "\n".join([f"{len(mistakes)} of {total} scorers could not go on.{done} Correct this and run it again:", *lines])
+        "\n".join(
+            [
+                (
+                    f"{len(mistakes)} of {total} scorers could not go on.{done} Correct this "
+                    "and run it again:"
+                ),
+                *lines,
+            ]
+        )
     )
 
 

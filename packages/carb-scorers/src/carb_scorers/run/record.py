@@ -40,12 +40,14 @@ class ScorerRecord(Frozen):
     scored: int | None = None
     """Responses with a score; null in a record of an earlier version."""
     label_mass: float | None = None
-    """Median over requests of the probability that the allowed answers held together, where a judge's probabilities
-    were read. Below 0.5 the model mostly says something else where its answer is read."""
+    """Median over requests of the probability that the allowed answers held together, where a
+    judge's probabilities were read. Below 0.5 the model mostly says something else where its answer
+    is read."""
     usage: Usage
     """Cost of all calls whose outcome was kept, including those that were retried later."""
     cost: float | None = None
-    """Cost in the currency of the scorer's ``price_in`` and ``price_out`` (per million tokens); null without prices."""
+    """Cost in the currency of the scorer's ``price_in`` and ``price_out`` (per million tokens);
+    null without prices."""
 
 
 class Machine(Frozen):
@@ -63,7 +65,12 @@ class Machine(Frozen):
         gpus: tuple[str, ...] = ()
         if torch is not None and torch.cuda.is_available():
             gpus = tuple(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
-        return cls(system=platform.system(), processor=platform.machine(), cores=os.cpu_count() or 1, gpus=gpus)
+        return cls(
+            system=platform.system(),
+            processor=platform.machine(),
+            cores=os.cpu_count() or 1,
+            gpus=gpus,
+        )
 
 
 class ErrorRow(Frozen):
@@ -102,8 +109,15 @@ class RunRecord(Frozen):
         try:
             content = (folder / "run.json").read_bytes()
         except OSError:
-            raise CarbError(f"{folder} holds no finished run (no run.json). Make one with `carb run --out`.") from None
-        return validate(cls, content, f"{folder / 'run.json'} is not a run record", "Give the same command again.")
+            raise CarbError(
+                f"{folder} holds no finished run (no run.json). Make one with `carb run --out`."
+            ) from None
+        return validate(
+            cls,
+            content,
+            f"{folder / 'run.json'} is not a run record",
+            "Give the same command again.",
+        )
 
 
 def cost(spec: ScorerSpec, usage: Usage) -> float | None:
@@ -111,7 +125,9 @@ def cost(spec: ScorerSpec, usage: Usage) -> float | None:
     prices = [spec.parameters.get(name) for name in ("price_in", "price_out")]
     if all(price is None for price in prices):
         return None
-    price_in, price_out = (float(price) if isinstance(price, int | float) else 0.0 for price in prices)
+    price_in, price_out = (
+        float(price) if isinstance(price, int | float) else 0.0 for price in prices
+    )
     return (usage.input_tokens * price_in + usage.output_tokens * price_out) / 1e6
 
 

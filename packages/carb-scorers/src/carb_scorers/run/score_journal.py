@@ -1,8 +1,8 @@
 """The journal of a scorer's results: what was scored is never scored again.
 
-It is a ``carb_data.journal.Store`` for each scorer. Results that come together, those of one window, stand in one line,
-so that they are there all together or not at all. After a resume windows of a given size, and so the very bits of the
-scores, are those of an uninterrupted run.
+It is a ``carb_data.journal.Store`` for each scorer. Results that come together, those of one
+window, stand in one line, so that they are there all together or not at all. After a resume windows
+of a given size, and so the very bits of the scores, are those of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from carb_data.models import Frozen
 from carb_scorers.blind import blind
 from carb_scorers.evaluation import OnProgress, ProgressCounter, score_all
 from carb_scorers.run.record import RunRecord
-from carb_scorers.scorer import TRANSPORT, ScoreError, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage
+from carb_scorers.scorer import (
+    TRANSPORT,
+    ScoreError,
+    Scorer,
+    ScoreRequest,
+    ScoreResult,
+    ScorerSpec,
+    Usage,
+)
 from carb_scorers.spec import identity, kinds, provider
 
 __all__ = ["OtherRunError", "read_journal", "read_presentations"]
@@ -34,7 +42,8 @@ class OtherRunError(CarbError):
 
     def __init__(self, folder: Path, what: str) -> None:
         super().__init__(
-            f"{folder} holds results of {what}. Choose another --out, or discard the old results with --fresh."
+            f"{folder} holds results of {what}. Choose another --out, or discard the old "
+            "results with --fresh."
         )
 
 
@@ -46,8 +55,10 @@ class NoAnswerError(CarbError):
         self.ever = ever
         """Whether it has answered before."""
         super().__init__(
-            f"'{scorer}' got no answer to {len(unanswered)} requests in a row (the last: {self.last.kind}: "
-            f"{self.last.message}). None of these errors was kept. Correct what is wrong and run the same command "
+            f"'{scorer}' got no answer to {len(unanswered)} requests in a row (the last: "
+            f"{self.last.kind}: "
+            f"{self.last.message}). None of these errors was kept. Correct what is wrong "
+            "and run the same command "
             "again."
         )
 
@@ -80,19 +91,22 @@ def journal_path(folder: Path, scorer: str) -> Path:
 
 
 class ScoreJournal(Store[JournalHead, ScoreResult, str]):
-    """The journal of one scorer, open for appending; without a folder it is kept in memory alone."""
+    """The journal of one scorer, open for appending; without a folder it is kept in memory
+    alone."""
 
     def __init__(self, folder: Path | None, head: JournalHead) -> None:
         """Open or create a journal.
 
         Raises:
-            CarbError: it belongs to another data set, scorer, seed or version, another process writes into it, or it
-                cannot be written.
+            CarbError: it belongs to another data set, scorer, seed or version, another process
+                writes into it, or it cannot be written.
         """
         self._replaced = Usage()
         path = None if folder is None else journal_path(folder, head.spec.name)
         try:
-            super().__init__(path, head, ScoreResult, lambda result: result.request_id, better=self._first_counts)
+            super().__init__(
+                path, head, ScoreResult, lambda result: result.request_id, better=self._first_counts
+            )
         except OtherHeadError as error:
             assert folder is not None
             raise _other(folder, head.spec.name, error.changed) from None
@@ -100,10 +114,14 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
     @property
     def spent(self) -> Usage:
         """What all results together cost, replaced ones included."""
-        return sum((result.usage for result in self.values.values() if result.usage is not None), self._replaced)
+        return sum(
+            (result.usage for result in self.values.values() if result.usage is not None),
+            self._replaced,
+        )
 
     def _first_counts(self, new: ScoreResult, old: ScoreResult) -> bool:
-        """The first result with all scores counts; where none has all, the last of those with the most."""
+        """The first result with all scores counts; where none has all, the last of those with the
+        most."""
         replaces = _prefers(new, old)
         lost = old if replaces else new
         self._replaced += lost.usage or Usage()
@@ -119,10 +137,12 @@ async def score_missing(
     retry_errors: bool = False,
     on_progress: OnProgress | None = None,
 ) -> list[ScoreResult]:
-    """Score what a journal has no result of, and keep each result as it comes; give all results, in order.
+    """Score what a journal has no result of, and keep each result as it comes; give all results, in
+    order.
 
     Raises:
-        NoAnswerError: ``STOP_AFTER`` requests in a row, or all, got no answer, and none of these errors is kept.
+        NoAnswerError: ``STOP_AFTER`` requests in a row, or all, got no answer, and none of these
+            errors is kept.
         CarbError: as ``score_all``.
     """
     name = scorer.spec.name
@@ -133,7 +153,8 @@ async def score_missing(
     unanswered: list[ScoreResult] = []
 
     def keep(results: Sequence[ScoreResult]) -> None:
-        """Keep results; those without an answer only once it is known that the server is not gone."""
+        """Keep results; those without an answer only once it is known that the server is not
+        gone."""
         ready = []
         for result in results:
             unanswered.append(result)
@@ -143,7 +164,9 @@ async def score_missing(
         journal.append(ready)
         if len(unanswered) >= STOP_AFTER:
             raise NoAnswerError(name, unanswered, ever=bool(journal.values))
-        tally.add(results)  # last: whoever looks at the progress may stop the run, and nothing is lost then
+        tally.add(
+            results
+        )  # last: whoever looks at the progress may stop the run, and nothing is lost then
 
     await score_all(scorer, [r for r in requests if r.request_id not in kept], keep, window=window)
     if unanswered and not journal.values:
@@ -180,16 +203,18 @@ SCHEMA = {
 def read_presentations(folder: Path) -> pl.DataFrame:
     """The presentations of a finished run, as ``carb_metrics.judge_bias`` takes them.
 
-    They are read from the journal, and the labels are joined to them. Left out are sets in which a perturbed text
-    replaces its original, and presentations of a single candidate, as a pointwise judge has them.
+    They are read from the journal, and the labels are joined to them. Left out are sets in which a
+    perturbed text replaces its original, and presentations of a single candidate, as a pointwise
+    judge has them.
 
     Args:
         folder: the folder of the run.
 
     Returns:
-        A row per response shown: ``scorer``, ``item_id``, ``order_id`` (number of the presentation within its item
-        and scorer), ``response_id``, ``position`` (from 0, as shown), ``score`` (what this presentation said: see the
-        judge's modes). Without judges, or where they failed, no rows.
+        A row per response shown: ``scorer``, ``item_id``, ``order_id`` (number of the presentation
+            within its item
+        and scorer), ``response_id``, ``position`` (from 0, as shown), ``score`` (what this
+        presentation said: see the judge's modes). Without judges, or where they failed, no rows.
 
     Raises:
         CarbError: the folder holds no finished run, or its journal is damaged.
@@ -199,7 +224,9 @@ def read_presentations(folder: Path) -> pl.DataFrame:
     dataset, rows = Dataset(), []
     for path in sorted((folder / "journal").glob("*.jsonl")):
         head, results = read_journal(path)
-        if head.spec.name not in known or not any(result.presentations for result in results.values()):
+        if head.spec.name not in known or not any(
+            result.presentations for result in results.values()
+        ):
             continue
         if not len(dataset):  # most runs show nothing side by side
             dataset = Dataset.load(folder / "dataset.parquet", registry=None)
@@ -208,7 +235,14 @@ def read_presentations(folder: Path) -> pl.DataFrame:
             result = results.get(blinded.request.request_id)
             shown = [] if result is None else [p for p in result.presentations if len(p.order) > 1]
             rows += [
-                (head.spec.name, item.id, str(number), blinded.recorded[key], position, presentation.scores[key])
+                (
+                    head.spec.name,
+                    item.id,
+                    str(number),
+                    blinded.recorded[key],
+                    position,
+                    presentation.scores[key],
+                )
                 for number, presentation in enumerate(shown)
                 for position, key in enumerate(presentation.order)
             ]
@@ -220,7 +254,13 @@ def _prefers(new: ScoreResult, old: ScoreResult) -> bool:
 
 
 def _other(folder: Path, scorer: str, changed: Sequence[str]) -> OtherRunError:
-    what = {"fingerprint": "data set", "spec": "scorer", "version": "version of the scorer's package"}
+    what = {
+        "fingerprint": "data set",
+        "spec": "scorer",
+        "version": "version of the scorer's package",
+    }
     named = " and ".join(what.get(name, name) for name in changed)
-    perturbed = " (or of these sets with or without --perturbed)" if "fingerprint" in changed else ""
+    perturbed = (
+        " (or of these sets with or without --perturbed)" if "fingerprint" in changed else ""
+    )
     return OtherRunError(folder.parent, f"another {named} for '{scorer}'{perturbed}")

@@ -30,7 +30,8 @@ const choose = (changes, replace = false) => {
 const bind = (control, name) => {
   control.addEventListener("change", () => choose({ [name]: control.value }));
   watchers.push(() => {
-    const known = !control.options || [...control.options].some((option) => option.value === chosen[name]);
+    const known =
+      !control.options || [...control.options].some((option) => option.value === chosen[name]);
     if (!known) fill(control, [[chosen[name], chosen[name]]]);
     control.value = chosen[name];
   });

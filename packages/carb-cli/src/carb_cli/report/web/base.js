@@ -9,22 +9,29 @@ const make = (tag, attributes = {}, ...children) => {
 };
 const count = (number) => number.toLocaleString("en");
 const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
-const fill = (select, pairs) => select.append(...pairs.map(([value, text]) => {
-  const option = make("option");
-  option.value = value;
-  option.textContent = text;
-  return option;
-}));
+const fill = (select, pairs) =>
+  select.append(
+    ...pairs.map(([value, text]) => {
+      const option = make("option");
+      option.value = value;
+      option.textContent = text;
+      return option;
+    }),
+  );
 
 const unpack = async () => {
-  if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old to unpack the data");
-  const bytes = Uint8Array.from(atob($("#payload").textContent), (character) => character.charCodeAt(0));
+  if (typeof DecompressionStream === "undefined")
+    throw new Error("this browser is too old to unpack the data");
+  const bytes = Uint8Array.from(atob($("#payload").textContent), (character) =>
+    character.charCodeAt(0),
+  );
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 };
 
 // Characters that would steer the line are shown as what they are.
-const ODD = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]/;
+const ODD =
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]/;
 const visible = (part) => {
   const nodes = [];
   let plain = "";
@@ -33,7 +40,9 @@ const visible = (part) => {
       if (plain) nodes.push(plain);
       plain = "";
       const code = character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
-      nodes.push(make("span", { class: "odd", title: "A control character of the text" }, `U+${code}`));
+      nodes.push(
+        make("span", { class: "odd", title: "A control character of the text" }, `U+${code}`),
+      );
     } else plain += character;
   }
   if (plain) nodes.push(plain);

@@ -2,14 +2,20 @@
 // The page: one item at a time.
 
 const main = document.querySelector("main");
-let state = null, device = null, view = null, stopped = "";
+let state = null,
+  device = null,
+  view = null,
+  stopped = "";
 
 // What is shown besides the screen, and with which values.
 function refresh() {
   const waiting = new Set(device?.events("waiting").map((event) => event.item)).size; // a changed answer counts once
   const shown = {
     footer: Boolean(state),
-    progress: Boolean(state?.consent) && { n: Math.min(answered().size, state.total), total: state.total },
+    progress: Boolean(state?.consent) && {
+      n: Math.min(answered().size, state.total),
+      total: state.total,
+    },
     problem: Boolean(state && problem) && { say: problem },
     waiting: !pack && waiting > 0 && { n: waiting },
     all_sent: !pack && !waiting && !problem && device?.events().length > 0,
@@ -45,7 +51,8 @@ function show(template, answer = {}) {
 // What is still missing: the browser says it at its place. What does not apply is disabled: neither seen nor sent.
 function check() {
   const demand = (input, met, key) => input.setCustomValidity(met ? "" : say(key));
-  const { agree, status, comment, question, right, wrong } = main.querySelector("form")?.elements ?? {};
+  const { agree, status, comment, question, right, wrong } =
+    main.querySelector("form")?.elements ?? {};
   if (agree) demand(agree, agree.checked, "missing_agree");
   if (question) {
     for (const area of [question, right, wrong]) demand(area, area.value.trim(), "write_missing");
@@ -61,7 +68,11 @@ function check() {
     const depends = card.querySelector("fieldset");
     depends.disabled = verdict !== "depends";
     card.querySelector("textarea").disabled = !card.querySelector("[value=false]").checked;
-    demand(card.querySelector("[type=radio]"), verdict && (best || place), best ? "missing_other" : "missing");
+    demand(
+      card.querySelector("[type=radio]"),
+      verdict && (best || place),
+      best ? "missing_other" : "missing",
+    );
     demand(depends.querySelector("input"), depends.querySelector(":checked"), "missing_on");
   });
 }
@@ -75,7 +86,8 @@ async function introduce({ name, region }) {
 
 // The last answer of this device to each item.
 function mine() {
-  const counted = device?.events("waiting", "sent", "conflict").filter((event) => !event.question) ?? [];
+  const counted =
+    device?.events("waiting", "sent", "conflict").filter((event) => !event.question) ?? [];
   return new Map(counted.map((event) => [event.item, event]));
 }
 
@@ -98,7 +110,10 @@ async function next() {
   if (!pack && open_items().length < 5) {
     const found = await ask("api/next", {}).catch(open_items); // without a connection it goes on with what is here
     const known = mine();
-    state.items = [...state.items.filter(({ id }) => known.has(id)), ...found.filter(({ id }) => !known.has(id))];
+    state.items = [
+      ...state.items.filter(({ id }) => known.has(id)),
+      ...found.filter(({ id }) => !known.has(id)),
+    ];
     device.write("state", state);
   }
   const [item] = open_items();
@@ -123,7 +138,9 @@ function present(item, answer = { opinions: {} }) {
   const question = main.querySelector(".question");
   question.lang = item.language;
   question.textContent = item.turns.join("\n\n");
-  const cards = item.shown.map((token, place) => card(item, token, place + 1, before.opinions[token] ?? {}));
+  const cards = item.shown.map((token, place) =>
+    card(item, token, place + 1, before.opinions[token] ?? {}),
+  );
   document.getElementById("cards").append(...cards);
   refresh();
 }
@@ -149,7 +166,9 @@ function collect() {
     natural: !data.has(`natural-${token}`),
     better: data.get(`better-${token}`) ?? "",
   });
-  const opinions = data.has("status") ? [] : view.item.shown.map((token) => [token, opinion(token)]);
+  const opinions = data.has("status")
+    ? []
+    : view.item.shown.map((token) => [token, opinion(token)]);
   const status = data.get("status") ?? "answered";
   return { status, opinions: Object.fromEntries(opinions), comment: data.get("comment") };
 }
@@ -158,7 +177,14 @@ function store(changes = {}) {
   if (!view) return; // a second click
   const { item, base, active } = view;
   const answer = { ...collect(), ...changes };
-  device.keep({ id: uuid(), item: item.id, shown: item.shown, base, answer, active_ms: Math.min(active, 86400000) });
+  device.keep({
+    id: uuid(),
+    item: item.id,
+    shown: item.shown,
+    base,
+    answer,
+    active_ms: Math.min(active, 86400000),
+  });
   device.remove(`draft:${item.id}`);
   view = null;
   send();
@@ -188,7 +214,8 @@ async function storeOwn(form) {
 
 // What the buttons do, by their words.
 const ACTIONS = {
-  start: (form) => introduce(Object.fromEntries(new FormData(form))).then(next, () => scrollTo(0, 0)),
+  start: (form) =>
+    introduce(Object.fromEntries(new FormData(form))).then(next, () => scrollTo(0, 0)),
   save: () => store(),
   unknown: () => store({ status: "unknown", opinions: {} }),
   back: () => present(earlier(), mine().get(earlier().id).answer),
@@ -199,7 +226,8 @@ const ACTIONS = {
   save_file: saveFile,
   understood: () => device.remove(`event:${held().id}`),
   conflict_other: () => device.keep({ ...held(), answer: held().other, state: "sent" }),
-  conflict_mine: () => device.keep({ ...held(), base: held().revision, revision: undefined, state: "waiting" }),
+  conflict_mine: () =>
+    device.keep({ ...held(), base: held().revision, revision: undefined, state: "waiting" }),
 };
 
 document.addEventListener("click", ({ target }) => {
@@ -213,17 +241,22 @@ document.addEventListener("submit", (event) => {
   ACTIONS[event.submitter.dataset.say](event.target);
 });
 main.addEventListener("input", ({ target }) => {
-  if (target.value === "best") // only one is best
-    for (const other of main.querySelectorAll("[value=best]:checked")) other.checked = other === target;
+  if (target.value === "best")
+    // only one is best
+    for (const other of main.querySelectorAll("[value=best]:checked"))
+      other.checked = other === target;
   check();
   if (view) device.write(`draft:${view.item.id}`, collect());
-  else if (target.form.elements.question) device.write("written", Object.fromEntries(new FormData(target.form)));
+  else if (target.form.elements.question)
+    device.write("written", Object.fromEntries(new FormData(target.form)));
 });
 chooser.addEventListener("change", () => {
   refresh();
   if (state?.consent) introduce(state).catch(() => {});
 });
-setInterval(() => { if (view && !document.hidden) view.active += 100; }, 100);
+setInterval(() => {
+  if (view && !document.hidden) view.active += 100;
+}, 100);
 setInterval(send, 15000);
 addEventListener("online", send);
 addEventListener("storage", refresh); // another window of this device has answered
@@ -238,7 +271,9 @@ async function start() {
   const link = token.slice(0, 8); // it names a link, and opens nothing
   try {
     if (token) await ask("api/enter", { token });
-    state = pack ? (kept ?? { reviewer: uuid(), total: pack.items.length, revisions: {} }) : await ask("api/me", {});
+    state = pack
+      ? (kept ?? { reviewer: uuid(), total: pack.items.length, revisions: {} })
+      : await ask("api/me", {});
   } catch {
     if (problem === "offline" && (!token || link === shared.read("link"))) state = kept;
     if (!state) return show("done");
@@ -249,7 +284,10 @@ async function start() {
     shared.write("link", link);
     history.replaceState(null, "", location.pathname); // a screenshot or a shared address must not give it away
   }
-  const inside = shuffled(pack?.items ?? []).map((item) => ({ ...item, shown: shuffled(item.shown) }));
+  const inside = shuffled(pack?.items ?? []).map((item) => ({
+    ...item,
+    shown: shuffled(item.shown),
+  }));
   state.items = device.read("state")?.items ?? inside;
   if (!problem) compare({ ...state.revisions, ...state.written });
   device.write("state", state);
@@ -261,4 +299,7 @@ async function start() {
   show("consent", state);
 }
 
-start().finally(() => { chooser.disabled = false; document.documentElement.dataset.ready = "yes"; });
+start().finally(() => {
+  chooser.disabled = false;
+  document.documentElement.dataset.ready = "yes";
+});

@@ -38,7 +38,9 @@ class Device {
     const keys = [...this.memory.keys(), ...Object.keys(this.disk ?? {})];
     const mine = keys.filter((key) => key.startsWith(`${this.prefix}event:`));
     const found = [...new Set(mine)].map((key) => this.read(key.slice(this.prefix.length)));
-    const wanted = found.filter((event) => event && (!states.length || states.includes(event.state)));
+    const wanted = found.filter(
+      (event) => event && (!states.length || states.includes(event.state)),
+    );
     return wanted.sort((a, b) => a.number - b.number);
   }
 
@@ -51,7 +53,11 @@ class Device {
 
 // The end of a blob's address is a random UUID everywhere; crypto.randomUUID is missing on plain http.
 const uuid = () => URL.createObjectURL(new Blob()).slice(-36);
-const shuffled = (list) => list.map((one) => [Math.random(), one]).sort().map(([, one]) => one);
+const shuffled = (list) =>
+  list
+    .map((one) => [Math.random(), one])
+    .sort()
+    .map(([, one]) => one);
 
 // What is sent and saved of an answer, or of a question that was written here; the rest are this device's notes.
 function plain({ id, item, shown, base, answer, active_ms, question, right, wrong }) {
@@ -62,12 +68,17 @@ let problem = ""; // why the last request failed
 let sending = null;
 
 async function ask(path, body) {
-  const headers = { "Content-Type": "application/json", ...(state && { "X-Reviewer": state.reviewer }) };
+  const headers = {
+    "Content-Type": "application/json",
+    ...(state && { "X-Reviewer": state.reviewer }),
+  };
   let trouble = "offline";
   try {
     const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
     const found = await response.json(); // a proxy without a server answers something else
-    trouble = response.ok ? "" : ({ 401: "session_over", 403: "link_bad" }[response.status] ?? "offline");
+    trouble = response.ok
+      ? ""
+      : ({ 401: "session_over", 403: "link_bad" }[response.status] ?? "offline");
     if (trouble) throw new Error(found.reason);
     return found;
   } finally {
@@ -78,7 +89,12 @@ async function ask(path, body) {
 
 // Send what waits, in one go at a time. Done when nothing waits any more that could be sent.
 function send() {
-  if (device && !pack) sending ??= sendAll().catch(() => {}).finally(() => { sending = null; });
+  if (device && !pack)
+    sending ??= sendAll()
+      .catch(() => {})
+      .finally(() => {
+        sending = null;
+      });
   return sending;
 }
 
@@ -86,7 +102,10 @@ async function sendAll() {
   for (;;) {
     // One for each item, since a later one stands on an earlier one's outcome; few, to stay below the largest body.
     const seen = new Set();
-    const batch = device.events("waiting").filter(({ item }) => !seen.has(item) && seen.add(item)).slice(0, 5);
+    const batch = device
+      .events("waiting")
+      .filter(({ item }) => !seen.has(item) && seen.add(item))
+      .slice(0, 5);
     if (!batch.length) return;
     const outcomes = await ask("api/events", { events: batch.map(plain) });
     batch.forEach((event, place) => settle(event, outcomes[place]));
@@ -98,7 +117,13 @@ async function sendAll() {
 function settle(event, { state, revision, reason, answer }) {
   const same = device.events("waiting").filter((one) => one.item === event.item);
   for (const one of state === "conflict" ? same : [event])
-    device.keep({ ...one, revision, reason, other: answer, state: { kept: "sent", known: "sent" }[state] ?? state });
+    device.keep({
+      ...one,
+      revision,
+      reason,
+      other: answer,
+      state: { kept: "sent", known: "sent" }[state] ?? state,
+    });
 }
 
 // Answers that a restored backup of the server has lost are sent again.
@@ -110,7 +135,17 @@ function compare(revisions) {
 function saveFile() {
   const { name, region, consent, reviewer } = state;
   const person = { name, region, language: chooser.value, consent };
-  const content = { form: "carb.review.answers/1", reviewer, person, events: device.events().map(plain) };
-  const href = URL.createObjectURL(new Blob([JSON.stringify(content, null, 1)], { type: "application/json" }));
-  Object.assign(document.createElement("a"), { href, download: `answers-${reviewer.slice(0, 8)}.json` }).click();
+  const content = {
+    form: "carb.review.answers/1",
+    reviewer,
+    person,
+    events: device.events().map(plain),
+  };
+  const href = URL.createObjectURL(
+    new Blob([JSON.stringify(content, null, 1)], { type: "application/json" }),
+  );
+  Object.assign(document.createElement("a"), {
+    href,
+    download: `answers-${reviewer.slice(0, 8)}.json`,
+  }).click();
 }

@@ -26,7 +26,8 @@ function tell() {
 function fill(root, answer) {
   for (const input of root.querySelectorAll("[name]")) {
     const value = answer[input.name.split("-")[0]] ?? "";
-    if (["radio", "checkbox"].includes(input.type)) input.checked = [value].flat().map(String).includes(input.value);
+    if (["radio", "checkbox"].includes(input.type))
+      input.checked = [value].flat().map(String).includes(input.value);
     else input.value = value;
   }
 }
@@ -36,7 +37,9 @@ function textOf(option, options) {
   if (!Intl.Segmenter) return [option.text];
   const split = new Intl.Segmenter(option.language, { granularity: "word" });
   const parts = ({ text }) => [...split.segment(text)];
-  const others = options.filter((one) => one !== option).map((one) => new Set(parts(one).map((part) => part.segment)));
+  const others = options
+    .filter((one) => one !== option)
+    .map((one) => new Set(parts(one).map((part) => part.segment)));
   const own = (part) => part.isWordLike && others.some((known) => !known.has(part.segment));
   const found = parts(option);
   const length = found.filter(own).reduce((sum, part) => sum + part.segment.length, 0);

@@ -3,7 +3,9 @@
 const NAME = "carb-review-1";
 const PARTS = ["./", "parts.js", "device.js", "app.js", "review.css"];
 
-addEventListener("install", (event) => event.waitUntil(caches.open(NAME).then((cache) => cache.addAll(PARTS))));
+addEventListener("install", (event) =>
+  event.waitUntil(caches.open(NAME).then((cache) => cache.addAll(PARTS))),
+);
 addEventListener("activate", (event) => event.waitUntil(clients.claim()));
 addEventListener("fetch", (event) => {
   if (event.request.method !== "GET") return;
