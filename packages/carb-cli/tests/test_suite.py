@@ -61,11 +61,13 @@ class Frail:
             open(HERE / "meeting", self.target).close()
             self.target = ""
         died = HERE / "died"
-        asked = len((HERE / "dies.asked").read_text().split())
-        if self.target == "dies" and asked > 4 and not died.exists():
+        if self.target == "dies" and self.often_asked() and not died.exists():
             died.touch()
             os.kill(os.getpid(), SIGKILL)
         return results
+
+    def often_asked(self):
+        return len((HERE / "dies.asked").read_text().split()) > 4
 
     async def aclose(self):
         """Nothing to give back."""

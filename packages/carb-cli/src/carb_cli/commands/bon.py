@@ -37,8 +37,7 @@ def bon(
 
     For example:
 
-        carb bon --policy hf:MODEL --task blend:PATH?limit=80 --scorer short=baseline:length --out
-        runs/bon
+        carb bon --policy hf:MODEL --task blend:PATH?limit=80 --scorer baseline:length --out runs/b
 
     Parameters
     ----------

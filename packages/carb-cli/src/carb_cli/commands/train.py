@@ -34,8 +34,7 @@ def train(
 
         carb train
 
-        carb train --config demo-cpu --model path/to/model --data carb-seed --out runs/judge
-        --print-config
+        carb train --config demo-cpu --model M --data carb-seed --out runs/judge --print-config
 
     Parameters
     ----------
