@@ -9,8 +9,9 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Estimate, OfSets, Result
+from carb_metrics.cells import OfSets, Result
 from carb_metrics.clusters import Ints, means
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import counted_sets, margins
 from carb_metrics.surface import FOLDS, assign_folds
@@ -35,7 +36,7 @@ class Coverage(Result):
 
     coverage: float
     """Share of sets that are kept."""
-    accuracy: Estimate
+    accuracy: Interval
 
 
 class MarginRow(OfSets):
@@ -128,7 +129,7 @@ def _coverage(
         kept = order[: max(1, math.ceil(len(order) * tenth / 10))]
         units = np.unique(cluster[kept], return_inverse=True)[1]
         mean = means(credit[kept][None], units, confidence, (0.0, 1.0))
-        accuracy = Estimate(
+        accuracy = Interval(
             estimate=float(mean.estimate[0]), low=float(mean.low[0]), high=float(mean.high[0])
         )
         found.append(Coverage(coverage=len(kept) / len(order), accuracy=accuracy))

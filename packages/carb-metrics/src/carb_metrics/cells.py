@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, PlainSerializer
 
 from carb_data import CarbError
 from carb_data.models import Frozen
+from carb_metrics.interval import Interval
 
 Frame = Annotated[
     pl.DataFrame, PlainSerializer(lambda frame: frame.to_dicts(), return_type=list[dict[str, Any]])
@@ -27,17 +28,8 @@ class Result(Frozen):
     __hash__ = None  # type: ignore[assignment]  # frames are not hashable
 
 
-class Estimate(Result):
-    """One number with its uncertainty; null where it is not defined."""
-
-    estimate: float | None = None
-    low: float | None = None
-    """Lower confidence limit."""
-    high: float | None = None
-    """Upper confidence limit."""
-    p: float | None = None
-    """Two-sided p value of the hypothesis that the number is 0; null where none is made."""
-
+Estimate = Interval
+"""The older name, until every module uses the new one."""
 
 Counted = Literal["main", "all"]
 

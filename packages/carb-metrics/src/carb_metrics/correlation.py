@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carb_data import CarbError
-from carb_metrics.cells import Estimate, Result
+from carb_metrics.cells import Result
 from carb_metrics.clusters import Ints, design, numbered
 from carb_metrics.coefficients import (
     FEWEST,
@@ -21,6 +21,7 @@ from carb_metrics.coefficients import (
     is_constant,
     t_test,
 )
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, finite, same_order
 
 
@@ -42,8 +43,8 @@ class Fit(Result):
 class Partial(Result):
     """Correlations of x and y after what the covariates explain is taken out of both."""
 
-    pearson: Estimate
-    spearman: Estimate
+    pearson: Interval
+    spearman: Interval
     """Partial correlation of the ranks of x, y and the covariates."""
     covariates: int
     """Number of independent covariates taken out."""
@@ -65,7 +66,7 @@ class Rival(Result):
     r_b: float | None = None
     r_ab: float | None = None
     """Correlation of the predictors."""
-    difference: Estimate = Estimate()
+    difference: Interval = Interval()
     """r_a − r_b with Zou's interval; p is Williams's."""
     williams_t: float | None = None
 
@@ -76,17 +77,17 @@ class Correlation(Result):
     n: int
     bases: int
     """Base models: the points that are independent of one another; n without ``bases``."""
-    pearson: Estimate
+    pearson: Interval
     """With ``bases`` its interval and p are over base models."""
-    spearman: Estimate
-    kendall: Estimate
+    spearman: Interval
+    kendall: Interval
     """τ-b."""
     fit: Fit
     """y on x."""
     reliability_x: float | None = None
     """Share of the variance of x that is not error of measurement; null without ``x_error``."""
     reliability_y: float | None = None
-    corrected: Estimate | None = None
+    corrected: Interval | None = None
     """Pearson's r without the errors of measurement; null where none are given, empty where they
     are as large as the differences between points."""
     partial: Partial | None = None
@@ -177,25 +178,25 @@ def correlate(
     )
 
 
-def _estimate(kind: Kind, x: Floats, y: Floats, confidence: float) -> Estimate:
+def _estimate(kind: Kind, x: Floats, y: Floats, confidence: float) -> Interval:
     found = coefficient(kind, x, y)
     if found is None:
-        return Estimate()
+        return Interval()
     low, high = fisher_interval(found[0], len(x), kind, confidence) or (None, None)
-    return Estimate(estimate=found[0], low=low, high=high, p=found[1])
+    return Interval(estimate=found[0], low=low, high=high, p=found[1])
 
 
-def _clustered(x: Floats, y: Floats, base: Ints, shrink: float, confidence: float) -> Estimate:
+def _clustered(x: Floats, y: Floats, base: Ints, shrink: float, confidence: float) -> Interval:
     """Pearson's r over ``shrink``, with an interval and p over base models."""
     from scipy.special import stdtr, stdtrit
 
     found = coefficient("pearson", x, y)
     if found is None:
-        return Estimate()
+        return Interval()
     r, n = found[0], len(x)
     estimate, models = max(-1.0, min(1.0, r / shrink)), int(base.max()) + 1
     if models < FEWEST or abs(r) > 1 - 1e-12:
-        return Estimate(estimate=estimate)
+        return Interval(estimate=estimate)
     a, b = ((values - values.mean()) / values.std() for values in (x, y))
     influence = a * b - r * (a**2 + b**2) / 2
     effect, freedom = 1.0, float(n - 2)
@@ -210,7 +211,7 @@ def _clustered(x: Floats, y: Floats, base: Ints, shrink: float, confidence: floa
     quantile = float(stdtrit(freedom if models < n else 1e9, 0.5 + confidence / 2))
     low, high = (math.tanh(math.atanh(r) + side * quantile * error) / shrink for side in (-1, 1))
     p = 2 * float(stdtr(freedom, -abs(math.atanh(r)) / error)) if models < n else found[1]
-    return Estimate(estimate=estimate, low=max(-1.0, low), high=min(1.0, high), p=p)
+    return Interval(estimate=estimate, low=max(-1.0, low), high=min(1.0, high), p=p)
 
 
 def _reliability(values: Floats, error: Floats) -> float | None:
@@ -222,10 +223,10 @@ def _reliability(values: Floats, error: Floats) -> float | None:
 
 def _corrected(
     x: Floats, y: Floats, base: Ints, reliable: Sequence[float | None], confidence: float
-) -> Estimate:
+) -> Interval:
     shares = [1.0 if share is None else max(share, 0.0) for share in reliable]
     shrink = math.sqrt(shares[0] * shares[1])
-    return Estimate() if shrink <= 0 else _clustered(x, y, base, shrink, confidence)
+    return Interval() if shrink <= 0 else _clustered(x, y, base, shrink, confidence)
 
 
 def _fit_line(x: Floats, y: Floats, confidence: float) -> Fit:
@@ -282,11 +283,11 @@ def _partial_estimate(
     taken: int,
     kind: Literal["pearson", "spearman"],
     confidence: float,
-) -> Estimate:
+) -> Interval:
     """Pearson's r of the residuals on z; Fisher (1924), Metron 3:329-332: each covariate costs one
     point."""
     if len(x) - taken < 2:
-        return Estimate()
+        return Interval()
     basis = np.column_stack([np.ones(len(x)), z])
     rests = []
     for values in (x, y):
@@ -294,13 +295,13 @@ def _partial_estimate(
         if float(np.abs(rest).max()) <= 1e-10 * max(
             1e-300, float(np.abs(values - values.mean()).max())
         ):
-            return Estimate()  # the covariates explain it all
+            return Interval()  # the covariates explain it all
         rests.append(rest)
     found = coefficient("pearson", *rests)
     if found is None:
-        return Estimate()
+        return Interval()
     limits = fisher_interval(found[0], len(x) - taken, kind, confidence) or (None, None)
-    return Estimate(
+    return Interval(
         estimate=found[0], low=limits[0], high=limits[1], p=t_test(found[0], len(x) - 2 - taken)
     )
 
@@ -344,7 +345,7 @@ def rival(r_a: float, r_b: float, r_ab: float, n: int, confidence: float = 0.95)
     determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
     if max(abs(r_a), abs(r_b), abs(r_ab)) > 1 or not determinant >= -1e-9:  # nor NaN
         raise CarbError(f"No data has the correlations {r_a}, {r_b} and {r_ab} at once.")
-    result = Rival(n=n, r_a=r_a, r_b=r_b, r_ab=r_ab, difference=Estimate(estimate=r_a - r_b))
+    result = Rival(n=n, r_a=r_a, r_b=r_b, r_ab=r_ab, difference=Interval(estimate=r_a - r_b))
     if n < 4 or max(abs(r_a), abs(r_b), abs(r_ab)) > 1 - 1e-12:
         return result
     mean = (r_a + r_b) / 2
@@ -358,7 +359,7 @@ def rival(r_a: float, r_b: float, r_ab: float, n: int, confidence: float = 0.95)
     shared = product / ((1 - r_a**2) * (1 - r_b**2))
     below = (r_a - low_a) ** 2 + (high_b - r_b) ** 2 - 2 * shared * (r_a - low_a) * (high_b - r_b)
     above = (high_a - r_a) ** 2 + (r_b - low_b) ** 2 - 2 * shared * (high_a - r_a) * (r_b - low_b)
-    difference = Estimate(
+    difference = Interval(
         estimate=r_a - r_b,
         low=r_a - r_b - math.sqrt(max(below, 0.0)),
         high=r_a - r_b + math.sqrt(max(above, 0.0)),

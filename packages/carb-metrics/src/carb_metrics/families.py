@@ -11,11 +11,13 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_metrics.cells import Estimate, Result
+from carb_metrics.cells import Result
 from carb_metrics.clusters import Bools, Ints, cluster_of
 from carb_metrics.flips import flipped
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import frame_of, rounded, with_shares
+from carb_metrics.outcome import frame_of
+from carb_metrics.ties import rounded, with_shares
 
 READINGS = ("row", "column", "matching", "place_effect")
 
@@ -64,16 +66,16 @@ class FamilyRow(Result):
     chance: float | None
     """What ``row``, ``column`` and ``matching`` are for a scorer that does not read the place: the
     mean of 1/N."""
-    row: Estimate
+    row: Interval
     """Share of places under which the right answer scores highest, averaged within families and
     then over them."""
-    column: Estimate
+    column: Interval
     """Share of answers that score highest under their own place. What a scorer likes in an answer
     cancels."""
-    matching: Estimate
+    matching: Interval
     """Share of places to which the best one-to-one matching of places and answers gives the right
     answer."""
-    place_effect: Estimate
+    place_effect: Interval
     """Mean of the right cells after the means of rows and columns are taken out, in standard
     deviations of what is left in the family, averaged over families. 0 for a scorer that does not
     read the place; at most ``sqrt(N − 1)``."""
@@ -88,7 +90,7 @@ class PlaceComparison(Result):
     ``family_accuracy``."""
     a: float
     b: float
-    difference: Estimate
+    difference: Interval
     """a minus b, with the interval and p of ``family_accuracy``."""
     better: Literal["a", "b"] | None
     """Null where the interval holds 0."""
@@ -260,9 +262,9 @@ def _row(
     n = found.family["answers"].to_numpy()
     estimates = _estimates(found.values, n, found.cluster, confidence)
     if not found.judged.any():
-        estimates[1:] = [Estimate()] * 3
+        estimates[1:] = [Interval()] * 3
     if found.errors == found.family["sets"].sum():
-        estimates[0] = Estimate()
+        estimates[0] = Interval()
     return FamilyRow(
         scorer=scorer,
         group=group,
@@ -416,7 +418,7 @@ def _matching(left: Floats, noise: Floats) -> Floats:
 
 def _estimates(
     values: Floats, n: npt.NDArray[np.int64], cluster: Ints, confidence: float
-) -> list[Estimate]:
+) -> list[Interval]:
     """Each reading with its interval and p.
 
     Args:

@@ -7,8 +7,8 @@ from math import ceil
 
 import numpy as np
 
-from carb_metrics.cells import Estimate
 from carb_metrics.clusters import Ints
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats
 
 FLIPS = 4_096
@@ -22,7 +22,7 @@ def flipped(
     cluster: Ints,
     confidence: float,
     bounds: tuple[float, float],
-) -> Estimate:
+) -> Interval:
     """A mean with the studentised sign-flip test of ``null`` over whole clusters, and the interval
     of the same flips.
 
@@ -42,12 +42,12 @@ def flipped(
             for a test.
     """
     if not len(values):
-        return Estimate()
+        return Interval()
     mean = float(values.mean())
     away = values - null
     away[np.abs(away) < 1e-12] = 0.0
     if not away.any():
-        return Estimate(estimate=mean, low=mean, high=mean, p=1.0)
+        return Interval(estimate=mean, low=mean, high=mean, p=1.0)
     of = np.unique(cluster, return_inverse=True)[1]
     total, weight = np.bincount(of, away), np.bincount(of).astype(np.float64)
     count = len(total)
@@ -68,7 +68,7 @@ def flipped(
         if p >= alpha:  # rounding must not leave null outside
             half *= 1 + 1e-9
         low, high = max(low, mean - half), min(high, mean + half)
-    return Estimate(estimate=mean, low=low, high=high, p=p)
+    return Interval(estimate=mean, low=low, high=high, p=p)
 
 
 @lru_cache(maxsize=32)

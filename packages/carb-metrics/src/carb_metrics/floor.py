@@ -14,7 +14,7 @@ from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, OfSets, Result
 from carb_metrics.clusters import Ints, cluster_of, share_interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import counted_sets, credit_matrix, rounded, set_outcomes
+from carb_metrics.outcome import counted_sets, credit_matrix, set_outcomes
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows
 from carb_metrics.surface import (
     FOLDS,
@@ -25,6 +25,7 @@ from carb_metrics.surface import (
     surface_features,
     within_sets,
 )
+from carb_metrics.ties import rounded
 
 CHANCE = "chance"
 """The floor where no surface predictor is better than a random pick."""

@@ -8,12 +8,14 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_metrics.cells import Estimate, Result, ScorerRow, Scorers
+from carb_metrics.cells import Result, ScorerRow, Scorers
 from carb_metrics.clusters import Ints, means, number, share_interval
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval
-from carb_metrics.outcome import as_text, counted_sets, polars_frame, rounded
+from carb_metrics.outcome import as_text, counted_sets, polars_frame
 from carb_metrics.paired import adjust
+from carb_metrics.ties import rounded
 
 PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
 """Columns of ``presentations``."""
@@ -24,13 +26,13 @@ class BiasRow(ScorerRow):
 
     position_p: float | None = None
     """p of the test that every position is picked alike often."""
-    swap_consistency: Estimate = Estimate()
+    swap_consistency: Interval = Interval()
     """Share of pairs of presentations of one set in different orders that have the same pick."""
     swap_pairs: int | None = None
-    self_agreement: Estimate = Estimate()
+    self_agreement: Interval = Interval()
     """The same share for pairs in the same order, that is, for a question asked twice."""
     self_pairs: int | None = None
-    length: Estimate = Estimate()
+    length: Interval = Interval()
     """Partial correlation of score and length within sets, given the role."""
 
 
@@ -231,7 +233,7 @@ def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
         cluster, _ = number(part, ("cluster",))
         same = (part["pick"] == part["pick_b"]).cast(pl.Float64).to_numpy()
         share, low, high = share_interval(same, cluster, confidence)
-        result |= {name: Estimate(estimate=share, low=low, high=high), count: part.height}
+        result |= {name: Interval(estimate=share, low=low, high=high), count: part.height}
     return result
 
 
@@ -263,7 +265,7 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     )
 
 
-def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) -> Estimate:
+def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) -> Interval:
     """Partial correlation of s and v given c, all centred; low, high and p by the jackknife on
     artanh r."""
     sums = [np.bincount(cluster, product) for product in (s * s, v * v, c * c, s * v, s * c, v * c)]
@@ -281,13 +283,13 @@ def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) 
 
     whole = float(z(units.sum(0)))
     if math.isnan(whole):
-        return Estimate()
+        return Interval()
     _, low, high = jackknife_interval(units, z, confidence)
     if low is None or high is None:
-        return Estimate(estimate=math.tanh(whole))
+        return Interval(estimate=math.tanh(whole))
     from scipy.special import stdtr, stdtrit
 
     freedom = len(units) - 1
     error = (high - low) / 2 / float(stdtrit(freedom, 0.5 + confidence / 2))
     p = 2 * float(stdtr(freedom, -abs(whole) / error)) if error > 0 else None
-    return Estimate(estimate=math.tanh(whole), low=math.tanh(low), high=math.tanh(high), p=p)
+    return Interval(estimate=math.tanh(whole), low=math.tanh(low), high=math.tanh(high), p=p)

@@ -9,8 +9,9 @@ import polars as pl
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.accuracy import bon_accuracy
 from carb_metrics.cells import OfSets, Result
-from carb_metrics.outcome import as_text, counted_sets, with_shares
+from carb_metrics.outcome import as_text, counted_sets
 from carb_metrics.paired import adjust
+from carb_metrics.ties import with_shares
 
 UNKNOWN = "unknown"
 """Stands for the culture of a response that names none."""

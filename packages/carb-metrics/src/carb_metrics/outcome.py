@@ -1,9 +1,8 @@
-"""From scores to outcomes: which sets count, what is a tie, and what a tie earns. Everything that
-compares scores asks this module."""
+"""From scores to outcomes: which sets count, and what a tie earns."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted
 from carb_metrics.clusters import Ints, cluster_of, number
 from carb_metrics.intervals import Floats
+from carb_metrics.ties import rounded, tops
 
 __all__ = ["set_outcomes"]
 
@@ -33,15 +33,9 @@ SET_KEYS = (
 ``mirrors`` is the ``family`` of the table, renamed because a culture's language has a family
 too."""
 
-DIGITS = 9
-"""Scores are rounded to this many significant digits before they are compared: less is floating
-noise."""
-
 RESPONSES = "_responses"
 """Column of ``set_outcomes`` that tells which responses a set has: equal for the same ones, in any
 order."""
-
-N = TypeVar("N", pl.Expr, pl.Series)
 
 
 def frame_of(scores: ScoreTable) -> pl.DataFrame:
@@ -61,11 +55,6 @@ def polars_frame(frame: object, name: str) -> pl.DataFrame:
             f"{name} must be a frame of polars, not {type(frame).__name__}; see polars.from_pandas."
         )
     return frame
-
-
-def rounded(score: N) -> N:
-    """Scores as they are compared: equal to ``DIGITS`` significant digits is a tie."""
-    return score.round_sig_figs(DIGITS)
 
 
 def main_sets(scores: ScoreTable) -> ScoreTable:
@@ -91,28 +80,6 @@ def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[ScoreTable, Coun
     if not frame.height:
         return scores, "all"
     return (ScoreTable(frame) if frame.height < scores.frame.height else scores), "main"
-
-
-def with_shares(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """The rows with ``failed`` (a score of the set is missing), ``top``, and ``share``: the part of
-    the pick that a response gets, 1/k where k share the highest score, and null in a set that
-    failed.
-
-    Args:
-        frame: a row per response, with ``score``.
-        keys: the columns that tell sets apart; ``scorer`` and ``item_id`` if left out.
-    """
-    sets = keys or ("scorer", "item_id")
-    frame = frame.with_columns(rounded(pl.col("score")).alias("_level"))
-    failed, top = (
-        pl.col("_level").is_null().any().over(sets),
-        pl.col("_level") == pl.col("_level").max().over(sets),
-    )
-    frame = frame.with_columns(
-        failed=failed, top=top.fill_null(value=False)
-    )  # apart: polars 1.26 nests no windows
-    share = pl.when(~pl.col("failed")).then(pl.col("top") / pl.col("top").sum().over(sets))
-    return frame.with_columns(share=share).drop("_level")
 
 
 def as_text(scores: ScoreTable) -> pl.DataFrame:
@@ -185,26 +152,6 @@ def set_outcomes(scores: ScoreTable, ties: Ties = "shared") -> pl.DataFrame:
         pl.Series("tied", np.where(right > 0, top - 1, 0), dtype=pl.Int64),
         pl.Series("error", top == 0, dtype=pl.Boolean),
     )
-
-
-def tops(level: Floats, chosen: npt.NDArray[np.bool_], starts: Ints) -> tuple[Ints, Ints]:
-    """(sets,) how many right answers have the highest value of their set, and how many answers; 0
-    where one is NaN.
-
-    Args:
-        level: (rows,) what is compared, rounded so that equals are ties.
-        chosen: (rows,) whether an answer is right.
-        starts: (sets,) the first row of each set; its other rows follow it.
-    """
-    if not len(starts):
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    highest = level == np.repeat(
-        np.maximum.reduceat(level, starts), np.diff(starts, append=len(level))
-    )
-    right, top = (
-        np.add.reduceat(found.astype(np.int64), starts) for found in (highest & chosen, highest)
-    )
-    return right, top
 
 
 def _first_rows(rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:

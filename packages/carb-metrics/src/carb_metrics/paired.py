@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from carb_data import CarbError
-from carb_metrics.cells import Estimate
 from carb_metrics.clusters import Ints, means, numbered
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, finite, same_order
 
 _OUTSIDE = "Values must lie between 0 and 1; for others give bounded=False."
 
 
-class Paired(Estimate):
+class Paired(Interval):
     """A paired difference, the first minus the second; null without pairs.
 
     ``p`` is from the interval's own t: below 1 − confidence exactly where it leaves 0 out.
@@ -92,7 +92,7 @@ def mean_interval(
     confidence: float = 0.95,
     *,
     bounded: bool = True,
-) -> Estimate:
+) -> Interval:
     """A mean with its interval: that of ``paired_difference`` for a single sample, without a test.
 
     Args:
@@ -117,7 +117,7 @@ def mean_interval(
         None if math.isnan(part[0]) else float(part[0])
         for part in (found.estimate, found.low, found.high)
     ]
-    return Estimate(estimate=limits[0], low=limits[1], high=limits[2])
+    return Interval(estimate=limits[0], low=limits[1], high=limits[2])
 
 
 def adjust(p: npt.ArrayLike) -> Floats:

@@ -10,11 +10,13 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Estimate, OfSets, Result
+from carb_metrics.cells import OfSets, Result
 from carb_metrics.clusters import is_missing, numbered
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, normal_quantile, wilson
-from carb_metrics.outcome import as_text, counted_sets, polars_frame, with_shares
+from carb_metrics.outcome import as_text, counted_sets, polars_frame
 from carb_metrics.raters import agreement
+from carb_metrics.ties import with_shares
 
 
 class HumanLine(Result):
@@ -130,12 +132,12 @@ class JudgedRow(OfSets):
     """Sets that the judge and a majority of people decided."""
     undecided: int
     """Sets with people's picks that one of both did not decide."""
-    percent: Estimate
+    percent: Interval
     """The judge and the majority: share of sets with the same pick."""
-    ac1: Estimate
+    ac1: Interval
     """The same beyond chance (Gwet)."""
-    human_percent: Estimate
-    human_alpha: Estimate
+    human_percent: Interval
+    human_alpha: Interval
     """Krippendorff's."""
 
 

@@ -6,11 +6,13 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
-from carb_metrics.cells import Estimate, Result, ScorerRow, Scorers
+from carb_metrics.cells import Result, ScorerRow, Scorers
 from carb_metrics.clusters import share_interval
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, ratio
-from carb_metrics.outcome import as_text, counted_sets, rounded
+from carb_metrics.outcome import as_text, counted_sets
+from carb_metrics.ties import rounded
 
 CAUSAL = Perturbation.CC.value
 SURFACE = (Perturbation.RC.value, Perturbation.CL.value, Perturbation.RP.value)
@@ -59,7 +61,7 @@ class SpreadRow(ScorerRow):
 
     spread: float | None
     """Standard deviation of its scores within sets, in units of its scores."""
-    ratio: Estimate
+    ratio: Interval
     """Causal-to-surface ratio."""
 
 
@@ -118,7 +120,7 @@ def perturbation_sensitivity(
         kinds += [KindRow.model_validate(row) for row in rows]
         scorers.append(
             SpreadRow(
-                scorer=name, spread=deviation, ratio=Estimate(estimate=ratio, low=low, high=high)
+                scorer=name, spread=deviation, ratio=Interval(estimate=ratio, low=low, high=high)
             )
         )
     return Sensitivity(kinds=tuple(kinds), scorers=tuple(scorers), counted=counted)

@@ -12,8 +12,9 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError
-from carb_metrics.cells import Estimate, Result
+from carb_metrics.cells import Result
 from carb_metrics.clusters import is_missing, numbered
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import Statistic, jackknife_interval
 
@@ -23,13 +24,13 @@ class Agreement(Result):
 
     items: int
     """Items with at least two ratings, on which all coefficients but Cohen's rest."""
-    percent: Estimate
+    percent: Interval
     """Share of pairs of ratings of the same item that are equal, averaged over items."""
-    cohen: Estimate
+    cohen: Interval
     """Cohen's κ of two raters; null for more."""
-    krippendorff: Estimate
+    krippendorff: Interval
     """Krippendorff's α of categories without order."""
-    gwet: Estimate
+    gwet: Interval
     """Gwet's AC1."""
 
 
@@ -82,7 +83,7 @@ def agreement(
 
     def interval_of(
         kept: npt.NDArray[np.bool_], coefficient: Statistic, *columns: Floats
-    ) -> Estimate:
+    ) -> Interval:
         of, found = np.unique(cluster[kept], return_inverse=True)
         units = np.column_stack(columns)[kept]
         together = np.zeros((len(of), units.shape[1]))
@@ -93,7 +94,7 @@ def agreement(
             if low == high or low is None or high is None
             else (max(low, -1.0), min(high, 1.0))
         )
-        return Estimate(estimate=value, low=limits[0], high=limits[1])
+        return Interval(estimate=value, low=limits[0], high=limits[1])
 
     equal = (counts * (counts - 1)).sum(1)
     share_equal = equal / np.where(paired, m * (m - 1), 1)

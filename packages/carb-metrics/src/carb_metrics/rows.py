@@ -9,6 +9,7 @@ from carb_metrics.comparison import ComparedGroup, Comparison, Margin
 from carb_metrics.correlation import Correlation, Fit, LeftOut, Partial, Rival
 from carb_metrics.families import FamilyReport, FamilyRow, PlaceComparison
 from carb_metrics.floor import FloorRow, FloorTest, SurfaceFloor
+from carb_metrics.interval import Interval
 from carb_metrics.items import ItemAnalysis, ItemRow
 from carb_metrics.judges import BiasRow, JudgeBias, PositionRow
 from carb_metrics.languages import Consistency, ConsistencyRow
@@ -43,6 +44,7 @@ __all__ = [
     "FloorTest",
     "Grouped",
     "HumanLine",
+    "Interval",
     "ItemAnalysis",
     "ItemRow",
     "JudgeBias",

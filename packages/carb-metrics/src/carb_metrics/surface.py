@@ -11,7 +11,7 @@ from carb_data import Dataset
 from carb_data.surface import surface_features as features_of_set
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.intervals import Floats
-from carb_metrics.outcome import tops
+from carb_metrics.ties import tops
 
 
 def surface_features(dataset: Dataset) -> pl.DataFrame:

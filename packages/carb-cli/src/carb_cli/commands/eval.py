@@ -32,7 +32,7 @@ from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_data import CarbError
 from carb_data.journal import write_whole
 from carb_data.validation import closest
-from carb_metrics.rows import Estimate
+from carb_metrics.rows import Interval
 from carb_scorers.spec import parse_spec
 
 DATA = "carb-seed"
@@ -206,7 +206,7 @@ def _passed(found: Report, scorer: str, measure: str, least: float) -> tuple[boo
         value, low, high = cell.accuracy, cell.low, cell.high
     else:
         row = None if found.families is None else found.families.of(scorer)
-        reading = Estimate() if row is None else getattr(row, measure)
+        reading = Interval() if row is None else getattr(row, measure)
         value, low, high = reading.estimate, reading.low, reading.high
     passed = value is not None and value >= least
     shown = f"{display.number(value, 3)} [{display.number(low, 3)}, {display.number(high, 3)}]"

@@ -41,9 +41,9 @@ from carb_metrics import (
 )
 from carb_metrics.rows import (
     Cell,
-    Estimate,
     FamilyReport,
     Grouped,
+    Interval,
     ItemAnalysis,
     JudgedRow,
     Ranking,
@@ -166,7 +166,7 @@ def _scorers(
             perturbation={r.perturbation: r for r in sensitivity.kinds if r.scorer == name}
             if sensitivity
             else {},
-            causal_to_surface=sensitivity.of(name).ratio if sensitivity else Estimate(),
+            causal_to_surface=sensitivity.of(name).ratio if sensitivity else Interval(),
             consistency=consistency.of(name),
         )
     return dict(sorted(found.items(), key=lambda pair: (-(pair[1].overall.accuracy or 0), pair[0])))

@@ -19,7 +19,7 @@ from carb_cli.report.tables import (
     share,
 )
 from carb_cli.review.findings import WHOLE
-from carb_metrics.rows import Estimate, HumanLine
+from carb_metrics.rows import HumanLine, Interval
 
 SHOWN = 12
 """Clusters and confusions that the section on failures shows."""
@@ -68,9 +68,9 @@ def human_lines(lines: Mapping[str, HumanLine]) -> Table:
         (
             Shown(_group(key)),
             share(
-                Estimate(estimate=one.share, low=one.low, high=one.high)
+                Interval(estimate=one.share, low=one.low, high=one.high)
                 if one.enough
-                else Estimate()
+                else Interval()
             ),
             *map(count, (one.people, one.answers, one.sets)),
         )

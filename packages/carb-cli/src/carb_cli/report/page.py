@@ -27,7 +27,7 @@ from carb_cli.report.payload import payload
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import leaderboard, sections
 from carb_cli.report.shown import JudgeTexts
-from carb_metrics.rows import Estimate
+from carb_metrics.rows import Interval
 
 SCRIPTS = ("base.js", "address.js", "set.js", "sets.js")
 
@@ -68,7 +68,7 @@ def chart_of(report: Report) -> dict[str, Any]:
     short, rows, families = labels(report.scorers), [], report.families
     for name, part in report.scorers.items():
         cell = part.overall
-        share, effect = Estimate(estimate=cell.accuracy, low=cell.low, high=cell.high), Estimate()
+        share, effect = Interval(estimate=cell.accuracy, low=cell.low, high=cell.high), Interval()
         if families is not None:
             share, effect = families.of(name).row, families.of(name).place_effect
         named = {"name": short[name], "whole": name, "model": name in report.models}

@@ -23,6 +23,7 @@ from carb_cli.report.shown import JudgeTexts, sent
 from carb_data import BonSet, Response, is_main
 from carb_data import cultures as registry
 from carb_metrics.outcome import set_outcomes
+from carb_metrics.ties import rounded
 from carb_scorers.blind import in_order
 
 MOST_CHARACTERS = 6_000_000
@@ -168,7 +169,7 @@ def _scores(runs: Runs, names: Sequence[str]) -> list[dict[tuple[str, str], floa
         {
             (item, answer): score
             for item, answer, score in rows.filter(pl.col("scorer") == name)
-            .select(columns, pl.col("score").round_sig_figs(9))
+            .select(columns, rounded(pl.col("score")))
             .rows()
         }
         for name in names

@@ -11,10 +11,10 @@ from carb_data.models import Frozen
 from carb_metrics.rows import (
     Cell,
     ConsistencyRow,
-    Estimate,
     Failures,
     FamilyReport,
     HumanLine,
+    Interval,
     ItemAnalysis,
     JudgeBias,
     JudgedRow,
@@ -83,7 +83,7 @@ class ScorerPart(Frozen):
     dates."""
     perturbation: dict[str, KindRow]
     """Results by perturbation (CC, RC, CL, RP), for those that the data set has."""
-    causal_to_surface: Estimate
+    causal_to_surface: Interval
     """Mean change under CC over that under RC, CL and RP."""
     consistency: ConsistencyRow
 

@@ -27,7 +27,7 @@ from carb_cli.report.tables import (
     share,
 )
 from carb_data import Perturbation
-from carb_metrics.rows import Cell, Estimate
+from carb_metrics.rows import Cell, Interval
 
 
 def sections(report: Report, only: str | None = None) -> list[Section]:
@@ -320,13 +320,13 @@ def perturbations(report: Report) -> Section | None:
             if one is None:
                 cells += [Shown("–"), Shown("–")]
                 continue
-            spread = Estimate(estimate=one.spread, low=one.spread_low, high=one.spread_high)
+            spread = Interval(estimate=one.spread, low=one.spread_low, high=one.spread_high)
             cells += [
                 estimate(spread),
-                share(Estimate(estimate=one.flips, low=one.flips_low, high=one.flips_high)),
+                share(Interval(estimate=one.flips, low=one.flips_low, high=one.flips_high)),
             ]
         same = part.consistency
-        alike = Estimate(estimate=same.consistency, low=same.low, high=same.high)
+        alike = Interval(estimate=same.consistency, low=same.low, high=same.high)
         rows.append((*cells, estimate(alike)))
     columns = (
         "scorer",
@@ -359,7 +359,7 @@ def judges(report: Report) -> Section | None:
             continue
         one = first.get(row.scorer)
         at_first = (
-            Estimate() if one is None else Estimate(estimate=one.share, low=one.low, high=one.high)
+            Interval() if one is None else Interval(estimate=one.share, low=one.low, high=one.high)
         )
         even = None if one is None else one.expected
         bias.append(
@@ -390,7 +390,7 @@ def judges(report: Report) -> Section | None:
             if one.length.estimate
         }
         first_picked |= {
-            (one.scorer, culture): share(Estimate(estimate=one.share, low=one.low, high=one.high))
+            (one.scorer, culture): share(Interval(estimate=one.share, low=one.low, high=one.high))
             for one in part.positions
             if one.position == 0
         }

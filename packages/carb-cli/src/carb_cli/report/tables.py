@@ -15,7 +15,7 @@ from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
 from carb_data import cultures
 from carb_metrics import adjust
-from carb_metrics.rows import Cell, Estimate
+from carb_metrics.rows import Cell, Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +104,14 @@ def count(value: int | None, *small: str) -> Shown:
     return Shown("–" if value is None else f"{value:,}", small)
 
 
-def share(found: Estimate | Cell, *small: str, heat: str = "") -> Shown:
+def share(found: Interval | Cell, *small: str, heat: str = "") -> Shown:
     """A share in percent, with its interval below; a dash where every set failed."""
     value = found.accuracy if isinstance(found, Cell) else found.estimate
     limits = (interval(found.low, found.high),) if found.low is not None else ()
     return Shown(percent(value), (*limits, *small), heat)
 
 
-def estimate(found: Estimate, *small: str, heat: str = "") -> Shown:
+def estimate(found: Interval, *small: str, heat: str = "") -> Shown:
     """A number with its interval below."""
     limits = (f"{number(found.low)} to {number(found.high)}",) if found.low is not None else ()
     return Shown(number(found.estimate), (*limits, *small), heat)

@@ -24,6 +24,7 @@ from carb_cli.review.page_parts import language_of, page_with, part
 from carb_cli.review.review_file import Recorded, introduce, record, setting, transaction
 from carb_data import BonSet, CarbError
 from carb_data.validation import first_defect, validate
+from carb_metrics.ties import tied
 from carb_scorers import Scorer, best_of_n
 from carb_scorers.serve import LOOPBACK, take_port
 
@@ -255,7 +256,7 @@ def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "un
     try:
         pick = best_of_n(scorer, item.prompt, texts, culture=item.culture, language=item.language)
         if pick.index is not None:
-            tie = pick.scores[0] == pick.scores[1]
+            tie = tied(pick.scores[0], pick.scores[1])
             return "undecided" if tie else ("not fooled" if pick.index == 0 else "fooled")
         reason = pick.error.message if pick.error else ""
     except Exception as error:  # a third party's scorer may raise anything

@@ -1,0 +1,79 @@
+"""The only place that rounds and compares scores.
+
+Within a set, scores that agree to ``DIGITS`` significant digits are a tie: less is floating noise.
+Between two sets, order alone counts (``higher``): rounding there would be read as knowledge.
+The audit of carb-data cannot import this module; its ``share_won`` compares exact numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+__all__ = ["DIGITS", "higher", "rounded", "tied", "tops", "with_shares"]
+
+DIGITS = 9
+"""Significant digits to which scores of one set are compared."""
+
+N = TypeVar("N", pl.Expr, pl.Series)
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def rounded(score: N) -> N:
+    """Scores as they are compared within a set."""
+    return score.round_sig_figs(DIGITS)
+
+
+def tied(first: float | None, second: float | None) -> bool:
+    """Whether two scores of one set are a tie; a missing one ties with none."""
+    levels = rounded(pl.Series([first, second], dtype=pl.Float64))
+    return levels.null_count() == 0 and bool(levels[0] == levels[1])
+
+
+def higher(first: Floats, second: Floats) -> Floats:
+    """(...,) 1 where the first score is higher, 1/2 where both are equal, 0 where it is lower, NaN
+    where one is missing."""
+    result = (1.0 + np.sign(np.greater(first, second) * 1.0 - np.less(first, second))) / 2
+    missing = np.isnan(first) | np.isnan(second)
+    return np.where(missing, np.nan, result)
+
+
+def with_shares(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """The rows with ``failed`` (a score of the set is missing), ``top``, and ``share``: the part of
+    the pick that a response gets, 1/k where k share the highest score, and null in a set that
+    failed.
+
+    Args:
+        frame: a row per response, with ``score``.
+        keys: the columns that tell sets apart; ``scorer`` and ``item_id`` if left out.
+    """
+    sets = keys or ("scorer", "item_id")
+    level = pl.col("_level")
+    frame = frame.with_columns(rounded(pl.col("score")).alias("_level"))
+    frame = frame.with_columns(
+        failed=level.is_null().any().over(sets),
+        top=(level == level.max().over(sets)).fill_null(value=False),
+    )
+    share = pl.col("top") / pl.col("top").sum().over(sets)  # apart: polars 1.26 nests no windows
+    return frame.with_columns(share=pl.when(~pl.col("failed")).then(share)).drop("_level")
+
+
+def tops(level: Floats, chosen: npt.NDArray[np.bool_], starts: Ints) -> tuple[Ints, Ints]:
+    """(sets,) how many right answers have the highest value of their set, and how many answers; 0
+    where one is NaN.
+
+    Args:
+        level: (rows,) what is compared, rounded so that equals are ties.
+        chosen: (rows,) whether an answer is right.
+        starts: (sets,) the first row of each set; its other rows follow it.
+    """
+    if not len(starts):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    sizes = np.diff(starts, append=len(level))
+    highest = level == np.repeat(np.maximum.reduceat(level, starts), sizes)
+    right = np.add.reduceat((highest & chosen).astype(np.int64), starts)
+    return right, np.add.reduceat(highest.astype(np.int64), starts)
