@@ -4,9 +4,7 @@ show."""
 from __future__ import annotations
 
 import math
-import random
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any, Literal
@@ -67,9 +65,6 @@ class RewardConfig(Frozen):
     copied: float = Field(default=0.5, gt=0, le=1)
     """Criteria that repeat more than this share of either response word for word (``copied_share``)
     count as none: they earn an R_appr of 0. Ours; 1 allows all, as in the paper."""
-    permuted: bool = False
-    """Exchange R_appr among the outputs of a prompt: the control of an experiment, which keeps its
-    size alone."""
     floor: float = Field(default=0.1, ge=0)
     """Smallest standard deviation of a group's rewards that advantages are divided by. Where all
     verdicts of a group are the same, the noise of R_appr would otherwise be scaled up to advantages
@@ -185,7 +180,6 @@ class CriteriaFunction:
         prompts: Sequence[Prompt],
         completion_ids: Sequence[Sequence[int]],
         label: Sequence[Verdict],
-        trainer_state: Any,
         swapped_prompt: Sequence[Prompt] | None = None,
         responses: Sequence[Sequence[str]] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
@@ -218,12 +212,7 @@ class CriteriaFunction:
             )
             log_metric("R_appr/unpaid", fmean([float(not case.paid) for case in cases]))
             log_metric("R_appr/seconds", time.perf_counter() - started)
-        values = [reward.value for reward in rewards]
-        return (
-            _exchanged(values, prompts, trainer_state.global_step)
-            if self.config.permuted
-            else values
-        )
+        return [reward.value for reward in rewards]
 
     def _case(
         self,
@@ -277,13 +266,3 @@ def parse_all(
         )
         for ids, prompt in zip(completion_ids, shown, strict=True)
     ]
-
-
-def _exchanged(values: Sequence[float], prompts: Sequence[Prompt], step: int) -> list[float]:
-    """The values in random order among the outputs of each prompt."""
-    groups: dict[str, list[float]] = defaultdict(list)
-    for prompt, value in zip(prompts, values, strict=True):
-        groups[str(prompt)].append(value)
-    draw = random.Random(f"{step}\0permuted")
-    shuffled = {prompt: draw.sample(own, len(own)) for prompt, own in groups.items()}
-    return [shuffled[str(prompt)].pop() for prompt in prompts]

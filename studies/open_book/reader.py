@@ -1,7 +1,7 @@
 """Which place's fact do criteria state? A model reads it, beside the string measure of
-``open_book_study.py``.
+``study.py``.
 
-    python examples/open_book_reader.py "implicit:PATH/qwen2.5-1.5b?ref=none&dtype=bfloat16" --out
+    python studies/open_book/reader.py "implicit:PATH/qwen2.5-1.5b?ref=none&dtype=bfloat16" --out
     runs/open-book
 
 The reader sees a judge's criteria without its letters, and never the question. What it is asked for
@@ -24,9 +24,9 @@ from statistics import mean
 from types import SimpleNamespace
 
 import numpy as np
-from open_book_outcomes import Row, honest, over, states_fact
-from open_book_power import t_interval
-from open_book_study import NAMES, prepare
+from outcomes import Row, honest, over, states_fact
+from power import t_interval
+from study import NAMES, prepare
 
 from carb_scorers import score
 from tal_rlvr.judgement import before_verdict

@@ -1,8 +1,8 @@
 """How many seeds and families a test of two training arms needs: simulated from the variances of a
 pilot.
 
-    python examples/open_book_power.py --pilot runs/open-book/verdicts.csv --arms C C+A --effect
-    0.08 python examples/open_book_power.py --variances 0.0003 0 0.033 --seeds 5 8 --families 14 28
+    python studies/open_book/power.py --pilot runs/open-book/verdicts.csv --arms C C+A --effect 0.08
+    python studies/open_book/power.py --variances 0.0003 0 0.033 --seeds 5 8 --families 14 28
 
 The pilot has a row per verdict: ``seed, arm, source_item, label, verdict``. An arm's accuracy in a
 source item (a family) is the share of verdicts that equal the label; one that cannot be read is

@@ -1,5 +1,4 @@
-"""What ``open_book_study.py`` reads of a judge and prints: the outcomes of the test in
-open_book.md."""
+"""The outcomes that ``study.py`` reads of a judge and prints."""
 
 # ruff: noqa: T201 - prints what a script asks for
 
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from open_book_power import differences, interval, t_interval, variances
+from power import differences, interval, t_interval, variances
 
 from carb_scorers.models import Generation, LanguageModel, Writing
 from tal_rlvr.held_out import HeldOut, by_item, evaluate_held_out, label_logprobs

@@ -1,24 +1,22 @@
-"""Does R_appr help a judge that has to read the place? The arms, runs and outcomes of the test in
-open_book.md.
+"""Does R_appr help a judge that has to read the place? The arms and runs of README.md.
 
-    python examples/open_book_study.py --dtype bfloat16 --model runs/start6 --out runs/open-book
-    --arms C C+A
+    python studies/open_book/study.py --dtype bfloat16 --model runs/start6 --out runs/open-book \\
+        --arms C C+A
 
-The task is that of ``open_book_pairs.py``, with every place named. Half of the topics are held out.
-The model is one that ``open_book_start.py`` made: it writes the form and follows criteria. From
+The task is that of ``pairs.py``, with every place named. Half of the topics are held out.
+The model is one that ``start.py`` made: it writes the form and follows criteria. From
 there each arm goes on:
 
     start           no further step, read as it is
     C               GRPO on R_corr and the form
     C+A             the same with R_appr
-    C+A permuted    the same with R_appr exchanged within each group of outputs: its size without
-    its meaning control labels  C+A on labels that say nothing of the place supervised      targets
-    that state the right place's fact, at the compute of C
+    control labels  C+A on labels that say nothing of the place
+    supervised      targets that state the right place's fact, at the compute of C
 
 "Criteria given" is an outcome of each: the right fact is written for the judge, and the verdict is
 read behind it. It is the ceiling of what criteria can do for this judge. A run is one JSON file;
 what is there is not run again, and what was begun goes on from its checkpoint. ``verdicts.csv`` is
-what ``open_book_power.py`` reads.
+what ``power.py`` reads.
 """
 
 # ruff: noqa: T201 - a script, which prints
@@ -40,8 +38,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
-from open_book_outcomes import Row, add_dtype, honest, measure, print_table
-from open_book_pairs import pairs, read
+from outcomes import Row, add_dtype, honest, measure, print_table
+from pairs import pairs, read
 
 from tal_rlvr import TrainConfig, TrainResult, train
 from tal_rlvr.judge_prompts import PromptConfig
@@ -51,7 +49,6 @@ from tal_rlvr.training import RESULT
 ARMS: dict[str, dict[str, Any]] = {
     "C": {"criteria_weight": 0.0},
     "C+A": {"criteria_weight": 1.0},
-    "C+A permuted": {"criteria_weight": 1.0, "permuted": True},
     "control labels": {"criteria_weight": 1.0},
 }
 """The rewards of each arm that is trained by reinforcement."""

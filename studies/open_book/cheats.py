@@ -1,8 +1,7 @@
 """What cheats earn beside honest work with a real reader: a model that follows criteria, asked as
 in the study.
 
-    python examples/open_book_cheats.py --model PATH/qwen2.5-1.5b --out runs/open-book --dtype
-    bfloat16
+    python studies/open_book/cheats.py --model PATH/qwen2.5-1.5b --out runs/open-book
 
 For every held-out pair, and with either verdict, a text earns what training would pay for it:
 R_corr + R_appr. A judge that is right with probability ``a`` earns ``a`` of what a right verdict
@@ -22,8 +21,8 @@ from pathlib import Path
 from statistics import mean
 from types import SimpleNamespace
 
-from open_book_outcomes import Row, as_pair, honest
-from open_book_study import prepare, prompts
+from outcomes import Row, as_pair, honest
+from study import prepare, prompts
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from carb_metrics import mean_interval

@@ -1,9 +1,9 @@
-"""Teach a small model to use criteria that it is given, before ``open_book_study.py`` trains it to
+"""Teach a small model to use criteria that it is given, before ``study.py`` trains it to
 write them.
 
-    python examples/open_book_start.py --model PATH/smollm2-135m --out runs/verdicts --whole 0
-    python examples/open_book_start.py --model runs/verdicts --out runs/follows --steps 25 --seed 1
-    python examples/open_book_start.py --model PATH/qwen2.5-1.5b --steps 0 --read held
+    python studies/open_book/start.py --model PATH/smollm2-135m --out runs/verdicts --whole 0
+    python studies/open_book/start.py --model runs/verdicts --out runs/follows --steps 25 --seed 1
+    python studies/open_book/start.py --model PATH/qwen2.5-1.5b --steps 0 --read held
 
 Targets of whole judgements do not teach it: their verdict repeats the letter before it, which
 R_appr masks. Here the criteria are masked as R_appr masks them, they state the fact of either
@@ -32,8 +32,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from open_book_outcomes import Row, add_dtype, as_pair, honest
-from open_book_study import by_chance, prepare, prompts, targets, whole_mirrors
+from outcomes import Row, add_dtype, as_pair, honest
+from study import by_chance, prepare, prompts, targets, whole_mirrors
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer
 

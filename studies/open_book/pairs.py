@@ -1,7 +1,7 @@
 """Pairs for an open-book judge: what people of several places say is shown, and the question's
 place must be read.
 
-    python examples/open_book_pairs.py --data carb-seed --languages en --named --out open-book.jsonl
+    python studies/open_book/pairs.py --data carb-seed --languages en --named --out open-book.jsonl
     carb train --config run.toml --data … with [mix] sources = [{ form = "preference", path =
     "open-book.jsonl" }]
 
