@@ -138,7 +138,7 @@ def test_the_score_is_that_of_the_models_own_code(folder: Path) -> None:
     architecture = json.loads((folder / "config.json").read_text())["architectures"][0]
     _, loader, shared = FORMS[architecture]
     scorer: Any = open_scorer(f"classifier:{folder}?trust_remote_code=true")
-    assert (scorer._model._passes._forward is not None) == shared
+    assert scorer._model._passes._way.cached == shared
     (result,) = anyio.run(scorer.score, [REQUEST])
     model = getattr(transformers, loader).from_pretrained(folder, trust_remote_code=True).eval()
     assert type(model).__name__ == architecture

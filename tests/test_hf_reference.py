@@ -56,6 +56,10 @@ def rendered(tokenizer: Any, prompt: str, answer: str | None, cue: str = "") -> 
 @pytest.mark.parametrize("chat", [False, True])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_classifier(base: Path, architecture: str, chat: bool, options: str) -> None:
+    if chat and architecture in {"t5", "bart"}:
+        pytest.skip(
+            "they read their head at an end of text, which the chat template writes none of"
+        )
     folder = tiny_models.folder(
         base, architecture, "SequenceClassification", chat=chat, pad="<pad>"
     )
@@ -63,36 +67,82 @@ def test_classifier(base: Path, architecture: str, chat: bool, options: str) -> 
     model, tokenizer = loaded(folder, "SequenceClassification")
     for key, text in enumerate(TEXTS):
         if chat:
-            ids = tokenizer(
-                rendered(tokenizer, "What do people eat?", text), add_special_tokens=False
-            )["input_ids"]
+            given = tokenizer(
+                rendered(tokenizer, "What do people eat?", text),
+                add_special_tokens=False,
+                return_tensors="pt",
+            )
         else:
             end = "" if tokenizer.sep_token else "\n"
-            ids = tokenizer(f"What do people eat?{end}", text)["input_ids"]
-        assert result.scores[str(key)] == pytest.approx(float(row(model, ids)[0]), abs=1e-5)
+            given = tokenizer(f"What do people eat?{end}", text, return_tensors="pt")
+        assert ("token_type_ids" in given) == (architecture in tiny_models.TYPED)
+        with torch.no_grad():
+            expected = model(**given).logits[0, 0].item()
+        assert result.scores[str(key)] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("options", ["", "&batching=budget"])
 @pytest.mark.parametrize("architecture", DECODERS)
-def test_the_head_is_read_at_the_last_token_even_if_it_is_the_padding(
-    base: Path, architecture: str
+def test_a_head_is_read_where_the_models_own_pass_reads_it_though_turns_end_with_the_padding(
+    base: Path, architecture: str, options: str
 ) -> None:
-    """Of ``<|end|>`` as pad token transformers itself would read the token before."""
+    """As after ``tokenizer.pad_token = tokenizer.eos_token``, which TRL does by default."""
     folder = tiny_models.folder(
         base, architecture, "SequenceClassification", chat=True, pad="<|end|>"
     )
     template = base / "no-newline.jinja"
     template.write_text(tiny_models.CHAT.replace("<|end|>\n{% endfor", "<|end|>{% endfor"))
-    one = scored(f"classifier:{folder}?chat_template={template}", request())
+    (result,) = scored(f"classifier:{folder}?chat_template={template}{options}", request())
     model, tokenizer = loaded(folder, "SequenceClassification")
-    text = (
-        rendered(tokenizer, "What do people eat?", TEXTS[0])
-        .removesuffix("\n")
-        .replace("<|end|>\n", "<|end|>")
+    tokenizer.chat_template = template.read_text()
+    for key, text in enumerate(TEXTS):
+        turns = [
+            {"role": "user", "content": "What do people eat?"},
+            {"role": "assistant", "content": text},
+        ]
+        ids = tokenizer.apply_chat_template(turns, return_dict=True, return_tensors="pt")
+        assert ids["input_ids"][0, -1] == model.config.pad_token_id
+        with torch.no_grad():
+            expected = model(**ids).logits[0, 0].item()
+        assert result.scores[str(key)] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_head_that_a_short_cut_misses_on_real_texts_alone_is_left_to_its_own_pass(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older code looks for the first padding token, which a template may write after each turn."""
+    folder = tiny_models.folder(base, "llama", "SequenceClassification", chat=True, pad="<pad>")
+    plain = transformers.LlamaForSequenceClassification.forward
+
+    def forward(self: Any, input_ids: Any, **given: Any) -> Any:
+        output = plain(self, input_ids, **given)
+        marked = (input_ids == 9).any(-1)  # a token of the request, and not of the probe
+        output.logits = output.logits + marked[:, None]
+        return output
+
+    monkeypatch.setattr(transformers.LlamaForSequenceClassification, "forward", forward)
+    word = transformers.AutoTokenizer.from_pretrained(folder).decode([9])
+    texts = [f"{text} {word}" for text in TEXTS]
+    (result,) = scored(f"classifier:{folder}", request(*texts))
+    model, tokenizer = loaded(folder, "SequenceClassification")
+    for key, text in enumerate(texts):
+        ids = tokenizer(rendered(tokenizer, "What do people eat?", text), add_special_tokens=False)[
+            "input_ids"
+        ]
+        assert 9 in ids
+        assert result.scores[str(key)] == pytest.approx(float(row(model, ids)[0]), abs=1e-5)
+
+
+def test_a_text_beyond_the_models_embeddings_is_an_error_of_its_own(base: Path) -> None:
+    """A tokenizer to which tokens were added, and a model that was not resized for them."""
+    folder = tiny_models.folder(
+        base, "llama", "SequenceClassification", pad="<pad>", vocab_size=450
     )
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    with torch.no_grad():
-        expected = model.score(model.model(torch.tensor([ids])).last_hidden_state)[0, -1, 0].item()
-    assert one[0].scores["0"] == pytest.approx(expected, abs=1e-5)
+    (result,) = scored(f"classifier:{folder}", request("a", "ก๋วยเตี๋ยว Nudeln people eat"))
+    assert result.error is not None or result.errors["1"].kind == "text"
+    found = result.error or result.errors["1"]
+    assert "450" in found.message
+    assert "embedding" in found.message
 
 
 @pytest.mark.parametrize("options", ["", "batching=budget&"])

@@ -11,8 +11,10 @@ from typing import Any
 from carb_scorers import Candidate, ScoreRequest
 
 TEXTS = ("Noodles at dawn.", "Nudeln, 10 davon", "ก๋วยเตี๋ยว 面条", "a")
-DECODERS = ("llama", "gemma3", "gemma2", "qwen2")
-ENCODERS = ("bert", "modernbert", "roberta")
+DECODERS = ("llama", "gemma3", "gemma2", "qwen2", "mistral")
+TYPED = ("bert", "electra", "albert", "xlnet", "bigbird", "rembert")
+"""Encoders whose tokenizers give the two texts of a pair different token types."""
+ENCODERS = (*TYPED, "modernbert", "roberta", "t5", "bart")
 CHAT = (
     "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
@@ -55,7 +57,12 @@ def _trained() -> str:
 
 
 def tokenizer(
-    *, chat: bool, encoder: bool = False, padding_side: str = "right", pad: str = "</s>"
+    *,
+    chat: bool,
+    encoder: bool = False,
+    typed: bool = False,
+    padding_side: str = "right",
+    pad: str = "</s>",
 ) -> Any:
     """A tokenizer with its special tokens, and a chat template where one is asked for."""
     from tokenizers import Tokenizer, processors
@@ -65,7 +72,7 @@ def tokenizer(
     if encoder:
         raw.post_processor = processors.TemplateProcessing(
             single="<s> $A </s>",
-            pair="<s> $A </s> $B </s>",
+            pair="<s> $A </s> $B:1 </s>:1" if typed else "<s> $A </s> $B </s>",
             special_tokens=[("<s>", 0), ("</s>", 1)],
         )
     made = PreTrainedTokenizerFast(
@@ -76,6 +83,8 @@ def tokenizer(
         unk_token="<unk>",
         additional_special_tokens=["<|user|>", "<|assistant|>", "<|end|>"],
         padding_side=padding_side,
+        **({"sep_token": "</s>"} if typed else {}),
+        model_input_names=["input_ids", *(["token_type_ids"] if typed else []), "attention_mask"],
     )
     made.chat_template = CHAT if chat else None
     return made
@@ -112,23 +121,47 @@ def config(architecture: str, pad: int, **changes: Any) -> Any:
         if name not in changes
     }
     windowed = {"sliding_window": 48}
-    if architecture == "llama":
-        return transformers.LlamaConfig(**sizes, **grouped)
-    if architecture == "qwen2":
-        return transformers.Qwen2Config(**sizes, num_key_value_heads=2)
-    if architecture == "gemma2":
-        return transformers.Gemma2Config(**sizes, **grouped, **windowed)
     if architecture == "gemma3":
         kinds = ["sliding_attention", "sliding_attention", "full_attention"]
         return transformers.Gemma3TextConfig(**sizes, **grouped, **windowed, layer_types=kinds)
-    if architecture == "bert":
-        return transformers.BertConfig(**sizes)
-    if architecture == "roberta":
-        return transformers.RobertaConfig(**{**sizes, "max_position_embeddings": 1026})
-    if architecture == "modernbert":
-        ids = {"cls_token_id": 0, "sep_token_id": 1}
-        return transformers.ModernBertConfig(**sizes, **ids, local_attention=32)
-    raise ValueError(architecture)
+    if architecture in {"t5", "bart", "xlnet"}:
+        return _of_another_form(architecture, pad, **changes)
+    named = {
+        "llama": (transformers.LlamaConfig, grouped),
+        "qwen2": (transformers.Qwen2Config, {"num_key_value_heads": 2}),
+        "mistral": (transformers.MistralConfig, {**grouped, **windowed}),
+        "gemma2": (transformers.Gemma2Config, {**grouped, **windowed}),
+        "bert": (transformers.BertConfig, {}),
+        "electra": (transformers.ElectraConfig, {"embedding_size": 32}),
+        "albert": (transformers.AlbertConfig, {"embedding_size": 16}),
+        "bigbird": (transformers.BigBirdConfig, {"attention_type": "original_full"}),
+        "rembert": (
+            transformers.RemBertConfig,
+            {"input_embedding_size": 16, "output_embedding_size": 16},
+        ),
+        "roberta": (transformers.RobertaConfig, {"max_position_embeddings": 1026}),
+        "modernbert": (
+            transformers.ModernBertConfig,
+            {"cls_token_id": 0, "sep_token_id": 1, "local_attention": 32},
+        ),
+    }
+    kind, added = named[architecture]
+    return kind(**{**sizes, **added})
+
+
+def _of_another_form(architecture: str, pad: int, **changes: Any) -> Any:
+    """The same for architectures that call their sizes otherwise."""
+    import transformers
+
+    shared = {"vocab_size": 640, "d_model": 32, "pad_token_id": pad, "eos_token_id": 1, **changes}
+    if architecture == "xlnet":
+        return transformers.XLNetConfig(**shared, n_layer=2, n_head=4, d_inner=48, bos_token_id=0)
+    if architecture == "t5":
+        sizes = {"d_ff": 48, "d_kv": 8, "num_layers": 2, "num_heads": 4}
+        return transformers.T5Config(**shared, **sizes, decoder_start_token_id=pad)
+    layers = {"layers": 2, "ffn_dim": 48, "attention_heads": 4}
+    sizes = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in layers.items()}
+    return transformers.BartConfig(**shared, **sizes, bos_token_id=0, decoder_start_token_id=1)
 
 
 def folder(
@@ -164,7 +197,11 @@ def folder(
     place = base / name
     if not place.is_dir():
         made = tokenizer(
-            chat=chat, encoder=architecture in ENCODERS, padding_side=padding_side, pad=pad
+            chat=chat,
+            encoder=architecture in ENCODERS,
+            typed=architecture in TYPED,
+            padding_side=padding_side,
+            pad=pad,
         )
         labels = (
             {"num_labels": 1}

@@ -17,7 +17,7 @@ from carb_scorers.models.protocol import Choices, Prompt, Turn, Turns, Watch, pl
 from carb_scorers.models.shared_prefix import common_prefix
 from carb_scorers.scorer import Usage
 
-__all__ = ["answer_ids", "conversation_ids", "guarded", "prompt_ids"]
+__all__ = ["answer_ids", "conversation", "conversation_ids", "guarded", "prompt_ids"]
 
 _THOUGHTS = ("<think>", "<thinking>", "[THINK]")
 
@@ -67,8 +67,11 @@ def answer_ids(tokenizer: Any, answer: str, *, end_of_turn: bool) -> list[int]:
     return [*ids, *_end_of_turn(tokenizer)] if end_of_turn else ids
 
 
-def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
-    """Token ids of a whole conversation for a reward model.
+def conversation(
+    tokenizer: Any, prompt: Prompt, answer: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Token ids of a whole conversation for a reward model, and token types where the tokenizer
+    gives some.
 
     With a chat template, the template's own rendering of user's and assistant's turn; without one,
     prompt and answer as the pair of texts that the tokenizer joins: with its separator, or in two
@@ -79,16 +82,23 @@ def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
             *_guarded(tokenizer, prompt.messages),
             Turn(role="assistant", content=guarded(tokenizer, answer)),
         ]
-        return _ids(
-            tokenizer, str(tokenizer.apply_chat_template(messages, tokenize=False)), start=False
-        )
+        text = str(tokenizer.apply_chat_template(messages, tokenize=False))
+        encoded = tokenizer(text, add_special_tokens=False, verbose=False)
+        return tuple(encoded["input_ids"]), tuple(encoded.get("token_type_ids", ()))
     end = "" if tokenizer.sep_token else "\n"
     texts = (guarded(tokenizer, text) for text in (plain_text(prompt) + end, answer))
-    ids = list(tokenizer(*texts, verbose=False)["input_ids"])
-    start = (
-        tokenizer.bos_token_id
-    )  # some tokenizers put it before either text; the answer is no text of its own
-    return ids if start is None else [*ids[:1], *(token for token in ids[1:] if token != start)]
+    encoded = tokenizer(*texts, verbose=False)
+    ids = tuple(encoded["input_ids"])
+    # Some tokenizers put a start token before either text; the answer is no text of its own.
+    start = tokenizer.bos_token_id
+    kept = [i for i, token in enumerate(ids) if i == 0 or start is None or token != start]
+    types = tuple(encoded.get("token_type_ids", ()))
+    return tuple(ids[i] for i in kept), tuple(types[i] for i in kept) if types else ()
+
+
+def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
+    """The token ids of ``conversation``."""
+    return list(conversation(tokenizer, prompt, answer)[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,12 +39,20 @@ class HFLanguageModel(TokenLanguageModel):
         self._passes = Passes(
             loaded,
             options,
+            self._probe_rows,
             forward=model,
             outputs=lambda output: output.logits,
-            whole=lambda ids, mask: model(input_ids=ids, attention_mask=mask).logits,
+            whole=lambda inputs: model(**inputs).logits,
         )
         self.in_flight: int | None = self._passes.in_flight
         self._budget = options.batch_tokens
+
+    def _probe_rows(self, prompt: Prompt, answer: str) -> list[Row]:
+        ids = [
+            self._tokenizer(text, add_special_tokens=False)["input_ids"] or [0]
+            for text in (prompt.messages[-1]["content"], answer)
+        ]
+        return [Row((*ids[0], *ids[1]), len(ids[0]))]
 
     async def aclose(self) -> None:
         """Drop the model."""
@@ -61,9 +69,8 @@ class HFLanguageModel(TokenLanguageModel):
 
         def run() -> list[Generation | Failure]:
             loaded = self._passes.open()
-            encoded = fitted(
-                prompts, None, rows_of, limit=max(1, loaded.max_length - writing.max_tokens)
-            )
+            room = max(1, loaded.max_length - writing.max_tokens)
+            encoded = fitted(prompts, None, rows_of, limit=room, embeddings=loaded.embeddings)
             return generate(
                 loaded, seeds_for(prompts, writing), encoded, writing, budget=self._budget
             )

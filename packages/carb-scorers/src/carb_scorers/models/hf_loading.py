@@ -97,6 +97,8 @@ class Loaded:
     tokenizer: Any
     revision: str
     max_length: int
+    embeddings: int | None
+    """How many tokens the model has embeddings for."""
 
 
 def load(target: str, options: HFOptions, loader: Any) -> Loaded:
@@ -179,7 +181,7 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     template = set_chat_template(tokenizer, options)
     limit = options.max_length or _position_limit(model) or 1_000_000
     revision = revision_of(model.config, name) if file is None else gguf_revision(file)
-    return Loaded(model, tokenizer, revision + template, limit)
+    return Loaded(model, tokenizer, revision + template, limit, _embeddings(model))
 
 
 def device_of(options: HFOptions) -> Any:
@@ -309,6 +311,13 @@ def _position_limit(model: Any) -> int | None:
     if isinstance(limit, int) and isinstance(padding, int):
         limit -= padding + 1  # RoBERTa and its kin count positions from behind the padding's own
     return limit if isinstance(limit, int) and limit > 0 else None
+
+
+def _embeddings(model: Any) -> int | None:
+    try:
+        return int(model.get_input_embeddings().num_embeddings)
+    except (AttributeError, NotImplementedError):  # a model with a table of another kind
+        return None
 
 
 def revision_of(config: Any, name: str) -> str:

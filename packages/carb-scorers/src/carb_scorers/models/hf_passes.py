@@ -6,9 +6,10 @@ from __future__ import annotations
 import gc
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio.from_thread
@@ -17,14 +18,14 @@ from carb_data import CarbError
 from carb_data.errors import require
 from carb_scorers.models.chat_tokens import groups_of
 from carb_scorers.models.hf_loading import HFOptions, Loaded
-from carb_scorers.models.protocol import Failure, Prompt
+from carb_scorers.models.protocol import Failure, Prompt, Turn
 from carb_scorers.models.shared_prefix import (
     PrefixCache,
     common_prefix,
     padded,
     token_budget_batches,
 )
-from carb_scorers.models.token_rows import Row, RowsOf, fitted
+from carb_scorers.models.token_rows import Row, RowsOf, fitted, without_padding
 from carb_scorers.scorer import ScoreError, Usage
 
 ITEM_TOKENS = 512
@@ -36,9 +37,11 @@ whole vocabulary."""
 
 PROBE = (
     "What do people eat on New Year's Eve?",
-    " Noodles, for a long life.",
-    " A carp, and they keep one scale.",
+    "What do people drink then?",
 )
+PROBE_ANSWERS = (" Noodles, for a long life.", " A carp, and they keep one scale.")
+HELD = 4
+"""Rows of the first request that a head's short cut is held against the model's own pass on."""
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3, "float16": 0.03, "bfloat16": 0.15}
 """Largest distance of two vectors, relative to the length of one, that passes for rounding. On
 Gemma 3 270M and SmolLM2 135M a wrong mask or wrong positions are 0.23 to 0.55 away, rounding is
@@ -51,6 +54,18 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How rows are computed."""
+
+    cached: bool
+    """What rows begin with is computed once; else by the model's own pass over whole rows."""
+    batched: bool
+    """Rows may be padded to one another."""
+
+
+Batches = Iterator[tuple[Sequence[Row], Any]]
+"""Rows of a pass, and its outputs ``(rows, places, D)``."""
 Read = Callable[[Any, Sequence[Row]], Sequence[T]]
 """From outputs ``(rows, places, D)`` to an outcome for each row; only the last ``keep`` places
 count."""
@@ -62,24 +77,30 @@ class Passes:
     Args:
         loaded: the model and its tokenizer.
         options: the options that decide batches.
+        probe: the rows of a prompt and an answer, on which short cuts are tried.
         forward: a causal model, or its body, that remembers prefixes.
         outputs: function from what ``forward`` gives to a tensor ``(rows, places, D)``.
-        whole: function from ids and mask, padded on the right, to ``(rows, places, D)``, by the
-            model's own forward pass over whole rows: what every other way must agree with.
+        whole: function from the model's inputs (``input_ids``, ``attention_mask``, and
+            ``token_type_ids`` where rows have some), padded on the right, to ``(rows, places, D)``,
+            by the model's own forward pass: what every other way must agree with.
+        head: whether one number is read from a row. The model's own pass chooses the place: the
+            last token that is not the padding, even where the padding ends each turn.
     """
 
     def __init__(
         self,
         loaded: Loaded,
         options: HFOptions,
+        probe: RowsOf,
         *,
         forward: Callable[..., Any] | None,
         outputs: Callable[[Any], Any],
-        whole: Callable[[Any, Any], Any],
+        whole: Callable[[dict[str, Any]], Any],
+        head: bool = False,
     ) -> None:
         self.loaded: Loaded | None = loaded
         self._torch = require("torch", package="carb-scorers", extra="hf")
-        self._outputs, self._whole = outputs, whole
+        self._forward, self._outputs, self._whole = forward, outputs, whole
         self._device = loaded.model.device
         self._keeps = (
             forward is not None and "logits_to_keep" in inspect.signature(forward).parameters
@@ -89,9 +110,11 @@ class Passes:
         self.budget = options.batch_tokens if self.merges else ITEM_TOKENS
         config = loaded.model.config.get_text_config()
         self._window: int | None = getattr(config, "sliding_window", None)
+        self._padding: int | None = getattr(config, "pad_token_id", None)
+        self._head = head
         self._lock = threading.Lock()
-        self._forward, self._batches = forward, True
-        self._probe()
+        self._way = self._fastest(probe)
+        self._held = not head
 
     def close(self) -> None:
         """Drop the model."""
@@ -125,32 +148,34 @@ class Passes:
 
         Prompts of one group are computed together.
         """
-        made = fitted(prompts, answers, rows_of, limit=self.open().max_length)
+        loaded = self.open()
+        made = fitted(
+            prompts, answers, rows_of, limit=loaded.max_length, embeddings=loaded.embeddings
+        )
         items: list[list[Row]] = []
-        placed: dict[int, tuple[int, list[Row]]] = {}
+        numbers: dict[int, int] = {}
+        rows_at: dict[int, list[Row]] = {}
         for number, group in enumerate(groups_of([prompt.group for prompt in prompts])):
-            found = {i: own[0] for i in group if not isinstance(own := made[i], Failure)}
-            every = [row.tokens for rows in found.values() for row in rows]
-            start = common_prefix(every) if every else 0
-            for i, rows in found.items():
-                placed[i] = (
-                    number,
-                    [replace(row, own=start) if row.own is None else row for row in rows],
-                )
-            distinct = {row for i in found for row in placed[i][1]}
+            rows = _with_prefix(
+                {i: entry[0] for i in group if not isinstance(entry := made[i], Failure)}
+            )
+            rows_at |= rows
+            numbers |= dict.fromkeys(rows, number)
+            distinct = {row for some in rows.values() for row in some}
             items.append(sorted(distinct, key=lambda row: (row.tokens, row.targets)))
         with self._lock:
+            self._hold(next((rows for rows in items if rows), []))
             outcomes = self._compute(items, read)
         out: list[A | Failure] = []
-        for i, own in enumerate(made):
-            if isinstance(own, Failure):
-                out.append(own)
+        for i, entry in enumerate(made):
+            if isinstance(entry, Failure):
+                out.append(entry)
                 continue
-            number, rows = placed[i]
-            parts = [outcomes[number][row] for row in rows]
+            parts = [outcomes[numbers[i]][row] for row in rows_at[i]]
             good = [part for part in parts if not isinstance(part, Failure)]
             failure = next((part for part in parts if isinstance(part, Failure)), None)
-            out.append(finish(good, own[1]) if failure is None else Failure(failure.error, own[1]))
+            usage = entry[1]
+            out.append(finish(good, usage) if failure is None else Failure(failure.error, usage))
         return out
 
     def _compute(
@@ -159,16 +184,16 @@ class Passes:
         """An outcome for each row of each item, computed once for equal rows that may share a
         pass."""
         if self.merges:
-            rows = list(dict.fromkeys(row for own in items for row in own))
+            rows = list(dict.fromkeys(row for item in items for row in item))
             shared = dict[Row, T | Failure]()
             for batch in token_budget_batches([len(row.tokens) for row in rows], self.budget):
                 self._group([rows[i] for i in batch], read, shared)
             return [shared] * len(items)
-        found = [dict[Row, T | Failure]() for _ in items]
-        for own, done in zip(items, found, strict=True):
-            if own:
-                self._group(own, read, done)
-        return found
+        outcomes = [dict[Row, T | Failure]() for _ in items]
+        for item, done in zip(items, outcomes, strict=True):
+            if item:
+                self._group(item, read, done)
+        return outcomes
 
     def _group(self, rows: Sequence[Row], read: Read[T], done: dict[Row, T | Failure]) -> None:
         """Compute rows whose prefixes are read once; where memory runs out, in halves."""
@@ -192,42 +217,50 @@ class Passes:
         for half in (rows[:middle], rows[middle:]):
             self._group(half, read, done)
 
-    def _forwards(self, rows: Sequence[Row]) -> Any:
+    def _forwards(self, rows: Sequence[Row]) -> Batches:
+        return self._by(self._way, rows)
+
+    def _by(self, way: Way, rows: Sequence[Row]) -> Batches:
         """Batches of rows with their outputs; what rows begin with is computed once for all of
         them."""
-        if self._forward is None:
-            for batch in self._split(rows, [len(row.tokens) for row in rows]):
+        if not way.cached or any(any(row.types) for row in rows):
+            for batch in self._split(way, rows, [len(row.tokens) for row in rows]):
                 yield batch, self._padded_right(batch)
             return
-        start = {row: min(row.own or 0, len(row.tokens) - row.keep) for row in rows}
-        prefixes = list(dict.fromkeys(row.tokens[: start[row]] for row in rows))
-        if len(prefixes) > 1 and not (
-            all(prefixes) and self._pads(max(len(row.tokens) for row in rows))
-        ):
+        tokens = {row: self._as_read(row) for row in rows}
+        start = {row: min(row.own or 0, len(tokens[row]) - row.keep) for row in rows}
+        prefixes = list(dict.fromkeys(tokens[row][: start[row]] for row in rows))
+        longest = max(map(len, tokens.values()))
+        if len(prefixes) > 1 and not (all(prefixes) and self._pads(way, longest)):
             for prefix in prefixes:
-                yield from self._forwards(
-                    [row for row in rows if row.tokens[: start[row]] == prefix]
+                yield from self._by(
+                    way, [row for row in rows if tokens[row][: start[row]] == prefix]
                 )
             return
-        batches = self._split(
-            rows, [len(row.tokens) - start[row] for row in rows], max(map(len, prefixes))
-        )
-        known = PrefixCache(self._forward, prefixes, device=self._device, **self._keeping(()))
+        behind = [len(tokens[row]) - start[row] for row in rows]
+        batches = self._split(way, rows, behind, max(map(len, prefixes)))
+        forward = self._forward
+        assert forward is not None
+        known = PrefixCache(forward, prefixes, device=self._device, **self._keeping(()))
         for batch in batches:
-            pairs = [(row.tokens[: start[row]], row.tokens[start[row] :]) for row in batch]
-            found = known.outputs_behind(pairs, last=batch is batches[-1], **self._keeping(batch))
-            yield batch, self._outputs(found)
+            pairs = [(tokens[row][: start[row]], tokens[row][start[row] :]) for row in batch]
+            output = known.outputs_behind(pairs, last=batch is batches[-1], **self._keeping(batch))
+            yield batch, self._outputs(output)
 
-    def _pads(self, length: int) -> bool:
+    def _as_read(self, row: Row) -> tuple[int, ...]:
+        """A row up to the token whose state a head reads; what follows cannot change that state."""
+        return without_padding(row.tokens, self._padding) if self._head else row.tokens
+
+    def _pads(self, way: Way, length: int) -> bool:
         """Whether rows of that many tokens may be padded. Padding would push tokens out of a
         sliding window."""
-        return self._batches and (self._window is None or length <= self._window)
+        return way.batched and (self._window is None or length <= self._window)
 
     def _split(
-        self, rows: Sequence[Row], lengths: Sequence[int], before: int = 0
+        self, way: Way, rows: Sequence[Row], lengths: Sequence[int], before: int = 0
     ) -> list[list[Row]]:
         """Rows that share a pass: none that padding could change."""
-        budget = self.budget if self._pads(before + max(lengths)) else 1
+        budget = self.budget if self._pads(way, before + max(lengths)) else 1
         if not self.merges and any(row.keep > 1 for row in rows):
             budget = min(budget, ANSWER_TOKENS)
         return [[rows[i] for i in batch] for batch in token_budget_batches(lengths, budget)]
@@ -239,66 +272,119 @@ class Passes:
         """The logits of the last places of each row, from the model's own forward pass over whole
         rows."""
         torch = self._torch
-        token = getattr(self.open().model.config.get_text_config(), "pad_token_id", None) or 0
-        found = self._whole(
-            *padded([row.tokens for row in rows], self._device, right=True, token=token)
+        ids, mask = padded(
+            [row.tokens for row in rows], self._device, right=True, token=self._padding or 0
         )
-        if found.shape[1] == 1:
-            return found
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if any(row.types for row in rows):
+            types = [row.types or [0] * len(row.tokens) for row in rows]
+            inputs["token_type_ids"] = padded(types, self._device, right=True)[0]
+        logits = self._whole(inputs)
+        if logits.shape[1] == 1:
+            return logits
         last = torch.arange(-max(row.keep for row in rows), 0, device=self._device)
         return torch.stack(
-            [found[line, (last + len(r.tokens)).clamp(min=0)] for line, r in enumerate(rows)]
+            [logits[line, (last + len(r.tokens)).clamp(min=0)] for line, r in enumerate(rows)]
         )
 
-    def _probe(self) -> None:
-        """Try on a few tokens which short cuts give what the model's own forward pass gives; the
-        others are left."""
-        tokenizer = self.open().tokenizer
-        question, *ends = (
-            tokenizer(text, add_special_tokens=False)["input_ids"] or [0] for text in PROBE
-        )
-        starts = (question, question, question[1:])
-        rows = [
-            Row((*start, *end), len(start))
-            for start, end in zip(starts, (*ends, ends[0]), strict=True)
+    def _fastest(self, rows_of: RowsOf) -> Way:
+        """The fastest way that gives, on a few texts, what the model's own pass gives for each row
+        alone. A row that ends with the padding is among them, since heads look for it."""
+        questions = (PROBE[0], PROBE[0], PROBE[1])
+        prompts = [
+            Prompt((Turn(role="user", content=question),), group=n // 2)
+            for n, question in enumerate(questions)
         ]
-        rows = rows[
-            : 3 if self.merges else 2
-        ]  # those of one item have one prefix, and are padded to one another alone
-        forward = self._forward
-
-        def agrees(batches: bool, tried: Callable[..., Any] | None, count: int) -> bool:
-            self._batches, self._forward = batches, tried
-            found: dict[Row, Any] = {}
-            try:
-                with self._torch.inference_mode():
-                    for batch, outputs in self._forwards(rows[:count]):
-                        found.update(zip(batch, outputs, strict=True))
-                return all(close(found[row][-1:], alone[row][-1:]) for row in rows[:count])
-            except FAILURES:
-                return False
-
-        with self._torch.inference_mode():
-            alone = {row: self._padded_right([row])[0] for row in rows}
-        counts = (True, len(rows)), (False, 1)
-        ways = [(batches, tried, count) for tried in (forward, None) for batches, count in counts]
+        answers = (*PROBE_ANSWERS, PROBE_ANSWERS[0])
+        loaded = self.open()
+        made = fitted(
+            prompts, answers, rows_of, limit=loaded.max_length, embeddings=loaded.embeddings
+        )
+        rows = [entry[0][0] for entry in made if not isinstance(entry, Failure)]
+        if len(rows) < len(made):
+            return Way(cached=False, batched=False)
+        starts = [common_prefix([row.tokens for row in rows[:2]])] * 2 + [len(rows[2].tokens) // 2]
+        rows = [replace(row, own=start) for row, start in zip(rows, starts, strict=True)]
+        if self._head and self._padding is not None:
+            rows[1] = _lengthened(rows[1], self._padding)
+        if not self.merges:
+            rows = rows[:2]  # an item's rows have one prefix, and are padded to one another alone
+        alone = self._alone(rows)
+        for cached in (True, False) if self._forward is not None else (False,):
+            for batched in (True, False):
+                way = Way(cached, batched)
+                if self._agrees(partial(self._by, way), rows if batched else rows[:1], alone):
+                    return way
         # What no way gives is left to the model's own pass over each row: NaN agrees with nothing,
         # itself included.
-        self._batches, self._forward = next(
-            ((batches, tried) for batches, tried, count in ways if agrees(batches, tried, count)),
-            (False, None),
-        )
+        return Way(cached=False, batched=False)
+
+    def _hold(self, rows: Sequence[Row]) -> None:
+        """Hold a head's first rows against the model's own pass; where they differ, use that."""
+        if self._held or not rows:
+            return
+        some = rows[:HELD]
+        try:
+            if not self._agrees(self._forwards, some, self._alone(some)):
+                self._way = Way(cached=False, batched=False)
+            self._held = True
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(self._torch, error):
+                raise  # else the next request is held, or the rows fail on their own
+
+    def _alone(self, rows: Sequence[Row]) -> dict[Row, Any]:
+        """The last output of each row, by the model's own pass over that row alone."""
+        with self._torch.inference_mode():
+            return {row: self._padded_right([row])[0, -1] for row in rows}
+
+    def _agrees(
+        self,
+        forwards: Callable[[Sequence[Row]], Batches],
+        rows: Sequence[Row],
+        alone: Mapping[Row, Any],
+    ) -> bool:
+        """Whether a way gives for rows what the model's own pass gives, within rounding."""
+        last: dict[Row, Any] = {}
+        try:
+            with self._torch.inference_mode():
+                for batch, outputs in forwards(rows):
+                    last.update(zip(batch, outputs[:, -1], strict=True))
+            stacked = (self._torch.stack([some[row] for row in rows]) for some in (last, alone))
+            return close(*stacked)
+        except FAILURES as error:
+            if is_out_of_memory(self._torch, error):
+                raise
+            return False
+
+
+def _with_prefix(rows: Mapping[int, Sequence[Row]]) -> dict[int, list[Row]]:
+    """An item's rows; those that say nothing else share what all of them begin with."""
+    every = [row.tokens for some in rows.values() for row in some]
+    start = common_prefix(every) if every else 0
+    return {
+        i: [replace(row, own=start) if row.own is None else row for row in some]
+        for i, some in rows.items()
+    }
+
+
+def _lengthened(row: Row, token: int) -> Row:
+    """A row with a token at its end."""
+    return replace(row, tokens=(*row.tokens, token), types=(*row.types, *row.types[-1:]))
 
 
 def close(first: Any, second: Any) -> bool:
-    """Whether the lines of two tensors agree within rounding; never where there is NaN."""
+    """Whether the lines of two tensors agree within rounding; never where there is NaN.
+
+    Rounding is measured by the longest line, since a reward may be close to 0.
+    """
     if first.shape != second.shape:
         return False
     tolerance = max(
         TOLERANCES.get(str(t.dtype).removeprefix("torch."), 0.0) for t in (first, second)
     )
     first, second = first.double(), second.double()
-    return bool(((first - second).norm(dim=-1) <= tolerance * second.norm(dim=-1)).all())
+    longest = second.norm(dim=-1).max()
+    return bool(((first - second).norm(dim=-1) <= tolerance * longest).all())
 
 
 def is_out_of_memory(torch: Any, error: Exception) -> bool:

@@ -7,6 +7,7 @@ stands somewhere else.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ import anyio.to_thread
 
 from carb_data import CarbError
 from carb_data.errors import require
-from carb_scorers.models.chat_tokens import conversation_ids
+from carb_scorers.models.chat_tokens import conversation
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
 from carb_scorers.models.hf_passes import Passes
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
@@ -130,7 +131,8 @@ class HFRewardModel:
         self.model = target
         self.revision: str | None = loaded.revision
         self._tokenizer = loaded.tokenizer
-        self._place = _place(target, model, adapter, options)
+        self._output = _output(target, model, adapter, options)
+        self._takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
         self._ending = (
             () if adapter.ending is None else (int(getattr(model.config, adapter.ending)),)
         )
@@ -138,11 +140,11 @@ class HFRewardModel:
         self._passes = Passes(
             loaded,
             options,
+            self._rows_of,
             forward=None if head is None else model.base_model,
             outputs=lambda output: head(output.last_hidden_state[:, -1:]),
-            whole=lambda ids, mask: adapter.output(model(input_ids=ids, attention_mask=mask))[
-                :, None
-            ],
+            whole=lambda inputs: adapter.output(model(**inputs))[:, None],
+            head=True,
         )
         self.in_flight: int | None = self._passes.in_flight
 
@@ -153,25 +155,27 @@ class HFRewardModel:
     async def rewards(
         self, prompts: Sequence[Prompt], answers: Sequence[str]
     ) -> list[Reward | Failure]:
-        """See ``RewardModel``. The head is read at the last token of each conversation."""
-
-        def rows_of(prompt: Prompt, answer: str) -> list[Row]:
-            return [Row((*conversation_ids(self._tokenizer, prompt, answer), *self._ending))]
+        """See ``RewardModel``. The head is read where the model's own forward pass reads it."""
 
         # one signature for all readers
         def read(outputs: Any, rows: Sequence[Row]) -> list[float]:  # noqa: ARG001
-            found: list[float] = outputs[:, -1, self._place].double().tolist()
-            return found
+            values: list[float] = outputs[:, -1, self._output].double().tolist()
+            return values
 
         run = partial(
             self._passes.run,
             prompts,
             answers,
-            rows_of,
+            self._rows_of,
             read,
-            lambda found, usage: Reward(found[0], usage),
+            lambda values, usage: Reward(values[0], usage),
         )
         return await anyio.to_thread.run_sync(run)
+
+    def _rows_of(self, prompt: Prompt, answer: str) -> list[Row]:
+        ids, types = conversation(self._tokenizer, prompt, answer)
+        types = (*types, *types[-1:] * len(self._ending)) if self._takes_types else ()
+        return [Row((*ids, *self._ending), types=types)]
 
 
 @uncollected()
@@ -187,8 +191,8 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
     return HFRewardModel(target, load(target, options, loader), adapter, options)
 
 
-def _place(target: str, model: Any, adapter: Adapter, options: RewardOptions) -> int:
-    """The place of the output that is the score."""
+def _output(target: str, model: Any, adapter: Adapter, options: RewardOptions) -> int:
+    """The index of the output that is the score."""
     labels = adapter.outputs or int(model.config.num_labels)
     names = [
         str(name) for _, name in sorted((getattr(model.config, "id2label", None) or {}).items())

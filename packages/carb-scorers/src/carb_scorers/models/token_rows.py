@@ -31,32 +31,48 @@ class Row:
     targets: tuple[int, ...] = ()
     """Tokens whose log-probabilities are wanted there: any number at one place, or one for each of
     several."""
+    types: tuple[int, ...] = ()
+    """Token types, for a model that takes them from its tokenizer; else none."""
 
 
 RowsOf = Callable[[Prompt, str], Sequence[Row]]
 """The rows of a prompt and an answer; raises ``ValueError`` where there can be none."""
 
 
+Fitted = tuple[Sequence[Row], Usage] | Failure
+
+
 def fitted(
-    prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, *, limit: int
-) -> list[tuple[Sequence[Row], Usage] | Failure]:
-    """The rows of each prompt, none longer than the limit in tokens; the first row's tokens are
-    counted as its own."""
-    known: dict[
-        object, tuple[Sequence[Row], Usage] | Failure
-    ] = {}  # equal candidates are put into tokens once
+    prompts: Sequence[Prompt],
+    answers: Sequence[str] | None,
+    rows_of: RowsOf,
+    *,
+    limit: int,
+    embeddings: int | None = None,
+) -> list[Fitted]:
+    """The rows of each prompt, none longer than the limit in tokens, and none with a token beyond
+    the model's embeddings; the first row's tokens are counted as its own."""
+    known: dict[object, Fitted] = {}  # equal candidates are put into tokens once
     out = []
     for prompt, answer in zip(prompts, answers or [""] * len(prompts), strict=True):
         key = conversation_key(prompt), answer
         if key not in known:
-            known[key] = _fitted(prompt, answer, rows_of, limit)
+            known[key] = _fitted(prompt, answer, rows_of, limit, embeddings)
         out.append(known[key])
     return out
 
 
+def without_padding(tokens: tuple[int, ...], padding: int | None) -> tuple[int, ...]:
+    """A row up to its last token that is not the padding, where transformers reads a head."""
+    end = len(tokens)
+    while end > 1 and tokens[end - 1] == padding:
+        end -= 1
+    return tokens[:end]
+
+
 def _fitted(
-    prompt: Prompt, answer: str, rows_of: RowsOf, limit: int
-) -> tuple[Sequence[Row], Usage] | Failure:
+    prompt: Prompt, answer: str, rows_of: RowsOf, limit: int, embeddings: int | None
+) -> Fitted:
     try:
         rows = rows_of(prompt, answer)
     except (ValueError, TypeError, TemplateError) as error:
@@ -69,6 +85,13 @@ def _fitted(
             ScoreError(kind="too-long", message=f"{longest} tokens, there is room for {limit}"),
             usage,
         )
+    largest = max(max(row.tokens) for row in rows)
+    if embeddings is not None and largest >= embeddings:
+        message = (
+            f"token {largest} has no embedding: the tokenizer has more tokens than the model's "
+            f"{embeddings}; the two do not belong together"
+        )
+        return Failure(ScoreError(kind="text", message=message), usage)
     return rows, usage
 
 

@@ -24,7 +24,7 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.validation import JsonObject
-from carb_scorers.models.chat_tokens import conversation_ids, prompt_ids, watched_ids, watched_place
+from carb_scorers.models.chat_tokens import conversation, prompt_ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
 from carb_scorers.models.protocol import (
     BackendKind,
@@ -37,7 +37,14 @@ from carb_scorers.models.protocol import (
     seeds_for,
 )
 from carb_scorers.models.source import model_source
-from carb_scorers.models.token_rows import Finish, Row, RowsOf, TokenLanguageModel, fitted
+from carb_scorers.models.token_rows import (
+    Finish,
+    Row,
+    RowsOf,
+    TokenLanguageModel,
+    fitted,
+    without_padding,
+)
 from carb_scorers.scorer import Usage
 
 Tokens = tuple[int, ...]
@@ -294,9 +301,16 @@ class VLLMRewardModel:
         from vllm import PoolingParams
 
         raw = PoolingParams(task="classify", use_activation=False)
+        padding = getattr(self._engine.config.get_text_config(), "pad_token_id", None)
 
         def rows_of(prompt: Prompt, answer: str) -> list[Row]:
-            return [Row(tuple(conversation_ids(self._engine.tokenizer, prompt, answer)))]
+            ids, types = conversation(self._engine.tokenizer, prompt, answer)
+            if any(types):
+                raise CarbError(
+                    f"The tokenizer of '{self.model}' gives token types, which backend=vllm does "
+                    "not pass on; use backend=hf."
+                )
+            return [Row(without_padding(ids, padding))]  # vLLM reads the last token
 
         def finish(found: Sequence[tuple[Row, Any]], usage: Usage) -> Reward:
             return Reward(float(found[0][1].outputs.data[0]), usage)
