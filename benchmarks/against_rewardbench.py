@@ -1,7 +1,7 @@
 """``carb run`` against rewardbench, the reference tool for reward models, as whole processes that a
 user starts.
 
-Both score the same best-of-4 sets of carb-seed@2 with the same classifier of 135M parameters
+Both score the same best-of-4 sets of carb-seed with the same classifier of 135M parameters
 (Llama, random weights: speed does not depend on them) in float32, with their defaults otherwise,
 and start from nothing each time. Two paths of the reference tool are timed: its command
 ``rewardbench --dataset``, which scores pairs of a chosen and a rejected text, and its best-of-N
@@ -122,7 +122,7 @@ def main() -> None:
     python, count, turns = str(given.python.absolute()), given.sets, given.turns
     items = [
         item.model_copy(update={"perturbed": ()})
-        for item in load("carb-seed@2")
+        for item in load("carb-seed")
         if len(item.responses) == 4
     ]
     items = [item for item in items if item.form == "short"] if given.short else items

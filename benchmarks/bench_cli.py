@@ -63,7 +63,7 @@ def first_score(pairs: int) -> None:
         with tempfile.TemporaryDirectory() as out:
             what = [
                 "--data",
-                "carb-seed@2",
+                "carb-seed",
                 "--limit",
                 "1",
                 "--no-perturbed",
@@ -98,7 +98,7 @@ def kept(few: int = 1_000, many: int = 20_000) -> None:
     its own."""
     from carb_data import Dataset, load
 
-    seed = [item for item in load("carb-seed@2") if not item.perturbed]
+    seed = [item for item in load("carb-seed") if not item.perturbed]
     found = []
     for number in (few, many):
         sets = []

@@ -46,7 +46,7 @@ def peak_mb() -> float:
 
 
 def many_sets(count: int) -> Iterator[BonSet]:
-    seed = list(load("carb-seed@2"))
+    seed = list(load("carb-seed"))
     for number in range(count):
         item = seed[number % len(seed)]
         yield item.model_copy(update={"id": f"{item.id}-{number}"})
@@ -142,7 +142,7 @@ class Words:
         ):
             texts = [
                 r.text
-                for item in load("carb-seed@2").filter(cultures=[culture])
+                for item in load("carb-seed").filter(cultures=[culture])
                 for r in item.responses
             ]
             spaced = culture not in ("chinese", "japanese", "thai")
@@ -160,7 +160,7 @@ class Words:
 
 
 def made_sets(count: int) -> list[BonSet]:
-    words, pattern = Words(1), load("carb-seed@2")[0]
+    words, pattern = Words(1), load("carb-seed")[0]
     sets = []
     for number in range(count):
         language = number % len(words.words)

@@ -30,7 +30,7 @@ from carb_scorers.scorer import ScorerSpec, Usage
 def made_up(count: int) -> Dataset:
     """Sets with the lengths, languages and words of the seed, each text different."""
     draw = random.Random(0)
-    seed = list(load("carb-seed@2").without_perturbed())
+    seed = list(load("carb-seed").without_perturbed())
     words = {}
     for item in seed:
         for text in (item.prompt, *(response.text for response in item.responses)):

@@ -55,7 +55,7 @@ def main() -> None:
         help="best-of-4 sets (default 18), a third as many longer ones",
     )
     parser.add_argument(
-        "--data", default="carb-seed@2", help="where the sets come from (default carb-seed@2)"
+        "--data", default="carb-seed", help="where the sets come from (default carb-seed)"
     )
     arguments = parser.parse_args()
     import torch

@@ -32,7 +32,7 @@ from carb_scorers.evaluation import score_all
 async def compare(folder: str, items: int, pairs: int) -> None:
     """Print the seconds of both ways and their ratio, for reading (one token) and for writing (up
     to 64)."""
-    sets = load("carb-seed@2").without_perturbed()
+    sets = load("carb-seed").without_perturbed()
     for read in ("logprob", "generate"):
         spec = (
             f"judge:{folder}?backend=vllm&read={read}&max_tokens=64&max_length=1024&dtype=float32"

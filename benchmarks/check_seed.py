@@ -1,10 +1,13 @@
 """What a fact bank of the seed and its families must keep, checked at once, for the seed's authors.
 
-Usage: python benchmarks/check_seed.py [FOLDER]
+Usage: python benchmarks/check_seed.py [--language ko] [FOLDER]
+
+A language adds what its writers should look at, and leaves out the texts of the others.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import re
 import sys
@@ -14,15 +17,17 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import check_texts
+
 from carb_data.dataset import SEED, seed_folders
 from carb_data.errors import Problem
-from carb_data.facts import Fact, Line, Survey
+from carb_data.facts import Fact, Line
 from carb_data.family import Bank, Family, missing_facts, read_bank
-from carb_data.models import Kind, as_text
+from carb_data.models import Domain, Kind, as_text
 from carb_data.registry import Registry, cultures, is_main
 from carb_data.surface import names_culture
 
-LENGTHS = 1.25
+LENGTHS = 2.0
 """How many times the mean length an answer may have at most; at least, the inverse."""
 _WITHOUT = {"found": "nobody found it on its page", "reread": "nobody but its author has read it"}
 """What a fact lacks without a step of ``Fact.checked``. Its readers say it; no program can see
@@ -39,20 +44,8 @@ REPLY_WORDS = (60, 200)
 """Words of a reply, in scripts that space words."""
 REPLY_CHARACTERS = (90, 700)
 """Characters of a reply, in scripts that do not."""
-MAJORITY = 55
-"""Percent of all who were asked that a majority needs, at least, where a fact says what its pages
-are."""
-LEAD = 20
-"""Points that such a majority is ahead of the other side, at least."""
-SPLIT = 5
-"""Points between the two sides, at most, where a fact's ``value`` is ``split``."""
-_UNSPACED = {"zh", "ja", "th"}
-_YES_NO = re.compile(
-    r"\W*(?:(?P<no>(?:no|nope|nein|нет|لا|không)\b|いいえ|いや|아니요|아뇨|不是|不用|不行|没有|ไม่)"
-    r"|(?P<yes>(?:yes|ja|sí|да|نعم|có|vâng|dạ)\b|はい|ええ|네[,. ]|예[,. ]"
-    r"|是的|对[,,]|可以|ใช่|ได้))",
-    re.IGNORECASE,
-)
+NOTHING = "nothing"
+"""The value of a fact that people say nothing on an occasion."""
 
 
 def _base(language: str) -> str:
@@ -117,10 +110,8 @@ def _fact_problems(
         )
     if fact.source.accessed > today:
         yield "source.accessed", f"{fact.source.accessed} is in the future"
-    if fact.valid_until is not None and fact.valid_until < today:
-        yield "valid_until", f"held until {fact.valid_until} only"
-    if fact.survey is not None:
-        yield from _survey_problems(fact, fact.survey)
+    if fact.kind is Kind.FORMULA and fact.says is None and fact.value != NOTHING:
+        yield "says", "a formula needs its phrase and the phrase's language"
     yield from _evidence_problems(fact)
     steps = _WITHOUT if fact.evidence is None else ("found",)
     yield from (("checked", _WITHOUT[step]) for step in steps if step not in fact.checked)
@@ -132,38 +123,8 @@ def _evidence_problems(fact: Fact) -> Iterator[tuple[str, str]]:
         return
     hosts = [_host(page.url) for page in (fact.source, fact.second_source) if page is not None]
     yield from (("source.url", f"{host} proves nothing") for host in hosts if _refused(host))
-    if fact.survey is not None and fact.evidence not in ("official", "scholarly"):
-        yield "evidence", "a survey's shares need the page or the data of its makers"
-    if fact.kind is Kind.LAW and fact.evidence not in ("official", "national", "bronze"):
-        yield "evidence", "a law needs an official page, or one in the place's language"
     if fact.evidence == "independent" and len(set(hosts)) < 2 and not _repositories(fact):
         yield "second_source", "two independent pages are on two sites"
-
-
-def _survey_problems(fact: Fact, survey: Survey) -> Iterator[tuple[str, str]]:
-    """A fact of a survey has a clear majority, or says ``split`` and has as many on each side."""
-    if fact.value == "split":
-        if survey.opposite is None or abs(survey.percent - survey.opposite) > SPLIT:
-            yield "survey", f"{survey.percent:g}% against {survey.opposite} is not split"
-        return
-    if not _is_clear(survey):
-        yield "survey", f"{survey.percent:g}% against {survey.opposite} is no clear majority"
-    if fact.evidence is None:
-        return
-    if survey.percent < MAJORITY or survey.opposite is None:
-        yield "survey", f"{survey.percent:g}% of all who were asked is less than {MAJORITY}%"
-    elif survey.percent - survey.opposite < LEAD:
-        yield (
-            "survey",
-            f"{survey.percent:g}% is less than {LEAD} points ahead of {survey.opposite:g}%",
-        )
-
-
-def _is_clear(survey: Survey) -> bool:
-    """Whether the opinion has a clear majority, 60% or 20 points ahead; an unknown opposite is
-    everybody else."""
-    other = 100 - survey.percent if survey.opposite is None else survey.opposite
-    return survey.percent >= 60 or survey.percent - other >= LEAD
 
 
 def _host(url: str) -> str:
@@ -277,64 +238,64 @@ def _form(family: Family) -> Iterator[tuple[str, str]]:
     mean = sum(lengths) / len(lengths)
     if max(lengths) > LENGTHS * mean or min(lengths) < mean / LENGTHS:
         yield "answers", f"lengths differ too much: {lengths} characters"
-    openings = Counter(
-        None if found is None else found.lastgroup
-        for found in (_YES_NO.match(answer.text) for answer in family.answers)
-    )
-    for polarity in ("yes", "no"):
-        if openings[polarity] in (1, len(family.answers) - 1):
-            yield (
-                "answers",
-                f"{openings[polarity]} of {len(family.answers)} answers begin with '{polarity}'",
-            )
-            break
     if family.form != "short":
         unit, sizes = _sizes(family)
         low, high = REPLY_CHARACTERS if unit == "characters" else REPLY_WORDS
         if min(sizes) < low or max(sizes) > high:
             yield "answers", f"a reply has {low} to {high} {unit}, these have {sizes}"
-    marks = Counter(answer.text.rstrip()[-1] for answer in family.answers)
-    if len(marks) == 2 and 1 in marks.values():
-        yield "answers", f"one answer alone ends in another character: {dict(marks)}"
 
 
 def _sizes(family: Family) -> tuple[str, list[int]]:
     """The unit in which answers are measured, and the size of each."""
-    if _base(family.language) in _UNSPACED:
+    if _base(family.language) in check_texts.UNSPACED:
         return "characters", [len(answer.text) for answer in family.answers]
     return "words", [len(answer.text.split()) for answer in family.answers]
 
 
 def _kinds(bank: Bank) -> Iterator[str]:
-    """How many families are of each kind, how many have a second wording, and which pages the facts
-    have."""
+    """How many families are of each kind and cell, how many have a second wording, and which pages
+    the facts have."""
     facts, families = bank.by_id, [line.content for line in bank.families]
-    kinds = Counter(
-        (family.kind or facts[family.answers[0].fact].kind).value for family in families
-    )
-    pages = Counter(line.content.evidence or "unsaid" for line in bank.facts)
+    kinds = Counter(_kind(family, facts).value for family in families)
     counts = ", ".join(f"{name} {n}" for name, n in kinds.most_common())
     yield f"families and single sets by kind: {counts}"
     implied = sum(f.places[0].implied is not None for f in families)
     yield f"with a second wording that implies the place: {implied}"
+    pages = Counter(line.content.evidence or "unsaid" for line in bank.facts)
     yield f"facts by their pages: {', '.join(f'{name} {n}' for name, n in pages.most_common())}"
     reread = sum("reread" in line.content.checked for line in bank.facts)
     yield f"facts that a second reader found: {reread}"
+    cells = Counter(
+        (_base(family.language), family.domain.value)
+        for family in families
+        if _kind(family, facts) is not Kind.WORD
+        and family.id == check_texts.source_item(family)
+        and len(family.places) > 1
+    )
+    for language in sorted({language for language, _ in cells}):
+        row = ", ".join(f"{domain.value} {cells[language, domain.value]}" for domain in Domain)
+        yield f"families but for words, replies and traditional script: {language}: {row}"
 
 
-def main(folder: Path | None = None) -> int:
+def _kind(family: Family, facts: Mapping[str, Fact]) -> Kind:
+    return family.kind or facts[family.answers[0].fact].kind
+
+
+def main(folder: Path | None = None, language: str | None = None) -> int:
     """Print every problem of a folder, and what is in it; 1 where there are problems.
 
     Args:
-        folder: The folder of a bank; null is the newest seed's.
+        folder: The folder of a bank; null is the seed's.
+        language: the language whose texts are checked; null is all of them.
     """
     problems: list[Problem] = []
     bank = read_bank(folder or seed_folders()[SEED], problems)
     problems += check_bank(bank, today=datetime.now(UTC).date())
-    for problem in problems:
-        sys.stdout.write(f"{problem}\n")
-    if any(line.content.evidence is not None for line in bank.facts):
-        sys.stdout.writelines(f"{line}\n" for line in _kinds(bank))
+    texts = check_texts.problems(bank, language)
+    if language is not None:
+        sys.stdout.writelines(f"look: {one}\n" for one in check_texts.looks(bank, language))
+    sys.stdout.writelines(f"{one}\n" for one in (*texts, *problems))
+    sys.stdout.writelines(f"{line}\n" for line in _kinds(bank))
     used = {answer.fact for line in bank.families for answer in line.content.answers}
     families = [line.content for line in bank.families]
     main_sets = sum(
@@ -345,10 +306,14 @@ def main(folder: Path | None = None) -> int:
         f"{sum(len(f.places) > 1 for f in families)} "
         f"families, {main_sets} main sets, "
         f"{sum(len(f.places) for f in families) - main_sets} mirrors; "
-        f"{len(problems)} problems\n"
+        f"{len(problems)} problems of the bank, {len(texts)} of texts\n"
     )
-    return int(bool(problems))
+    return int(bool(problems) or (check_texts.WRITTEN and bool(texts)))
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(Path, sys.argv[1:])))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--language")
+    given = parser.parse_args()
+    sys.exit(main(given.folder, given.language))

@@ -21,7 +21,7 @@ class Server:
         self,
         out: Path,
         *arguments: str,
-        data: str = "carb-seed@2",
+        data: str = "carb-seed",
         cultures: Sequence[str] = ("thai",),
     ) -> None:
         chosen = [part for culture in cultures for part in ("--culture", culture)]

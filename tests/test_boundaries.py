@@ -159,7 +159,7 @@ FIELDS = {
     "carb_data.Citation": "url title accessed fact",
     "carb_data.BonSet": "id culture domain topic language prompt responses perturbed "
     "provenance family kind place form",
-    "carb_data.Fact": "id topic domain culture statement kind source also valid_until",
+    "carb_data.Fact": "id topic domain culture statement kind source also says",
     "carb_scorers.ScoreRequest": "request_id prompt candidates culture language",
     "carb_scorers.ScoreResult": "request_id scores rationale usage error errors",
     "carb_scorers.ScorerSpec": "name kind model revision parameters comparative in_flight",

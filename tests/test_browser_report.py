@@ -100,7 +100,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A report on sets of the seed without mirrors, one on families, one on hostile texts, and a
     site."""
     folder = tmp_path_factory.mktemp("reports")
-    singles = load("carb-seed@2").filter(lambda item: item.family is None)
+    singles = load("carb-seed").filter(lambda item: item.family is None)
     names = ["baseline:length", "baseline:random", "baseline:label"]
     hostile = Dataset(hostile_set(number) for number in range(24))
     others = [*names, Rude(HOSTILE[1]), Rude(HOSTILE[2], HOSTILE[0])]
@@ -110,7 +110,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         await run(hostile, others, folder / "hostile", names=HOSTILE[:3])
 
     anyio.run(score)
-    mirrored = ["run", "--data", "carb-seed@2", "--limit", "60", "--scorer", *names[:2]]
+    mirrored = ["run", "--data", "carb-seed", "--limit", "60", "--scorer", *names[:2]]
     assert main([*mirrored, "--quiet", "--json", "--out", str(folder / "mirrored")]) == 0
     made = {name: folder / f"{name}.html" for name in ("mirrored", "seed", "hostile")}
     for name, path in made.items():

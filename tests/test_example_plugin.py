@@ -65,7 +65,7 @@ def test_it_keeps_the_contract(installed: dict[str, str]) -> None:
 
 def test_the_command_line_runs_it_by_name(installed: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("carb_cli")
-    what = ["run", "--data", "carb-seed@2", "--limit", "20", "--quiet", "--out", str(tmp_path)]
+    what = ["run", "--data", "carb-seed", "--limit", "20", "--quiet", "--out", str(tmp_path)]
     command = [sys.executable, "-m", "carb_cli", *what]
     done = subprocess.run(
         [*command, "--scorer", "overlap:words"], env=installed, capture_output=True, text=True

@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 
 from carb_cli.main import main
-from carb_data import BonSet, Dataset, Provenance, Response, ScoreTable, load
+from carb_data import BonSet, Dataset, Provenance, Response, ScoreTable
 from carb_data.table import COLUMNS
 from carb_metrics import (
     bon_accuracy,
@@ -251,21 +251,10 @@ def of_rewards() -> dict[str, Any]:
     }
 
 
-def of_the_seed() -> dict[str, Any]:
-    seed = load("carb-seed@2")
-    return {
-        "sets": len(seed),
-        "fingerprint": seed.fingerprint,
-        "first": seed[0].id,
-        "last": seed[-1].id,
-    }
-
-
 PARTS: dict[str, Callable[[Dataset, Path], dict[str, Any]]] = {
     "run": of_the_run,
     "statistics": lambda sets, _: of_statistics(sets),
     "rewards": lambda *_: of_rewards(),
-    "seed": lambda *_: of_the_seed(),
 }
 
 

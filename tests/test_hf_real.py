@@ -28,7 +28,7 @@ def requests(items: Iterable[BonSet]) -> list[ScoreRequest]:
 def short() -> list[ScoreRequest]:
     """Two of the shortest sets, for tests that score them often."""
     items = sorted(
-        load("carb-seed@2"), key=lambda item: sum(len(r.text.encode()) for r in item.responses)
+        load("carb-seed"), key=lambda item: sum(len(r.text.encode()) for r in item.responses)
     )
     return requests(items[:16:8])
 
@@ -59,7 +59,7 @@ def test_shared_passes_in_bfloat16(gemma: Path, spec: str, bound: float) -> None
 def test_it_reads_a_language(gemma: Path) -> None:
     """Log-likelihood knows a sentence from its words in disorder, in ten languages."""
     asked = []
-    for request in requests({item.language: item for item in load("carb-seed@2")}.values()):
+    for request in requests({item.language: item for item in load("carb-seed")}.values()):
         words = list(request.candidates[0].text if request.language in {"zh", "ja", "th"} else ())
         words = words or request.candidates[0].text.split(" ")
         joint = "" if request.language in {"zh", "ja", "th"} else " "

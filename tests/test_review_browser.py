@@ -485,7 +485,7 @@ def test_one_file_for_who_has_no_connection(device: Any, tmp_path: Path) -> None
                 "review",
                 "page",
                 "--data",
-                "carb-seed@2",
+                "carb-seed",
                 "--culture",
                 "arabic-eg",
                 "--out",

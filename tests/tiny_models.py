@@ -52,7 +52,7 @@ def _trained() -> str:
     trainer = trainers.BpeTrainer(
         vocab_size=600, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False
     )
-    raw.train_from_iterator(_texts(load("carb-seed@2")[::5]), trainer)
+    raw.train_from_iterator(_texts(load("carb-seed")[::5]), trainer)
     return raw.to_str()
 
 

@@ -13,7 +13,7 @@ from cli_helpers import Carb, small_dataset, small_set, write_lines
 
 def test_list(carb: Carb) -> None:
     found = carb("data", "list", "--json").json
-    assert "carb-seed@2" in [dataset["name"] for dataset in found["datasets"]]
+    assert "carb-seed@3" in [dataset["name"] for dataset in found["datasets"]]
     assert {source["name"] for source in found["sources"]} >= {"blend"}
     assert "carb-seed" in carb("data", "list").out
 

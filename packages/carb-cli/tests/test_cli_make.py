@@ -11,7 +11,7 @@ import pytest
 from carb_data import install_line
 from cli_helpers import Carb, write_lines
 
-TRAIN = ("train", "--config", "demo-cpu", "--model", "m", "--data", "carb-seed@2")
+TRAIN = ("train", "--config", "demo-cpu", "--model", "m", "--data", "carb-seed")
 
 
 def test_perturb_by_a_model_that_is_not_there(carb: Carb, data_file: Path, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_train_lists_presets_and_prints_configurations(carb: Carb) -> None:
         assert "demo-cpu" in ended.err
     printed = carb(*TRAIN, "--out", "somewhere", "--print-config").json
     assert (printed["out"], printed["model"]) == ("somewhere", "m")
-    assert printed["mix"]["sources"][0]["path"] == "carb-seed@2"
+    assert printed["mix"]["sources"][0]["path"] == "carb-seed"
 
 
 def test_train_mistakes(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

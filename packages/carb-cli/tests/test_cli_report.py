@@ -120,9 +120,7 @@ def test_json_has_the_promised_keys(found: dict[str, Any]) -> None:
         ):
             assert all(set(cell) == CELL for cell in scorer[key].values())
             assert sum(cell["n"] for cell in scorer[key].values()) == scorer["overall"]["n"] == 80
-        for key in ("by_kind", "by_kind_group"):
-            assert sum(cell["n"] for cell in scorer[key].values()) == 80
-        assert set(scorer["by_kind_group"]) == {"culture", "knowledge"}
+        assert sum(cell["n"] for cell in scorer["by_kind"].values()) == 80
     Report.model_validate(found)
 
 

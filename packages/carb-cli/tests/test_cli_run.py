@@ -141,7 +141,7 @@ def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:
     command = [
         "run",
         "--data",
-        "carb-seed@2",
+        "carb-seed",
         "--scorer",
         *scorers,
         "--out",
@@ -150,7 +150,7 @@ def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:
     ]
     found = carb(*command, "--perturbed", "--json").json
     assert not (tmp_path / "r").exists()
-    seed = load("carb-seed@2")
+    seed = load("carb-seed")
     sets, answers = len(seed), sum(len(item.responses) for item in seed)
     perturbed = sum(len(item.perturbed) for item in seed)
     assert (found["sets"], found["responses"], found["perturbed"]) == (sets, answers, perturbed)

@@ -86,13 +86,11 @@ def test_missing_extra(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     for module in ("torch", "transformers"):
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "model").mkdir()
-    clear(
-        run("carb-seed@2", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf")
-    )
+    clear(run("carb-seed", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf"))
 
 
 def test_the_folder_holds_another_run(run, data_file: Path) -> None:
-    assert run("carb-seed@2", "baseline:length", "--limit", 10).code == 0
+    assert run("carb-seed", "baseline:length", "--limit", 10).code == 0
     clear(run(data_file), "holds results of another data set", "--fresh")
     assert run(data_file, "baseline:length", "--fresh").code == 0
 

@@ -305,15 +305,15 @@ def test_links_of_this_machine_come_with_what_to_do_for_a_phone(
 def test_people_are_asked_about_the_place_where_they_live_in_their_own_language(
     tmp_path: Path,
 ) -> None:
-    thai = reviewable("carb-seed@2", ("thai",))
+    thai = reviewable("carb-seed", ("thai",))
     assert {(item.culture, item.language) for item in thai} == {("thai", "th")}
     with pytest.raises(
         CarbError, match=r"people are asked about the one where they live.*arabic-eg \("
     ):
-        reviewable("carb-seed@2", ("arabic",))
-    assert {item.language for item in reviewable("carb-seed@2", ("german-at",))} == {"de"}
-    assert len(reviewable("carb-seed@2")) == len(load("carb-seed@2"))
-    load("carb-seed@2").filter(lambda item: (item.culture, item.language) == ("thai", "vi")).save(
+        reviewable("carb-seed", ("arabic",))
+    assert {item.language for item in reviewable("carb-seed", ("german-at",))} == {"de"}
+    assert len(reviewable("carb-seed")) == len(load("carb-seed"))
+    load("carb-seed").filter(lambda item: (item.culture, item.language) == ("thai", "vi")).save(
         tmp_path / "vi.jsonl"
     )
     assert {item.language for item in reviewable(str(tmp_path / "vi.jsonl"), ("thai",))} == {"vi"}

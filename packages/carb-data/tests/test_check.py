@@ -13,7 +13,7 @@ from carb_data.audit import _interval
 from carb_data.check import check
 from carb_data.language import detect, in_language
 
-GERMAN = load("carb-seed@2").filter(
+GERMAN = load("carb-seed").filter(
     lambda item: (
         bool(item.perturbed) and item.domain != "linguistics" and item.culture == "german-de"
     )

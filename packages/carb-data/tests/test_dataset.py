@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from carb_data import BonSet, CarbError, Dataset, load
 from carb_data.models import Domain, Kind
 
-SEED = load("carb-seed@2").filter(lambda item: item.family is None)
+SEED = load("carb-seed").filter(lambda item: item.family is None)
 
 
 def renamed(item: BonSet, number: int, source_id: str | None) -> BonSet:
@@ -79,7 +79,7 @@ def test_sets_with_the_same_prompt_and_right_answer_have_one_origin():
     }
 
 
-@pytest.mark.parametrize("name", ["carb-seed", "carb-seed@2"])
+@pytest.mark.parametrize("name", ["carb-seed", "carb-seed@3"])
 def test_no_sets_of_the_seed_are_copies(name):
     sets = load(name)
     assert sets.origins == {item.id: item.source_item for item in sets}

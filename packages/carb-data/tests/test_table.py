@@ -64,7 +64,7 @@ def test_what_is_no_score_table_is_refused_with_the_reason(bad, reason):
 
 
 def test_topics_and_source_items_are_joined_in():
-    seed = load("carb-seed@2")
+    seed = load("carb-seed")
     rows = [{"item_id": seed[0].id, "response_id": response.id} for response in seed[0].responses]
     table = ScoreTable(frame(*rows, {"item_id": "unknown"})).with_items(seed)
     assert table.frame["topic"].to_list() == [*[seed[0].topic] * 4, None]

@@ -25,7 +25,7 @@ def fact(topic, country, culture, statement):
             "domain": "commonsense",
             "culture": culture,
             "statement": statement,
-            "kind": "law",
+            "kind": "custom",
             "value": "x",
             "source": {"url": "https://example.org/", "title": "t", "accessed": "2026-11-22"},
         }
@@ -96,6 +96,4 @@ def test_every_kind_takes_the_option(tmp_path):
     path = tmp_path / "facts.jsonl"
     path.write_text("\n".join(found.model_dump_json() for found in FACTS))
     assert open_scorer(f"baseline:length?facts={path}").spec.parameters["facts"] == str(path)
-    assert (
-        open_scorer("baseline:length?facts=carb-seed@2").spec.parameters["facts"] == "carb-seed@2"
-    )
+    assert open_scorer("baseline:length?facts=carb-seed").spec.parameters["facts"] == "carb-seed"

@@ -17,7 +17,7 @@ from carb_scorers.generate.perturbation import ATTEMPTS
 from carb_scorers.models.protocol import Failure, Generation
 from carb_scorers.scorer import ScoreError
 
-LABELLED = load("carb-seed@2").filter(
+LABELLED = load("carb-seed").filter(
     lambda item: bool(item.perturbed) and names_culture(item.chosen.text, item.culture)
 )
 GERMAN = LABELLED.filter(cultures=["german"])

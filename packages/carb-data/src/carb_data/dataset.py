@@ -26,8 +26,6 @@ __all__ = ["SEED", "seed_folders"]
 
 SEED = "carb-seed"
 _SEED_FOLDER = Path(str(resources.files("carb_data") / "seed"))
-_NUMBERED = {"two": 2, "three": 3, "four": 4}
-"""The folder of each version of the seed."""
 
 
 class Dataset:
@@ -275,9 +273,9 @@ def load(
     """Load a data set by name.
 
     Args:
-        name_or_path: ``"carb-seed"`` is the newest version, ``carb-seed@2`` and its like one of
-            them; or a path to a file or folder, or ``hf://owner/name``, with ``@`` and a branch,
-            tag or commit where one is wanted.
+        name_or_path: ``"carb-seed"`` or ``"carb-seed@3"``, which is the same; or a path to a file
+            or folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where one is
+            wanted.
         registry: cultures that may occur; ``None`` accepts any.
         given: ``culture``, ``domain`` and ``language`` of a table's rows without one of their own.
 
@@ -301,14 +299,8 @@ def load(
 
 
 def seed_folders() -> dict[str, Path]:
-    """The folders of the seed's fact banks by name: ``carb-seed@2`` and later ones, and
-    ``carb-seed``, the newest."""
-    found = {
-        f"{SEED}@{n}": _SEED_FOLDER / name
-        for name, n in _NUMBERED.items()
-        if (_SEED_FOLDER / name).is_dir()
-    }
-    return found | {SEED: list(found.values())[-1]}
+    """The folder of the seed's fact bank by each of its names."""
+    return {SEED: _SEED_FOLDER, f"{SEED}@3": _SEED_FOLDER}
 
 
 def _load_hub(name: str, registry: Registry | None) -> Dataset:

@@ -9,13 +9,22 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Generic, Literal, Self, TypeVar
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, StringConstraints, ValidationError, model_validator
 
 from carb_data.errors import CarbError, DataError, Problem
-from carb_data.models import CultureId, Domain, Frozen, Identifier, Kind, ReadKind, Text, defect
+from carb_data.models import (
+    CultureId,
+    Domain,
+    Frozen,
+    Identifier,
+    Kind,
+    LanguageTag,
+    Text,
+    defect,
+)
 from carb_data.validation import line_problems
 
-__all__ = ["Fact", "PageSource", "Survey", "load_facts", "read_lines"]
+__all__ = ["Fact", "PageSource", "Phrase", "load_facts", "read_lines"]
 
 FactId = Annotated[
     str,
@@ -35,19 +44,12 @@ class PageSource(Frozen):
     accessed: date
 
 
-class Survey(Frozen):
-    """What a survey found."""
+class Phrase(Frozen):
+    """Words that people say, as they say them."""
 
-    name: Text
-    wave: Text
-    question: Text
-    """The question in short, in other words than the survey's."""
-    percent: Annotated[float, Field(ge=0, le=100)]
-    """Share of the people asked who hold this opinion, in percent."""
-    opposite: Annotated[float, Field(ge=0, le=100)] | None = None
-    """Share who hold the opposite one, in percent."""
-    sample: Annotated[int, Field(ge=1)] | None = None
-    """How many people were asked."""
+    text: Text
+    """What every use of the phrase has in common: ``加油``, ``правду-матку``."""
+    language: LanguageTag
 
 
 class Fact(Frozen):
@@ -61,7 +63,7 @@ class Fact(Frozen):
     """Country level: ``german-at``."""
     statement: Text
     """One sentence in English."""
-    kind: ReadKind
+    kind: Kind
     value: Text
     """Short key that compares places: facts of one topic with the same value are the same
     answer."""
@@ -77,12 +79,8 @@ class Fact(Frozen):
     also: tuple[CultureId, ...] = ()
     """Other cultures, or places of other facts in small letters (``de-he-fulda``), where it holds:
     it can be a wrong answer in none of them."""
-    survey: Survey | None = None
-    second: Survey | None = None
-    """The other survey question, where the fact joins two opinions: then ``value`` is ``yes-no`` or
-    its like."""
-    valid_until: date | None = None
-    """The last day on which it holds, where that is known."""
+    says: Phrase | None = None
+    """The phrase itself, where the fact is about one: an answer in its language contains it."""
     checked: tuple[Literal["found", "reread"], ...] = ()
     """``found``: its author read it on the page. ``reread``: somebody else did so later."""
     note: str | None = None
@@ -93,8 +91,6 @@ class Fact(Frozen):
             raise defect(
                 "id", f"the id must be the topic, a dot and the place: '{self.topic}.{self.place}'"
             )
-        if self.kind is Kind.VALUE and self.survey is None:
-            raise defect("survey", "a fact of the kind 'value' needs a survey's figures")
         return self
 
     @property

@@ -66,8 +66,10 @@ class Place(Frozen):
     """The natural phrase as it stands in the question, with its case or preposition: ``nach
     Graz``."""
     implied: Prompt | None = None
-    """The whole question for this place without its name, its country or its language: cues tell
+    """The whole question for this place without its name, its country or its language: a cue tells
     it."""
+    cue: Text | None = None
+    """The words of ``implied`` that tell the place, from life there: a coin, a form, a shop."""
 
 
 class FamilyAnswer(Frozen):

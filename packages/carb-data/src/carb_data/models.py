@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Literal, Self
@@ -34,7 +33,6 @@ __all__ = [
     "Identifier",
     "LanguageTag",
     "Naming",
-    "ReadKind",
     "Response",
     "Text",
     "Votes",
@@ -98,8 +96,7 @@ class Perturbation(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a right answer follows. Results are reported by its group: culture, country knowledge,
-    control."""
+    """What a right answer follows."""
 
     CUSTOM = "custom"
     NORM = "norm"
@@ -109,48 +106,21 @@ class Kind(StrEnum):
     PRAGMATICS = "pragmatics"
     """How one says it: politeness, forms of address, humour, directness."""
     VALUE = "value"
-    """What a majority holds, by a survey."""
+    """What most people hold."""
     MATERIAL = "material"
     """Things and institutions: food, clothing, schools, shops."""
     WORD = "word"
-    LAW = "law"
-    DATE = "date"
+    """Dialect or regional use of a word."""
     CONTROL = "control"
     """No culture: general preference, school knowledge, harm that is harm everywhere."""
 
     @property
     def group(self) -> Group:
-        """``culture``, ``knowledge`` (words, laws and dates) or ``control``."""
-        return _GROUPS.get(self, "culture")
+        """``control`` or ``culture``, which is every other kind."""
+        return "control" if self is Kind.CONTROL else "culture"
 
 
-Group = Literal["culture", "knowledge", "control"]
-_GROUPS: Mapping[Kind, Group] = {
-    Kind.WORD: "knowledge",
-    Kind.LAW: "knowledge",
-    Kind.DATE: "knowledge",
-    Kind.CONTROL: "control",
-}
-_OLD_KINDS = {
-    "culture": None,
-    "knowledge": Kind.CONTROL,
-    "toxicity": Kind.CONTROL,
-    "stereotype": Kind.CONTROL,
-    "survey": Kind.VALUE,
-    "institution": Kind.MATERIAL,
-    "idiom": Kind.FORMULA,
-    "register": Kind.PRAGMATICS,
-}
-"""Names that sets of ``carb-set/2`` and facts of carb-seed@2 have, and what they are now; null is a
-set of culture whose kind nobody said."""
-
-
-def _present(kind: object) -> object:
-    return _OLD_KINDS.get(kind, kind) if isinstance(kind, str) else kind
-
-
-ReadKind = Annotated[Kind, BeforeValidator(_present)]
-"""A kind, also under the name that it had in ``carb-set/2``."""
+Group = Literal["culture", "control"]
 Naming = Literal["named", "implied"]
 """Whether a question names its place, or cues such as a currency or a dish tell it."""
 Form = Literal["short", "minimal-pair", "reply"]
@@ -364,7 +334,7 @@ class BonSet(Frozen):
     family: Identifier | None = None
     """Ties a main set to its mirrors: the same answers and question, other places. Splits keep a
     family together."""
-    kind: Annotated[Kind | None, BeforeValidator(_present)] = None
+    kind: Kind | None = None
     """What the right answer follows; null where nobody said, which counts as culture."""
     place: Naming | None = None
     form: Form | None = None

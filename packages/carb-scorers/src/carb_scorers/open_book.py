@@ -122,7 +122,7 @@ class OpenBookScorer:
 
 
 def search_of(bank: str) -> FactSearch:
-    """The search in a bank: ``carb-seed@2``, a folder with ``facts/*.jsonl``, or a ``.jsonl`` file
+    """The search in a bank: ``carb-seed``, a folder with ``facts/*.jsonl``, or a ``.jsonl`` file
     of facts.
 
     Raises:

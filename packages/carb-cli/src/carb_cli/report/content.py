@@ -145,7 +145,7 @@ def _scorers(
     perturbed = scores.frame["perturbation"].null_count() < len(scores)
     sensitivity = perturbation_sensitivity(scores, confidence) if perturbed else None
     consistency = cross_lingual_consistency(scores, confidence=confidence)
-    kinds, groups = (_by_kind(runs, main, confidence, grouped=grouped) for grouped in (False, True))
+    kinds = _by_kind(runs, main, confidence)
     found = {}
     for name, record in runs.scorers.items():
         own = parts.of(name) if len(runs.scorers) > 1 else parts
@@ -162,7 +162,6 @@ def _scorers(
             macro=own.by_culture_domain.macro,
             **cells,
             by_kind=kinds.get(name, {}),
-            by_kind_group=groups.get(name, {}),
             perturbation={r.perturbation: r for r in sensitivity.kinds if r.scorer == name}
             if sensitivity
             else {},
@@ -181,14 +180,9 @@ def _cells(group: Grouped) -> Cells:
     }
 
 
-def _by_kind(runs: Runs, main: ScoreTable, confidence: float, *, grouped: bool) -> dict[str, Cells]:
-    """Accuracy of each scorer by kind of fact, or by its group; empty where no set says its
-    kind."""
-    said = {
-        item.id: str(item.kind.group if grouped else item.kind)
-        for item in runs.dataset
-        if item.kind is not None
-    }
+def _by_kind(runs: Runs, main: ScoreTable, confidence: float) -> dict[str, Cells]:
+    """Accuracy of each scorer by kind of fact; empty where no set says its kind."""
+    said = {item.id: str(item.kind) for item in runs.dataset if item.kind is not None}
     if not said:
         return {}
     kind = (

@@ -78,9 +78,6 @@ class ScorerPart(Frozen):
     by_script: Cells
     by_kind: Cells
     """By kind of fact; empty where no set says its kind."""
-    by_kind_group: Cells
-    """``culture`` (the headline where sets say their kind) and ``knowledge`` of words, laws and
-    dates."""
     perturbation: dict[str, KindRow]
     """Results by perturbation (CC, RC, CL, RP), for those that the data set has."""
     causal_to_surface: Interval

@@ -39,19 +39,17 @@ def sections(report: Report, only: str | None = None) -> list[Section]:
 def leaderboard(report: Report) -> Table:
     """The table of the first screen: place effect and accuracy of every scorer, and what they rest
     on."""
-    families, kinds = report.families is not None, bool(report.dataset.kinds)
+    families = report.families is not None
     columns = ["rank", "<scorer", *["place effect", "row %"] * families, "accuracy %", "strict %"]
-    columns += [*["culture %", "knowledge %"] * kinds, "main sets", "ties", "errors"]
+    columns += ["main sets", "ties", "errors"]
     rows = []
     for name, part in report.scorers.items():
-        cell, group = part.overall, part.by_kind_group
+        cell = part.overall
         row = [Shown(part.rank.text), scorer_cell(report, name)]
         if report.families is not None:
             found = report.families.of(name)
             row += [estimate(found.place_effect), share(found.row)]
         row += [share(cell), Shown(percent(cell.strict))]
-        if kinds:
-            row += [share(group.get("culture", Cell())), share(group.get("knowledge", Cell()))]
         rows.append((*row, count(cell.n), count(cell.ties), count(cell.errors)))
     note = f"Accuracy counts {counted(report.dataset.sets - report.dataset.mirrors, 'main set')}"
     if report.families is not None:

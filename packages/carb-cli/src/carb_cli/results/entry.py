@@ -84,7 +84,7 @@ Hashed = dict[str, tuple[str, BonSet]]
 
 
 def candidates(
-    named: Sequence[Dataset] = (), builtin: Sequence[str] = ("carb-seed", "carb-seed@2")
+    named: Sequence[Dataset] = (), builtin: Sequence[str] = ("carb-seed",)
 ) -> list[Hashed]:
     """Data sets among which the one of an entry is looked for.
 

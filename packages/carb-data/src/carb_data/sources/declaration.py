@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from carb_data.models import BonSet, Domain, Frozen, LanguageTag, Provenance, ReadKind, Tier
+from carb_data.models import BonSet, Domain, Frozen, Kind, LanguageTag, Provenance, Tier
 from carb_data.validation import parse_file, validate
 
 __all__ = [
@@ -236,7 +236,7 @@ class Part(Frozen):
     language: LanguageTag
     domain: Domain
     topic: Template = ""
-    kind: ReadKind | None = None
+    kind: Kind | None = None
     make: Annotated[OptionsAsGiven | Contrast | Mirrored, Field(discriminator="rule")]
 
 
