@@ -381,7 +381,15 @@ def test_what_differs_between_near_identical_answers_is_marked(device: Any, tmp_
             "Q1",
             ["They eat it with a spoon at noon.", "They eat it with a fork at noon."],
         ),
-        of_texts("thai", "th", "Q2", ["คนไทยส่วนใหญ่กินข้าวด้วยช้อนทุกวัน", "คนไทยส่วนใหญ่กินข้าวด้วยมือทุกวัน"]),
+        of_texts(
+            "thai",
+            "th",
+            "Q2",
+            [
+                "คนไทยส่วนใหญ่กินข้าวด้วยช้อนทุกวัน",
+                "คนไทยส่วนใหญ่กินข้าวด้วยมือทุกวัน",
+            ],
+        ),
         of_texts(
             "chinese", "zh", "Q3", ["北方人过年的时候吃饺子和鱼", "北方人过年的时候吃汤圆和鱼"]
         ),

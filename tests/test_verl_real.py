@@ -46,7 +46,8 @@ PROMPTS = {
     "thai": ("th", "คนไทยกินอะไรตอนเช้า"),
 }
 ASKED = ["german", "german", "thai", "german", "thai", "thai"]
-RESPONSES = ["Weißwürste mit süßem Senf.", "Brezn.", "โจ๊กหมู", "Nichts.", "ข้าวต้ม ปาท่องโก๋", "ก๋วยเตี๋ยว"]
+RESPONSES = ["Weißwürste mit süßem Senf.", "Brezn.", "โจ๊กหมู"]
+RESPONSES += ["Nichts.", "ข้าวต้ม ปาท่องโก๋", "ก๋วยเตี๋ยว"]
 FAILS = "a text that cannot be scored"
 
 FILE = '''

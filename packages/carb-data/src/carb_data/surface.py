@@ -39,8 +39,10 @@ _KEPT = 16_384
 """Results kept: the sets of a family have the same answers."""
 
 _NO = re.compile(
-    r"\b(?:no|not|nor|never|none|nothing|nobody|without|cannot|\w+n't|nicht|kein\w*|nein|nie|niemals|nichts|ohne|nunca|"
-    r"jamás|ningun\w*|ningún|nadie|nada|tampoco|ni|sin|не|нет|ни|нельзя|никогда|никто|без|لا|ليس\w*|لم|لن|غير|بدون|ممنوع|"
+    r"\b(?:no|not|nor|never|none|nothing|nobody|without|cannot|\w+n't|nicht|kein\w*"
+    r"|nein|nie|niemals|nichts|ohne|nunca|"
+    r"jamás|ningun\w*|ningún|nadie|nada|tampoco|ni|sin|не|нет|ни|нельзя|никогда|никто"
+    r"|без|لا|ليس\w*|لم|لن|غير|بدون|ممنوع|"
     r"không|chưa|đừng|chẳng)\b|不|没|沒|无|無|別|别|禁|ない|なく|ません|ず、|禁止|않|없|못|아니|금지|ไม่|อย่า|ห้าม",
     re.IGNORECASE,
 )

@@ -1,4 +1,5 @@
-// What is chosen stands in the address, after the #: a link shows what its sender saw, and the back button works.
+// What is chosen stands in the address, after the #: a link shows what its sender saw, and the back
+// button works.
 const CHOICES = ["culture", "domain", "whose", "rival", "how", "sets", "find", "set"];
 const chosen = Object.fromEntries(CHOICES.map((name) => [name, ""]));
 const watchers = [];
@@ -26,7 +27,8 @@ const choose = (changes, replace = false) => {
   if (now !== before) history[replace ? "replaceState" : "pushState"](null, "", now);
   showChoices();
 };
-// A control that holds a choice; a value that it has no option for is added, so that no link is silently ignored.
+// A control that holds a choice; a value that it has no option for is added, so that no link is
+// silently ignored.
 const bind = (control, name) => {
   control.addEventListener("change", () => choose({ [name]: control.value }));
   watchers.push(() => {

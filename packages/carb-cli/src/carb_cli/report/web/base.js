@@ -30,8 +30,9 @@ const unpack = async () => {
 };
 
 // Characters that would steer the line are shown as what they are.
-const ODD =
-  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]/;
+const CONTROLS = "\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f";
+const DIRECTIONS = "\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb";
+const ODD = new RegExp(`[${CONTROLS}${DIRECTIONS}]`);
 const visible = (part) => {
   const nodes = [];
   let plain = "";

@@ -4,11 +4,13 @@ const letter = (index) => String.fromCharCode(65 + index);
 
 const linkTo = (item) => `#${new URLSearchParams({ set: item.id })}`;
 
-// Which answer stands at each place: in the order in which a scorer was given them, which its letters follow.
+// Which answer stands at each place: in the order in which a scorer was given them, which its
+// letters follow.
 const orderOf = (item, scorer) => item.orders[scorer.order];
 const topOf = (scores) => Math.max(...scores.map((value) => value ?? -Infinity));
 
-// One question of a judge that was not asked in the order shown: its letters, and what they are here.
+// One question of a judge that was not asked in the order shown: its letters, and what they are
+// here.
 const asked = (item, scorer, order) => {
   const own = orderOf(item, scorer);
   const questions = scorer.asked.map((places) =>

@@ -1,4 +1,5 @@
-// The list of sets: failures first, or any others; by whose, how, culture, domain and words. A link shows one set.
+// The list of sets: failures first, or any others; by whose, how, culture, domain and words. A link
+// shows one set.
 const PAGE = 20;
 const ANY = "any",
   EVERY = "",

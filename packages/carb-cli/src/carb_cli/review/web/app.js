@@ -9,7 +9,8 @@ let state = null,
 
 // What is shown besides the screen, and with which values.
 function refresh() {
-  const waiting = new Set(device?.events("waiting").map((event) => event.item)).size; // a changed answer counts once
+  // A changed answer counts once.
+  const waiting = new Set(device?.events("waiting").map((event) => event.item)).size;
   const shown = {
     footer: Boolean(state),
     progress: Boolean(state?.consent) && {
@@ -40,7 +41,8 @@ function refresh() {
 
 function show(template, answer = {}) {
   view = null;
-  stopped = problem; // a screen that was shown without a connection stays as it is when there is one again
+  // A screen that was shown without a connection stays as it is when there is one again.
+  stopped = problem;
   main.replaceChildren(document.getElementById(template).content.cloneNode(true));
   fill(main, answer);
   main.querySelector("h1").focus();
@@ -48,7 +50,8 @@ function show(template, answer = {}) {
   refresh();
 }
 
-// What is still missing: the browser says it at its place. What does not apply is disabled: neither seen nor sent.
+// What is still missing: the browser says it at its place. What does not apply is disabled: neither
+// seen nor sent.
 function check() {
   const demand = (input, met, key) => input.setCustomValidity(met ? "" : say(key));
   const { agree, status, comment, question, right, wrong } =
@@ -108,7 +111,8 @@ function open_items() {
 
 async function next() {
   if (!pack && open_items().length < 5) {
-    const found = await ask("api/next", {}).catch(open_items); // without a connection it goes on with what is here
+    // Without a connection it goes on with what is here.
+    const found = await ask("api/next", {}).catch(open_items);
     const known = mine();
     state.items = [
       ...state.items.filter(({ id }) => known.has(id)),
@@ -264,7 +268,8 @@ addEventListener("storage", refresh); // another window of this device has answe
 async function start() {
   const own = navigator.language.slice(0, 2);
   chooser.value = own in DATA.texts ? own : "en";
-  // Two reviews on one host have people of their own, and two people on one device have answers of their own.
+  // Two reviews on one host have people of their own, and two people on one device have answers of
+  // their own.
   const shared = new Device(pack ? pack.fingerprint.slice(0, 16) : location.pathname);
   const kept = new Device(shared.read("reviewer")).read("state");
   const token = location.hash.slice(1);
@@ -282,7 +287,8 @@ async function start() {
   shared.write("reviewer", state.reviewer);
   if (token) {
     shared.write("link", link);
-    history.replaceState(null, "", location.pathname); // a screenshot or a shared address must not give it away
+    // A screenshot or a shared address must not give it away.
+    history.replaceState(null, "", location.pathname);
   }
   const inside = shuffled(pack?.items ?? []).map((item) => ({
     ...item,
@@ -293,7 +299,8 @@ async function start() {
   device.write("state", state);
   chooser.value = state.language || (pack ? pack.language : state.suggested);
   send();
-  if (!pack) navigator.serviceWorker?.register("worker.js").catch(() => {}); // a reload offline; it needs https
+  // A reload offline; it needs https.
+  if (!pack) navigator.serviceWorker?.register("worker.js").catch(() => {});
   navigator.storage?.persist?.().catch(() => {});
   if (state.consent) return next();
   show("consent", state);

@@ -1,6 +1,7 @@
 "use strict";
-// What this device keeps: items, drafts, and every answer until it is known to be stored. One key for each answer, so
-// that two windows never overwrite each other's; the server counts an answer once, however often it is sent.
+// What this device keeps: items, drafts, and every answer until it is known to be stored. One key
+// for each answer, so that two windows never overwrite each other's; the server counts an answer
+// once, however often it is sent.
 
 class Device {
   constructor(scope) {
@@ -51,7 +52,8 @@ class Device {
   }
 }
 
-// The end of a blob's address is a random UUID everywhere; crypto.randomUUID is missing on plain http.
+// The end of a blob's address is a random UUID everywhere; crypto.randomUUID is missing on plain
+// http.
 const uuid = () => URL.createObjectURL(new Blob()).slice(-36);
 const shuffled = (list) =>
   list
@@ -59,7 +61,8 @@ const shuffled = (list) =>
     .sort()
     .map(([, one]) => one);
 
-// What is sent and saved of an answer, or of a question that was written here; the rest are this device's notes.
+// What is sent and saved of an answer, or of a question that was written here; the rest are this
+// device's notes.
 function plain({ id, item, shown, base, answer, active_ms, question, right, wrong }) {
   return question ? { id, question, right, wrong } : { id, item, shown, base, answer, active_ms };
 }
@@ -100,7 +103,8 @@ function send() {
 
 async function sendAll() {
   for (;;) {
-    // One for each item, since a later one stands on an earlier one's outcome; few, to stay below the largest body.
+    // One for each item, since a later one stands on an earlier one's outcome; few, to stay below
+    // the largest body.
     const seen = new Set();
     const batch = device
       .events("waiting")

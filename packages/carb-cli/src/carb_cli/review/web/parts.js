@@ -1,8 +1,10 @@
 "use strict";
-// Words and fields of the templates in review.html. Every text goes into the document as text, never as markup.
+// Words and fields of the templates in review.html. Every text goes into the document as text,
+// never as markup.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const pack = DATA.items ? DATA : null; // the page as a file: it has its items inside, and sends nothing
+// The page as a file: it has its items inside, and sends nothing.
+const pack = DATA.items ? DATA : null;
 const chooser = document.querySelector("select");
 for (const one of Object.keys(DATA.texts))
   chooser.add(new Option(new Intl.DisplayNames(one, { type: "language" }).of(one), one));
@@ -18,11 +20,13 @@ function tell() {
   chooser.setAttribute("aria-label", say("language"));
   for (const element of document.querySelectorAll("[data-say]")) {
     const text = element.hidden ? "" : say(element.dataset.say, element.dataset);
-    if (element.textContent !== text) element.textContent = text; // what is written again is read aloud again
+    // What is written again is read aloud again.
+    if (element.textContent !== text) element.textContent = text;
   }
 }
 
-// Put an answer into its fields. They are called as the parts of the answer, in a card with a token behind.
+// Put an answer into its fields. They are called as the parts of the answer, in a card with a token
+// behind.
 function fill(root, answer) {
   for (const input of root.querySelectorAll("[name]")) {
     const value = answer[input.name.split("-")[0]] ?? "";
@@ -32,7 +36,8 @@ function fill(root, answer) {
   }
 }
 
-// Where the answers share most of their words, the others are marked: nobody should have to search for them.
+// Where the answers share most of their words, the others are marked: nobody should have to search
+// for them.
 function textOf(option, options) {
   if (!Intl.Segmenter) return [option.text];
   const split = new Intl.Segmenter(option.language, { granularity: "word" });
