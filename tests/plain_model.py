@@ -58,7 +58,7 @@ class Plain:
         return float(p[tokens].sum())
 
     def asked(self, mode: Any, texts: Sequence[str], *, reads: bool, falling: bool = False) -> str:
-        asker = Asker(read_form("culture"), mode)
+        asker = Asker(read_form("plain"), mode)
         prompt = asker.ask(ASKED, texts, reads=reads, falling=falling)
         return f"<|user|>\n{prompt.messages[0]['content']}<|end|>\n<|assistant|>\n"
 

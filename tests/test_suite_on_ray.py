@@ -46,8 +46,8 @@ class Told:
         with open(HERE / f"{self.spec.name}.asked", "a") as file:
             file.writelines(f"{request.request_id}\\n" for request in requests)
         killed = HERE / "killed"
-        asked = any(r.request_id == "set-13" for r in requests)
-        if self.spec.model == "mortal" and asked and not killed.exists():
+        asked = len((HERE / f"{self.spec.name}.asked").read_text().splitlines())
+        if self.spec.model == "mortal" and asked > 13 and not killed.exists():
             killed.touch()
             os.kill(os.getppid(), signal.SIGKILL)
             signal.pause()

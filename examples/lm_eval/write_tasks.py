@@ -32,7 +32,7 @@ def main() -> int:
     )
     parser.add_argument("--data", default="carb-seed")
     parser.add_argument("--out", type=Path, default=Path("tasks"))
-    parser.add_argument("--form", default="culture", help="a form of judging with one user message")
+    parser.add_argument("--form", default="plain", help="a form of judging with one user message")
     parser.add_argument("--language", default="en", help="of the instructions, or 'item'")
     parser.add_argument(
         "--seed", type=int, default=0, help="of the order of answers, as for carb run"

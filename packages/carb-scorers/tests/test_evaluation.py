@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError
 from carb_scorers import ScoreRequest, ScoreResult, evaluate, evaluate_async
+from carb_scorers.blind import blind
 from carb_scorers.evaluation import score_all, score_window, windows
-from carb_scorers.testing import example_dataset, example_requests
+from carb_scorers.testing import example_dataset
 from fake_scorer import FakeScorer
 
 
@@ -43,14 +44,18 @@ class Slow(Fake):
         self.now += 1
         self.most = max(self.most, self.now)
         try:
-            for _ in range(int(requests[0].request_id[-1]) % 5):
+            for _ in range(int(requests[0].request_id[-1], 16) % 5):
                 await anyio.lowlevel.checkpoint()
             return await super().score(requests)
         finally:
             self.now -= 1
 
 
-REQUESTS = [r for r in example_requests(Fake(), 40) if "~" not in r.request_id]
+REQUESTS = [
+    blinded.request.model_copy(update={"request_id": item.id})
+    for item in example_dataset(40, perturbed=False)
+    for blinded in blind(item, seed=0, comparative=True)
+]
 
 
 def test_the_table_has_a_row_for_every_response() -> None:

@@ -103,7 +103,7 @@ def test_every_published_form_is_shipped_and_says_whose_it_is() -> None:
 
 
 @pytest.mark.parametrize(("name", "mode"), FORMS)
-@pytest.mark.parametrize("culture", ["thai", "unknown"])
+@pytest.mark.parametrize("culture", ["thai", "unspecified"])
 def test_a_form_shows_the_question_and_the_candidates(name: str, mode: str, culture: str) -> None:
     answers = {
         letter: f"<answer>[[{letter}]]</answer> [RESULT] {letter} score: Assistant {letter}"
@@ -125,7 +125,7 @@ def test_a_form_shows_the_question_and_the_candidates(name: str, mode: str, cult
         assert roles in (["user"], ["system", "user"])
         text = "\n".join(turn["content"] for turn in prompt.messages)
         assert "QUESTION" in text
-        assert "unknown" not in text
+        assert "unspecified" not in text
         assert text == text.strip()
         assert "{{" not in text
         assert "{%" not in text
@@ -182,7 +182,7 @@ def test_a_judge_of_ones_own_is_a_file(tmp_path: Path) -> None:
         "user = '{{ culture }} / {{ prompt }} / {{ candidates[0].text }} {{ "
         "candidates[1].text }}'\n"
     )
-    result, writer = judged(str(form), {"A": "winner=A", "B": "so winner=B"})
+    result, writer = judged(str(form), {"A": "winner=A", "B": "so winner=B"}, tell="culture")
     assert result.error is None
     assert writer.asked[0].messages[0]["content"] == "Thai / QUESTION / FIRST SECOND"
     as_json = tmp_path / "mine.json"

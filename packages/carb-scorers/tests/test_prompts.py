@@ -21,7 +21,7 @@ request = partial(about, "FIRST", "SECOND", prompt="QUESTION")
 
 
 def asker_of(mode: Mode, form: str, language: str = "en") -> Asker:
-    return Asker(read_form(form), mode, language)
+    return Asker(read_form(form), mode, language, tells=True)
 
 
 def asked(asker: Asker, item: ScoreRequest, *, reads: bool = True) -> str:
@@ -66,11 +66,11 @@ def test_every_prompt_in_every_language(mode: Mode, prompt: str, language: str) 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_request_without_a_culture_is_not_asked_about_one(mode: Mode) -> None:
-    nowhere = request(culture="unknown", language="und")
+    nowhere = request(culture="unspecified", language="und")
     assert asked(asker_of(mode, "culture", "en"), nowhere) == asked(
         asker_of(mode, "plain", "en"), nowhere
     )
-    assert "unknown" not in asked(asker_of(mode, "culture", "en"), nowhere)
+    assert "unspecified" not in asked(asker_of(mode, "culture", "en"), nowhere)
 
 
 def test_texts_are_never_template_code() -> None:

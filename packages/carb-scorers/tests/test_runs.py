@@ -11,6 +11,7 @@ import pytest
 from carb_data import CarbError, Dataset
 from carb_data.table import COLUMNS
 from carb_scorers import Scorer, ScoreRequest, ScoreResult, Usage, evaluate
+from carb_scorers.blind import blind
 from carb_scorers.run import RunRecord, run
 from carb_scorers.run.record import cost
 from carb_scorers.run.score_journal import STOP_AFTER
@@ -161,13 +162,16 @@ def test_a_scorer_that_raises_gives_error_rows(tmp_path: Path) -> None:
 
 
 def test_errors_are_kept_until_they_are_to_be_retried(tmp_path: Path) -> None:
-    bad = ["set-2", "set-5"]
+    bad = [
+        next(blind(DATASET[number], seed=0, comparative=True)).request.request_id
+        for number in (2, 5)
+    ]
     record = go(tmp_path, Counting(errors=bad))
     assert record.scorers[0].errors == 2
     again = Counting()
     assert go(tmp_path, again).scorers[0].errors == 2
     assert again.asked == []
-    retried = Counting(errors=["set-5"])
+    retried = Counting(errors=bad[1:])
     assert go(tmp_path, retried, retry_errors=True).scorers[0].errors == 1
     assert retried.asked == bad
     last = go(tmp_path, Counting(), retry_errors=True).scorers[0]

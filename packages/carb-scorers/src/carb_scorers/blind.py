@@ -14,14 +14,18 @@ import polars as pl
 
 from carb_data import BonSet, Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
-from carb_scorers.scorer import Candidate, ScoreRequest, ScoreResult, failed
+from carb_scorers.scorer import UNKNOWN, Candidate, ScoreRequest, ScoreResult, failed
 
 __all__ = ["blind", "in_order"]
+
+IMPLIED = "+implied"
+"""End of a family's id where its questions imply the place, and the other family names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blinded:
-    """A request, the set that it is about, and which response each of its candidates is."""
+    """A request, the set that it is about, and which response each of its candidates is: the
+    map that no scorer is given."""
 
     item_id: str
     request: ScoreRequest
@@ -29,14 +33,14 @@ class Blinded:
     """Candidate id to response id, for those candidates whose score goes into the table."""
 
 
-def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
+def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> Iterator[Blinded]:
     """The requests that score all responses of a set, labels hidden.
 
     Candidates are ordered by a hash of the seed, the family (without one, the item) and their text.
-    So the order is random, can be repeated, and depends on neither role nor place in the file nor
-    the rest of the data set. The sets of a family show one order: a scorer that likes a position is
-    at chance there, exactly. Ids are positions. A request about a perturbed text is named by a
-    hash, since its number could give its original away.
+    So the order is random, can be repeated, and depends on neither role nor position in the file
+    nor the rest of the data set. The sets of a family, with the place named or implied, show one
+    order: a scorer that likes a position is at chance there, exactly. Ids of candidates are
+    positions. A request is named by a hash, since the set's id holds its place.
 
     Args:
         item: the set to turn into requests.
@@ -44,51 +48,53 @@ def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
         comparative: whether scores depend on the other candidates; then each perturbed text takes
             the place of its original in a request of its own, otherwise all texts share one
             request.
+        told: whether the requests name the set's culture; see ``told_culture``.
     """
+    culture = item.culture if told else UNKNOWN
+
+    def asked(shown: Sequence[Response], recorded: set[str], variant: str = "") -> Blinded:
+        ordered = in_order(item, shown, seed)
+        request = ScoreRequest(
+            request_id=_hash(seed, item.id, variant)[:24],
+            prompt=item.prompt,
+            candidates=tuple(
+                Candidate(id=str(position), text=response.text)
+                for position, response in enumerate(ordered, 1)
+            ),
+            culture=culture,
+            language=item.language,
+        )
+        names = {
+            str(position): response.id
+            for position, response in enumerate(ordered, 1)
+            if response.id in recorded
+        }
+        return Blinded(item.id, request.compacted(), names)
+
     if not comparative:
         everything = (*item.responses, *item.perturbed)
-        yield _request(item, item.id, everything, {r.id for r in everything}, seed)
+        yield asked(everything, {response.id for response in everything})
         return
-    yield _request(item, item.id, item.responses, {r.id for r in item.responses}, seed)
+    yield asked(item.responses, {response.id for response in item.responses})
     for variant in item.perturbed:
         shown = [variant if r.id == variant.original else r for r in item.responses]
-        name = hashlib.sha256(
-            f"{seed}\0{item.id}\0{variant.id}".encode("utf-8", "surrogatepass")
-        ).hexdigest()
-        yield _request(item, f"{item.id}~{name[:12]}", shown, {variant.id}, seed)
+        yield asked(shown, {variant.id}, variant.id)
 
 
 def in_order(item: BonSet, shown: Sequence[Response], seed: int) -> list[Response]:
     """Responses of a set in the order in which a scorer is given them; see ``blind``."""
-    places = {}
-    for response in shown:
-        content = f"{seed}\0{item.family or item.id}\0{response.text}".encode(
-            "utf-8", "surrogatepass"
-        )
-        among_equals = content + f"\0{response.id}".encode("utf-8", "surrogatepass")
-        places[response.id] = (
-            hashlib.sha256(content).digest(),
-            hashlib.sha256(among_equals).digest(),
-        )
-    return sorted(shown, key=lambda response: places[response.id])
+    family = (item.family or item.id).removesuffix(IMPLIED)
+
+    def position(response: Response) -> tuple[str, str]:
+        # equal texts are told apart by their ids, and only then
+        return _hash(seed, family, response.text), _hash(seed, family, response.text, response.id)
+
+    return sorted(shown, key=position)
 
 
-def _request(
-    item: BonSet, request_id: str, shown: Sequence[Response], recorded: set[str], seed: int
-) -> Blinded:
-    presented = [
-        (str(position), response)
-        for position, response in enumerate(in_order(item, shown, seed), 1)
-    ]
-    request = ScoreRequest(
-        request_id=request_id,
-        prompt=item.prompt,
-        candidates=tuple(Candidate(id=key, text=response.text) for key, response in presented),
-        culture=item.culture,
-        language=item.language,
-    )
-    names = {key: response.id for key, response in presented if response.id in recorded}
-    return Blinded(item.id, request.compacted(), names)
+def _hash(*parts: object) -> str:
+    content = "\0".join(map(str, parts))
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def checked(request: ScoreRequest, result: ScoreResult, *, comparative: bool) -> ScoreResult:

@@ -13,7 +13,14 @@ from anyio.lowlevel import checkpoint
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_scorers.blind import Blinded, blind, checked, unblind
-from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec, failed
+from carb_scorers.scorer import (
+    Scorer,
+    ScoreRequest,
+    ScoreResult,
+    ScorerSpec,
+    failed,
+    told_culture,
+)
 from carb_scorers.spec import using
 from carb_scorers.waiting import wait_for
 
@@ -158,7 +165,12 @@ async def _score_each(
 
 def requests_for(dataset: Dataset, spec: ScorerSpec, seed: int) -> list[Blinded]:
     """All requests that score a data set, labels hidden, in the order of the data set."""
-    return [b for item in dataset for b in blind(item, seed=seed, comparative=spec.comparative)]
+    told = told_culture(spec)
+    return [
+        blinded
+        for item in dataset
+        for blinded in blind(item, seed=seed, comparative=spec.comparative, told=told)
+    ]
 
 
 class ProgressCounter:

@@ -32,6 +32,13 @@ def fill(text: str, fields: Mapping[str, Any], where: str) -> str:
         ) from None
 
 
+def undefined(reason: str) -> Any:
+    """A field without a value: a template may ask whether it ``is defined``, and not print it."""
+    from jinja2 import StrictUndefined
+
+    return StrictUndefined(reason)
+
+
 def checked_template(text: str) -> str:
     """A text that is a template.
 

@@ -107,7 +107,8 @@ class OpenBookScorer:
     def __init__(self, scorer: Scorer, bank: str, search: FactSearch) -> None:
         self._scorer = scorer
         self._search = search
-        added = {"facts": bank, "facts_sha256": search.digest}
+        # the facts are those of the set's place, and name it
+        added = {"facts": bank, "facts_sha256": search.digest, "tell": "culture"}
         self.spec = scorer.spec.model_copy(
             update={"parameters": {**scorer.spec.parameters, **added}}
         )

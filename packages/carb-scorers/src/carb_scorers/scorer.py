@@ -7,9 +7,9 @@ from typing import Annotated, Protocol, Self, runtime_checkable
 
 from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_validator
 
-from carb_data.models import Conversation, Frozen
+from carb_data.models import UNSPECIFIED, Conversation, Frozen
 
-__all__ = ["UNKNOWN", "Presentation", "ScorerSpec", "Usage"]
+__all__ = ["UNKNOWN", "Presentation", "ScorerSpec", "Usage", "told_culture"]
 
 
 def _writable(text: str) -> str:
@@ -54,6 +54,16 @@ class ScorerSpec(Frozen):
     score."""
 
 
+def told_culture(spec: ScorerSpec) -> bool:
+    """Whether a scorer is told the culture of a set beside the set's own text.
+
+    Its spec then has the parameter ``tell=culture`` (``baseline:label`` is told by its very rule),
+    and whatever shows its numbers marks them.
+    """
+    by_rule = (spec.kind, spec.model) == ("baseline", "label")
+    return by_rule or spec.parameters.get("tell") == "culture"
+
+
 class Candidate(Frozen):
     """One text to score. Its id is opaque and says nothing about its role."""
 
@@ -66,16 +76,23 @@ class ScoreRequest(Frozen):
     right."""
 
     request_id: str
-    """Opaque, and unique within a call; an item may be asked about in several requests."""
+    """Opaque, and unique within a call; it names neither the item nor its place. An item may be
+    asked about in several requests."""
     prompt: str | Conversation
     """One text, or turns of which the last is the user's; kept as turns down to a model's chat
     template."""
     candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
     """The candidates in the presented order, which is random and seeded."""
     culture: str
-    """Id of the culture that the prompt is about, or ``UNKNOWN``."""
+    """Id of the culture that the prompt is about, or ``UNKNOWN``. About the sets of a data set only
+    scorers that are ``told_culture`` learn it."""
     language: str
     """BCP 47 tag of the prompt's language, or ``UNDETERMINED``."""
+
+    @property
+    def named_culture(self) -> str | None:
+        """The culture; ``None`` where nothing is said about it."""
+        return None if self.culture in (UNKNOWN, UNSPECIFIED) else self.culture
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Self:

@@ -17,7 +17,6 @@ from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, shown_orders
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Writing
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Watch, read_backend_options
-from carb_scorers.scorer import UNKNOWN
 from tal_rlvr.judge_prompts import CUE, GENERAL, PromptConfig, render_prompt
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
 
@@ -72,7 +71,7 @@ def _ask(
     settings: ThinkSettings, request: ScoreRequest, first: Candidate, second: Candidate
 ) -> Ask:
     shown = (first.text, second.text)
-    culture = GENERAL if request.culture == UNKNOWN else request.culture
+    culture = request.named_culture or GENERAL
     prompt = judge_prompt(settings, as_text(request.prompt), shown, culture, request.language)
     return Ask((first.id, second.id), prompt, VERDICTS, note=f"A = {first.id}, B = {second.id}\n")
 
@@ -178,6 +177,7 @@ def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         parameters={
             **read.model_dump(mode="json", exclude={"revision"}),
             **settings.model_dump(mode="json"),
+            "tell": "culture",  # the prompt asks to think as a local of the set's culture
         },
         comparative=True,
         in_flight=model.in_flight

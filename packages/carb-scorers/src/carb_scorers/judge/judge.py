@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from carb_data import CarbError
 from carb_data.models import Frozen
@@ -29,6 +29,7 @@ from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,
     Failure,
     LanguageModel,
+    Prompt,
     Writing,
     read_backend_options,
     spec_of,
@@ -62,9 +63,12 @@ class JudgeOptions(Frozen):
     """The orders in which candidates (for ``pointwise``, the scale) are shown: ``one``, as given;
     ``both``, also reversed; ``rotated``, every candidate in every position. The default is ``both``
     for pairs and ``one`` otherwise. Every presentation is recorded."""
-    form: str = "culture"
+    form: str = "plain"
     """What the judge is shown and how its verdict is found: the name of a shipped form (``carb
-    models``), or the path of a form file."""
+    models``), or the path of a form file. With ``tell=culture`` the default is ``culture``."""
+    tell: Literal["nothing", "culture"] = "nothing"
+    """What the prompt says beside the set's own text: ``nothing``, or the name of its ``culture``
+    where the form has a place for it. Tables mark a judge that is told."""
     prompt_language: str = "en"
     """Language of the instructions (BCP 47), or ``item`` for the language of each item. Only the
     forms ``culture`` and ``plain`` are translated."""
@@ -78,6 +82,16 @@ class JudgeOptions(Frozen):
     """Share of the probability that the allowed answers must hold together with ``read=logprob``.
     Below it the model does not answer at that place, and the request becomes an error row. The
     smallest share is in each result."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _form_that_tells(cls, given: Mapping[str, object]) -> Mapping[str, object]:
+        return {"form": default_form(given), **given}
+
+
+def default_form(given: Mapping[str, object]) -> str:
+    """The form of a judge whose options name none."""
+    return "culture" if given.get("tell") == "culture" else "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +226,7 @@ def _asker(options: JudgeOptions) -> Asker:
             f"form={options.form} is read with "
             f"{' or '.join(f'read={x}' for x in wording.reads)} alone."
         )
-    return Asker(form, options.mode, options.prompt_language)
+    return Asker(form, options.mode, options.prompt_language, options.tell == "culture")
 
 
 def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
@@ -221,7 +235,7 @@ def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
     Raises:
         CarbError: there is no such form.
     """
-    form = read_form(options.get("form", "culture"))
+    form = read_form(options.get("form", default_form(options)))
     merged = {**{name: str(value) for name, value in form.defaults.items()}, **options}
     mode = merged.setdefault("mode", form.modes[0])
     wording = getattr(form, mode, None) if mode in form.modes else None
@@ -266,12 +280,22 @@ def _prompt_hash(asker: Asker) -> str:
 
 
 def _check_prompts(asker: Asker, options: JudgeOptions) -> None:
-    """Find a broken prompt before a model is loaded."""
-    candidate = Candidate(id="1", text="")
-    trial = ScoreRequest(
-        request_id="", prompt="", candidates=(candidate,), culture="english", language="en"
-    )
+    """Find a broken prompt, and a culture that no prompt would name, before a model is loaded."""
     asker = replace(asker, language="en" if asker.language == "item" else asker.language)
-    asker.ask(
-        trial, [""] if options.mode == "pointwise" else ["", ""], reads=options.read == "logprob"
-    )
+    texts = [""] if options.mode == "pointwise" else ["", ""]
+
+    def about(culture: str) -> Prompt:
+        trial = ScoreRequest(
+            request_id="",
+            prompt="",
+            candidates=(Candidate(id="1", text=""),),
+            culture=culture,
+            language="en",
+        )
+        return asker.ask(trial, texts, reads=options.read == "logprob")
+
+    if about("thai") == about("german") and asker.tells:
+        raise CarbError(
+            f"form={options.form} with mode={options.mode} has no place for a culture, so "
+            "leave out tell=culture, or choose form=culture, mr3 or prometheus."
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -18,10 +18,10 @@ from typing import Any, Literal
 
 from carb_data import CarbError, cultures
 from carb_data.models import as_text
-from carb_scorers.jinja_filling import fill
+from carb_scorers.jinja_filling import fill, undefined
 from carb_scorers.judge.form import FormFile, Mode, Wording, read_form
 from carb_scorers.models.protocol import Prompt, Turn
-from carb_scorers.scorer import UNKNOWN, ScoreRequest
+from carb_scorers.scorer import ScoreRequest
 
 LETTERS = string.ascii_uppercase
 
@@ -74,11 +74,13 @@ class Asker:
         mode: which of the form's wordings is used.
         language: BCP 47 tag of the phrases that a wording uses, or ``item`` for each item's own
             language.
+        tells: whether a prompt may name the culture of its item.
     """
 
     form: FormFile
     mode: Mode
     language: str = "en"
+    tells: bool = False
 
     @property
     def wording(self) -> Wording:
@@ -101,54 +103,80 @@ class Asker:
             raise CarbError(
                 f"A listwise judge shows at most {len(LETTERS)} candidates; use mode=pairwise."
             )
-        letters, form = LETTERS[: len(texts)], self.form
-        if request.culture == UNKNOWN and form.without_culture is not None:
+        culture = request.named_culture if self.tells else None
+        form = self.form
+        if form.without_culture is not None and culture is None:
             form = read_form(form.without_culture)
         wording = form.wording(self.mode)
-        language = request.language if self.language == "item" else self.language
-        words = read_words(language)
-        known = words.get("cultures", {})
-        scale = [
-            (end, fill(words[name], {}, name))
-            for end, name in zip(wording.scale, ("worst", "best"), strict=True)
-        ]
-        first, last = scale[::-1] if falling else scale
-        terms = {
-            "culture": known.get(request.culture) or cultures.name(request.culture),
-            "count": len(texts),
-        }
-        terms |= {
-            "first": first[0],
-            "first_means": first[1],
-            "last": last[0],
-            "last_means": last[1],
-        }
-        phrases = {
-            name: fill(text, terms, name) for name, text in words.items() if isinstance(text, str)
-        }
+        words = read_words(request.language if self.language == "item" else self.language)
+        terms: dict[str, Any] = {"count": len(texts), **_scale(wording, words, falling)}
+        if culture is not None:
+            terms["culture"] = _name(culture, words)
+        phrases = _phrases(words, terms)
+        letters = LETTERS[: len(texts)]
         fields: dict[str, Any] = {
+            "culture": undefined(NOT_TOLD),
             **terms,
             "language": request.language,
             "letters": list(letters),
             "candidates": [
-                {"letter": x, "text": text} for x, text in zip(letters, texts, strict=True)
+                {"letter": letter, "text": text}
+                for letter, text in zip(letters, texts, strict=True)
             ],
             "words": phrases,
             "reads": reads,
+            "prompt": as_text(request.prompt),
         }
         if form.rubric is not None:
             fields["rubric"] = fill(form.rubric, fields, f"The rubric of '{form.title}'").strip()
-        fields["prompt"] = as_text(request.prompt)
-        parts: list[tuple[Any, str | None]] = [("system", wording.system), ("user", wording.user)]
-        messages = tuple(
-            Turn(
-                role=role,
-                content=fill(text, fields, f"{self.mode}.{role} of '{form.title}'").strip(),
-            )
-            for role, text in parts
-            if text is not None
-        )
-        return Prompt(messages, cue=f"\n\n{phrases['answer']}:")
+        cue = f"\n\n{phrases['answer']}:"
+        return Prompt(_messages(form, self.mode, fields), cue=cue)
+
+
+NOT_TOLD = (
+    "the culture is not told; give tell=culture, and write {% if culture is defined %} around "
+    "what names it, since a set may have none"
+)
+
+
+def _name(culture: str, words: Mapping[str, Any]) -> str:
+    """A culture's name in the language of the phrases, or else in English."""
+    return words["cultures"].get(culture) or cultures.name(culture)
+
+
+def _scale(wording: Wording, words: Mapping[str, Any], falling: bool) -> dict[str, Any]:
+    """The ends of the scale and what they mean, in the order in which they are named."""
+    ends = [
+        (wording.scale[0], fill(words["worst"], {}, "worst")),
+        (wording.scale[1], fill(words["best"], {}, "best")),
+    ]
+    first, last = reversed(ends) if falling else ends
+    return {
+        "first": first[0],
+        "first_means": first[1],
+        "last": last[0],
+        "last_means": last[1],
+    }
+
+
+def _phrases(words: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, str]:
+    """The phrases of a language; those about a culture only where it is told."""
+    return {
+        name: fill(text, terms, name)
+        for name, text in words.items()
+        if isinstance(text, str) and ("culture" in terms or not name.endswith("_culture"))
+    }
+
+
+def _messages(form: FormFile, mode: Mode, fields: Mapping[str, Any]) -> tuple[Turn, ...]:
+    wording = form.wording(mode)
+    turns: list[Turn] = []
+    if wording.system is not None:
+        system = fill(wording.system, fields, f"{mode}.system of '{form.title}'")
+        turns.append(Turn(role="system", content=system.strip()))
+    user = fill(wording.user, fields, f"{mode}.user of '{form.title}'")
+    turns.append(Turn(role="user", content=user.strip()))
+    return tuple(turns)
 
 
 @cache

@@ -66,7 +66,7 @@ class NoAnswerError(CarbError):
 class JournalHead(Frozen):
     """What the results of a journal belong to."""
 
-    format: int = 3
+    format: int = 4
     fingerprint: str
     """Fingerprint of the data set."""
     seed: int
