@@ -9,9 +9,11 @@ import os
 import runpy
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -84,18 +86,53 @@ def test_verl_gets_its_rewards(address: str, monkeypatch: pytest.MonkeyPatch) ->
     assert asyncio.run(runpy.run_path(str(example))["compute_score"](**asked)) == 4.0
 
 
-def test_beyond_loopback_it_needs_a_token() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "carb_cli",
-        "serve",
-        "baseline:length",
-        "--host",
-        "0.0.0.0",
-        "--port",
-        "0",
-    ]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+def test_verls_example_asks_again() -> None:
+    """A refusal of a full server ended the training."""
+    example = Path(__file__).parent.parent / "examples" / "verl" / "remote_reward.py"
+    compute = runpy.run_path(str(example))["compute_score"]
+    answers = iter([(503, {"error": "full"}), (200, {"scores": [4.0], "errors": [None]})])
+
+    class Full(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            status, content = next(answers)
+            self.send_response(status)
+            self.send_header("retry-after", "0")
+            self.end_headers()
+            self.wfile.write(json.dumps(content).encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing is printed."""
+
+    told = {"prompt": "Was?", "culture": "german", "language": "de"}
+    with HTTPServer(("127.0.0.1", 0), Full) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert asyncio.run(compute("vier", told, url)) == 4.0
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--host", "0.0.0.0"], "--token-env"),
+        (["--port", "99999"], "--port 99999"),
+        (["--port", "-1"], "--port -1"),
+        (["--timeout", "nan"], "--timeout nan"),
+        (["--timeout", "inf"], "--timeout inf"),
+        (["--timeout", "0"], "--timeout 0"),
+        (["--timeout", "-5"], "--timeout -5"),
+        (["--token-env", "s3cr3t"], "--token-env"),
+        (["--policy-template", "no/such/folder/here"], "no/such/folder/here"),
+    ],
+)
+def test_wrong_options_are_named_before_it_starts(options: list[str], named: str) -> None:
+    port = [] if "--port" in options else ["--port", "0"]
+    command = [sys.executable, "-m", "carb_cli", "serve", "baseline:length", *port, *options]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 2
-    assert "--token-env" in ended.stderr
+    assert named in ended.stderr
+    assert "s3cr3t" not in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -82,7 +83,8 @@ def test_trl_rewards_of_texts_with_columns() -> None:
 
 def test_trl_rewards_need_to_know_the_culture() -> None:
     with pytest.raises(CarbError, match=r"column 'culture'.*as_trl_reward\(culture="):
-        as_trl_reward("baseline:length")(prompts=["a"], completions=["b"])
+        as_trl_reward("baseline:label")(prompts=["a"], completions=["b"])
+    assert as_trl_reward("baseline:length")(prompts=["a"], completions=["b"]) == [1.0]
 
 
 def test_trl_rewards_do_not_depend_on_batch_or_order() -> None:
@@ -238,3 +240,40 @@ def test_a_response_without_a_score_is_nan_and_named() -> None:
     with pytest.warns(UserWarning, match="1 of 1 responses have no score"):
         (found,) = score(Fake(), ["Was?"], ["bad"])
     assert math.isnan(found)
+
+
+CALL = {"role": "assistant", "tool_calls": [{"function": {"name": "look_up", "arguments": {}}}]}
+ANSWER = {"role": "assistant", "content": "Blumen."}
+
+
+@pytest.mark.parametrize(
+    ("turns", "length"),
+    [
+        ([ANSWER], 7),
+        ([CALL, {"role": "tool", "content": "Rosen"}, ANSWER], 7),
+        ([CALL | {"content": None}, ANSWER], 7),
+        ([CALL | {"content": ""}, ANSWER], 7),
+        ([CALL], 0),
+        ([ANSWER, CALL, ANSWER], 16),
+        ([{"role": "assistant", "reasoning_content": "Hm."}], 0),
+    ],
+)
+def test_a_turn_that_only_calls_a_tool_adds_nothing_to_the_text(turns: Any, length: int) -> None:
+    """It added two line breaks, or the message without ``content`` was refused."""
+    prompts = [[{"role": "user", "content": "Was?"}]]
+    assert as_trl_reward("baseline:length")(prompts=prompts, completions=[turns]) == [length]
+
+
+@pytest.mark.parametrize(("installed", "refused"), [("1.5.0", True), ("1.16.0", False)])
+def test_a_trl_that_takes_none_for_the_best_is_refused_by_name(
+    installed: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / f"trl-{installed}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: trl\nVersion: {installed}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    if refused:
+        with pytest.raises(CarbError, match=rf"TRL {installed}.*carb-scorers\[trl\]"):
+            as_trl_reward("baseline:length")
+    else:
+        as_trl_reward("baseline:length")

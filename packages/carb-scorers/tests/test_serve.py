@@ -4,20 +4,34 @@ failure."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from time import monotonic
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from carb_data import CarbError
 from carb_scorers import ScoreRequest, ScoreResult
-from carb_scorers.serve import LARGEST, LOOPBACK, WAITING, RewardServer, bind
 from fake_scorer import FakeScorer
 
 httpx = pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
+uvicorn = pytest.importorskip("uvicorn", reason="needs the extra carb-scorers[serve]")
+
+from carb_scorers.serve import (  # noqa: E402 - not without the extra
+    LARGEST,
+    LOOPBACK,
+    RewardServer,
+    bind,
+    take_port,
+)
+
 pytestmark = pytest.mark.anyio
+GERMAN = {"culture": "german", "language": "de"}
 
 
 @pytest.fixture
@@ -26,22 +40,35 @@ def anyio_backend() -> str:
 
 
 class Letters(FakeScorer):
-    """Counts letters. 'bad' fails, 'hang' hangs, 'broken' raises."""
+    """Counts letters. 'bad' fails, 'hang' hangs, 'broken' raises, 'wrong' is a user's mistake."""
+
+    def __init__(self, **spec: Any) -> None:
+        super().__init__(name="letters", comparative=False, **spec)
+        self.cancelled: list[str] = []
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         texts = [c.text for request in requests for c in request.candidates]
-        await anyio.sleep(30 if "hang" in texts else 0.01)
+        if "hang" in texts:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.cancelled += texts
+        await anyio.sleep(0.01)
         if "broken" in texts:
             raise RuntimeError("out of memory")
+        if "wrong" in texts:
+            raise CarbError("This scorer reads no such text.")
         return await super().score(requests)
 
 
 @asynccontextmanager
 async def served(scorer: Any = None, **options: Any) -> AsyncIterator[tuple[Any, Any]]:
-    scorer = scorer or Letters(name="letters", comparative=False)
-    server = RewardServer(scorer, culture="german", language="de", **options)
-    transport = httpx.ASGITransport(server)
-    client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8766")
+    """A server in this process, and a client that speaks to it without a socket."""
+    scorer = scorer or Letters()
+    server = RewardServer(scorer, **GERMAN | options)
+    client = httpx.AsyncClient(
+        transport=httpx.ASGITransport(server), base_url="http://127.0.0.1:8766"
+    )
     async with client, anyio.create_task_group() as group:
         assert (await client.get("/health")).status_code == 503  # not before the scorer is open
         group.start_soon(server.work)
@@ -49,6 +76,36 @@ async def served(scorer: Any = None, **options: Any) -> AsyncIterator[tuple[Any,
             await anyio.lowlevel.checkpoint()
         yield client, scorer
         group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def listening(scorer: Any = None, **options: Any) -> AsyncIterator[tuple[Any, int, Any]]:
+    """A server on a port of this machine, with a client, its port, and its scorer."""
+    scorer = scorer or Letters()
+    server = RewardServer(scorer, **GERMAN | options)
+    taken = take_port("127.0.0.1", 0)
+    port = taken.getsockname()[1]
+    config = uvicorn.Config(server, lifespan="off", log_level="warning", ws="none")
+    program = uvicorn.Server(config)
+    limits = httpx.Limits(max_connections=None)
+    client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", limits=limits, timeout=60)
+    async with anyio.create_task_group() as group, client:
+        group.start_soon(server.work)
+        group.start_soon(partial(program.serve, sockets=[taken]))
+        while (await client.get("/health")).status_code != 200:
+            await anyio.lowlevel.checkpoint()
+        yield client, port, scorer
+        program.should_exit = True
+        await client.aclose()
+        while program.started and program.server_state.connections:
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+    taken.close()
+
+
+async def asked(client: Any, *responses: str, **more: Any) -> tuple[int, Any]:
+    answer = await client.post("/score", json={"prompt": "Was?", "responses": responses} | more)
+    return answer.status_code, answer.json()
 
 
 def sent(*responses: str, prompt: str = "<s>[INST] Was? [/INST]") -> dict[str, Any]:
@@ -118,24 +175,156 @@ async def test_what_hangs_is_cut_and_the_server_goes_on() -> None:
         assert (await client.post("/get_reward", json=sent("good"))).status_code == 200
 
 
-async def test_what_waits_together_is_scored_together_and_the_queue_is_bounded() -> None:
+async def test_all_of_a_burst_are_scored_and_together() -> None:
+    """64 calls could wait, and each further one of a burst was refused."""
     async with served() as (client, scorer):
-        codes: list[int] = []
+        found: dict[int, Any] = {}
 
         async def ask(number: int) -> None:
-            answer = await client.post(
-                "/score", json={"prompt": f"Frage {number}?", "responses": ["x" * number]}
-            )
-            codes.append(answer.status_code)
-            if answer.status_code == 200:
-                assert answer.json()["scores"] == [float(number)]
+            found[number] = await asked(client, "x" * number, prompt=f"Frage {number}?")
 
         async with anyio.create_task_group() as group:
-            for number in range(1, WAITING + 20):
+            for number in range(1, 401):
                 group.start_soon(ask, number)
-        assert set(codes) == {200, 503}
-        assert len(scorer.calls) < 10
+        expected = {n: (200, {"scores": [float(n)], "errors": [None]}) for n in range(1, 401)}
+        assert found == expected
+        assert len(scorer.calls) < 20
         assert max(map(len, scorer.calls)) >= 32
+
+
+async def test_the_queue_is_bounded_by_memory() -> None:
+    async with served(memory=8192, timeout=0.5) as (client, _):
+        answer = await client.post("/score", json={"prompt": "Was?", "responses": ["x" * 9000]})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+        codes: Counter[int] = Counter()
+
+        async def hang() -> None:
+            codes[(await asked(client, "hang"))[0]] += 1
+
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(hang)
+        assert set(codes) == {503, 504}
+        assert (await asked(client, "gut"))[0] == 200, "room is given back"
+
+
+@pytest.mark.parametrize("in_flight", [None, 8])
+async def test_one_that_hangs_costs_its_neighbours_nothing(in_flight: int | None) -> None:
+    """A batch shared one clock: of 32 calls with one that hangs, all 32 were cut."""
+    async with served(Letters(in_flight=in_flight), timeout=4.0) as (client, scorer):
+        found: dict[str, int] = {}
+
+        async def ask(text: str) -> None:
+            found[text] = (await asked(client, text))[0]
+
+        async with anyio.create_task_group() as group:
+            for text in ("hang", *("x" * number for number in range(1, 32))):
+                group.start_soon(ask, text)
+        assert Counter(found.values()) == {200: 31, 504: 1}
+        assert found["hang"] == 504
+        assert "hang" in scorer.cancelled, "what nobody waits for is not computed further"
+
+
+async def test_what_was_answered_in_time_is_given() -> None:
+    async with served(Letters(in_flight=4), timeout=0.5) as (client, _):
+        status, answer = await asked(client, "eins", "hang", "drei!")
+        assert (status, answer["scores"]) == (200, [4.0, None, 5.0])
+        assert answer["errors"][1]["kind"] == "timeout"
+        answer = await client.post("/get_reward", json=sent("eins", "hang"))
+        assert (answer.status_code, answer.json()["failed"][0]["index"]) == (504, 1)
+
+
+async def test_each_call_fails_alone() -> None:
+    """A user's mistake in one call was the 500 of all calls that waited with it."""
+    async with served() as (client, _):
+        found: dict[str, tuple[int, Any]] = {}
+
+        async def ask(text: str) -> None:
+            found[text] = await asked(client, text)
+
+        async with anyio.create_task_group() as group:
+            for text in ("eins", "wrong", "zwei", "drei!", "broken"):
+                group.start_soon(ask, text)
+        assert {text: status for text, (status, _) in found.items()} == {
+            "eins": 200,
+            "zwei": 200,
+            "drei!": 200,
+            "wrong": 500,
+            "broken": 200,
+        }
+        assert "reads no such text" in found["wrong"][1]["error"]
+        assert found["broken"][1]["scores"] == [None]
+
+
+async def test_who_has_left_is_not_waited_for() -> None:
+    """Calls of clients that had gone stayed in the queue, and a new one waited behind them."""
+    async with listening(Letters(in_flight=1)) as (client, port, scorer):
+        body = json.dumps({"prompt": "Was?", "responses": ["hang"]}).encode()
+        head = b"POST /score HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        for _ in range(3):
+            stream = await anyio.connect_tcp("127.0.0.1", port)
+            await stream.send(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+            await stream.aclose()
+        with anyio.fail_after(20):
+            assert (await asked(client, "gut"))[0] == 200
+        assert set(scorer.cancelled) <= {"hang"}
+
+
+async def test_a_body_that_never_ends_is_closed() -> None:
+    async with listening(timeout=0.3) as (_, port, _):
+        stream = await anyio.connect_tcp("127.0.0.1", port)
+        head = b"POST /score HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        await stream.send(head + b"Content-Length: 1000\r\n\r\n{")
+        with anyio.fail_after(20):
+            received = b"".join([part async for part in stream])  # up to the end of the connection
+        assert received.startswith(b"HTTP/1.1 408 ")
+        assert b"connection: close" in received
+        await stream.aclose()
+
+
+async def test_the_sender_of_a_large_body_reads_why_it_is_refused() -> None:
+    async with listening() as (client, _, _):
+        large = json.dumps({"prompt": "Was?", "responses": ["x" * (LARGEST + 1)]}).encode()
+        answer = await client.post(
+            "/score", content=large, headers={"content-type": "application/json"}
+        )
+        assert (answer.status_code, "at most" in answer.json()["error"]) == (413, True)
+
+
+async def test_many_responses_to_one_prompt_do_not_stop_the_server() -> None:
+    """Duplicates were looked for in a list, on the event loop: 20,000 responses took minutes."""
+    count = 40_000
+    queries = {"query": [str(n) for n in range(count)], "prompts": [""] * count}
+    async with listening("baseline:length") as (client, _, _):
+        slowest, began = 0.0, monotonic()
+        answers = []
+
+        async def ask() -> None:
+            answers.append(await client.post("/get_reward", json=queries))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            while not answers:
+                sent_at = monotonic()
+                assert (await client.get("/health")).status_code == 200
+                slowest = max(slowest, monotonic() - sent_at)
+        assert answers[0].json()["rewards"][::8000] == [1.0, 4.0, 5.0, 5.0, 5.0]
+        assert monotonic() - began < 30
+        assert slowest < 5
+
+
+async def test_a_scorer_that_reads_no_culture_needs_none() -> None:
+    none = {"culture": None, "language": None}
+    async with served("baseline:length", **none) as (client, _):
+        assert (await asked(client, "vier"))[1]["scores"] == [4.0]
+        assert (await client.post("/get_reward", json=sent("vier"))).json() == {"rewards": [4.0]}
+        empty = {"query": [], "prompts": [], "labels": []}  # OpenRLHF's share for a second address
+        assert (await client.post("/get_reward", json=empty)).json() == {"rewards": []}
+    async with served("baseline:label", **none) as (client, _):
+        assert "--culture" in (await client.post("/get_reward", json=sent("a"))).json()["error"]
+        status, answer = await asked(client, "a", culture="atlantean")
+        assert (status, "atlantean" in answer["error"]) == (422, True)
+        assert (await asked(client, "In Thailand", culture="thai"))[1]["scores"] == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -145,6 +334,7 @@ async def test_what_waits_together_is_scored_together_and_the_queue_is_bounded()
         ("/get_reward", b"{}", 422),
         ("/get_reward", json.dumps(sent("a") | {"prompts": []}).encode(), 422),
         ("/get_reward", json.dumps(sent("a") | {"prompts": ["another"]}).encode(), 422),
+        ("/get_reward", json.dumps(sent("a", prompt="<|x_user|>W?<|x_bot|>")).encode(), 422),
         ("/get_reward", json.dumps(sent("a") | {"labels": []}).encode(), 422),
         ("/score", b'{"prompt": "x", "responses": []}', 422),
         ("/score", b'{"prompt": "x", "responses": ["y"], "role": "chosen"}', 422),
@@ -166,6 +356,12 @@ async def test_who_may_ask() -> None:
         assert (
             await client.get("/spec", headers={"Authorization": "Bearer falsch"})
         ).status_code == 401
+    async with served(token="schlüssel/2") as (client, _):
+        right = {"Authorization": "Bearer schlüssel/2".encode()}
+        assert (await client.post("/get_reward", json=sent("a"), headers=right)).status_code == 200
+        inside = "/schl%C3%BCssel%2F2/get_reward"  # for OpenRLHF, whose client sends no header
+        assert (await client.post(inside, json=sent("a"))).status_code == 200
+        assert (await client.post("/falsch/get_reward", json=sent("a"))).status_code == 401
     async with served(hosts=LOOPBACK) as (client, _):
         rebound = {"Host": "evil.example:8766"}
         assert (
@@ -175,3 +371,6 @@ async def test_who_may_ask() -> None:
         assert (await client.post("/get_reward", content=b"{}", headers=form)).status_code == 415
     with pytest.raises(CarbError, match="--token-env"):
         bind("0.0.0.0", 0, token=None)
+    for port in (-1, 99_999):
+        with pytest.raises(CarbError, match="65535"):
+            take_port("127.0.0.1", port)

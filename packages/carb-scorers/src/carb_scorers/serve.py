@@ -1,53 +1,75 @@
 """A scorer as an HTTP reward: ``POST /get_reward`` as OpenRLHF's client sends it, ``POST /score``
 typed.
 
-Answers come together: whatever waits while the scorer works is scored in its next call. A failed
-score is an error in the answer and never a number. The queue, the size of a body and the time of an
+A failed score is an error in the answer and never a number. Bodies, the queue and the time of an
 answer are bounded.
 """
 
 from __future__ import annotations
 
 import hmac
-import json
 import re
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import anyio
+import anyio.to_thread
 from pydantic import Field, ValidationError
 
-from carb_data import CarbError
+from carb_data import CarbError, cultures
 from carb_data.errors import require
-from carb_data.models import Conversation, Frozen
+from carb_data.models import Conversation, Frozen, LanguageTag
 from carb_data.validation import first_defect
+from carb_scorers.integrations.openrlhf import Policy, response_in
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN
-from carb_scorers.spec import ASKED_WITHOUT_CULTURE
-from carb_scorers.texts import Opened, Scored, Text, score_together
+from carb_scorers.spec import needs
+from carb_scorers.texts import Opened, Scored, Text
+
+require("starlette", package="carb-scorers", extra="serve")
+from starlette.applications import Starlette  # noqa: E402 - the line above names the extra
+from starlette.exceptions import HTTPException  # noqa: E402
+from starlette.requests import ClientDisconnect, Request  # noqa: E402
+from starlette.responses import Response  # noqa: E402
+from starlette.routing import Route  # noqa: E402
+from starlette.types import Receive, Scope, Send  # noqa: E402
+
+from carb_scorers.http_server import (  # noqa: E402
+    LOOPBACK,
+    RefusalError,
+    Room,
+    json_response,
+    read_body,
+    refused,
+    take_port,
+)
+from carb_scorers.reward_queue import Call, RewardQueue, make_call  # noqa: E402
 
 __all__ = ["LOOPBACK", "RewardServer", "bind", "serve", "take_port"]
 
 _Sent = TypeVar("_Sent", bound=Frozen)
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LARGEST = 8 * 1024 * 1024
 """Bytes of a request's body."""
-WAITING = 64
-"""Calls that may wait at the same time; one more is answered with 503."""
-AT_ONCE = 256
-"""Most responses that one call of the scorer gets."""
-_CONTROL = r"(?:<\|[^|<>]{1,40}\|>|</?s>|<(?:bos|eos|pad|end_of_turn)>|\s)"
-_BEFORE, _BEHIND = re.compile(rf"\A{_CONTROL}+"), re.compile(rf"{_CONTROL}+\Z")
-"""What a trainer's tokenizer leaves around a decoded text."""
+MEMORY = 64 * 1024 * 1024
+"""Bytes that the bodies of all calls may have together, with what they become."""
+EACH_RESPONSE = 1024
+"""Bytes that a response takes besides its text."""
+BODY_SECONDS = 30.0
+"""How long a body may take to arrive."""
+ENDING_SECONDS = 10
+"""How long calls may take to end once the server is stopped."""
+_ADVICE = {
+    404: "There is GET /health, GET /spec, and POST to /get_reward or /score.",
+    405: "Send it with POST.",
+}
 
 
 class GetReward(Frozen):
     """What OpenRLHF's remote reward client sends: prompt and response together, and the prompt
-    again."""
+    again. With several addresses it sends empty lists to some."""
 
-    query: tuple[str, ...] = Field(min_length=1)
+    query: tuple[str, ...]
     prompts: tuple[str, ...]
     labels: tuple[Any, ...] | None = None
     """The data set's labels, which a scorer must not see; ignored."""
@@ -60,23 +82,7 @@ class ScoreCall(Frozen):
     responses: tuple[str, ...] = Field(min_length=1)
     culture: str | None = None
     """Null takes the server's ``culture``."""
-    language: str | None = None
-
-
-class _RefusalError(Exception):
-    """An answer other than 200."""
-
-    def __init__(self, status: int, reason: str, **more: Any) -> None:
-        super().__init__(reason)
-        self.status, self.content = status, {"error": reason, **more}
-
-
-@dataclass(eq=False)
-class _Call:
-    texts: Sequence[Text]
-    done: anyio.Event = field(default_factory=anyio.Event)
-    scored: list[Scored] | None = None
-    reason: str = ""
+    language: LanguageTag | None = None
 
 
 class RewardServer:
@@ -88,9 +94,12 @@ class RewardServer:
         culture: culture of requests that name none; null where each names one, or the scorer needs
             none.
         language: language of requests that name none.
-        timeout: seconds after which a call is answered with 504.
+        timeout: seconds after which a call is answered with what there is, or with 504.
         hosts: the names under which it may be addressed; empty for any. It closes rebinding of
             names on loopback.
+        policy: takes the question out of the prompts of ``/get_reward``; by default the templates
+            of known families are undone.
+        memory: the bytes that all calls may hold together.
     """
 
     def __init__(
@@ -102,193 +111,243 @@ class RewardServer:
         language: str | None = None,
         timeout: float = 120.0,
         hosts: Sequence[str] = (),
+        policy: Policy | None = None,
+        memory: int = MEMORY,
     ) -> None:
         self._opened = Opened(scorer)
-        self._token, self._timeout, self._hosts = token, timeout, hosts
+        self._token, self._timeout, self._hosts = (token or "").strip(), timeout, hosts
         self._constants = {"culture": culture, "language": language}
-        self._waiting: list[_Call] = []
-        self._arrived: anyio.Event | None = None
-
-    async def work(self) -> None:
-        """Open the scorer, then score whatever waits, until cancelled."""
-        await anyio.to_thread.run_sync(self._opened.get)
-        self._arrived = anyio.Event()
-        while True:
-            await self._arrived.wait()
-            calls: list[_Call] = []
-            size = 0
-            while self._waiting and (not calls or size + len(self._waiting[0].texts) <= AT_ONCE):
-                calls.append(self._waiting.pop(0))
-                size += len(calls[-1].texts)
-            if not self._waiting:
-                self._arrived = anyio.Event()
-            await self._answer(calls)
-
-    async def _answer(self, calls: Sequence[_Call]) -> None:
-        try:
-            with anyio.fail_after(self._timeout):
-                found = await score_together(self._opened.get(), [call.texts for call in calls])
-            for call, scored in zip(calls, found, strict=True):
-                call.scored = scored
-        except TimeoutError:
-            pass  # each call is cut by its own time
-        except Exception as error:  # it goes to who asked, and the server goes on
-            for call in calls:
-                call.reason = f"{type(error).__name__}: {error}"
-        for call in calls:
-            call.done.set()
-
-    async def score(self, texts: Sequence[Text]) -> list[Scored]:
-        """The scores of a call's responses, after those that came before."""
-        if (
-            self._opened.get().spec.comparative
-            and 1 in Counter(text.prompt for text in texts).values()
-        ):
-            raise _RefusalError(
-                422,
-                "This scorer compares responses with each other, and got one alone. Send "
-                "all responses to a prompt "
-                "together, or serve a scorer that rates each alone (for a judge mode=pointwise).",
-            )
-        if len(self._waiting) >= WAITING:
-            raise _RefusalError(503, f"{WAITING} calls wait already. Try again later.")
-        call = _Call(texts)
-        self._waiting.append(call)
-        assert self._arrived is not None  # no request comes here before the scorer is open
-        self._arrived.set()
-        with anyio.move_on_after(self._timeout):
-            await call.done.wait()
-        if call.reason:
-            raise _RefusalError(500, call.reason)
-        if call.scored is None:
-            if call in self._waiting:
-                self._waiting.remove(call)
-            raise _RefusalError(504, f"No answer within {self._timeout:g} seconds.")
-        return call.scored
-
-    def _place(self, given: ScoreCall | None = None) -> tuple[str, str]:
-        """Culture and language of a call."""
-        found = []
-        for name, unknown in (("culture", UNKNOWN), ("language", UNDETERMINED)):
-            value = (given and getattr(given, name)) or self._constants[name]
-            if value is None and self._opened.get().spec.kind not in ASKED_WITHOUT_CULTURE:
-                raise _RefusalError(
-                    422, f"This scorer needs a {name}: send it, or start the server with --{name}."
-                )
-            found.append(value or unknown)
-        return found[0], found[1]
-
-    async def get_reward(self, body: bytes) -> dict[str, Any]:
-        """``{"rewards": [...]}`` in the order of the queries."""
-        sent = _read(GetReward, body)
-        if len(sent.prompts) != len(sent.query) or (
-            sent.labels is not None and len(sent.labels) != len(sent.query)
-        ):
-            raise _RefusalError(422, "query, prompts and labels must have the same length.")
-        culture, language = self._place()
-        texts = [
-            Text(prompt, _response(query, prompt, number), culture, language)
-            for number, (query, prompt) in enumerate(zip(sent.query, sent.prompts, strict=True))
-        ]
-        scored = await self.score(texts)
-        failed = [
-            {"index": number, "kind": one.error.kind, "message": one.error.message}
-            for number, one in enumerate(scored)
-            if one.error is not None
-        ]
-        if failed:
-            raise _RefusalError(
-                502, f"{len(failed)} of {len(scored)} responses could not be scored.", failed=failed
-            )
-        return {"rewards": [one.score for one in scored]}
-
-    async def score_call(self, body: bytes) -> dict[str, Any]:
-        """``{"scores": [...], "errors": [...]}``: a number or null, and null or the reason, for
-        each response."""
-        sent = _read(ScoreCall, body)
-        culture, language = self._place(sent)
-        scored = await self.score(
-            [Text(sent.prompt, response, culture, language) for response in sent.responses]
+        self._policy = policy or Policy()
+        self._room = Room(memory)
+        self._queue: RewardQueue | None = None
+        self._app = Starlette(
+            routes=[
+                Route("/health", self._health),
+                Route("/spec", self._spec),
+                Route("/get_reward", self._get_reward, methods=["POST"]),
+                Route("/score", self._score, methods=["POST"]),
+            ],
+            exception_handlers={HTTPException: _refused, ClientDisconnect: _gone},
         )
-        errors = [
-            None if one.error is None else one.error.model_dump(mode="json") for one in scored
-        ]
-        return {"scores": [one.score for one in scored], "errors": errors}
+        self._app.router.redirect_slashes = False
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def work(self, note: Callable[[str], object] = lambda _: None) -> None:
+        """Open the scorer, then score whatever waits, until cancelled.
+
+        Args:
+            note: is called with what a client must know of the open scorer.
+        """
+        scorer = await anyio.to_thread.run_sync(self._opened.get)
+        missing = [name for name in needs(scorer.spec) if self._constants[name] is None]
+        if missing:
+            options = " and ".join(f"--{name}" for name in missing)
+            note(
+                f"This scorer reads the {' and the '.join(missing)} of each request. /score can "
+                f"name it; /get_reward cannot, and is refused without {options}."
+            )
+        self._queue = RewardQueue(scorer, self._timeout)
+        await self._queue.work()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] != "http":
             return
         try:
-            status, content = 200, await self._routed(scope, receive)
-        except _RefusalError as refusal:
-            status, content = refusal.status, refusal.content
-        payload = json.dumps(content, ensure_ascii=True, allow_nan=False).encode()
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(payload)).encode()),
-        ]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": payload})
+            self._admit(Request(scope))
+        except RefusalError as refusal:
+            await _refused(Request(scope), refusal)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
-    async def _routed(self, scope: Any, receive: Any) -> dict[str, Any]:
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        if self._hosts and _host(headers.get("host", "")) not in self._hosts:
-            raise _RefusalError(421, "This server is not reached under this name.")
-        route = scope["method"], scope["path"]
-        if self._arrived is None:
-            raise _RefusalError(503, "The scorer is not open yet.")
-        if route == ("GET", "/health"):
-            return {"status": "ready"}
-        bearer = headers.get("authorization", "").partition("Bearer ")[2]
-        if self._token is not None and not hmac.compare_digest(
-            bearer.encode(), self._token.encode()
-        ):
-            raise _RefusalError(401, "Send the token as 'Authorization: Bearer TOKEN'.")
-        if route == ("GET", "/spec"):
-            return {"spec": self._opened.get().spec.model_dump(mode="json"), **self._constants}
-        posted: dict[str, Callable[[bytes], Awaitable[dict[str, Any]]]]
-        posted = {"/get_reward": self.get_reward, "/score": self.score_call}
-        if scope["path"] not in posted:
-            raise _RefusalError(
-                404, f"There is GET /health, GET /spec, and POST to {' or '.join(posted)}."
-            )
-        if scope["method"] != "POST":
-            raise _RefusalError(405, "Send it with POST.")
+    def _admit(self, request: Request) -> None:
+        """Check where a request is addressed to, its token, and what it sends.
+
+        A token may also stand before the path, for clients that can send no header.
+        """
+        if self._hosts and _host(request.headers.get("host", "")) not in self._hosts:
+            raise RefusalError(421, "This server is not reached under this name.")
+        if self._queue is None:
+            raise RefusalError(503, "The scorer is not open yet.", headers={"retry-after": "5"})
+        path, scope = request.url.path, request.scope
+        token = self._token.encode()
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        bearer = given.strip().encode("latin-1") if kind.casefold() == "bearer" else b""
+        before = scope["path"][1 : 1 + len(self._token)].encode("utf-8", "surrogatepass")
+        behind = scope["path"][1 + len(self._token) :]
+        if token and hmac.compare_digest(before, token) and behind.startswith("/"):
+            scope["path"] = path = behind
+            bearer = token
+        if token and path != "/health" and not hmac.compare_digest(bearer, token):
+            raise RefusalError(401, "Send the token as 'Authorization: Bearer TOKEN'.")
         # A page in a browser cannot send JSON to another origin without asking first, which is
         # never answered.
-        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise _RefusalError(415, "Send JSON.")
-        return await posted[scope["path"]](await _body(receive))
+        kind = request.headers.get("content-type", "").partition(";")[0].strip()
+        if request.method == "POST" and kind != "application/json":
+            raise RefusalError(415, "Send JSON.")
+
+    async def _health(self, _: Request) -> Response:
+        return json_response({"status": "ready"})
+
+    async def _spec(self, _: Request) -> Response:
+        spec = self._opened.get().spec.model_dump(mode="json")
+        return json_response({"spec": spec, **self._constants})
+
+    async def _get_reward(self, request: Request) -> Response:
+        """``{"rewards": [...]}`` in the order of the queries."""
+        scored = await self._scored(request, self._queries)
+        failed = [
+            {"index": number, **_error(one, self._timeout)}
+            for number, one in enumerate(scored)
+            if one is None or one.error is not None
+        ]
+        if failed:
+            status = 504 if None in scored else 502
+            reason = f"{len(failed)} of {len(scored)} responses could not be scored."
+            raise RefusalError(status, reason, failed=failed)
+        return json_response({"rewards": [one.score for one in scored if one is not None]})
+
+    async def _score(self, request: Request) -> Response:
+        """``{"scores": [...], "errors": [...]}``: a number or null, and null or the reason, for
+        each response."""
+        scored = await self._scored(request, self._responses)
+        if not any(scored):
+            raise RefusalError(504, f"No answer within {self._timeout:g} seconds.")
+        errors = [
+            _error(one, self._timeout) if one is None or one.error is not None else None
+            for one in scored
+        ]
+        scores = [None if one is None else one.score for one in scored]
+        return json_response({"scores": scores, "errors": errors})
+
+    def _queries(self, body: bytes) -> list[Text]:
+        sent = _read(GetReward, body)
+        labels = sent.query if sent.labels is None else sent.labels
+        if not len(sent.prompts) == len(sent.query) == len(labels):
+            raise RefusalError(422, "query, prompts and labels must have the same length.")
+        culture, language = self._about(None, None)
+        return [
+            Text(*self._question_and_response(query, prompt, number), culture, language)
+            for number, (query, prompt) in enumerate(zip(sent.query, sent.prompts, strict=True))
+        ]
+
+    def _question_and_response(
+        self, query: str, prompt: str, number: int
+    ) -> tuple[str | Conversation, str]:
+        try:
+            response = response_in(query, prompt)
+        except CarbError as error:
+            raise RefusalError(422, f"query {number} {error}.") from None
+        try:
+            return self._policy.question(prompt), response
+        except CarbError as error:
+            raise RefusalError(422, f"prompt {number} {error}.") from None
+
+    def _responses(self, body: bytes) -> list[Text]:
+        sent = _read(ScoreCall, body)
+        culture, language = self._about(sent.culture, sent.language)
+        return [Text(sent.prompt, response, culture, language) for response in sent.responses]
+
+    def _about(self, culture: str | None, language: str | None) -> tuple[str, str]:
+        """Culture and language of a call."""
+        given = {"culture": culture, "language": language}
+        values = {name: given[name] or self._constants[name] for name in given}
+        needed = needs(self._opened.get().spec)
+        for name in needed:
+            if values[name] is None:
+                raise RefusalError(
+                    422,
+                    f"This scorer needs a {name}: send it to /score, or start the server with "
+                    f"--{name}.",
+                )
+        named = values["culture"]
+        if "culture" in needed and named is not None and named not in cultures:
+            raise RefusalError(422, f"culture: {cultures.unknown(named)}")
+        return named or UNKNOWN, values["language"] or UNDETERMINED
+
+    async def _scored(
+        self, request: Request, read: Callable[[bytes], list[Text]]
+    ) -> list[Scored | None]:
+        """The scores of a call's responses; null where none came in time."""
+        queue = self._queue
+        assert queue is not None  # no request comes here before the scorer is open
+        with self._room.holding() as hold:
+            seconds = min(self._timeout, BODY_SECONDS)
+            body = await read_body(request, largest=LARGEST, seconds=seconds, hold=hold)
+
+            def made() -> Call:
+                texts = read(body)
+                spec = self._opened.get().spec
+                if spec.comparative:
+                    _check_company(texts)
+                return make_call(texts, spec)
+
+            call = await anyio.to_thread.run_sync(made)
+            hold(EACH_RESPONSE * len(call.texts))
+            await self._wait(request, queue, call)
+        if call.reason:
+            raise RefusalError(500, call.reason)
+        return call.scored()
+
+    async def _wait(self, request: Request, queue: RewardQueue, call: Call) -> None:
+        """Wait until a call is scored, its time has passed, or its client has gone."""
+        left = anyio.Event()
+
+        async def watch() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            left.set()
+            group.cancel_scope.cancel()
+
+        queue.add(call)
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(watch)
+                with anyio.move_on_after(self._timeout):
+                    await call.done.wait()
+                group.cancel_scope.cancel()
+        finally:
+            queue.give_up(call)
+        if left.is_set():
+            raise ClientDisconnect
+
+
+def _error(one: Scored | None, timeout: float) -> dict[str, Any]:
+    if one is None or one.error is None:
+        return {"kind": "timeout", "message": f"No answer within {timeout:g} seconds."}
+    return one.error.model_dump(mode="json")
+
+
+def _check_company(texts: Sequence[Text]) -> None:
+    if 1 in Counter(text.prompt for text in texts).values():
+        raise RefusalError(
+            422,
+            "This scorer compares responses with each other, and got one alone. Send all "
+            "responses to a prompt together, or serve a scorer that rates each alone (for a "
+            "judge mode=pointwise).",
+        )
 
 
 def _read(model: type[_Sent], body: bytes) -> _Sent:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        raise _RefusalError(422, first_defect(error)) from None
+        raise RefusalError(422, first_defect(error)) from None
 
 
-def _response(query: str, prompt: str, number: int) -> str:
-    """The response in a query: what stands behind the prompt, without the control tokens around
-    both."""
-    text, bare = _BEFORE.sub("", query), _BEFORE.sub("", prompt)
-    if not text.startswith(bare):
-        raise _RefusalError(422, f"query {number} does not begin with its prompt.")
-    return _BEHIND.sub("", text[len(bare) :])
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    more = error.more if isinstance(error, RefusalError) else {}
+    reason = (
+        error.detail
+        if more or isinstance(error, RefusalError)
+        else _ADVICE.get(error.status_code, error.detail)
+    )
+    return refused(request, {"error": reason, **more}, error)
 
 
-async def _body(receive: Any) -> bytes:
-    body: bytes = b""
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > LARGEST:
-            raise _RefusalError(413, f"Send at most {LARGEST:,} bytes.")
-        if not message.get("more_body", False):
-            return body
+def _gone(request: Request, error: Exception) -> Response:  # noqa: ARG001 - Starlette's signature
+    """The client has left; nobody reads this."""
+    return Response(status_code=499)
 
 
 def _host(name: str) -> str:
@@ -304,29 +363,20 @@ def bind(host: str, port: int, *, token: str | None) -> socket.socket:
     if host not in LOOPBACK and not token:
         raise CarbError(
             f"--host {host} opens the scorer to other machines. Put a token into a variable "
-            "of the environment and "
-            "name it with --token-env."
+            "of the environment and name it with --token-env."
         )
     return take_port(host, port)
 
 
-def take_port(host: str, port: int) -> socket.socket:
-    """A socket that listens; who comes before the server is ready waits.
-
-    Raises:
-        CarbError: the port is taken, or cannot be had.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise CarbError(
-            f"Cannot listen at {host}:{port}: {error.strerror}. Name another --port."
-        ) from None
-
-
-def serve(server: RewardServer, taken: socket.socket) -> None:
+def serve(
+    server: RewardServer, taken: socket.socket, note: Callable[[str], object] = lambda _: None
+) -> None:
     """Serve until a signal ends it.
+
+    Args:
+        server: the application.
+        taken: the socket that listens.
+        note: as for ``RewardServer.work``.
 
     Raises:
         CarbError: the scorer cannot be opened.
@@ -339,6 +389,7 @@ def serve(server: RewardServer, taken: socket.socket) -> None:
         server_header=False,
         lifespan="off",
         ws="none",
+        timeout_graceful_shutdown=ENDING_SECONDS,
     )
 
     async def run() -> None:
@@ -351,7 +402,7 @@ def serve(server: RewardServer, taken: socket.socket) -> None:
 
             group.start_soon(listen)
             try:
-                await server.work()
+                await server.work(note)
             finally:
                 program.should_exit = True
 

@@ -18,7 +18,7 @@ from carb_data.models import Frozen
 from carb_data.validation import closest, read_query
 from carb_scorers.scorer import Scorer, ScorerSpec
 
-__all__ = ["OPERATIONAL", "ParsedSpec", "kinds", "parse_spec", "provider", "using"]
+__all__ = ["OPERATIONAL", "ParsedSpec", "kinds", "needs", "parse_spec", "provider", "using"]
 
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
@@ -29,9 +29,7 @@ OPERATIONAL = frozenset(
 """Options that say how a model is asked and never change a score, in any kind. They are no part of
 a scorer's name nor of what makes it another scorer, so that a run may go on with other ones."""
 
-ASKED_WITHOUT_CULTURE = frozenset({"classifier", "implicit"})
-"""Kinds that read the prompt and the responses alone, so that a caller need not name a culture or a
-language."""
+_READ_BY_BASELINES = {"label": ("culture",), "language": ("language",)}
 
 _SECRET = re.compile(
     r"[?&](?:api_?key|auth|authorization|key|password|secret|token)=", re.IGNORECASE
@@ -182,6 +180,15 @@ def identity(spec: ScorerSpec) -> ScorerSpec:
     to scores."""
     kept = {key: value for key, value in spec.parameters.items() if key not in OPERATIONAL}
     return spec.model_copy(update={"parameters": kept, "in_flight": None})
+
+
+def needs(spec: ScorerSpec) -> tuple[str, ...]:
+    """Which of culture and language a scorer reads, so that a caller must name them."""
+    if spec.kind in ("classifier", "implicit"):
+        return ()
+    if spec.kind == "baseline":
+        return _READ_BY_BASELINES.get(spec.model or "", ())
+    return "culture", "language"
 
 
 def kinds() -> list[str]:

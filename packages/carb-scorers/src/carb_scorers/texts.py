@@ -122,14 +122,12 @@ async def score_together(
 
 
 def _grouped(texts: Sequence[Text], seed: int, call: int) -> dict[_Asked, ScoreRequest]:
-    groups: dict[_Asked, list[str]] = {}
+    groups: dict[_Asked, dict[str, None]] = {}
     for text in texts:
-        own = groups.setdefault((text.prompt, text.culture, text.language), [])
-        if text.response not in own:
-            own.append(text.response)
+        groups.setdefault((text.prompt, text.culture, text.language), {})[text.response] = None
     return {
-        key: request_about(f"{call}-{number}", *key, own, seed)
-        for number, (key, own) in enumerate(groups.items())
+        key: request_about(f"{call}-{number}", *key, responses, seed)
+        for number, (key, responses) in enumerate(groups.items())
     }
 
 
@@ -158,17 +156,18 @@ def request_about(
     """A request about different responses, in an order that depends on the seed, the prompt and
     their texts alone."""
 
-    def place(text: str) -> bytes:
-        return hashlib.sha256(
-            f"{seed}\0{as_text(prompt)}\0{text}".encode("utf-8", "surrogatepass")
-        ).digest()
+    beginning = hashlib.sha256(f"{seed}\0{as_text(prompt)}\0".encode("utf-8", "surrogatepass"))
+
+    def rank(text: str) -> bytes:
+        digest = beginning.copy()
+        digest.update(text.encode("utf-8", "surrogatepass"))
+        return digest.digest()
 
     return ScoreRequest(
         request_id=name,
         prompt=prompt,
         candidates=tuple(
-            Candidate(id=str(i), text=text)
-            for i, text in enumerate(sorted(responses, key=place), 1)
+            Candidate(id=str(i), text=text) for i, text in enumerate(sorted(responses, key=rank), 1)
         ),
         culture=culture,
         language=language,
@@ -214,26 +213,30 @@ def as_prompt(messages: object) -> str | Conversation:
 
 
 def text_of(messages: object) -> str:
-    """The text of messages, one after the other, without their roles.
+    """The text of messages, one after the other, without their roles and without those that have
+    none, such as a call of a tool.
 
     Raises:
         CarbError: it is neither a text nor messages.
     """
-    return (
-        messages
-        if isinstance(messages, str)
-        else "\n\n".join(content for _, content in _turns(messages))
-    )
+    if isinstance(messages, str):
+        return messages
+    return "\n\n".join(content for _, content in _turns(messages) if content)
 
 
 def _turns(messages: object) -> list[tuple[str, str]]:
-    if not isinstance(messages, Sequence) or not all(
-        isinstance(m, dict) and "content" in m for m in messages
-    ):
+    if not isinstance(messages, Sequence) or not all(map(_is_message, messages)):
         raise CarbError(
             f"Expected a text or a list of messages with 'content', got {type(messages).__name__}."
         )
-    return [(str(m.get("role", "user")), _content(m["content"])) for m in messages]
+    return [(str(m.get("role", "user")), _content(m.get("content"))) for m in messages]
+
+
+def _is_message(message: object) -> bool:
+    """Whether it has a content; a turn that calls a tool or only thinks may have none."""
+    return isinstance(message, dict) and bool(
+        {"content", "tool_calls", "reasoning_content"} & message.keys()
+    )
 
 
 def _content(content: object) -> str:

@@ -27,6 +27,7 @@ WHAT_FOR = {
     ("carb-scorers", "api"): "judges behind an OpenAI-compatible server",
     ("carb-scorers", "vllm"): "judges and classifiers on vLLM",
     ("carb-scorers", "serve"): "serving a scorer as a reward over HTTP",
+    ("carb-scorers", "trl"): "a scorer as a reward of TRL's trainers",
     ("carb-scorers", "language"): "the language baseline, by a statistical detector",
     ("carb-cli", "review"): "the review page for native speakers",
     ("carb-cli", "ray"): "a suite on the machines of a Ray cluster",

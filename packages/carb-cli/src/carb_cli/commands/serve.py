@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from typing import Annotated
@@ -24,6 +25,7 @@ def serve(
     culture: str | None = None,
     language: str | None = None,
     timeout: float = 120.0,
+    policy_template: str | None = None,
 ) -> None:
     """Serve a scorer as a reward over HTTP.
 
@@ -42,28 +44,47 @@ def serve(
     port
         Port to listen at; 0 takes a free one.
     token_env
-        Variable of the environment with the token that requests must bear.
+        Variable of the environment with the token that requests must bear: in the header
+        `Authorization: Bearer TOKEN` or, for a client that sends no header, before the path:
+        `/TOKEN/get_reward`.
     culture
         Culture of requests that name none.
     language
         Language of requests that name none.
     timeout
-        Seconds after which a request is cut.
+        Seconds after which a request is answered with the scores that are there, or with 504.
+    policy_template
+        How the prompts of /get_reward are rendered: the folder or hub id of the policy, or a format
+        with {} for the question. By default the templates of known families are undone, and others
+        are refused.
     """
     require("uvicorn", package="carb-scorers", extra="serve")
     from carb_scorers import serve as rewards
+    from carb_scorers.integrations.openrlhf import policy_of
 
-    token = None if token_env is None else os.environ.get(token_env)
-    if token_env is not None and not token:
-        raise CarbError(f"The variable {token_env}, which --token-env names, is not set.")
+    if not 0 < timeout < math.inf:
+        raise CarbError(f"--timeout {timeout:g}: give a number of seconds above 0.")
+    token = None if token_env is None else os.environ.get(token_env, "").strip()
+    if token == "":
+        raise CarbError(
+            "--token-env names no variable that is set. Give the name of a variable that holds the "
+            "token, and not the token."
+        )
+    policy = policy_of(policy_template)
     hosts = rewards.LOOPBACK if host in rewards.LOOPBACK and token is None else ()
     taken = rewards.bind(host, port, token=token)
     server = rewards.RewardServer(
-        scorer, token=token, culture=culture, language=language, timeout=timeout, hosts=hosts
+        scorer,
+        token=token,
+        culture=culture,
+        language=language,
+        timeout=timeout,
+        hosts=hosts,
+        policy=policy,
     )
     shown = f"[{host}]" if ":" in host else host
     display.say(
         f"http://{shown}:{taken.getsockname()[1]} is ready when /health says so. Ctrl-C ends it."
     )
     sys.stdout.flush()
-    rewards.serve(server, taken)
+    rewards.serve(server, taken, display.advice)

@@ -8,7 +8,7 @@ from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.models import Conversation
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer
-from carb_scorers.spec import ASKED_WITHOUT_CULTURE
+from carb_scorers.spec import needs
 from carb_scorers.texts import Opened, Text, as_prompt, score_texts
 
 
@@ -42,11 +42,9 @@ def as_inspect_scorer(
     def carb() -> Any:
         async def score(state: Any, target: Any) -> Any:
             used = opened.get()
-            metadata = (
-                {"culture": UNKNOWN, "language": UNDETERMINED}
-                if used.spec.kind in ASKED_WITHOUT_CULTURE
-                else {}
-            )
+            unknown = {"culture": UNKNOWN, "language": UNDETERMINED}
+            read = needs(used.spec)
+            metadata = {name: value for name, value in unknown.items() if name not in read}
             for given in ({"culture": culture, "language": language}, state.metadata or {}):
                 metadata |= {name: value for name, value in given.items() if value is not None}
             missing = [name for name in ("culture", "language") if name not in metadata]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import anyio.to_thread
 
 from carb_data import CarbError
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer
-from carb_scorers.spec import ASKED_WITHOUT_CULTURE
+from carb_scorers.spec import needs
 from carb_scorers.texts import Opened, Text, as_prompt, is_list, score_texts, text_of
 from carb_scorers.waiting import wait_for
 
 Scale = Callable[[float], float]
+FIRST_TRL = (1, 6)
+"""The first release that leaves a completion without a reward out of its group."""
 
 
 class TRLReward:
@@ -88,7 +92,7 @@ class TRLReward:
         if all(value is not None for value in given):
             return [str(value) for value in given]
         constant = self._constants[name]
-        if constant is None and self._opened.get().spec.kind in ASKED_WITHOUT_CULTURE:
+        if constant is None and name not in needs(self._opened.get().spec):
             constant = UNKNOWN if name == "culture" else UNDETERMINED
         if constant is None:
             raise CarbError(
@@ -117,6 +121,19 @@ def _answer(completion: object) -> str:
         if isinstance(message, dict) and message.get("role") == "assistant"
     ]
     return text_of(own or completion)
+
+
+def _check_trl() -> None:
+    try:
+        installed = version("trl")
+    except PackageNotFoundError:
+        return
+    release = tuple(int(part) for part in re.findall(r"\d+", installed)[:2])
+    if release < FIRST_TRL:
+        raise CarbError(
+            f"TRL {installed} counts a reward of None as 0, which is the best of a group of "
+            f"negative rewards. Install a later one: pip install 'carb-scorers[trl]'"
+        )
 
 
 def as_trl_reward(
@@ -148,6 +165,10 @@ def as_trl_reward(
     Returns:
         A function ``(prompts, completions, **columns) -> list of rewards``. A completion that could
         not be scored gets ``None``, which TRL leaves out of the group's mean.
+
+    Raises:
+        CarbError: TRL is older than 1.6, which takes ``None`` for 0.
     """
+    _check_trl()
     kind = AsyncTRLReward if awaited else TRLReward
     return kind(scorer, culture, language, seed, scale)

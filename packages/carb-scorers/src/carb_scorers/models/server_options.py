@@ -101,7 +101,11 @@ def key_of(options: ServerOptions) -> str | None:
     key = os.environ.get(options.key_env, "").strip()
     by_name = "key_env" in options.model_fields_set
     if not key:
-        if by_name or options.url.rstrip("/") == _OPENAI:
+        if by_name:  # what stands there may be the key itself
+            raise CarbError(
+                "key_env= names no environment variable that holds a key; give the variable's name."
+            )
+        if options.url.rstrip("/") == _OPENAI:
             raise CarbError(
                 f"The environment variable {options.key_env} holds no key; set it, or name "
                 "another in key_env=."

@@ -1,0 +1,163 @@
+"""What the reward server and the review server share: a port, bounded bodies, and refusals."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+
+from carb_data import CarbError
+from carb_data.errors import require
+
+require("starlette", package="carb-scorers", extra="serve")
+from starlette.exceptions import HTTPException  # noqa: E402 - the line above names the extra
+from starlette.requests import Request  # noqa: E402
+from starlette.responses import Response  # noqa: E402
+from starlette.types import Receive, Scope, Send  # noqa: E402
+
+__all__ = ["LOOPBACK", "RefusalError", "Room", "json_response", "read_body", "take_port"]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LINGER = 2.0
+"""Seconds for which the rest of a refused body is read, so that its sender reads the refusal."""
+_READ = "carb.body_read"
+"""Key of the request's scope: whether its whole body was read."""
+
+
+class RefusalError(HTTPException):
+    """A request that is answered with another status than 200."""
+
+    def __init__(
+        self, status: int, reason: str, *, headers: Mapping[str, str] | None = None, **more: Any
+    ) -> None:
+        super().__init__(status, reason, headers)
+        self.more = more
+
+
+class Room:
+    """The bytes that all requests together may hold in memory.
+
+    Args:
+        size: the number of bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+
+    @contextmanager
+    def holding(self) -> Iterator[Callable[[int], None]]:
+        """Within, the function that is given takes more bytes; they are given back at the end.
+
+        Raises:
+            RefusalError: there are not so many left.
+        """
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            if size > self._free:
+                raise RefusalError(
+                    503,
+                    "The calls that wait fill the server's memory. Try again later.",
+                    headers={"retry-after": "2"},
+                )
+            self._free -= size
+            held += size
+
+        try:
+            yield hold
+        finally:
+            self._free += held
+
+
+async def read_body(
+    request: Request,
+    *,
+    largest: int,
+    seconds: float,
+    hold: Callable[[int], None] = lambda _: None,
+) -> bytes:
+    """The body of a request.
+
+    Args:
+        request: the request.
+        largest: the largest number of bytes.
+        seconds: how long the whole body may take.
+        hold: the function that takes room for each part, as ``Room.holding`` gives it.
+
+    Raises:
+        RefusalError: the body is too large, takes too long, or finds no room.
+        ClientDisconnect: the sender has gone.
+    """
+    body = bytearray()
+    try:
+        with anyio.fail_after(seconds):
+            async for part in request.stream():
+                hold(len(part))
+                body += part
+                if len(body) > largest:
+                    raise RefusalError(413, f"Send at most {largest:,} bytes.")
+    except TimeoutError:
+        raise RefusalError(408, f"The body took more than {seconds:g} seconds.") from None
+    request.scope[_READ] = True
+    return bytes(body)
+
+
+def json_response(
+    content: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A response that holds JSON in ASCII, so that no text can fail to be written."""
+    text = json.dumps(content, allow_nan=False)
+    return Response(text, status, dict(headers or {}), "application/json")
+
+
+def refused(request: Request, content: object, error: HTTPException, **headers: str) -> Response:
+    """The response to a refused request. A connection with an unread body is closed after it."""
+    more = {**headers, **(error.headers or {})}
+    sends = request.headers.get("content-length", "0") != "0"
+    sends |= "transfer-encoding" in request.headers
+    if request.scope.get(_READ) or not sends:
+        return json_response(content, error.status_code, more)
+    made = json_response(content, error.status_code, {**more, "connection": "close"})
+    return _Lingering(made)
+
+
+class _Lingering(Response):
+    """A response whose connection is closed once the sender has had time to read it.
+
+    To close at once would reset the connection, and the sender would not read why.
+    """
+
+    def __init__(self, made: Response) -> None:
+        super().__init__(made.body, made.status_code)
+        self.raw_headers = made.raw_headers
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        with anyio.move_on_after(LINGER):
+            while (await receive()).get("more_body", False):
+                pass
+        await send({"type": "http.response.body", "body": b""})
+
+
+def take_port(host: str, port: int) -> socket.socket:
+    """A socket that listens; who comes before the server is ready waits.
+
+    Raises:
+        CarbError: there is no such port, it is taken, or it cannot be had.
+    """
+    if not 0 <= port <= 65_535:
+        raise CarbError(f"--port {port}: a port is a number from 1 to 65535, or 0 for a free one.")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise CarbError(
+            f"Cannot listen at {host}:{port}: {error.strerror}. Name another --port."
+        ) from None

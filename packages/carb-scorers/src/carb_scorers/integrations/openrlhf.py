@@ -1,0 +1,404 @@
+"""What OpenRLHF's remote reward client sends, read back: the question, and the response to it.
+
+OpenRLHF sends a prompt as its policy read it and a query, which is the decoded prompt with the
+response (``openrlhf/utils/agent.py``). With ``--data.apply_chat_template`` the prompt is rendered
+by the policy's chat template, with ``--data.input_template`` by a format. A reward model has a
+template of its own, so the question must be taken out again.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from pydantic import TypeAdapter, ValidationError
+
+from carb_data import CarbError
+from carb_data.errors import require
+from carb_data.models import Conversation
+from carb_scorers.models.chat_tokens import guarded_unseen
+from carb_scorers.models.source import model_source
+
+__all__ = ["Policy", "PolicyTemplate", "families", "policy_of", "response_in"]
+
+Turns = list[tuple[str, str]]
+"""Role and content of each turn."""
+Shape = tuple[tuple[str, ...], list[re.Pattern[str]]]
+"""Roles, and what a template writes before, between and behind their turns."""
+_CONTROL = (
+    r"(?:<[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>|</?s>|<(?:bos|eos|pad|unk|sop)>"
+    r"|<(?:start|end)_of_turn>|<\|?turn\|?>|<[A-Z]+(?:_[A-Z]+)*_TOKEN>|<seed:\w+>"
+    r"|\[(?:EOS|BOS|PAD|gMASK|INST|/INST)\]|\[e~\[|\]~!?b[\[\]]|\s)"
+)
+_BEFORE, _BEHIND = re.compile(rf"\A{_CONTROL}+"), re.compile(rf"{_CONTROL}+\Z")
+_BEGINNING = re.compile(
+    r"\A(?:<\|begin_of_text\|>|<\uff5cbegin\u2581of\u2581sentence\uff5c>|<bos>|<s>|<BOS_TOKEN>"
+    r"|\[gMASK\]<sop>|\[BOS\]|<\|startoftext\|>|<\|endoftext\|>|<seed:bos>(?=<seed:bos>)|\]~!b\["
+    r"|\s)+"
+)
+"""What a tokenizer puts before a text."""
+_THOUGHT = re.compile(r"\s*(?:<think>\s*(?:</think>\s*)?|</think>\s*)?\Z")
+"""A thought that a template begins, or leaves empty, where the answer begins."""
+_SHORTEST_END = 8
+"""Characters besides spaces that the end of a prompt that was cut must share with a query."""
+_MOST_TURNS = 16
+_ROLES = {
+    "human": "user",
+    "model": "assistant",
+    "ai": "assistant",
+    "chatbot": "assistant",
+    "developer": "system",
+    "[inst]": "user",
+    "[/inst]": "assistant",
+    "[system_prompt]": "system",
+}
+_SYSTEM_WITHIN = re.compile(r"\s*<<SYS>>\n(.*?)\n<</SYS>>\n\n", re.DOTALL)
+_conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
+
+
+@dataclass(frozen=True)
+class Family:
+    """How the chat templates of a family of models mark turns."""
+
+    name: str
+    header: str
+    """Pattern of what begins a turn; its group is the role."""
+    end: str = ""
+    """Pattern of what ends a turn."""
+    leading: str = ""
+    """Role of a text before the first header; none stands there where it is empty."""
+
+    @cached_property
+    def patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        """The header's pattern, and that of the end of a turn."""
+        return re.compile(self.header), re.compile(rf"(?:{self.end})\s*\Z")
+
+
+FAMILIES = (
+    Family("ChatML", r"<\|im_start\|>(system|user|assistant)\n", r"<\|im_end\|>"),
+    Family("Llama 3", r"<\|start_header_id\|>(\w+)<\|end_header_id\|>\n\n", r"<\|eot_id\|>"),
+    Family("Llama 4", r"<\|header_start\|>(\w+)<\|header_end\|>\n\n", r"<\|eot\|>"),
+    Family("Gemma", r"<start_of_turn>(user|model)\n", r"<end_of_turn>"),
+    Family("Gemma 4", r"<\|turn>(system|user|model)\n", r"<turn\|>"),
+    Family(
+        "DeepSeek",
+        r"<\uff5c(User|Assistant)\uff5c>",
+        r"(?:<\uff5cend\u2581of\u2581sentence\uff5c>)?",
+        leading="system",
+    ),
+    Family(
+        "Mistral",
+        r"(\[INST\]|\[/INST\]|\[SYSTEM_PROMPT\])",
+        r"(?:</s>(?:\s*<s>)?|\[/SYSTEM_PROMPT\])?",
+    ),
+    Family(
+        "Phi, Zephyr, GLM",
+        r"<\|(system|user|assistant)\|>\n?",
+        r"(?:<\|end\|>|</s>|<\|endoftext\|>|<\|end_of_text\|>|<\|im_end\|>)?",
+    ),
+    Family("Granite", r"<\|start_of_role\|>(\w+)<\|end_of_role\|>", r"(?:<\|end_of_text\|>)"),
+    Family(
+        "Command",
+        r"<\|START_OF_TURN_TOKEN\|><\|(SYSTEM|USER|CHATBOT)_TOKEN\|>(?:<\|START_RESPONSE\|>)?",
+        r"(?:<\|END_RESPONSE\|>)?<\|END_OF_TURN_TOKEN\|>",
+    ),
+    Family("Kimi", r"<\|im_(system|user|assistant)\|>\w+<\|im_middle\|>", r"<\|im_end\|>"),
+    Family(
+        "gpt-oss",
+        r"<\|start\|>(system|developer|user|assistant)(?:<\|channel\|>\w+)?(?:<\|message\|>|\Z)",
+        r"<\|(?:end|return)\|>",
+    ),
+    Family("EXAONE", r"\[\|(system|user|assistant)\|\]", r"(?:\[\|endofturn\|\])?"),
+    Family("Seed", r"<seed:bos>(system|user|assistant)\n", r"<seed:eos>"),
+    Family("MiniMax", r"\]~b\](system|user|ai)\n", r"\[e~\["),
+    Family("roles as words", r"(?:\A|(?<=\s))(User|Human|USER|Assistant|ASSISTANT):(?:\s|\Z)"),
+)
+_DEFAULT_SYSTEM = re.compile(
+    r"\A\s*(?:You are a helpful (?:AI )?assistant\.?"
+    r"|You are Qwen, created by Alibaba Cloud\. You are a helpful assistant\."
+    r"|You are a helpful AI assistant named SmolLM, trained by Hugging Face\.?"
+    r"|You are Kimi, an AI assistant created by Moonshot AI\."
+    r"|You are EXAONE model from LG AI Research, a helpful assistant\."
+    r"|You are ChatGPT, a large language model trained by OpenAI\.(?s:.*)"
+    r"|Knowledge Cutoff Date:[^\n]*\n(?s:.*)You are Granite, developed by IBM(?s:.*)"
+    r")\s*\Z"
+)
+"""The turns of the system that templates write where the data have none."""
+_DATES = re.compile(r"\A\s*Cutting Knowledge Date:[^\n]*\n(?:Today Date:[^\n]*\n)?\s*")
+"""What Llama 3 writes before the turn of the system."""
+
+
+class Policy:
+    """Undoes the templates of the families that are known."""
+
+    def question(self, prompt: str) -> str | Conversation:
+        """The question in a prompt as a policy reads it.
+
+        Raises:
+            CarbError: the prompt has control tokens, and no known family wrote it.
+        """
+        for family in FAMILIES:
+            turns = _turns(prompt, family)
+            asked = None if turns is None else _asked(turns)
+            if asked is not None:
+                return asked
+        plain = _BEGINNING.sub("", prompt)
+        if guarded_unseen(plain) != plain:
+            raise CarbError(
+                "has control tokens, as a chat template renders it, of no family that is known "
+                f"({families()}). Start the server with --policy-template MODEL, the policy's "
+                "folder or hub id, or train on prompts without a template"
+            )
+        return plain
+
+
+def families() -> str:
+    """The names of the families whose templates are undone without an option."""
+    return ", ".join(family.name for family in FAMILIES)
+
+
+def _turns(prompt: str, family: Family) -> Turns | None:
+    """The turns of a prompt that a family's template rendered, up to where the answer begins."""
+    header, end = family.patterns
+    text = _BEGINNING.sub("", prompt)
+    marks = list(header.finditer(text))
+    before = text[: marks[0].start()] if marks else text
+    if not marks or (before.strip() and not family.leading):
+        return None
+    turns = [(family.leading, before)] if before.strip() else []
+    for mark, following in zip(marks, [*marks[1:], None], strict=True):
+        role = mark[1].casefold()
+        content = text[mark.end() : following.start() if following else len(text)]
+        if following is None:
+            answers = _ROLES.get(role, role) == "assistant" and _THOUGHT.match(content)
+            return turns if answers else None
+        if end.search(content) is None:
+            return None
+        turns.append((_ROLES.get(role, role), end.sub("", content)))
+    return None
+
+
+def _asked(turns: Turns) -> str | Conversation | None:
+    """A conversation without what the template added to it; null where it is none."""
+    kept: Turns = []
+    for role, text in [part for turn in turns for part in _system_apart(*turn)]:
+        content = text.strip()
+        if role == "system":
+            content = _DATES.sub("", content).strip()
+            if not content or _DEFAULT_SYSTEM.match(content):
+                continue
+        if guarded_unseen(content) != content:
+            return None
+        kept.append((role, content))
+    if len(kept) == 1 and kept[0][0] == "user":
+        return kept[0][1]
+    try:
+        return _conversation.validate_python(_messages(kept))
+    except ValidationError:
+        return None
+
+
+def _system_apart(role: str, text: str) -> Turns:
+    """A turn; that of the system which Llama 2 and Mistral write within the user's stands first."""
+    match = _SYSTEM_WITHIN.match(text) if role == "user" else None
+    return [(role, text)] if match is None else [("system", match[1]), (role, text[match.end() :])]
+
+
+class PolicyTemplate(Policy):
+    """Undoes one chat template, by what it writes around turns.
+
+    Args:
+        render: the prompt that the template makes of messages.
+    """
+
+    def __init__(self, render: Callable[[list[dict[str, str]]], str]) -> None:
+        self._render = render
+        self._shapes = [shape for shape in map(self._shape, _role_orders()) if shape is not None]
+        if not self._shapes:
+            raise CarbError("the chat template renders no question")
+
+    def question(self, prompt: str) -> str | Conversation:
+        """The question in a prompt that the template rendered.
+
+        Raises:
+            CarbError: the template did not render it.
+        """
+        for roles, marks in self._shapes:
+            contents = _between(prompt, marks)
+            if contents is None or any(guarded_unseen(one) != one for one in contents):
+                continue
+            turns = list(zip(roles, contents, strict=True))
+            if _undated(self._render(_messages(turns))) == _undated(prompt):
+                return (
+                    contents[0]
+                    if len(turns) == 1
+                    else _conversation.validate_python(_messages(turns))
+                )
+        raise CarbError("was not rendered by the chat template that --policy-template names")
+
+    def _shape(
+        self, roles: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], list[re.Pattern[str]]] | None:
+        """What stands before, between and behind turns of these roles."""
+        names = [f"carbturn{number}x" for number in range(len(roles))]
+        try:
+            text = self._render(_messages(list(zip(roles, names, strict=True))))
+        except Exception:  # a template raises what it likes where it takes no such roles
+            return None
+        if any(text.count(name) != 1 for name in names):
+            return None
+        parts = re.split("|".join(names), text)
+        return roles, [_dated_pattern(part) for part in parts]
+
+
+@dataclass(frozen=True)
+class PolicyFormat(Policy):
+    """Undoes a format such as ``User: {}\\nAssistant: ``."""
+
+    format: str
+
+    def question(self, prompt: str) -> str | Conversation:
+        """The question in a prompt that the format made.
+
+        Raises:
+            CarbError: the format did not make it.
+        """
+        before, _, behind = self.format.partition("{}")
+        if not (prompt.startswith(before) and prompt.endswith(behind)):
+            raise CarbError("was not made by the format that --policy-template gives")
+        return prompt[len(before) : len(prompt) - len(behind)]
+
+
+def policy_of(given: str | None) -> Policy:
+    """What undoes a policy's template.
+
+    Args:
+        given: the folder or hub id of a model with a chat template, or a format with ``{}`` for
+            the question; null for the families that are known.
+
+    Raises:
+        CarbError: there is no such model, or it has no chat template.
+    """
+    if given is None:
+        return Policy()
+    if "{}" in given:
+        return PolicyFormat(given)
+    transformers = require("transformers", package="carb-scorers", extra="hf")
+    source = model_source(given)
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+    except (OSError, ValueError) as error:
+        raise CarbError(f"--policy-template {given}: no tokenizer can be read: {error}") from None
+    if not tokenizer.chat_template:
+        raise CarbError(f"--policy-template {given}: this model has no chat template.")
+
+    def render(messages: list[dict[str, str]]) -> str:
+        return str(
+            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        )
+
+    return PolicyTemplate(render)
+
+
+def _role_orders() -> Iterator[tuple[str, ...]]:
+    for more in range(_MOST_TURNS // 2):
+        turns = ("user", *("assistant", "user") * more)
+        yield turns
+        yield ("system", *turns)
+
+
+def _messages(turns: Turns) -> list[dict[str, str]]:
+    return [{"role": role, "content": content} for role, content in turns]
+
+
+_DATE = r"\d{1,2} [A-Z][a-z]+ \d{4}|\d{4}-\d{2}-\d{2}"
+
+
+def _dated_pattern(text: str) -> re.Pattern[str]:
+    """The pattern of a text on any day, since a template may write the day on which it is used."""
+    return re.compile(f"(?:{_DATE})".join(map(re.escape, re.split(_DATE, text))))
+
+
+def _undated(text: str) -> str:
+    return re.sub(_DATE, "", text)
+
+
+def _between(text: str, marks: list[re.Pattern[str]]) -> list[str] | None:
+    """The texts between marks, which stand one after the other from the start to the end."""
+    first, *others, last = marks
+    begin = first.match(text)
+    if begin is None:
+        return None
+    contents, place = [], begin.end()
+    for mark in others:
+        found = mark.search(text, place)
+        if found is None:
+            return None
+        contents.append(text[place : found.start()])
+        place = found.end()
+    end = re.compile(f"{last.pattern}\\Z").search(text, place)
+    return None if end is None else [*contents, text[place : end.start()]]
+
+
+def response_in(query: str, prompt: str) -> str:
+    """The response in a query, without the control tokens and spaces around it.
+
+    The query begins with its prompt, or with an end of it where OpenRLHF has cut the prompt at
+    the left. Both are compared without the control tokens before them. A tokenizer may change the
+    Unicode form or spaces, so that they are compared in NFC and without spaces where need be.
+
+    Raises:
+        CarbError: the query begins with neither.
+    """
+    forms: tuple[Callable[[str], str], ...] = (str, lambda text: unicodedata.normalize("NFC", text))
+    for form in forms:
+        whole, asked = _BEFORE.sub("", form(query)), _BEFORE.sub("", form(prompt))
+        if whole.startswith(asked):
+            return _bare(whole[len(asked) :])
+    length = _behind(whole, asked)
+    if length is None:
+        raise CarbError("does not begin with its prompt")
+    return _bare(whole[length:])
+
+
+def _bare(text: str) -> str:
+    return _BEHIND.sub("", text).strip()
+
+
+def _behind(query: str, prompt: str) -> int | None:
+    """Where the response begins in a query: behind the longest end of the prompt with which the
+    query begins, spaces aside."""
+    asked = "".join(prompt.split())
+    shared = _overlap("".join(query.split())[: len(asked)], asked)
+    if shared < min(_SHORTEST_END, len(asked)):
+        return None
+    passed = 0
+    for word in re.finditer(r"\S+", query):
+        if passed + len(word[0]) >= shared:
+            return word.start() + shared - passed
+        passed += len(word[0])
+    return 0
+
+
+def _overlap(query: str, prompt: str) -> int:
+    """The length of the longest end of ``prompt`` with which ``query`` begins.
+
+    It is found in linear time, by the borders of Knuth, Morris and Pratt.
+    """
+    borders = array("l", [0]) * len(query)
+    length = 0
+    for index in range(1, len(query)):
+        while length and query[index] != query[length]:
+            length = borders[length - 1]
+        length += query[index] == query[length]
+        borders[index] = length
+    length = 0
+    for letter in prompt if query else "":
+        while length and (length == len(query) or letter != query[length]):
+            length = borders[length - 1]
+        length += letter == query[length]
+    return length

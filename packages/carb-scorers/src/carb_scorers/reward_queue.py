@@ -1,0 +1,240 @@
+"""The queue of the reward server: each call is scored in parts, in turn, and has its own clock."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from carb_data import CarbError
+from carb_data.models import Conversation
+from carb_scorers.evaluation import score_window
+from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.texts import Scored, Text, request_about
+
+__all__ = ["Call", "RewardQueue", "make_call"]
+
+PART = 16
+"""Most responses that a request has where the scorer rates each alone."""
+AT_ONCE = 256
+"""Most responses that one call of the scorer gets."""
+_SECONDS = 2.0
+"""How long a call of the scorer should take, by how long the one before took."""
+_GROWTH = 4
+_TOGETHER, _ALONE = 0.125, 0.5
+"""Which part of a call's time the requests of a window may take, several of them or one."""
+_numbers = count()
+_Asked = tuple[str | Conversation, str, str]
+
+
+@dataclass(eq=False)
+class Part:
+    """One request of a call."""
+
+    call: Call
+    request: ScoreRequest
+    asked: _Asked
+    cuts: int = 0
+    """How often it was under way when the time of its window ended."""
+    answered: bool = False
+
+
+@dataclass(eq=False)
+class Call:
+    """The responses of one HTTP request."""
+
+    texts: Sequence[Text]
+    waiting: deque[Part] = field(default_factory=deque)
+    open_parts: int = 0
+    known: dict[tuple[_Asked, str], Scored] = field(default_factory=dict)
+    done: anyio.Event = field(default_factory=anyio.Event)
+    reason: str = ""
+    """Why the scorer refused the whole call; empty where it did not."""
+    given_up: bool = False
+
+    def scored(self) -> list[Scored | None]:
+        """What each response got; null where nothing has come."""
+        return [self.known.get((_asked(text), text.response)) for text in self.texts]
+
+    def take(self, part: Part, result: ScoreResult) -> None:
+        """Keep the result of a part."""
+        for candidate in part.request.candidates:
+            self.known[part.asked, candidate.text] = Scored(
+                result.scores.get(candidate.id),
+                result.rationale,
+                result.error_of(candidate.id),
+            )
+        part.answered = True
+        self.open_parts -= 1
+        if not self.open_parts:
+            self.done.set()
+
+    def refuse(self, reason: str) -> None:
+        """End the call with a reason; who waits for it takes it out of the queue."""
+        self.reason = reason
+        self.done.set()
+
+
+def _asked(text: Text) -> _Asked:
+    return text.prompt, text.culture, text.language
+
+
+def make_call(texts: Sequence[Text], spec: ScorerSpec) -> Call:
+    """Cut responses into requests, each distinct text once.
+
+    A scorer that compares gets all responses to a prompt in one request. Any other gets few, so
+    that a call which is given up ends soon; a server gets each alone.
+    """
+    groups: dict[_Asked, dict[str, None]] = {}
+    for text in texts:
+        groups.setdefault(_asked(text), {})[text.response] = None
+    size = 1 if (spec.in_flight or 1) > 1 else PART
+    call = Call(texts)
+    for asked, group in groups.items():
+        responses = list(group)
+        step = len(responses) if spec.comparative else size
+        for start in range(0, len(responses), step):
+            chosen = responses[start : start + step]
+            request = request_about(str(next(_numbers)), *asked, chosen, seed=0)
+            call.waiting.append(Part(call, request, asked))
+    call.open_parts = len(call.waiting)
+    return call
+
+
+@dataclass(eq=False)
+class _Window:
+    """Parts that the scorer has."""
+
+    parts: Sequence[Part]
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+class RewardQueue:
+    """Calls that wait, and the workers that score them.
+
+    Calls take turns, part by part, so that a small one does not wait for a large one.
+
+    Args:
+        scorer: the open scorer.
+        timeout: seconds after which a call is given up, by its own clock.
+    """
+
+    def __init__(self, scorer: Scorer, timeout: float) -> None:
+        self._scorer, self._timeout = scorer, timeout
+        self._calls: deque[Call] = deque()
+        self._windows: set[_Window] = set()
+        self._arrived = anyio.Event()
+        self._size = 1  # parts in a window
+
+    def add(self, call: Call) -> None:
+        """Put a call into the queue."""
+        if call.open_parts:
+            self._calls.append(call)
+            self._arrived.set()
+        else:
+            call.done.set()
+
+    def give_up(self, call: Call) -> None:
+        """Take a call out; what is computed for nobody else is cancelled."""
+        call.given_up = True
+        if call.waiting:
+            call.waiting.clear()
+            self._calls.remove(call)
+        for window in self._windows:
+            if all(part.call.given_up for part in window.parts):
+                window.scope.cancel()
+
+    async def work(self) -> None:
+        """Score what waits, until cancelled."""
+        async with anyio.create_task_group() as group:
+            for _ in range(self._scorer.spec.in_flight or 1):
+                group.start_soon(self._work)
+
+    async def _work(self) -> None:
+        while True:
+            while not self._calls:
+                await self._arrived.wait()
+            parts = self._next()
+            if not self._calls:
+                self._arrived = anyio.Event()
+            await self._score(parts)
+            await checkpoint()
+
+    def _next(self) -> list[Part]:
+        """The parts of the next window: one of each call in turn, the oldest call first."""
+        limit = 1 if self._scorer.spec.in_flight else self._size
+        parts: list[Part] = []
+        responses = 0
+        while self._calls and len(parts) < limit:
+            call = self._calls[0]
+            part = call.waiting[0]
+            responses += len(part.request.candidates)
+            if parts and (part.cuts or responses > AT_ONCE):
+                break
+            parts.append(call.waiting.popleft())
+            self._calls.popleft()
+            if call.waiting:
+                self._calls.append(call)
+            if part.cuts:
+                break
+        return parts
+
+    async def _score(self, parts: list[Part]) -> None:
+        parts = [part for part in parts if not part.call.given_up]
+        if not parts:
+            return
+        window = _Window(parts)
+        began = anyio.current_time()
+        window.scope.deadline = began + self._timeout * self._share(parts)
+        self._windows.add(window)
+        try:
+            with window.scope:
+                await self._ask(parts)
+        finally:
+            self._windows.discard(window)
+        self._resize(anyio.current_time() - began)
+        if window.scope.cancelled_caught:
+            self._put_back(parts)
+
+    def _share(self, parts: Sequence[Part]) -> float:
+        """Which part of a call's time a window may take before its parts are asked again, alone."""
+        if (self._scorer.spec.in_flight or 1) > 1:
+            return math.inf  # nothing waits behind it
+        cuts = parts[0].cuts
+        return _TOGETHER * 2**cuts if cuts or len(parts) > 1 else _ALONE
+
+    async def _ask(self, parts: Sequence[Part]) -> None:
+        try:
+            results = await score_window(self._scorer, [part.request for part in parts])
+        except CarbError as error:
+            if len(parts) == 1:
+                parts[0].call.refuse(str(error))
+                return
+            for part in parts:
+                await self._ask([part])
+            return
+        for part, result in zip(parts, results, strict=True):
+            part.call.take(part, result)
+
+    def _put_back(self, parts: Iterable[Part]) -> None:
+        """Parts that had no answer in time are asked again, each alone."""
+        for part in parts:
+            call = part.call
+            if part.answered or call.given_up or call.done.is_set():
+                continue
+            part.cuts += 1
+            if not call.waiting:
+                self._calls.append(call)
+                self._arrived.set()
+            call.waiting.append(part)
+
+    def _resize(self, took: float) -> None:
+        if took > _SECONDS:
+            self._size = max(1, self._size // _GROWTH)
+        elif took * _GROWTH <= _SECONDS:
+            self._size = min(AT_ONCE, self._size * _GROWTH)

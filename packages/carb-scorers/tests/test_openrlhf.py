@@ -1,0 +1,191 @@
+"""Queries as OpenRLHF sends them: the policy's template is undone, or the prompt is refused."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from carb_data import CarbError, Message
+from carb_scorers.integrations.openrlhf import (
+    FAMILIES,
+    Policy,
+    PolicyTemplate,
+    policy_of,
+    response_in,
+)
+
+LLAMA_3 = (
+    "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: "
+    "December 2023\nToday Date: 26 Jul 2024\n\n{system}<|eot_id|><|start_header_id|>user"
+    "<|end_header_id|>\n\n{user}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+)
+GPT_OSS = (
+    "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"
+    "Knowledge cutoff: 2024-06\n<|end|><|start|>developer<|message|>{system}<|end|>"
+    "<|start|>user<|message|>{user}<|end|><|start|>assistant"
+)
+COMMAND = (
+    "<BOS_TOKEN><|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>{system}<|END_OF_TURN_TOKEN|>"
+    "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>{user}<|END_OF_TURN_TOKEN|>"
+    "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"
+)
+RENDERED = {
+    "ChatML": "<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n{user}<|im_end|>\n"
+    "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+    "Llama 3": LLAMA_3,
+    "Llama 4": "<|begin_of_text|><|header_start|>system<|header_end|>\n\n{system}<|eot|>"
+    "<|header_start|>user<|header_end|>\n\n{user}<|eot|><|header_start|>assistant<|header_end|>"
+    "\n\n",
+    "Gemma": "<bos><start_of_turn>user\n{user}<end_of_turn>\n<start_of_turn>model\n",
+    "Gemma 4": "<bos><|turn>system\n{system}<turn|>\n<|turn>user\n{user}<turn|>\n<|turn>model\n",
+    "DeepSeek": "<｜begin▁of▁sentence｜>{system}<｜User｜>{user}<｜Assistant｜></think>",
+    "Mistral": "<s>[SYSTEM_PROMPT]{system}[/SYSTEM_PROMPT][INST] {user} [/INST]",
+    "Phi, Zephyr, GLM": "<|system|>\n{system}<|end|>\n<|user|>\n{user}<|end|>\n<|assistant|>\n",
+    "Granite": "<|start_of_role|>system<|end_of_role|>{system}<|end_of_text|>\n"
+    "<|start_of_role|>user<|end_of_role|>{user}<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>",
+    "Command": COMMAND,
+    "Kimi": "<|im_system|>system<|im_middle|>{system}<|im_end|><|im_user|>user<|im_middle|>{user}"
+    "<|im_end|><|im_assistant|>assistant<|im_middle|>",
+    "gpt-oss": GPT_OSS,
+    "EXAONE": "[|system|]{system}[|endofturn|]\n[|user|]{user}\n[|assistant|]",
+    "Seed": "<seed:bos>system\n{system}<seed:eos><seed:bos>user\n{user}<seed:eos>"
+    "<seed:bos>assistant\n",
+    "MiniMax": "]~!b[]~b]system\n{system}[e~[\n]~b]user\n{user}[e~[\n]~b]ai\n<think>\n",
+    "roles as words": "User: {user}\nAssistant: ",
+}
+OTHERS = {
+    "GLM-4": "[gMASK]<sop><|user|>\n{user}<|assistant|>\n",
+    "Zephyr": "<|user|>\n{user}</s>\n<|assistant|>\n",
+    "Llama 2": "<s>[INST] <<SYS>>\n{system}\n<</SYS>>\n\n{user} [/INST]",
+    "Mistral, first": "<s>[INST] {user} [/INST]",
+    "no template": "{user}",
+    "a tokenizer's start alone": "<s>{user}",
+}
+QUESTION = "Was bringt ein Gast mit?\n\nEin Satz genügt."
+
+
+def test_every_family_is_tried_here() -> None:
+    assert [family.name for family in FAMILIES] == [*RENDERED]
+
+
+@pytest.mark.parametrize("form", [*RENDERED.values(), *OTHERS.values()], ids=[*RENDERED, *OTHERS])
+def test_the_question_is_taken_out_of_a_rendered_prompt(form: str) -> None:
+    """It went into the reward model's template as it was, whose control tokens were broken up."""
+    default = form.format(system="You are a helpful assistant.", user=QUESTION)
+    assert Policy().question(default) == QUESTION
+    own = Policy().question(form.format(system="Sei knapp.", user=QUESTION))
+    turns = (
+        Message(role="system", content="Sei knapp."),
+        Message(role="user", content=QUESTION),
+    )
+    assert own == (turns if "{system}" in form else QUESTION)
+
+
+def test_turns_stay_turns() -> None:
+    prompt = (
+        "<s>[INST] Was? [/INST] Brot.</s>[INST] Und noch? [/INST]",
+        "[|user|]Was?\n[|assistant|]Brot.[|endofturn|]\n[|user|]Und noch?\n[|assistant|]",
+    )
+    for rendered in prompt:
+        asked = Policy().question(rendered)
+        assert [(turn.role, turn.content) for turn in asked if isinstance(turn, Message)] == [
+            ("user", "Was?"),
+            ("assistant", "Brot."),
+            ("user", "Und noch?"),
+        ]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "<|role_of_user|>Was?<|role_of_bot|>",
+        "<|im_start|>user\nWas?<|im_end|>\n",  # no answer begins
+        "Zuerst. <|im_start|>user\nWas?<|im_end|>\n<|im_start|>assistant\n",
+        "<|im_start|>user\nWas?<|eot_id|><|im_end|>\n<|im_start|>assistant\n",
+        "<|im_start|>tool\n3<|im_end|>\n<|im_start|>user\nWas?<|im_end|>\n<|im_start|>assistant\n",
+    ],
+)
+def test_what_no_known_family_wrote_is_refused(prompt: str) -> None:
+    with pytest.raises(CarbError, match=r"ChatML, Llama 3.*--policy-template MODEL"):
+        Policy().question(prompt)
+
+
+def render(messages: list[dict[str, str]]) -> str:
+    """A template of no known family, which writes a date and takes no turn of the system."""
+    if messages[0]["role"] == "system":
+        raise ValueError("no system")
+    made = "<|day|>12 Nov 2026\n"
+    for message in messages:
+        made += f"<|who-{message['role']}|>{message['content'].strip()}<|over|>"
+    return f"{made}<|who-assistant|>"
+
+
+def test_a_models_own_template_is_undone() -> None:
+    policy = PolicyTemplate(render)
+    alone = render([{"role": "user", "content": QUESTION}]).replace("12 Nov", "13 Nov")
+    assert policy.question(alone) == QUESTION
+    turns = [("user", "Was?"), ("assistant", "Brot."), ("user", "Und noch?")]
+    asked = policy.question(render([{"role": r, "content": c} for r, c in turns]))
+    assert [(t.role, t.content) for t in asked if isinstance(t, Message)] == turns
+    for other in (QUESTION, alone + "x", alone.replace("<|over|>", "")):
+        with pytest.raises(CarbError, match="--policy-template"):
+            policy.question(other)
+
+
+def test_a_format_is_undone() -> None:
+    policy = policy_of("Frage: {}\nAntwort: ")
+    assert policy.question("Frage: Was?\nAntwort: ") == "Was?"
+    with pytest.raises(CarbError, match="--policy-template"):
+        policy.question("Was?")
+
+
+def nfd(text: str) -> str:
+    return unicodedata.normalize("NFD", text)
+
+
+CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+HOW = CHAT.format("Người Việt thường mang gì khi đến nhà?")
+LONG = CHAT.format("Lang. " * 30)
+R1 = "<｜begin▁of▁sentence｜><｜User｜>Was?<｜Assistant｜>"
+GEMMA_4 = "<|turn>user\nW?<turn|>\n<|turn>model\n"
+GLM = "[gMASK]<sop><|user|>\nW?<|assistant|>\n"
+REPLY = "Grüß Gott."
+
+
+@pytest.mark.parametrize(
+    ("query", "prompt"),
+    [
+        (f"{HOW}{REPLY}<|im_end|>", HOW),
+        (f"{HOW}{REPLY}<|im_end|>", nfd(HOW)),
+        (f"{CHAT.format('손님은?')}{REPLY}", nfd(CHAT.format("손님은?"))),
+        (f"{LONG[-40:]}{REPLY}<|im_end|>", LONG),
+        (f"{LONG[-30:]}\n\n{REPLY}<|im_end|>", LONG),
+        (f"<｜begin▁of▁sentence｜>{R1}{REPLY}<｜end▁of▁sentence｜>", R1),
+        (f"<s>Was?{REPLY}</s></s>", "Was?"),
+        (f"{CHAT.format('Que dit-on?')}{REPLY}", CHAT.format("Que dit-on ?")),
+        (f"Was?{REPLY}<pad><pad>", "Was?"),
+        (
+            f"<bos><|turn>user\nW?<turn|>\n<|turn>model\n{REPLY}<turn|>",
+            "<|turn>user\nW?<turn|>\n<|turn>model\n",
+        ),
+        (f"Was?{REPLY}<|END_OF_TURN_TOKEN|>", "<BOS_TOKEN>Was?"),
+        (
+            f"[gMASK]<sop>[gMASK]<sop><|user|>\nW?<|assistant|>\n{REPLY}<|user|>",
+            "[gMASK]<sop><|user|>\nW?<|assistant|>\n",
+        ),
+        (f"Was?{REPLY}<|im_end|>[EOS]", "Was?"),
+        (f"{REPLY}", ""),
+    ],
+)
+def test_the_response_is_what_stands_behind_the_prompt(query: str, prompt: str) -> None:
+    assert response_in(query, prompt) == REPLY
+
+
+@pytest.mark.parametrize(
+    ("query", "prompt"),
+    [("Was? vier", "Wo?"), ("s? vier", "Was?"), ("istant", LONG), ("", "Was?")],
+)
+def test_a_query_of_another_prompt_is_refused(query: str, prompt: str) -> None:
+    with pytest.raises(CarbError, match="does not begin with its prompt"):
+        response_in(query, prompt)
