@@ -11,7 +11,8 @@ from tal_rlvr.layouts import read_pairs
 from tal_rlvr.mix import Parts
 from tal_rlvr.mix_check import report_contamination
 from tal_rlvr.preferences import both_orders, pairs_from_set
-from tal_rlvr.trl_rewards import PAPER_REWARDS
+from tal_rlvr.train_config import TrainConfig
+from tal_rlvr.trl_rewards import PAPER_REWARDS, RewardConfig
 
 
 def bon(number, culture="thai", language="en", topic=None, **changes):
@@ -305,6 +306,35 @@ def test_presets_are_complete_but_for_what_only_the_user_knows(tmp_path):
         assert (config.max_prompt_tokens or 0) <= 4096
         if config.lora is not None:
             assert config.grpo["learning_rate"] >= 1e-5  # ten times what all weights take
+
+
+@pytest.mark.parametrize(
+    ("rewards", "left_out"),
+    [
+        ("criteria_weight = 0.0", "criteria_weight"),
+        ("correctness_weight = 0.0", "correctness_weight"),
+        ("floor = 0.2", "floor"),
+    ],
+)
+def test_an_ablation_of_a_paper_preset_changes_one_setting(tmp_path, rewards, left_out):
+    path = tmp_path / "ablation.toml"
+    path.write_text(
+        'preset = "qwen2.5-7b"\nout = "o"\n[mix]\nsources = [{form = "carb", path = "x"}]\n'
+        f"[rewards]\n{rewards}\n"
+    )
+    changed, paper = load_config(path).rewards.model_dump(), PAPER_REWARDS.model_dump()
+    assert {name for name in paper if changed[name] != paper[name]} == {left_out}
+
+
+def test_rewards_begin_with_the_base_that_is_named(tmp_path):
+    values = {"model": "m", "out": "o", "mix": {"sources": [{"form": "carb", "path": "x"}]}}
+    path = tmp_path / "c.toml"
+    path.write_text('preset = "qwen2.5-7b"\n[rewards]\nbase = "ours"\n')
+    assert load_config(path, values).rewards == RewardConfig(criteria_weight=1.0)
+    path.write_text('preset = "demo-cpu"\nrewards = "paper"\n')
+    config = load_config(path, values)
+    assert config.rewards == PAPER_REWARDS
+    assert TrainConfig.model_validate_json(config.model_dump_json()) == config
 
 
 def test_a_file_builds_on_a_preset_and_every_mistake_is_named(tmp_path):

@@ -16,7 +16,7 @@ from carb_data.validation import parse_file, validate
 from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.mix import TrainingMix
 from tal_rlvr.scorer import ThinkSettings
-from tal_rlvr.trl_rewards import PAPER_REWARDS, RewardConfig
+from tal_rlvr.trl_rewards import RewardConfig
 from tal_rlvr.warmup import WarmupConfig
 
 OnLog = Callable[[str, int, Mapping[str, float]], None]
@@ -67,7 +67,7 @@ class TrainConfig(Frozen):
     prompts: PromptConfig = PromptConfig()
     warmup: WarmupConfig = WarmupConfig()
     rewards: RewardConfig = RewardConfig()
-    """The rewards, or ``"paper"`` for ``PAPER_REWARDS``."""
+    """The rewards; a text such as ``"paper"`` is their ``base`` alone."""
     lora: LoraSettings | None = None
     evaluation: EvaluationConfig = EvaluationConfig()
     direct: bool = False
@@ -83,8 +83,8 @@ class TrainConfig(Frozen):
 
     @field_validator("rewards", mode="before")
     @classmethod
-    def _paper(cls, value: Any) -> Any:
-        return PAPER_REWARDS if value == "paper" else value
+    def _base(cls, value: Any) -> Any:
+        return {"base": value} if isinstance(value, str) else value
 
     def loading(self, model: str | Path) -> dict[str, Any]:
         """How transformers loads one of the run's models for training."""
@@ -159,6 +159,8 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
+        if key == "rewards" and isinstance(old, str):
+            old = {"base": old}
         merged[key] = (
             _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
@@ -34,11 +34,24 @@ from tal_rlvr.verdict_tokens import (
     reasoning_ids,
 )
 
+PAPER_FORM: dict[str, Any] = {
+    "format_weight": 0.0,
+    "gate": False,
+    "odds": False,
+    "clip": "none",
+    "mask": False,
+    "both_orders": False,
+    "copied": 1.0,
+    "floor": 0.0,
+}
+"""The settings that turn every addition of ours off."""
+
 
 class RewardConfig(Frozen):
-    """R = R_corr + lambda R_appr, and what is ours about it. ``PAPER_REWARDS`` has every addition
-    off."""
+    """R = R_corr + lambda R_appr, and our additions to it."""
 
+    base: Literal["ours", "paper"] = "ours"
+    """Where settings that are not given come from: the defaults below, or ``PAPER_FORM``."""
     correctness_weight: float = Field(default=1.0, ge=0)
     """1 in the paper."""
     criteria_weight: float = Field(default=1.0, ge=0)
@@ -78,6 +91,12 @@ class RewardConfig(Frozen):
         """The clip as a number; null where there is none."""
         return None if self.clip == "none" else self.clip
 
+    @model_validator(mode="before")
+    @classmethod
+    def _on_base(cls, values: Any) -> Any:
+        on_paper = isinstance(values, Mapping) and values.get("base") == "paper"
+        return {**PAPER_FORM, **values} if on_paper else values
+
     @model_validator(mode="after")
     def _positive(self) -> RewardConfig:
         if self.bound is not None and not 0 < self.bound < math.inf:
@@ -85,18 +104,8 @@ class RewardConfig(Frozen):
         return self
 
 
-PAPER_REWARDS = RewardConfig(
-    format_weight=0.0,
-    gate=False,
-    odds=False,
-    clip="none",
-    mask=False,
-    both_orders=False,
-    copied=1.0,
-    floor=0.0,
-)
-"""R_corr + lambda R_appr as in the paper (Zhang et al. 2025, section 5), with lambda = 1: ``rewards
-= "paper"``."""
+PAPER_REWARDS = RewardConfig(base="paper")
+"""R_corr + lambda R_appr as in the paper (Zhang et al. 2025, section 5), with lambda = 1."""
 
 
 class CorrectnessFunction:
