@@ -98,9 +98,9 @@ def test_what_could_not_be_scored_is_unscored(tmp_path: Path) -> None:
     ("scorer", "sample", "said"),
     [
         (
-            "baseline:length",
+            "baseline:label",
             Sample(input="Was?", target=""),
-            "no culture and no language in its metadata",
+            "culture of each prompt: add it to the metadata",
         ),
         (
             FakeScorer(),

@@ -142,16 +142,26 @@ def test_verls_threads_share_one_scorer_and_one_event_loop(monkeypatch: pytest.M
     assert len(set(loops)) == 1
 
 
-def test_verl_needs_the_prompt() -> None:
-    one = as_verl_reward(Fake())
-    with pytest.raises(CarbError, match="lacks prompt, culture;"):
-        one("d", "vier", None, {**INFO, "prompt": None, "culture": None})
+def test_verl_needs_the_prompt_and_what_the_scorer_reads() -> None:
+    one = as_verl_reward("baseline:label")
+    assert one("d", "In Thailand", None, {"prompt": "Wo?", "culture": "thai"}) == 1.0
+    for info in (None, {}, {"prompt": None, "culture": "thai"}):
+        with pytest.raises(CarbError, match="prompt: put it into verl's extra_info"):
+            one("d", "vier", None, info)
+    with pytest.raises(CarbError, match="culture of each prompt: put it into verl's extra_info"):
+        one("d", "vier", None, {"prompt": "Was?"})
     with pytest.raises(CarbError, match="Expected a text"):
         one("d", "vier", None, {**INFO, "prompt": 7})
-    with pytest.raises(CarbError, match="lacks prompt, language"):
-        one("d", "vier", None, {"culture": "german"})
-    with pytest.raises(CarbError, match="lacks prompt, culture, language"):
-        one("d", "vier", None)
+    assert as_verl_reward("baseline:length")("d", "vier", None, {"prompt": "Was?"}) == 4.0
+
+
+@pytest.mark.parametrize("culture", ["thia", "Thailand"])
+def test_a_culture_that_is_not_registered_is_refused(culture: str) -> None:
+    told: Any = {"prompts": ["Was?"], "completions": ["a"]}
+    with pytest.raises(CarbError, match=f"'{culture}'.*'?thai'?"):
+        as_trl_reward("baseline:label", culture=culture)(**told)
+    with pytest.raises(CarbError, match=f"'{culture}'.*'?thai'?"):
+        as_verl_reward("baseline:label")("d", "a", None, {"prompt": "Was?", "culture": culture})
 
 
 def test_verl_gets_no_made_up_reward() -> None:

@@ -18,13 +18,12 @@ import anyio
 import anyio.to_thread
 from pydantic import Field, ValidationError
 
-from carb_data import CarbError, cultures
+from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.models import Conversation, Frozen, LanguageTag
 from carb_data.validation import first_defect
 from carb_scorers.integrations.openrlhf import Policy, response_in
-from carb_scorers.scorer import UNDETERMINED, UNKNOWN
-from carb_scorers.spec import needs
+from carb_scorers.spec import asked_about, needs
 from carb_scorers.texts import Opened, Scored, Text
 
 require("starlette", package="carb-scorers", extra="serve")
@@ -249,20 +248,13 @@ class RewardServer:
 
     def _about(self, culture: str | None, language: str | None) -> tuple[str, str]:
         """Culture and language of a call."""
-        given = {"culture": culture, "language": language}
-        values = {name: given[name] or self._constants[name] for name in given}
-        needed = needs(self._opened.get().spec)
-        for name in needed:
-            if values[name] is None:
-                raise RefusalError(
-                    422,
-                    f"This scorer needs a {name}: send it to /score, or start the server with "
-                    f"--{name}.",
-                )
-        named = values["culture"]
-        if "culture" in needed and named is not None and named not in cultures:
-            raise RefusalError(422, f"culture: {cultures.unknown(named)}")
-        return named or UNKNOWN, values["language"] or UNDETERMINED
+        culture = culture or self._constants["culture"]
+        language = language or self._constants["language"]
+        remedy = "send it to /score, or start the server with --{name}."
+        try:
+            return asked_about(self._opened.get().spec, culture, language, remedy)
+        except CarbError as error:
+            raise RefusalError(422, str(error)) from None
 
     async def _scored(
         self, request: Request, read: Callable[[bytes], list[Text]]

@@ -13,12 +13,21 @@ from urllib.parse import quote, urlencode
 
 from pydantic import Field
 
-from carb_data import CarbError
+from carb_data import CarbError, cultures
 from carb_data.models import Frozen
 from carb_data.validation import closest, read_query
-from carb_scorers.scorer import Scorer, ScorerSpec
+from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer, ScorerSpec, told_culture
 
-__all__ = ["OPERATIONAL", "ParsedSpec", "kinds", "needs", "parse_spec", "provider", "using"]
+__all__ = [
+    "OPERATIONAL",
+    "ParsedSpec",
+    "asked_about",
+    "kinds",
+    "needs",
+    "parse_spec",
+    "provider",
+    "using",
+]
 
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
@@ -28,8 +37,6 @@ OPERATIONAL = frozenset(
 )
 """Options that say how a model is asked and never change a score, in any kind. They are no part of
 a scorer's name nor of what makes it another scorer, so that a run may go on with other ones."""
-
-_READ_BY_BASELINES = {"label": ("culture",), "language": ("language",)}
 
 _SECRET = re.compile(
     r"[?&](?:api_?key|auth|authorization|key|password|secret|token)=", re.IGNORECASE
@@ -184,11 +191,37 @@ def identity(spec: ScorerSpec) -> ScorerSpec:
 
 def needs(spec: ScorerSpec) -> tuple[str, ...]:
     """Which of culture and language a scorer reads, so that a caller must name them."""
-    if spec.kind in ("classifier", "implicit"):
-        return ()
-    if spec.kind == "baseline":
-        return _READ_BY_BASELINES.get(spec.model or "", ())
-    return "culture", "language"
+    by_rule = (spec.kind, spec.model) == ("baseline", "language") or spec.kind == "think"
+    reads_language = by_rule or spec.parameters.get("prompt_language") == "item"
+    read = {"culture": told_culture(spec), "language": reads_language}
+    return tuple(name for name, is_read in read.items() if is_read)
+
+
+def asked_about(
+    spec: ScorerSpec, culture: str | None, language: str | None, remedy: str
+) -> tuple[str, str]:
+    """Culture and language as a request names them, ``UNKNOWN`` and ``UNDETERMINED`` where nobody
+    names them and the scorer does not read them.
+
+    Args:
+        spec: the scorer's.
+        culture: id of a culture, or null.
+        language: language tag, or null.
+        remedy: what the caller can do where one is missing; ``{name}`` stands for it.
+
+    Raises:
+        CarbError: the scorer reads one that is missing, or a culture that is not registered.
+    """
+    given = {"culture": culture, "language": language}
+    read = needs(spec)
+    for name in read:
+        if given[name] is None:
+            raise CarbError(
+                f"This scorer reads the {name} of each prompt: {remedy}".format(name=name)
+            )
+    if "culture" in read and culture != UNKNOWN and culture not in cultures:
+        raise cultures.unknown(str(culture))
+    return culture or UNKNOWN, language or UNDETERMINED
 
 
 def kinds() -> list[str]:

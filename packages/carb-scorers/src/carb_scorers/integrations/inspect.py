@@ -7,8 +7,8 @@ from typing import Any
 from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.models import Conversation
-from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer
-from carb_scorers.spec import needs
+from carb_scorers.scorer import Scorer
+from carb_scorers.spec import asked_about
 from carb_scorers.texts import Opened, Text, as_prompt, score_texts
 
 
@@ -42,18 +42,14 @@ def as_inspect_scorer(
     def carb() -> Any:
         async def score(state: Any, target: Any) -> Any:
             used = opened.get()
-            unknown = {"culture": UNKNOWN, "language": UNDETERMINED}
-            read = needs(used.spec)
-            metadata = {name: value for name, value in unknown.items() if name not in read}
-            for given in ({"culture": culture, "language": language}, state.metadata or {}):
-                metadata |= {name: value for name, value in given.items() if value is not None}
-            missing = [name for name in ("culture", "language") if name not in metadata]
-            if missing:
-                raise CarbError(
-                    f"Sample '{state.sample_id}' has no {' and no '.join(missing)} in its "
-                    "metadata; add it there, or "
-                    f"give as_inspect_scorer({missing[0]}=...)."
-                )
+            metadata = state.metadata or {}
+            about = asked_about(
+                used.spec,
+                metadata.get("culture") or culture,
+                metadata.get("language") or language,
+                f"add it to the metadata of sample '{state.sample_id}', or give "
+                "as_inspect_scorer({name}=...).",
+            )
             output = state.output.completion
             references = [text for text in target if text.strip()] if used.spec.comparative else []
             if used.spec.comparative and not references:
@@ -61,10 +57,7 @@ def as_inspect_scorer(
                     f"'{opened.name}' compares texts, and sample '{state.sample_id}' has no "
                     "target to compare with."
                 )
-            texts = [
-                Text(_prompt(state), text, str(metadata["culture"]), str(metadata["language"]))
-                for text in (output, *references)
-            ]
+            texts = [Text(_prompt(state), text, *about) for text in (output, *references)]
             found = await score_texts(used, texts, seed=seed)
             own, others = found[0], [one.score for one in found[1:] if one.score is not None]
             if own.score is None:

@@ -11,8 +11,8 @@ from typing import Any
 import anyio.to_thread
 
 from carb_data import CarbError
-from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer
-from carb_scorers.spec import needs
+from carb_scorers.scorer import Scorer
+from carb_scorers.spec import asked_about
 from carb_scorers.texts import Opened, Text, as_prompt, is_list, score_texts, text_of
 from carb_scorers.waiting import wait_for
 
@@ -68,16 +68,20 @@ class TRLReward:
                 raise CarbError(
                     f"'{name}' must be a list with a value for each of the {len(prompts)} prompts."
                 )
-        cultures, languages = (
-            self._column(name, columns, len(prompts)) for name in ("culture", "language")
-        )
+        used = await anyio.to_thread.run_sync(self._opened.get)
+        count = len(prompts)
+        named = zip(*(self._column(name, columns, count) for name in self._constants), strict=True)
+        remedy = "add a column '{name}' to the training data, or give as_trl_reward({name}=...)."
         texts = [
-            Text(as_prompt(prompt), _answer(completion), culture, language)
-            for prompt, completion, culture, language in zip(
-                prompts, completions, cultures, languages, strict=True
+            Text(
+                as_prompt(prompt),
+                _answer(completion),
+                *asked_about(used.spec, culture, language, remedy),
+            )
+            for prompt, completion, (culture, language) in zip(
+                prompts, completions, named, strict=True
             )
         ]
-        used = await anyio.to_thread.run_sync(self._opened.get)
         scores = [one.score for one in await score_texts(used, texts, seed=self._seed)]
         rewards = [None if score is None else self._scale(score) for score in scores]
         if log_metric is not None and rewards:
@@ -87,19 +91,9 @@ class TRLReward:
             )
         return rewards
 
-    def _column(self, name: str, columns: dict[str, Any], count: int) -> list[str]:
-        given = columns.get(name, [None] * count)
-        if all(value is not None for value in given):
-            return [str(value) for value in given]
+    def _column(self, name: str, columns: dict[str, Any], count: int) -> list[str | None]:
         constant = self._constants[name]
-        if constant is None and name not in needs(self._opened.get().spec):
-            constant = UNKNOWN if name == "culture" else UNDETERMINED
-        if constant is None:
-            raise CarbError(
-                f"The reward needs the {name} of each prompt: add a column '{name}' to the "
-                "training data, or give "
-                f"as_trl_reward({name}=...)."
-            )
+        given = columns.get(name, [None] * count)
         return [constant if value is None else str(value) for value in given]
 
 

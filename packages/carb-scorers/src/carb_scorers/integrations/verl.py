@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from carb_data import CarbError
-from carb_scorers.scorer import Scorer
+from carb_scorers.scorer import Scorer, ScorerSpec
+from carb_scorers.spec import asked_about
 from carb_scorers.texts import Opened, Scored, Text, as_prompt, score_texts
 from carb_scorers.waiting import wait_together
 
@@ -44,13 +45,18 @@ def as_verl_reward(
         ``compute_score(data_source, solution_str, ground_truth, extra_info=None, **_) -> float``,
         which verl's manager ``batch`` calls as ``compute_score(solution_strs=..., extra_infos=...,
         ...) -> list of floats``: responses to the same prompt then share a request, which a scorer
-        that compares (a judge) needs. It needs ``prompt`` (a text or messages), ``culture`` and
-        ``language`` in ``extra_info``; data source and ground truth are not used.
+        that compares (a judge) needs. It needs ``prompt`` (a text or messages) in ``extra_info``,
+        and ``culture`` and ``language`` where the scorer reads them; data source and ground truth
+        are not used.
     """
     opened = Opened(scorer)
 
     def rewards(responses: Sequence[str], infos: Sequence[Mapping[str, Any] | None]) -> list[float]:
-        texts = [_text(response, info) for response, info in zip(responses, infos, strict=True)]
+        spec = opened.get().spec
+        texts = [
+            _text(response, info or {}, spec)
+            for response, info in zip(responses, infos, strict=True)
+        ]
 
         async def ask() -> list[Scored]:
             return await score_texts(opened.get(), texts, seed=seed)
@@ -81,15 +87,12 @@ def as_verl_reward(
     return compute_score
 
 
-def _text(response: str, info: Mapping[str, Any] | None) -> Text:
-    missing = [name for name in ("prompt", "culture", "language") if (info or {}).get(name) is None]
-    if info is None or missing:
-        raise CarbError(
-            f"verl's extra_info lacks {', '.join(missing)}; put it there when you prepare the data."
-        )
-    return Text(
-        as_prompt(_plain(info["prompt"])), response, str(info["culture"]), str(info["language"])
-    )
+def _text(response: str, info: Mapping[str, Any], spec: ScorerSpec) -> Text:
+    remedy = "put it into verl's extra_info when you prepare the data."
+    if info.get("prompt") is None:
+        raise CarbError(f"A reward is about a prompt: {remedy}")
+    about = asked_about(spec, info.get("culture"), info.get("language"), remedy)
+    return Text(as_prompt(_plain(info["prompt"])), response, *about)
 
 
 def _plain(prompt: Any) -> Any:
