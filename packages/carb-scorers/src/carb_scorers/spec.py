@@ -33,7 +33,7 @@ ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
 
 OPERATIONAL = frozenset(
-    {"concurrency", "key_env", "packed", "patience", "price_in", "price_out", "retries", "timeout"}
+    {"concurrency", "key_env", "patience", "price_in", "price_out", "retries", "timeout"}
 )
 """Options that say how a model is asked and never change a score, in any kind. They are no part of
 a scorer's name nor of what makes it another scorer, so that a run may go on with other ones."""

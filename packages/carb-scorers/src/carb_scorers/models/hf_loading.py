@@ -7,8 +7,8 @@ import gc
 import hashlib
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
@@ -21,7 +21,13 @@ from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.models import Frozen
 from carb_data.validation import JsonObject
-from carb_scorers.models.packed import load_packed
+from carb_scorers.models.peft_adapters import (
+    CONFIG,
+    adapter_config,
+    adapter_file,
+    base_of,
+    load_adapted,
+)
 from carb_scorers.models.shared_prefix import dense_head
 from carb_scorers.models.source import gguf_arguments, gguf_revision, model_source
 
@@ -82,9 +88,6 @@ class HFOptions(TemplateOptions):
     out."""
     max_length: int | None = Field(default=None, ge=1)
     """Longest row in tokens. Default: what the model's configuration allows."""
-    packed: bool = False
-    """Of a GGUF file: keep weights packed in memory and unpack a layer's in each pass. Slower, with
-    the same scores."""
     trust_remote_code: bool = False
     """Run Python code that comes with the model. Only for models whose code you have read."""
 
@@ -101,8 +104,20 @@ class Loaded:
     """How many tokens the model has embeddings for."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What was read, before it is known whether it can score."""
+
+    model: Any
+    tokenizer: Any
+    missing: Sequence[str]
+    """Weights that would be random numbers."""
+    revision: Callable[[], str]
+
+
 def load(target: str, options: HFOptions, loader: Any) -> Loaded:
-    """Load a model (a folder, a hub id or a GGUF file) and its tokenizer in evaluation mode.
+    """Load a model (a folder, a hub id, a GGUF file or an adapter) and its tokenizer in evaluation
+    mode.
 
     ``loader`` is a class with ``from_pretrained``, or the name of one of transformers.
 
@@ -111,77 +126,103 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
             some, or has code that was not trusted.
         MissingExtraError: torch or transformers is not installed.
     """
-    torch = require("torch", package="carb-scorers", extra="hf")
-    transformers = require("transformers", package="carb-scorers", extra="hf")
-    name = model_source(target, gguf=True)
-    source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
-    where = device_of(options)
-    placed: dict[str, Any] = (
-        {} if options.device_map is None else {"device_map": options.device_map}
-    )
-    if options.attention != "auto":
-        placed["attn_implementation"] = options.attention
-    file = Path(name) if name.endswith(".gguf") else None
-    if options.packed and (file is None or options.device_map is not None):
-        raise CarbError(
-            "packed=true is for a GGUF file on one device (device=, not device_map=); leave it out."
-        )
     broken: type[Exception] = require(
         "safetensors", package="carb-scorers", extra="hf"
     ).SafetensorError
     failures = (OSError, ValueError, RuntimeError, ImportError, KeyError, broken)
+    where = device_of(options)
     try:
-        with (
-            quiet(),
-            nullcontext() if file is None else redirect_stderr(StringIO()),
-        ):  # a bar that no setting hides
-            if file is not None:
-                source |= gguf_arguments(file)
-                placed["quantization_config"] = transformers.GgufConfig(dequantize=True)
-                name = str(file.parent)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
-            dtype = _dtype(torch, options.dtype, where, file is not None)
-            if file is not None and options.packed:
-                model, info = load_packed(file, dtype, placed.get("attn_implementation"))
-            else:
-                model, info = getattr(transformers, str(loader), loader).from_pretrained(
-                    name,
-                    dtype=dtype,
-                    use_safetensors=True,
-                    output_loading_info=True,
-                    **placed,
-                    **source,
-                )
+        with quiet():
+            opened = _opened(model_source(target, gguf=True), options, loader)
             if options.device_map is None:
-                model.to(where)
+                opened.model.to(where)
     except failures as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        hint = (
-            "Give a local folder or a hub id owner/name whose weights are in safetensors "
-            "format, or a GGUF file."
-        )
-        if options.packed:
-            hint = "Leave packed= out, or start llama.cpp's server and ask it with backend=openai."
-        raise CarbError(f"Cannot load the model '{target}': {reason.rstrip('.')}. {hint}") from None
-    if (own := _code_of_its_own(model, loader)) and not options.trust_remote_code:
         raise CarbError(
-            f"The model '{target}' comes with code of its own ({own}), without which its "
-            "score is not known. Read that "
-            f"code, and if you trust it, add trust_remote_code=true."
+            f"Cannot load the model '{target}': {reason.rstrip('.')}. Give a local folder or a "
+            "hub id owner/name whose weights are in safetensors format, or a GGUF file."
+        ) from None
+    model, tokenizer = opened.model, opened.tokenizer
+    if (code := _code_of_its_own(model, loader)) and not options.trust_remote_code:
+        raise CarbError(
+            f"The model '{target}' comes with code of its own ({code}), without which its "
+            "score is not known. Read that code, and if you trust it, add trust_remote_code=true."
         )
-    if missing := sorted(info["missing_keys"]):
+    if missing := opened.missing:
         raise CarbError(
             f"The model '{target}' has no weights for "
             f"{', '.join(missing[:3])}{', ...' if missing[3:] else ''}, which "
             f"{type(model).__name__} needs; scores would come from random numbers. Choose a "
-            "model that was trained "
-            f"for this kind of scorer."
+            "model that was trained for this kind of scorer."
         )
     dense_head(model.eval())
     template = set_chat_template(tokenizer, options)
     limit = options.max_length or _position_limit(model) or 1_000_000
-    revision = revision_of(model.config, name) if file is None else gguf_revision(file)
-    return Loaded(model, tokenizer, revision + template, limit, _embeddings(model))
+    return Loaded(model, tokenizer, opened.revision() + template, limit, _embeddings(model))
+
+
+def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
+    transformers = require("transformers", package="carb-scorers", extra="hf")
+    source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
+    if name.endswith(".gguf"):
+        file = Path(name)
+        source |= gguf_arguments(file)
+        with redirect_stderr(StringIO()):  # a bar that no setting hides
+            tokenizer = transformers.AutoTokenizer.from_pretrained(str(file.parent), **source)
+            given = {"quantization_config": transformers.GgufConfig(dequantize=True)}
+            model, info = _weights(str(file.parent), options, loader, **source, **given)
+        return _Opened(model, tokenizer, sorted(info["missing_keys"]), partial(gguf_revision, file))
+    config = adapter_config(name, options.revision)
+    if config is None:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
+        model, info = _weights(name, options, loader, **source)
+        revision = partial(revision_of, model.config, name)
+        return _Opened(model, tokenizer, sorted(info["missing_keys"]), revision)
+    base = base_of(name, config)
+    at = source | {"revision": config.get("revision")}
+    own = adapter_file(name, "tokenizer_config.json", options.revision)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(
+        *((base,) if own is None else (name,)), **(at if own is None else source)
+    )
+    model, missing = load_adapted(
+        name, config, loader, partial(_weights, base, options, loader, **at), options.revision
+    )
+    return _Opened(
+        model, tokenizer, missing, partial(_adapter_revision, name, base, model, options)
+    )
+
+
+def _weights(
+    name: str, options: HFOptions, loader: Any, **given: Any
+) -> tuple[Any, dict[str, Any]]:
+    """A model, and transformers' information about what was loaded."""
+    torch = require("torch", package="carb-scorers", extra="hf")
+    transformers = require("transformers", package="carb-scorers", extra="hf")
+    placed = {} if options.device_map is None else {"device_map": options.device_map}
+    if options.attention != "auto":
+        placed["attn_implementation"] = options.attention
+    model, info = getattr(transformers, str(loader), loader).from_pretrained(
+        name,
+        dtype=_dtype(torch, options.dtype, device_of(options), "gguf_file" in given),
+        use_safetensors=True,
+        output_loading_info=True,
+        **placed,
+        **given,
+    )
+    return model, info
+
+
+def _adapter_revision(name: str, base: str, model: Any, options: HFOptions) -> str:
+    """What identifies an adapter, and the base under it: either decides every score."""
+    hub = require("transformers", package="carb-scorers", extra="hf").utils.hub
+    below = revision_of(model.config, base)
+    if Path(name).is_dir():
+        above = hash_of(name)
+    else:
+        above = str(
+            hub.extract_commit_hash(str(adapter_file(name, CONFIG, options.revision)), None)
+        )
+    return f"{above}+base:{below}"
 
 
 def device_of(options: HFOptions) -> Any:
@@ -324,8 +365,11 @@ def revision_of(config: Any, name: str) -> str:
     """The hub commit of a model; of a local folder a hash of the names and bytes of its
     configuration and weights."""
     commit = getattr(config, "_commit_hash", None)
-    if isinstance(commit, str):
-        return commit
+    return commit if isinstance(commit, str) else hash_of(name)
+
+
+def hash_of(name: str) -> str:
+    """A hash of the names and bytes of a folder's configuration and weights."""
     digest = hashlib.sha256()
     for path in sorted(Path(name).glob("*")):
         if path.suffix in HASHED:

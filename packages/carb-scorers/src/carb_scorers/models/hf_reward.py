@@ -20,6 +20,7 @@ from carb_data.errors import require
 from carb_scorers.models.chat_tokens import conversation
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
 from carb_scorers.models.hf_passes import Passes
+from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
 from carb_scorers.models.source import model_source
 from carb_scorers.models.token_rows import Row
@@ -110,6 +111,9 @@ def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     try:
         with quiet():
+            adapted = adapter_config(model_source(target), options.revision)
+            if adapted is not None:
+                target, source["revision"] = base_of(target, adapted), adapted.get("revision")
             config = transformers.AutoConfig.from_pretrained(target, **source)
     except (OSError, ValueError, KeyError):
         return (adapter := Adapter()), adapter.loader  # loading says what is wrong

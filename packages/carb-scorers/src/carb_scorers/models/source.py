@@ -1,10 +1,8 @@
 """Where a model is loaded from: a folder, a hub id or a GGUF file, and nothing that is looked for
 in two places.
 
-Weights of a GGUF file are unpacked while it is loaded; with ``packed=true`` they stay packed, see
-``packed``. What transformers has for packed ones is not used: three architectures, with kernels
-from the hub for a GPU, whose rounding depends on how many rows are computed together. A llama.cpp
-server computes on them, and ``backend=openai`` asks it.
+Weights of a GGUF file are unpacked while it is loaded. A llama.cpp server computes on packed ones,
+and ``backend=openai`` asks it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,164 @@
+"""Adapters that peft saved: a base, small weights on top of it, and perhaps a head.
+
+Everything that decides a score must be in one of the two: a head that is in neither would be made
+of random numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from carb_data import CarbError
+from carb_data.errors import require
+from carb_scorers.models.source import model_source
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+CLASSIFIER = "AutoModelForSequenceClassification"
+
+
+def adapter_config(name: str, revision: str | None) -> dict[str, Any] | None:
+    """The content of an adapter's ``adapter_config.json``; ``None`` for a model that is none.
+
+    Raises:
+        CarbError: it is not JSON, or names no base.
+    """
+    path = adapter_file(name, CONFIG, revision)
+    if path is None:
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        base = content["base_model_name_or_path"]
+    except (ValueError, KeyError, TypeError):
+        base = None
+    if not isinstance(base, str) or not base:
+        raise CarbError(
+            f"The adapter '{name}' names no base model in {CONFIG} (base_model_name_or_path); "
+            "merge it into its base with peft's merge_and_unload, and give the merged folder."
+        )
+    return dict(content)
+
+
+def adapter_file(name: str, file: str, revision: str | None) -> Path | None:
+    """A file of an adapter, in its folder or on the hub; ``None`` where there is none."""
+    if Path(name).is_dir():
+        path = Path(name) / file
+        return path if path.is_file() else None
+    hub = require("transformers", package="carb-scorers", extra="hf").utils
+    try:
+        found = hub.cached_file(
+            name, file, revision=revision, _raise_exceptions_for_missing_entries=False
+        )
+    except OSError:  # no such model, or no network: loading it says which
+        return None
+    return None if found is None else Path(found)
+
+
+def base_of(name: str, config: Mapping[str, Any]) -> str:
+    """What to load an adapter's base by.
+
+    Raises:
+        CarbError: it is not there.
+    """
+    base = str(config["base_model_name_or_path"])
+    try:
+        return model_source(base)
+    except CarbError as error:
+        raise CarbError(
+            f"'{name}' is an adapter of '{base}' ({CONFIG}), which is not there. {error}"
+        ) from None
+
+
+def load_adapted(
+    name: str,
+    config: Mapping[str, Any],
+    loader: Any,
+    load_base: Callable[..., tuple[Any, dict[str, Any]]],
+    revision: str | None,
+) -> tuple[Any, list[str]]:
+    """The base with the adapter in it, and those weights that neither of them has.
+
+    Args:
+        name: the adapter's folder or hub id.
+        config: the content of its ``adapter_config.json``.
+        loader: a class with ``from_pretrained``, or the name of one of transformers.
+        load_base: loads the base with further arguments of ``from_pretrained``; gives the model and
+            transformers' loading information.
+        revision: the adapter's on the hub.
+
+    Raises:
+        CarbError: it cannot be put into its base.
+        MissingExtraError: peft is not installed.
+    """
+    peft = require("peft", package="carb-scorers", extra="peft")
+    weights = adapter_file(name, WEIGHTS, revision)
+    if weights is None:
+        raise CarbError(f"The adapter '{name}' has no {WEIGHTS}; save it in safetensors format.")
+    shapes = _shapes(weights)
+    head = _head(config, loader, shapes)
+    labels = {"num_labels": shapes[head][0], "ignore_mismatched_sizes": True} if head else {}
+    model, info = load_base(**labels)
+    missing = {str(key) for key in info["missing_keys"]}
+    # Of what was made anew for another number of labels, the tuple has the name first.
+    missing |= {str(key[0]) for key in info.get("mismatched_keys", ())}
+    if gone := missing - set(shapes):
+        return model, sorted(gone)
+    table = next((key for key in shapes if key.endswith(_embeddings(model))), None)
+    if table is not None:
+        model.resize_token_embeddings(shapes[table][0])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is missing, which is looked at below
+            adapted = peft.PeftModel.from_pretrained(model, name, revision=revision)
+    except (ValueError, RuntimeError, TypeError, KeyError) as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise CarbError(f"peft cannot put the adapter '{name}' into its base: {reason}") from None
+    if adapted.active_peft_config.is_prompt_learning:
+        raise CarbError(
+            f"The adapter '{name}' is a prompt that was learned ({config.get('peft_type')}), which "
+            "is not read here; adapters that change weights (LoRA) are."
+        )
+    expected = {_plain(key) for key in peft.get_peft_model_state_dict(adapted)}
+    return adapted.get_base_model(), sorted(expected - set(shapes))
+
+
+def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of each of an adapter's weights, by the name that it has in the base."""
+    safetensors = require("safetensors", package="carb-scorers", extra="hf")
+    with safetensors.safe_open(path, "pt") as file:
+        return {_plain(key): tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
+
+
+def _plain(key: str) -> str:
+    return key.removeprefix("base_model.model.").replace(".modules_to_save.", ".")
+
+
+def _head(
+    config: Mapping[str, Any], loader: Any, shapes: Mapping[str, tuple[int, ...]]
+) -> str | None:
+    """The last weight of a classifier's head, if the adapter holds it: its rows are the labels."""
+    if loader != CLASSIFIER:
+        return None
+    transformers = require("transformers", package="carb-scorers", extra="hf")
+    torch = require("torch", package="carb-scorers", extra="hf")
+    base = transformers.AutoConfig.from_pretrained(
+        base_of("", config), revision=config.get("revision")
+    )
+    with torch.device("meta"):
+        empty = transformers.AutoModelForSequenceClassification.from_config(base)
+    behind = [
+        name
+        for name, _ in empty.named_parameters()
+        if not name.startswith(f"{empty.base_model_prefix}.")
+    ]
+    saved = [name for name in behind if name in shapes and len(shapes[name]) == 2]
+    return saved[-1] if saved else None
+
+
+def _embeddings(model: Any) -> str:
+    """The name of the model's table of tokens, as weights call it."""
+    table = model.get_input_embeddings().weight
+    return str(next(name for name, weights in model.named_parameters() if weights is table))
