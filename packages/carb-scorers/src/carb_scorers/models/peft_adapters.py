@@ -16,6 +16,8 @@ from carb_data import CarbError
 from carb_data.errors import require
 from carb_scorers.models.source import model_source
 
+__all__ = ["adapter_config", "adapter_file", "base_of", "load_adapted"]
+
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 CLASSIFIER = "AutoModelForSequenceClassification"
 
