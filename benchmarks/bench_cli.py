@@ -111,7 +111,7 @@ def kept(few: int = 1_000, many: int = 20_000) -> None:
                 "id": f"{item.id}-{turn}",
                 "family": None,
                 "responses": responses,
-                "prompt": f"{item.prompt} {turn}",
+                "prompt": f"{item.prompt_text} {turn}",
             }
             sets.append(item.model_copy(update=new))
         with tempfile.TemporaryDirectory() as out:

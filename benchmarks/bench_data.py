@@ -243,7 +243,7 @@ def case_minhash(_: Path) -> None:
 
     count, plant, threshold = 10_000, 300, 0.7
     test = made_sets(2_000)
-    prompts = [item.prompt for item in test]
+    prompts = [item.prompt_text for item in test]
     texts = list(training_texts(test, count, plant))
     found: dict[int, set[int]] = {0: set(), 1: set(), 2: set()}
     ours = seconds(

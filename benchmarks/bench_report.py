@@ -33,7 +33,7 @@ def made_up(count: int) -> Dataset:
     seed = list(load("carb-seed").without_perturbed())
     words = {}
     for item in seed:
-        for text in (item.prompt, *(response.text for response in item.responses)):
+        for text in (item.prompt_text, *(response.text for response in item.responses)):
             words.setdefault(item.language, []).extend(text.split(" ") if " " in text else text)
 
     def other(text: str, language: str) -> str:
@@ -52,7 +52,7 @@ def made_up(count: int) -> Dataset:
             "family": None,
             "kind": None,
             "id": f"set-{number:05}",
-            "prompt": other(item.prompt, item.language),
+            "prompt": other(item.prompt_text, item.language),
             "responses": responses,
         }
         fields["provenance"] = source
@@ -125,11 +125,11 @@ def main() -> None:
         report = content(runs)
         counted = time.process_time()
         judge = next(iter(report.scorers))
-        written = {item.id: f"{item.responses[0].text} {item.prompt}" * 3 for item in dataset}
+        written = {item.id: f"{item.responses[0].text} {item.prompt_text}" * 3 for item in dataset}
         page = render(report, runs, {judge: JudgeTexts(written)})
         rendered = time.process_time()
     texts = sum(
-        len(t.encode()) for i in dataset for t in (i.prompt, *(r.text for r in i.responses))
+        len(t.encode()) for i in dataset for t in (i.prompt_text, *(r.text for r in i.responses))
     )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{scorers} scorers x {len(dataset)} sets, {texts / 1e6:.1f} MB of texts")

@@ -83,7 +83,7 @@ def best_of_4(data: str, count: int, join: int = 1) -> list[Any]:
         requests.append(
             ScoreRequest(
                 request_id=items[start].id,
-                prompt=" ".join(item.prompt for item in block),
+                prompt=" ".join(item.prompt_text for item in block),
                 candidates=tuple(
                     Candidate(id=str(place), text=text) for place, text in enumerate(texts)
                 ),

@@ -162,8 +162,14 @@ def _family_problems(
                 "places",
                 f"'{place.name}' may be in another country, too: name the country or the region",
             )
-    if not any(is_main(place.culture, family.language) for place in family.places):
-        yield "places", f"no place belongs to the culture that speaks {family.language}"
+    spoken = {
+        region
+        for culture in registry
+        if _base(culture.language) == _base(family.language)
+        for region in (*culture.regions, *_territories(culture.id, registry))
+    }
+    if not any(fact.place[:2] in spoken for fact in own[: len(family.places)]):
+        yield "places", f"no place lies where {family.language} is spoken"
     if len(family.places) > 1:
         yield from _giveaways(family, registry)
     for place in family.places:
@@ -171,6 +177,10 @@ def _family_problems(
         if place.culture in registry and names_culture(asked, place.culture):
             yield "places", f"the second wording of '{place.name}' names a culture"
     yield from _form(family)
+
+
+def _territories(culture: str, registry: Registry) -> list[str]:
+    return [region for variety in registry.varieties(culture) for region in variety.regions]
 
 
 def _is_ambiguous(name: str, language: str) -> bool:

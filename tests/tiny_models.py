@@ -94,7 +94,7 @@ def _texts(sets: Iterable[Any]) -> list[str]:
     return [
         text
         for item in list(sets)[::4]
-        for text in (item.prompt, *(r.text for r in item.responses))
+        for text in (item.prompt_text, *(r.text for r in item.responses))
     ]
 
 
