@@ -32,6 +32,7 @@ from carb_data import BonSet, Dataset, Provenance, ScoreTable
 from carb_data.models import Citation
 from carb_metrics import bon_accuracy, breakdown, compare, judge_bias, rank
 from carb_metrics.rows import Cell, Estimate
+from carb_scorers.blind import request_name
 from cli_helpers import BASELINES, Carb, small_dataset, small_family, small_set
 
 CELL = set(Cell.model_fields)
@@ -430,7 +431,10 @@ def test_a_set_shows_what_a_judge_was_given_and_wrote(carb: Carb, tmp_path: Path
     data = unpack((tmp_path / "r.html").read_text(encoding="utf-8"))
     judge = next(n for n, one in enumerate(data["scorers"]) if one["name"] == "baseline:label")
     assert data["scorers"][judge]["asked"] == [[0, 1, 2, 3], [3, 2, 1, 0]]
-    assert all(one["written"] == {str(judge): f"because of {one['id']}"} for one in data["sets"])
+    assert all(
+        one["written"] == {str(judge): f"because of {request_name(one['id'], 0)}"}
+        for one in data["sets"]
+    )
     shown = next(one for one in data["sets"] if one["id"] == "set-1")
     assert [(role, text) for text, _, role in shown["prompt"]] == [
         ("system", "Be brief."),

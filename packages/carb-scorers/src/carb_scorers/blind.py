@@ -55,7 +55,7 @@ def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> 
     def asked(shown: Sequence[Response], recorded: set[str], variant: str = "") -> Blinded:
         ordered = in_order(item, shown, seed)
         request = ScoreRequest(
-            request_id=_hash(seed, item.id, variant)[:24],
+            request_id=request_name(item.id, seed, variant),
             prompt=item.prompt,
             candidates=tuple(
                 Candidate(id=str(position), text=response.text)
@@ -79,6 +79,12 @@ def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> 
     for variant in item.perturbed:
         shown = [variant if r.id == variant.original else r for r in item.responses]
         yield asked(shown, {variant.id}, variant.id)
+
+
+def request_name(item_id: str, seed: int, variant: str = "") -> str:
+    """The opaque id of the request about a set; ``variant`` is the perturbed text that it is
+    about."""
+    return _hash(seed, item_id, variant)[:24]
 
 
 def in_order(item: BonSet, shown: Sequence[Response], seed: int) -> list[Response]:

@@ -70,7 +70,7 @@ def payload(
     given = {scorer.spec.name: record.seed for record in runs.records for scorer in record.scorers}
     seeds = list(dict.fromkeys(given.values()))
     scores = _scores(runs, names)
-    texts = {n: told[name].texts for n, name in enumerate(names) if name in told}
+    judges = {n: told[name] for n, name in enumerate(names) if name in told}
     sets: list[dict[str, Any]] = []
     left, unsaid = most, most
     for item in order:
@@ -81,9 +81,9 @@ def payload(
         if left < 0:
             break
         wrote = {
-            n: known[item.id][:LONGEST_RATIONALE]
-            for n, known in texts.items()
-            if known.get(item.id)
+            n: text[:LONGEST_RATIONALE]
+            for n, judge in judges.items()
+            if (text := judge.about(item))
         }
         unsaid -= sum(map(len, wrote.values()))
         entry = _entry(item, seeds, outcomes[item.id], scores)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from carb_data import BonSet, CarbError
 from carb_scorers import Candidate, ScoreRequest, ScorerSpec
+from carb_scorers.blind import request_name
 from carb_scorers.run.score_journal import read_journal
 
 
@@ -16,10 +17,16 @@ class JudgeTexts:
     """What one judge wrote of each set, and in which orders it was asked."""
 
     texts: dict[str, str] = field(default_factory=dict)
-    """By set id; judgements of perturbed texts are left out."""
+    """By request."""
+    seed: int = 0
+    """The seed of the run, on which the names of its requests depend."""
     asked: tuple[tuple[int, ...], ...] = ()
     """Places in the given order of the answers as each question showed them, alike for all sets:
     (0, 1, 2, 3), and (3, 2, 1, 0) for a judge that is asked in both orders."""
+
+    def about(self, item: BonSet) -> str:
+        """What it wrote of a set as it is."""
+        return self.texts.get(request_name(item.id, self.seed), "")
 
 
 def written(folders: Sequence[Path]) -> dict[str, JudgeTexts]:
@@ -36,7 +43,8 @@ def written(folders: Sequence[Path]) -> dict[str, JudgeTexts]:
             except (OSError, ValueError, CarbError):
                 continue
             one = JudgeTexts(
-                {key: result.rationale for key, result in results.items() if result.rationale}
+                {key: result.rationale for key, result in results.items() if result.rationale},
+                head.seed,
             )
             shown = next(
                 (result.presentations for result in results.values() if result.presentations), ()
