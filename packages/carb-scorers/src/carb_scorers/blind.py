@@ -16,7 +16,7 @@ from carb_data import BonSet, Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
 from carb_scorers.scorer import UNKNOWN, Candidate, ScoreRequest, ScoreResult, failed
 
-__all__ = ["blind", "in_order"]
+__all__ = ["blind", "in_order", "request_name"]
 
 IMPLIED = "+implied"
 """End of a family's id where its questions imply the place, and the other family names it."""
