@@ -83,7 +83,7 @@ def test_the_halves_of_the_seed_do_not_overlap():
     report = check_contamination(train, test)
     assert report.clean
     assert report.contaminated == ()
-    assert report.counts == {"source": 0, "exact": 0, "near": 0}
+    assert report.counts == {"source": 0, "fact": 0, "exact": 0, "near": 0}
     assert report.test_items == len(test)
 
 

@@ -59,7 +59,7 @@ DATA_COMMANDS = {
     ),
     "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
     "fetch": (f"{_COMMANDS}.data:fetch", "Fetch the published files of open sources."),
-    "split": (f"{_COMMANDS}.data:split", "Divide a data set by source item."),
+    "split": (f"{_COMMANDS}.data:split", "Divide a data set by origin."),
     "construct": (
         f"{_COMMANDS}.generate:construct",
         "Write sets from reference texts with language models.",

@@ -74,13 +74,8 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
             "of mirrored sets counts "
             "for a culture whose language it is in."
         )
-    copies = sum(dataset.origins[item.id] != item.source_item for item in dataset)
-    if copies:
-        display.advice(
-            f"{copies} of {len(dataset)} sets have the prompt and the right answer of a set "
-            "from another source item. "
-            "Intervals count such copies once; carb data check names them."
-        )
+    if dataset.origins.sentence:
+        display.advice(dataset.origins.sentence)
     return dataset if options.perturbed else dataset.without_perturbed()
 
 

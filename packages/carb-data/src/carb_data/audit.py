@@ -6,13 +6,14 @@ from __future__ import annotations
 import hashlib
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from carb_data.dataset import Dataset
 from carb_data.errors import require
-from carb_data.joined import joined_by
+from carb_data.joined import Joined
 from carb_data.models import BonSet, Frozen, Role
+from carb_data.origins import origins
 from carb_data.registry import cultures, is_main
 from carb_data.surface import form_features, surface_features
 
@@ -53,7 +54,7 @@ class Attack(Frozen):
     high: float | None
     """95% interval of ``accuracy``, corrected for the number of attacks and of groups of its level
     (Bonferroni). Clopper and Pearson's (1934, Biometrika 26:404), on the effective number of sets:
-    those of one source item or family count together."""
+    those of one origin count together."""
     chance: float | None
     """Accuracy of a blind pick: the mean of 1/N over the sets of N answers."""
     n: int
@@ -123,13 +124,14 @@ def audit(
     given |= {name: attack(items) for name, attack in (more or {}).items()}
     # Over whole families a classifier of the answers is at chance whatever it learns, so that it
     # sees main sets alone.
-    trained = {name: learned(mains, name) for name in (LEARNED if learn else ())}
+    origin = dataset.origins
+    trained = {name: learned(mains, name, origin) for name in (LEARNED if learn else ())}
     attacks = len(given) + len(trained)
     values: dict[str, Rows] = {
         **{name: [rows[n] for n in kept] for name, rows in given.items()},
         **trained,
     }
-    together = groups(items)
+    together = [origin[item.id] for item in items]
     mirrored = len(mains) < len(items)
     whole = given if mirrored else values
     found = [
@@ -290,25 +292,28 @@ def _hard(
 # attacks that are learned: classifiers of the answers' words or characters, trained on other sets
 
 
-def learned(items: Sequence[BonSet], name: str) -> list[list[float]]:
+def learned(
+    items: Sequence[BonSet], name: str, origin: Mapping[str, str] | None = None
+) -> list[list[float]]:
     """For each set a number for each answer, from a logistic regression that was trained on other
     sets.
 
-    Folds divide source items, families and the topics of a language, never sets: a translation, a
-    mirror or another set of the topic does not teach an answer, so that what is learned is how
-    right answers are worded.
+    Folds divide origins and the topics of a language, never sets: a translation, a mirror, a set of
+    the same facts or of the topic does not teach an answer, so that what is learned is how right
+    answers are worded.
 
     Args:
         items: the sets; each needs two answers or more.
         name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to
             4-grams.
+        origin: the origin of each set by its id; by default ``origins`` finds it.
 
     Raises:
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
     """
     linear = require("sklearn.linear_model", package="carb-data", extra="checks")
     text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
-    folds = _folds(groups(items, topics=True))
+    folds = _folds(_with_topics(items, origins(items) if origin is None else origin))
     right = [r.role is Role.CHOSEN for item in items for r in item.responses]
     fold_of = [fold for item, fold in zip(items, folds, strict=True) for _ in item.responses]
     values = [0.0] * len(right)
@@ -342,33 +347,24 @@ def learned(items: Sequence[BonSet], name: str) -> list[list[float]]:
     return _by_set(items, values)
 
 
-def groups(items: Sequence[BonSet], *, topics: bool = False) -> list[str]:
-    """What belongs together, for each set: its source item, with all others of its family.
+def _with_topics(items: Sequence[BonSet], origin: Mapping[str, str]) -> list[str]:
+    """The origin of each set, joined with the others of its language and topic.
 
-    Args:
-        items: The sets that are divided into groups.
-        topics: whether to join sets of one language and topic as well, if that has at most
-            ``LARGEST_TOPIC`` source items and half of the language's: the rest must be something to
-            train on.
+    A topic of more than ``LARGEST_TOPIC`` origins, or more than half of its language's, joins
+    nothing: the rest must be something to train on.
     """
-    spoken, alike = (
-        defaultdict[str, set[str]](set),
-        defaultdict[tuple[str, str | None], set[str]](set),
-    )
+    spoken: defaultdict[str, set[str]] = defaultdict(set)
+    topics: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for item in items:
-        spoken[item.language].add(item.source_item)
-        if topics and item.topic is not None:
-            alike[item.language, item.topic].add(item.source_item)
-    small = {
-        tie for tie, own in alike.items() if len(own) <= min(LARGEST_TOPIC, len(spoken[tie[0]]) / 2)
-    }
-
-    def ties(item: BonSet) -> list[Hashable]:
-        topic = (item.language, item.topic)
-        return [item.family, topic if topic in small else None]
-
-    joined = joined_by(ties, items)
-    return [joined.name(item.source_item) for item in items]
+        spoken[item.language].add(origin[item.id])
+        if item.topic is not None:
+            topics[item.language, item.topic].add(origin[item.id])
+    joined = Joined()
+    for (language, _), names in topics.items():
+        if len(names) <= min(LARGEST_TOPIC, len(spoken[language]) / 2):
+            for name in names:
+                joined.join(min(names), name)
+    return [joined.name(origin[item.id]) for item in items]
 
 
 def _folds(names: Sequence[str]) -> list[int]:

@@ -14,9 +14,10 @@ from typing import Self, overload
 from carb_data import files
 from carb_data.errors import CarbError, require
 from carb_data.family import load_families
-from carb_data.joined import Joined, joined_by
-from carb_data.models import BonSet, Domain
-from carb_data.overlap import normalise, sharing
+from carb_data.joined import Joined
+from carb_data.models import BonSet, Domain, cited
+from carb_data.origins import Origins, origins
+from carb_data.overlap import sharing
 from carb_data.registry import Registry
 from carb_data.registry import cultures as registered
 from carb_data.shapes import SHAPE_SUFFIXES, is_table, read_rows
@@ -89,11 +90,10 @@ class Dataset:
         return hashlib.sha256(b"".join(digests)).hexdigest()
 
     @cached_property
-    def origins(self) -> dict[str, str]:
-        """Set id to source item, which is one for sets with the same prompt and right answer:
-        copies count once."""
-        joined = joined_by(_asked, self._sets)
-        return {item.id: joined.name(item.source_item) for item in self._sets}
+    def origins(self) -> Origins:
+        """Set id to the name of its origin: sets that share a source item, family, near-copy or
+        fact have one, and are not independent (``carb_data.origins``)."""
+        return origins(self._sets)
 
     def filter(
         self,
@@ -152,20 +152,18 @@ class Dataset:
     def split(
         self, fractions: Mapping[str, float], *, seed: int = 0, apart: bool = False
     ) -> dict[str, Dataset]:
-        """Divide by *source item*, so that no prompt, translation or mirror of one crosses a
-        border.
+        """Divide by *origin*, so that no prompt, translation, mirror or fact crosses a border.
 
-        A source item, with the others of its families, goes where the hash of ``seed`` and its name
-        falls, so it stays there when sets are added.
+        An origin goes where the hash of ``seed`` and its name falls, so it stays there when sets
+        are added that are not tied to it.
 
         Args:
             fractions: the share of each part by its name, for example ``{"train": 0.8, "dev": 0.1,
                 "test": 0.1}``; they sum to 1.
             seed: the seed of the split.
             apart: whether to keep sets together, too, where ``check_contamination`` says that one
-                holds a text of the other: the parts then pass it. What shares more than a fiftieth
-                of all sets goes to the largest part. Sets that are added later can then move
-                others.
+                holds a text of the other: the parts then pass it. What shares more than a tenth
+                of all sets goes to the largest part.
 
         Raises:
             CarbError: the fractions are no shares of a whole.
@@ -174,24 +172,21 @@ class Dataset:
             raise CarbError(
                 f"Split fractions must be non-negative and sum to 1; got {dict(fractions)}."
             )
-        units = self._units(apart=apart)
+        units = Joined()
+        for item in self._sets:
+            for fact in cited((*item.responses, *item.perturbed)):
+                units.tie(self.origins[item.id], fact)
+        for one, other in sharing(self._sets) if apart else ():
+            units.join(self.origins[one.id], self.origins[other.id])
+        unit_of = {item.id: units.name(self.origins[item.id]) for item in self._sets}
         parts: dict[str, list[BonSet]] = {name: [] for name in fractions}
-        sizes = Counter(units.name(item.source_item) for item in self._sets)
+        sizes = Counter(unit_of.values())
         largest = max(fractions, key=lambda name: fractions[name])
         for item in self._sets:
-            unit = units.name(item.source_item)
-            big = apart and sizes[unit] * 50 > len(self._sets) >= 50
+            unit = unit_of[item.id]
+            big = apart and sizes[unit] * 10 > len(self._sets) >= 50
             parts[largest if big else _drawn(f"{seed}\0{unit}", fractions)].append(item)
         return {name: Dataset(sets) for name, sets in parts.items()}
-
-    def _units(self, *, apart: bool) -> Joined:
-        """Source items of one family are one unit; where asked, those of sets that share a text,
-        too."""
-        units = joined_by(lambda item: [item.family], self._sets)
-        if apart:
-            for one, other in sharing(self._sets):
-                units.join(one.source_item, other.source_item)
-        return units
 
     def __iter__(self) -> Iterator[BonSet]:
         return iter(self._sets)
@@ -219,11 +214,6 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({len(self)} sets, {self.fingerprint[:12]})"
-
-
-def _asked(item: BonSet) -> Iterator[tuple[str, str]]:
-    if prompt := normalise(item.prompt_text):  # punctuation alone is no evidence
-        yield prompt, normalise(item.chosen.text) or item.chosen.text
 
 
 def _drawn(name: str, fractions: Mapping[str, float]) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable
 
-from carb_data.models import BonSet
-
-__all__ = ["Joined", "joined_by"]
+__all__ = ["Joined"]
 
 
 class Joined:
@@ -14,12 +12,18 @@ class Joined:
 
     def __init__(self) -> None:
         self._parent: dict[str, str] = {}
+        self._first: dict[Hashable, str] = {}
 
     def join(self, one: str, other: str) -> None:
         """Say that both names stand for the same thing."""
         first, second = self.name(one), self.name(other)
         if first != second:
             self._parent[max(first, second)] = min(first, second)
+
+    def tie(self, name: str, tie: Hashable) -> None:
+        """Join a name with all that were given the same tie; null ties nothing."""
+        if tie is not None:
+            self.join(self._first.setdefault(tie, name), name)
 
     def name(self, one: str) -> str:
         """The least of all names that stand for the same thing as ``one``."""
@@ -29,13 +33,3 @@ class Joined:
         while one != root:  # shorten the way for the next time
             self._parent[one], one = root, self._parent[one]
         return root
-
-
-def joined_by(ties: Callable[[BonSet], Iterable[Hashable]], items: Iterable[BonSet]) -> Joined:
-    """The source items of sets that share a tie; null ties nothing."""
-    joined, first = Joined(), dict[Hashable, str]()
-    for item in items:
-        for tie in ties(item):
-            if tie is not None:
-                joined.join(first.setdefault(tie, item.source_item), item.source_item)
-    return joined

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Literal, Self
@@ -37,6 +38,7 @@ __all__ = [
     "Text",
     "Votes",
     "as_text",
+    "cited",
 ]
 
 CultureId = Annotated[
@@ -310,6 +312,12 @@ class Response(Frozen):
         return self
 
 
+def cited(responses: Iterable[Response]) -> tuple[str, ...]:
+    """Ids of the facts that responses follow, each once, in order."""
+    facts = (response.source.fact for response in responses if response.source is not None)
+    return tuple(dict.fromkeys(fact for fact in facts if fact))
+
+
 def defect(field: str, reason: str) -> PydanticCustomError:
     """A defect that only the whole shows, with the field where it lies."""
     return PydanticCustomError("set", "{reason}", {"reason": reason, "field": field})
@@ -401,8 +409,7 @@ class BonSet(Frozen):
 
     @property
     def source_item(self) -> str:
-        """What a split must not divide: the source's own item; else the family; else the set
-        itself."""
+        """The source's own item; else the family; else the set itself."""
         if self.provenance.source_id is None:
             return f"set:{self.id}" if self.family is None else f"family:{self.family}"
         return f"{self.provenance.source}:{self.provenance.source_id}"

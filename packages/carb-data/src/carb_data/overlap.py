@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from carb_data.models import BonSet, Frozen
+from carb_data.models import BonSet, Frozen, cited
 
 __all__ = [
     "THRESHOLD",
@@ -36,8 +36,8 @@ MIN_BYTES = 32
 bytes, since a Han character (3 bytes) tells more than a Latin letter (1 byte)."""
 EXCERPT = 160
 
-Evidence = Literal["source", "exact", "near"]
-_STRENGTH: dict[Evidence, int] = {"source": 2, "exact": 1, "near": 0}
+Evidence = Literal["source", "fact", "exact", "near"]
+_STRENGTH: dict[Evidence, int] = {"source": 3, "fact": 2, "exact": 1, "near": 0}
 
 
 class Overlap(Frozen):
@@ -46,10 +46,11 @@ class Overlap(Frozen):
     item_id: str
     """Id of the test set; for a plain test text its position, counted from 0."""
     field: str
-    """``prompt``, ``text`` (a plain text), ``source_item``, or the id of a response."""
+    """``prompt``, ``text`` (a plain text), ``source_item``, ``fact``, or the id of a response."""
     kind: Evidence
-    """``source``: both come from one source item; ``exact``: the same text once normalised;
-    ``near``: the training text holds most of its n-grams."""
+    """``source``: both come from one source item; ``fact``: answers of both follow one fact;
+    ``exact``: the same text once normalised; ``near``: the training text holds most of its
+    n-grams."""
     score: float
     """Containment for ``near``, else 1."""
     train_position: int
@@ -95,7 +96,7 @@ def check_contamination(
     train: Iterable[str | BonSet],
     test: Iterable[BonSet | str],
 ) -> ContaminationReport:
-    """Look for the test items in the training data: by source item, exact text and n-grams.
+    """Look for the test items in the training data: by source item, fact, exact text and n-grams.
 
     ``train`` is streamed, so its size does not matter to memory; ``test`` is held and indexed.
     Every match at or above ``THRESHOLD`` is found (there is no sampling), and none below is
@@ -154,15 +155,15 @@ class _Text:
 
 
 class _Wanted:
-    """The texts of the test data, found by source item and by n-grams."""
+    """The texts of the test data, found by source item, fact and n-grams."""
 
     def __init__(self, items: Sequence[BonSet | str]) -> None:
         self.texts = [text for place, entry in enumerate(items) for text in _texts(entry, place)]
-        self._sources: defaultdict[str, list[int]] = defaultdict(list)
+        self._named: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         self._places: list[int] = []
         for place, text in enumerate(self.texts):
-            if text.field == "source_item":
-                self._sources[text.text].append(place)
+            if text.field in _NAMES:
+                self._named[text.field, text.text].append(place)
             else:
                 self._places.append(place)
         self._index = NgramIndex([self.texts[place].text for place in self._places], THRESHOLD)
@@ -171,8 +172,9 @@ class _Wanted:
         """What a training entry holds: place of a test text in ``texts``, evidence, score, and the
         training text."""
         if not isinstance(entry, str):
-            for place in self._sources.get(entry.source_item, ()):
-                yield place, "source", 1.0, entry.source_item
+            for field, name in _names(entry):
+                for place in self._named.get((field, name), ()):
+                    yield place, _NAMES[field], 1.0, name
         for text in _all_texts(entry):
             for match in self._index.matches([text]):
                 for copy in self._index.copies(match.indexed):
@@ -188,11 +190,22 @@ def _texts(entry: BonSet | str, place: int) -> Iterator[_Text]:
     if isinstance(entry, str):
         yield _Text(str(place), "text", entry)
         return
-    yield _Text(entry.id, "source_item", entry.source_item)
+    for field, name in _names(entry):
+        yield _Text(entry.id, field, name)
     yield _Text(entry.id, "prompt", entry.prompt_text)
     for response in (*entry.responses, *entry.perturbed):
         if len(response.text.encode("utf-8", "replace")) >= MIN_BYTES:
             yield _Text(entry.id, response.id, response.text)
+
+
+_NAMES: dict[str, Evidence] = {"source_item": "source", "fact": "fact"}
+
+
+def _names(entry: BonSet) -> Iterator[tuple[str, str]]:
+    """What ties sets whatever their texts are, by field."""
+    yield "source_item", entry.source_item
+    for fact in cited((*entry.responses, *entry.perturbed)):
+        yield "fact", fact
 
 
 def _all_texts(entry: str | BonSet) -> tuple[str, ...]:
@@ -271,16 +284,15 @@ def plain(text: str) -> str:
     return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold()))
 
 
+_SYLLABLES = "".join(f"{first}-{last}" for first, last in _SYLLABIC)
+_NGRAM = re.compile(
+    rf"(?=([{_SYLLABLES}].{{{LENGTH_SYLLABIC - 1}}}|[^{_SYLLABLES}].{{{LENGTH - 1}}}))", re.DOTALL
+)
+
+
 def ngrams(text: str) -> set[str]:
     """The n-grams of a normalised text."""
-    size = len(text)
-    found = set()
-    for start, char in enumerate(text):
-        syllabic = char >= "\u1100" and any(first <= char <= last for first, last in _SYLLABIC)
-        end = start + (LENGTH_SYLLABIC if syllabic else LENGTH)
-        if end <= size:
-            found.add(text[start:end])
-    return found
+    return set(_NGRAM.findall(text))
 
 
 @dataclass(frozen=True, slots=True)

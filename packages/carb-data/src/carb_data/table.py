@@ -38,10 +38,11 @@ OPTIONAL: dict[str, type[pl.DataType]] = {
     "form": pl.String,
     "mirror": pl.Boolean,
 }
-"""Columns that ``ScoreTable.with_items`` adds from the data set; ``source_item`` is one for copies
-(``Dataset.origins``); ``family`` is null for a set without mirrors; ``mirror`` is true for a set of
-a family that is not about the culture which speaks its language, and so does not count for a
-culture's accuracy (``is_main``)."""
+"""Columns that ``ScoreTable.with_items`` adds from the data set; ``source_item`` is the
+origin (``Dataset.origins``), one for sets that share a source item, family, near-copy or fact;
+``family`` is null for a set without mirrors; ``mirror`` is true for a set of a family that is not
+about the culture which speaks its language, and so does not count for a culture's accuracy
+(``is_main``)."""
 
 _NULLABLE = {"perturbation", "original", "score", *OPTIONAL}
 _TEXT_LIKE = (pl.String, pl.Categorical, pl.Enum, pl.Null)

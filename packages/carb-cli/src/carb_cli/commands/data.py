@@ -98,7 +98,7 @@ def split(
     seed: int = 0,
     json: Json = False,
 ) -> None:
-    """Divide a data set by source item, so that no item or translation of one crosses a border.
+    """Divide a data set by origin: no source item, family, fact or translation crosses a border.
 
     Sets that share a text, or nearly, stay together as well.
 
@@ -111,13 +111,13 @@ def split(
     out
         Folder for train.jsonl, dev.jsonl and test.jsonl.
     train
-        Share of the source items for training.
+        Share of the sets for training.
     dev
         Share for development; 0 leaves the part out.
     test
         Share for tests.
     seed
-        Seed that decides which part an item goes to.
+        Seed that decides which part an origin goes to.
     """
     parts = load(data).split({"train": train, "dev": dev, "test": test}, seed=seed, apart=True)
     rows = {}
