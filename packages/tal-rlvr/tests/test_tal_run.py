@@ -16,6 +16,7 @@ from tal_rlvr.judgement import Judgement, write_judgement
 from tal_rlvr.lengths import check_targets, fitting
 from tal_rlvr.mix import Parts
 from tal_rlvr.preferences import Pair, both_orders
+from tal_rlvr.train_config import load_config
 from tal_rlvr.warmup import WarmupConfig, read_targets, repeated, warmup_rows, warmup_target
 
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
@@ -134,9 +135,9 @@ def test_unfit_settings_and_models_are_named_and_a_begun_run_is_taken_up_only_by
         train(
             config, overrides={"model": str(tmp_path / "nowhere"), "out": str(tmp_path / "other")}
         )
-    with pytest.raises(CarbError, match=r"under \[grpo\]"):
-        train(config, overrides={"grpo": {"no_such_setting": 1}})
-    assert (tmp_path / "out" / "warmup" / "think.json").is_file()
+    begun = tmp_path / "out" / "config.json"
+    begun.parent.mkdir()
+    begun.write_text(load_config(config, {"seed": 1}).model_dump_json())
     with pytest.raises(CarbError, match="was begun"):
         train(config)
     with pytest.raises(CarbError, match="other settings"):
@@ -248,3 +249,31 @@ def test_too_few_that_fit_are_refused_with_the_numbers():
         match=r"89 of 100 warm-up targets fit in max_new_tokens = 10 .*median is 10 .*500",
     ):
         check_targets([10] * 89 + [500] * 11, 10)
+
+
+@pytest.mark.parametrize(
+    ("grpo", "fact"),
+    [
+        ({"learning_rat": 1e-5}, "learning_rat"),
+        ({"learning_rate": "fast"}, "learning_rate"),
+        ({"loss_type": "grop"}, "loss_type"),
+        ({"output_dir": "elsewhere"}, "output_dir"),
+        ({"reward_weights": [1.0]}, "reward_weights"),
+        ({"num_generations": 3}, "num_generations|generation_batch_size"),
+        ({"num_generations": 1}, "num_generations|generation"),
+        ({"lr_scheduler_type": "wavy"}, "wavy"),
+        ({"save_strategy": "sometimes"}, "sometimes"),
+        ({"optim": "none"}, "none"),
+        ({"report_to": 3}, "report_to"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"beta": "some"}, "beta"),
+        ({"model_init_kwargs": 3}, "model_init_kwargs"),
+    ],
+)
+def test_a_wrong_setting_of_trl_is_refused_before_data_and_weights_are_read(
+    config, tmp_path, grpo, fact
+):
+    (tmp_path / "pairs.jsonl").unlink()
+    with pytest.raises(CarbError, match=rf"(?s)\[grpo\].*(?:{fact})"):
+        train(config, overrides={"grpo": grpo})
+    assert not (tmp_path / "out").exists()

@@ -25,6 +25,8 @@ PAPER: dict[str, Any] = {
     "use_bias_correction_kl": False,
     "disable_dropout": True,
     "mask_truncated_completions": False,
+    # a weight of vLLM's log-probabilities against the trainer's, which the paper does not have
+    "vllm_importance_sampling_correction": False,
     # the paper has a KL term; its weight is not known to us, and 0.04 is GRPO's first
     # (DeepSeekMath)
     "beta": 0.04,

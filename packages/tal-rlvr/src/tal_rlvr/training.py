@@ -73,7 +73,7 @@ def train(
     if not isinstance(config, TrainConfig):
         config = load_config(config, overrides)
     model_source(config.model)  # a typing error is told before TRL is imported and a hub is asked
-    from tal_rlvr.training_setup import check_backend, checked_parts
+    from tal_rlvr.training_setup import check_backend, checked_parts, grpo_arguments
     from tal_rlvr.training_stages import TrainingRun
 
     finished = config.out / RESULT
@@ -81,6 +81,7 @@ def train(
         raise CarbError(f"{config.out} holds a finished run. Choose another 'out', or remove it.")
     _check_begun(config, resume)
     check_backend(config)
+    grpo_arguments(config, config.model)  # a wrong setting is refused before data are read
     config.out.mkdir(parents=True, exist_ok=True)
     place = TrainingRun(config, on_log, on_note)
     checked = checked_parts(config, on_note)

@@ -3,15 +3,18 @@ disk."""
 
 from __future__ import annotations
 
-import tal_rlvr.trainer  # noqa: F401  # isort: skip  # before torch: names the missing extra
+from tal_rlvr.trainer import paper_config  # isort: skip  # before torch: names the missing extra
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_type_hints
 
 import torch
 from accelerate import PartialState
+from pydantic import TypeAdapter, ValidationError
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
+from trl import GRPOConfig
 
 from carb_data import CarbError, MissingExtraError
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
@@ -91,6 +94,61 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
         [(row, text) for row, text in targets if row.pair.id not in named],
         len(parts.train) - len(kept),
     )
+
+
+MANAGED = {
+    "output_dir": "'out' is the folder of a run",
+    "reward_weights": "[rewards] has the weights",
+    "seed": "'seed' is the run's",
+    "max_completion_length": "'max_new_tokens' is the longest output",
+    "chat_template_kwargs": "[prompts] decides how a model is asked",
+}
+"""Settings of ``GRPOConfig`` that a run takes from its own, and where."""
+
+
+LossType = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
+"""The losses that TRL computes; it refuses another one in the first step."""
+
+
+def grpo_arguments(config: TrainConfig, base: str) -> GRPOConfig:
+    """TRL's arguments of the reinforced stage; building them reads no data and no weights.
+
+    They also fix the settings of the process group, so they are built before anything else asks
+    for it.
+
+    Raises:
+        CarbError: a setting is unknown, wrong, or one of ``MANAGED``.
+    """
+    for name, remedy in MANAGED.items():
+        if name in config.grpo:
+            raise CarbError(f"[grpo] {name} cannot be set: {remedy}.")
+    _check_types(config.grpo)
+    loading = {**config.loading(base), **config.grpo.get("model_init_kwargs", {})}
+    settings = {
+        "logging_steps": 1,
+        "disable_tqdm": True,
+        **device_settings(),
+        **config.grpo,
+        "model_init_kwargs": loading,
+        "max_completion_length": config.max_new_tokens,
+        "seed": config.seed,
+        "output_dir": str(config.out / "checkpoints"),
+    }
+    try:
+        return paper_config(**settings)
+    except (TypeError, ValueError, AttributeError, ImportError, RuntimeError) as error:
+        raise CarbError(f"The settings under [grpo] are not valid: {error}.") from None
+
+
+def _check_types(grpo: Mapping[str, Any]) -> None:
+    """TRL checks few types itself: a text in place of a number fails when a step computes it."""
+    kinds = get_type_hints(GRPOConfig) | {"loss_type": LossType, "model_init_kwargs": dict}
+    for name in grpo.keys() & kinds.keys():
+        try:
+            TypeAdapter(kinds[name]).validate_python(grpo[name])
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise CarbError(f"[grpo] {name} is {grpo[name]!r}: {reason}.") from None
 
 
 def context(config: TrainConfig) -> int | None:

@@ -24,11 +24,12 @@ from tal_rlvr.mix import Parts, ordered
 from tal_rlvr.preferences import OrderedPair, Pair
 from tal_rlvr.scorer import THINK, open_judge
 from tal_rlvr.train_config import OnLog, OnNote, TrainConfig, write_json
-from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
+from tal_rlvr.trainer import ThinkAsLocalsTrainer, training_rows
 from tal_rlvr.training_setup import (
     CheckedPairs,
     context,
     device_settings,
+    grpo_arguments,
     load_weights,
     lora,
     save_whole,
@@ -244,24 +245,8 @@ class TrainingRun:
         config = self.config
         if config.grpo.get("max_steps") == 0:
             return Path(base), [], 0
-        checkpoints = config.out / "checkpoints"
-        settings = {
-            "max_completion_length": config.max_new_tokens,
-            "seed": config.seed,
-            "logging_steps": 1,
-            "disable_tqdm": True,
-            **device_settings(),
-            **config.grpo,
-            "model_init_kwargs": {
-                **config.loading(base),
-                **config.grpo.get("model_init_kwargs", {}),
-            },
-            "output_dir": str(checkpoints),
-        }
-        try:
-            arguments = paper_config(**settings)
-        except (TypeError, ValueError) as error:
-            raise CarbError(f"The settings under [grpo] are not valid: {error}.") from None
+        arguments = grpo_arguments(config, base)
+        checkpoints = Path(arguments.output_dir)
         trainer = ThinkAsLocalsTrainer(
             base,
             arguments,
