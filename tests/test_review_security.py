@@ -106,6 +106,16 @@ def test_other_bodies_are_refused(server: Server, local: str, body: bytes) -> No
         assert visitor.call(path, body)[0] == 422, path
 
 
+def test_a_large_body_is_refused_with_every_header(server: Server, local: str) -> None:
+    visitor = client(local, server.links[4])
+    visitor.enter()
+    status, answer = visitor.call("api/events", b" " * 600_000)
+    assert (status, "at most" in json.loads(answer)["reason"]) == (413, True)
+    assert "default-src 'none'" in visitor.headers["Content-Security-Policy"]
+    assert visitor.call("api/me/", {})[0] == 404
+    assert visitor.call("api/me")[0] == 405
+
+
 def test_a_link_can_be_replaced_while_serving(server: Server, local: str) -> None:
     out = next(Path(arg) for arg in server.process.args if str(arg).endswith(".reviews"))
     visitor = client(local, server.links[5])

@@ -19,7 +19,15 @@ from starlette.requests import Request  # noqa: E402
 from starlette.responses import Response  # noqa: E402
 from starlette.types import Receive, Scope, Send  # noqa: E402
 
-__all__ = ["LOOPBACK", "RefusalError", "Room", "json_response", "read_body", "take_port"]
+__all__ = [
+    "LOOPBACK",
+    "RefusalError",
+    "Room",
+    "json_response",
+    "read_body",
+    "refused",
+    "take_port",
+]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LINGER = 2.0

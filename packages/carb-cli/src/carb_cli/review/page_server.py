@@ -11,7 +11,8 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,15 +20,39 @@ from pydantic import TypeAdapter, ValidationError
 from carb_cli import display
 from carb_cli.review import auth, handing_out
 from carb_cli.review.asking import Person, Sent, stored
-from carb_cli.review.auth import RefusalError
 from carb_cli.review.page_parts import language_of, page_with, part
 from carb_cli.review.review_file import Recorded, introduce, record, setting, transaction
 from carb_data import BonSet, CarbError
+from carb_data.errors import require
 from carb_data.validation import first_defect, validate
 from carb_metrics.ties import tied
 from carb_scorers import Scorer, best_of_n
-from carb_scorers.serve import LOOPBACK, take_port
 
+require("starlette", package="carb-cli", extra="review")
+from starlette.applications import Starlette  # noqa: E402 - the line above names the extra
+from starlette.datastructures import MutableHeaders  # noqa: E402
+from starlette.exceptions import HTTPException  # noqa: E402
+from starlette.requests import ClientDisconnect, Request  # noqa: E402
+from starlette.responses import Response  # noqa: E402
+from starlette.routing import BaseRoute, Mount, Route  # noqa: E402
+from starlette.types import Message, Receive, Scope, Send  # noqa: E402
+
+from carb_cli.review.same_origin import HEADERS, check  # noqa: E402
+from carb_scorers.http_server import (  # noqa: E402
+    LOOPBACK,
+    RefusalError,
+    Room,
+    json_response,
+    read_body,
+    refused,
+    take_port,
+)
+
+LARGEST = 512 * 1024
+"""Bytes of a request's body."""
+MEMORY = 32 * 1024 * 1024
+"""Bytes that all bodies may have together."""
+BODY_SECONDS = 30.0
 AT_ONCE = 50
 """Most events of a request."""
 HANDED_OUT = 20
@@ -109,12 +134,14 @@ def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[Bo
     return stored(row["content"]).set, row["model"]
 
 
-_JOBS: dict[str, Callable[[sqlite3.Connection, str, Body], Any]] = {
+T = TypeVar("T")
+Job = Callable[[sqlite3.Connection, str, Body], T]
+"""What is done for a reviewer with what the page sent."""
+_JOBS: dict[str, Job[object]] = {
     "/api/me": _me,
     "/api/person": _person,
     "/api/next": _next,
     "/api/events": _events,
-    "/api/beat": _own_question,
 }
 
 
@@ -141,109 +168,150 @@ class ReviewPage:
         self.thread = ThreadPoolExecutor(max_workers=1)
         self._scorer, self._asked = scorer, asyncio.Lock()
         public = urlsplit(public_url or "")
-        own = {f"http://127.0.0.1:{port}", f"http://localhost:{port}"}
-        self._origins = own | {f"{public.scheme}://{public.netloc.lower()}"} if public_url else own
+        local = {f"http://127.0.0.1:{port}", f"http://localhost:{port}"}
+        named = {f"{public.scheme}://{public.netloc.lower()}"} if public_url else set()
+        self._origins = local | named
         self._prefix = public.path.rstrip("/")
         self._secure = public.scheme == "https"
         # Two reviews under one host name have cookies of their own.
         self._cookie = f"carb_review_{setting(db, 'id')}"
+        self._room = Room(MEMORY)
+        self._app = self._routed()
 
-    async def run(self, job: Callable[[sqlite3.Connection], Any]) -> Any:
+    def _routed(self) -> Starlette:
+        routes: list[BaseRoute] = [
+            *(Route(path, partial(_file, path)) for path in _FILES),
+            Route("/api/enter", self._enter, methods=["POST"]),
+            Route("/api/beat", self._beat, methods=["POST"]),
+            *(
+                Route(path, partial(self._job, job), methods=["POST"])
+                for path, job in _JOBS.items()
+            ),
+        ]
+        for path, job in _JOBS.items():
+            routes.append(Route(path, partial(self._job, job), methods=["POST"]))
+        if self._prefix:  # a proxy may keep the prefix
+            routes.append(Mount(self._prefix, routes=routes[:]))
+        handlers = {HTTPException: _refused, CarbError: _wrong, ClientDisconnect: _gone}
+        app = Starlette(routes=routes, exception_handlers=handlers)
+        app.router.redirect_slashes = False
+        return app
+
+    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Do a job in the one thread that has the file. What it wrote is on the disk before this
         returns."""
 
-        def work() -> Any:
+        def work() -> T:
             with transaction(self._db):
                 return job(self._db)
 
         return await asyncio.get_running_loop().run_in_executor(self.thread, work)
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] != "http":
             return
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        body = await _body(receive)
-        status, kind, carried = 200, "application/json", dict(auth.HEADERS)
-        try:
-            auth.check(scope["method"], headers, self._origins)
-            path = scope["path"]
-            if path.startswith(f"{self._prefix}/"):  # a proxy may keep the prefix
-                path = path[len(self._prefix) :]
-            if scope["method"] == "POST":
-                content, cookie = await self._posted(path, headers, body)
-                carried |= cookie
-                text = json.dumps(content)
-            elif scope["method"] in ("GET", "HEAD") and path in _FILES:
-                name, kind = _FILES[path]
-                carried["cache-control"] = "no-cache"
-                text = page_with() if path == "/" else part(name)
-            else:
-                raise RefusalError(404, "There is nothing here.")
-        except CarbError as error:
-            status = error.status if isinstance(error, RefusalError) else 422
-            text = json.dumps({"reason": str(error)})
-        payload = text.encode()
-        carried |= {"content-type": f"{kind}; charset=utf-8", "content-length": str(len(payload))}
-        fields = [(name.encode(), value.encode()) for name, value in carried.items()]
-        await send({"type": "http.response.start", "status": status, "headers": fields})
-        await send({"type": "http.response.body", "body": payload})
 
-    async def _posted(
-        self, path: str, headers: dict[str, str], body: bytes
-    ) -> tuple[Any, dict[str, str]]:
-        """The answer to a write, and the header that sets a cookie."""
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                carried = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    carried.setdefault(name, value)
+            await send(message)
+
+        request = Request(scope)
         try:
-            sent = json.loads(body)
-        except (ValueError, RecursionError):
-            sent = None
+            check(request.method, request.headers, self._origins)
+        except RefusalError as refusal:
+            await _refused(request, refusal)(scope, receive, send_with_headers)
+        else:
+            await self._app(scope, receive, send_with_headers)
+
+    async def _sent(self, request: Request) -> Body:
+        """The JSON object that a request sends."""
+        with self._room.holding() as hold:
+            body = await read_body(request, largest=LARGEST, seconds=BODY_SECONDS, hold=hold)
+            try:
+                sent = json.loads(body)
+            except (ValueError, RecursionError):
+                sent = None
         if not isinstance(sent, dict):
             raise RefusalError(422, "Send a JSON object.")
-        if path == "/api/enter":
-            return {"ok": True}, await self._enter(str(sent.get("token"))[:200])
-        if path not in _JOBS:
-            raise RefusalError(404, "There is nothing here.")
-        cookies = dict(
-            pair.strip().partition("=")[::2] for pair in headers.get("cookie", "").split(";")
-        )
-        token, expected = cookies.get(self._cookie, ""), headers.get("x-reviewer")
+        return sent
 
-        def run(db: sqlite3.Connection) -> Any:
+    async def _asked_of(self, job: Job[T], request: Request) -> T:
+        """What a job makes of a request, for the reviewer whose cookie it bears."""
+        sent = await self._sent(request)
+        token = request.cookies.get(self._cookie, "")
+        expected = request.headers.get("x-reviewer")
+
+        def run(db: sqlite3.Connection) -> T:
             reviewer = auth.reviewer_of(db, token)
             if reviewer is None or expected not in (None, reviewer):
                 raise RefusalError(401, "Open your private link again.")
             agreed = db.execute(
                 "SELECT consent FROM reviewer WHERE id = ?", (reviewer,)
             ).fetchone()["consent"]
-            if agreed is None and _JOBS[path] not in (_me, _person):
+            if agreed is None and job not in (_me, _person):
                 raise RefusalError(403, "Agree to the consent text first.")
-            return _JOBS[path](db, reviewer, sent)
+            return job(db, reviewer, sent)
 
-        return await (self._beat(run) if path == "/api/beat" else self.run(run)), {}
+        return await self.run(run)
 
-    async def _beat(self, run: Callable[[sqlite3.Connection], Any]) -> dict[str, str]:
+    async def _job(self, job: Job[object], request: Request) -> Response:
+        return json_response(await self._asked_of(job, request))
+
+    async def _beat(self, request: Request) -> Response:
         """Whether a question fools the model, which gets one at a time. After a failure it may be
         asked again."""
         async with self._asked:
-            item, made = await self.run(run)
+            item, made = await self._asked_of(_own_question, request)
             if not made and self._scorer is not None:
-                found = await asyncio.to_thread(verdict, self._scorer, item)
-                made = f"{self._scorer.spec.name}: {found}"
-                if found != "failed":
+                outcome = await asyncio.to_thread(verdict, self._scorer, item)
+                made = f"{self._scorer.spec.name}: {outcome}"
+                if outcome != "failed":
                     kept = "UPDATE item SET model = ? WHERE set_id = ?", (made, item.id)
                     await self.run(lambda db: db.execute(*kept))
-        return {"verdict": made.rpartition(": ")[2] or "failed"}
+        return json_response({"verdict": made.rpartition(": ")[2] or "failed"})
 
-    async def _enter(self, token: str) -> dict[str, str]:
+    async def _enter(self, request: Request) -> Response:
         """Put a link's token where no script can read it."""
+        token = str((await self._sent(request)).get("token"))[:200]
         if await self.run(lambda db: auth.reviewer_of(db, token)) is None:
             raise RefusalError(403, "This link is not valid, or no longer.")
-        cookie = f"{self._cookie}={token}; Path={self._prefix}/; Max-Age={auth.LINK_SECONDS}"
-        return {
-            "set-cookie": f"{cookie}; HttpOnly; SameSite=Strict{'; Secure' if self._secure else ''}"
-        }
+        response = json_response({"ok": True})
+        response.set_cookie(
+            self._cookie,
+            token,
+            max_age=auth.LINK_SECONDS,
+            path=f"{self._prefix}/",
+            secure=self._secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+
+async def _file(path: str, _: Request) -> Response:
+    """A file of the page; the page itself has its words inside."""
+    name, kind = _FILES[path]
+    text = page_with() if path == "/" else part(name)
+    return Response(text, headers={"cache-control": "no-cache"}, media_type=kind)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    reason = error.detail if isinstance(error, RefusalError) else "There is nothing here."
+    return refused(request, {"reason": reason}, error)
+
+
+def _wrong(request: Request, error: Exception) -> Response:
+    return _refused(request, RefusalError(422, str(error)))
+
+
+def _gone(request: Request, error: Exception) -> Response:  # noqa: ARG001 - Starlette's signature
+    """The page has been closed; nobody reads this."""
+    return Response(status_code=499)
 
 
 def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "undecided", "failed"]:
@@ -263,16 +331,6 @@ def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "un
         reason = f"{type(error).__name__}: {error}"
     display.advice(f"The model gave no answer: {reason}")
     return "failed"
-
-
-async def _body(receive: Any) -> bytes:
-    """The body of a request. It is read beyond the allowed size, up to a limit, so that the sender
-    gets the refusal."""
-    body, message = b"", {"more_body": True}
-    while message.get("more_body", False) and len(body) < 8 * auth.LARGEST:
-        message = await receive()
-        body += message.get("body", b"")
-    return body
 
 
 def listen(host: str, port: int, public_url: str | None) -> socket.socket:
