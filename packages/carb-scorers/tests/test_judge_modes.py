@@ -242,6 +242,41 @@ def test_results_depend_on_their_request_alone(texts: list[str], neighbours: int
     assert among[-1] == alone
 
 
+MT_BENCH = """title = "A, B, or C for a tie"
+[pairwise]
+user = '''
+Write "[[A]]", "[[B]]", or "[[C]]" for a tie.
+{{ prompt }}
+(A) {{ candidates[0].text }}
+(B) {{ candidates[1].text }}'''
+"""
+
+
+@pytest.mark.parametrize("named", ["", "tie = ['C']\n"])
+def test_the_two_of_a_tie_share(tmp_path: Path, named: str) -> None:
+    """A form that offers [[C]] for a pair means a tie, as in MT-Bench."""
+    form = tmp_path / "tie.toml"
+    form.write_text(MT_BENCH.replace("user", f"{named}user"))
+    model = FakeModel(write=lambda _: "[[C]]")
+    (result,) = scored(judge(model, mode="pairwise", form=str(form), read="generate"), request())
+    assert set(result.scores.values()) == {0.5}
+
+
+@pytest.mark.parametrize("mode", ["listwise", "pairwise", "pointwise"])
+def test_probabilities_that_add_up_to_more_than_one_are_refused(mode: str) -> None:
+    class Doubled(FakeModel):
+        async def next_logprobs(
+            self, prompts: Sequence[Prompt], wanted: Sequence[str]
+        ) -> list[Choices | Failure]:
+            found = await super().next_logprobs(prompts, wanted)
+            return [replace(one, mass=1.9) if isinstance(one, Choices) else one for one in found]
+
+    (result,) = scored(judge(Doubled(), mode=mode), request())
+    assert result.error is not None
+    assert result.error.kind == "logprobs"
+    assert "190%" in result.error.message
+
+
 def test_more_candidates_than_letters() -> None:
     with pytest.raises(CarbError, match="at most 26"):
         scored(judge(FakeModel()), request([f"text {n}" for n in range(27)]))

@@ -1,11 +1,13 @@
 """Verdicts in double brackets: exactly one, in the model's own words, or none."""
 
 import contextlib
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from carb_scorers.judge.form import Wording
 from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
 
 ABCD = ("A", "B", "C", "D")
@@ -112,8 +114,87 @@ def test_only_the_final_channel_counts() -> None:
 
 @pytest.mark.parametrize(
     ("letter", "pick"),
-    [("А", 0), ("В", 1), ("С", 2), ("أ", 0), ("ب", 1), ("ج", 2), ("د", 3), ("Ｂ", 1)],
+    [("А", 0), ("أ", 0), ("ب", 1), ("ج", 2), ("د", 3), ("Ｂ", 1)],
 )
 def test_letters_of_other_scripts(letter: str, pick: int) -> None:
     assert parse_pick(f"[[{letter}]]", ABCD) == pick
     assert parse_pick(f"[[({letter})]]", ABCD) == pick
+
+
+@pytest.mark.parametrize(
+    ("letter", "name"),
+    [("В", "CYRILLIC CAPITAL LETTER VE"), ("С", "CYRILLIC"), ("Β", "GREEK"), ("ᗅ", "CANADIAN")],
+)
+def test_letters_that_only_look_like_the_one_shown_are_refused_by_their_names(
+    letter: str, name: str
+) -> None:
+    """The Cyrillic one that looks like B is the third of its alphabet."""
+    with pytest.raises(VerdictError, match=f"{name}.*none of A, B, C, D"):
+        parse_pick(f"[[{letter}]]", ABCD)
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        "Option B",
+        "Antwort B",
+        "Antwort: B",
+        "Opción B",
+        "Вариант B",
+        "вариант ответа B",
+        "الخيار ب",
+        "الإجابة ب",
+        "選択肢B",
+        "选项B",
+        "選項 B",
+        "选项：B",
+        "선택지 B",
+        "ตัวเลือก B",
+        "คำตอบข้อ B",
+        "Lựa chọn B",
+        "đáp án B",
+    ],
+)
+def test_the_word_before_a_letter_is_known_in_ten_languages(verdict: str) -> None:
+    assert parse_pick(f"[[{verdict}]]", ABCD) == 1
+    assert parse_pick(f"[[{unicodedata.normalize('NFD', verdict)}.]]", ABCD) == 1
+
+
+def test_a_form_names_words_of_its_own_language() -> None:
+    wording = Wording(user="", before_letter=("jibu",))
+    assert parse_pick("[[Jibu B]]", ABCD, wording) == 1
+    with pytest.raises(VerdictError, match="none of"):
+        parse_pick("[[Jibu B]]", ABCD)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[【B】]]",
+        "【【B】】",
+        "分析【A】和【B】之后，我的结论是：【B】",
+        "[[\u200bB\u200b]]",
+        "[[\u200fB\u200e]]",
+        "[\u200b[B]\u200b]",
+        "[[\u2066B\u2069]]",
+        "\u202b[[B]]\u202c",
+    ],
+)
+def test_brackets_and_marks_around_a_letter_are_looked_through(text: str) -> None:
+    assert parse_pick(text, ABCD) == 1
+
+
+@pytest.mark.parametrize("text", ["【A】不对，因为习俗不同。", "【分析】选项很多"])
+def test_a_letter_in_other_brackets_is_a_verdict_only_at_the_end(text: str) -> None:
+    with pytest.raises(VerdictError, match="no verdict"):
+        parse_pick(text, ABCD)
+    assert parse_pick(f"{text} [[C]]", ABCD) == 2
+
+
+@pytest.mark.parametrize("verdict", ["tie", "Tie.", "(TIE)", "both equal"])
+def test_a_tie_is_called_as_the_form_says(verdict: str) -> None:
+    wording = Wording(user="", tie=("tie", "both equal"))
+    assert parse_pick(f"[[{verdict}]]", "AB", wording) is None
+    assert parse_pick("[[B]]", "AB", wording) == 1
+    with pytest.raises(VerdictError, match=r"none of A, B.*tie ="):
+        parse_pick(f"[[{verdict}]]", "AB")

@@ -59,6 +59,12 @@ class Wording(Frozen):
     verdict."""
     take: Literal["only", "last"] = "only"
     """``only``: different verdicts in one text are an error. ``last``: the last one counts."""
+    tie: tuple[str, ...] = ()
+    """Verdicts that call a tie, in any case; the candidates shown then share the win. A pairwise
+    wording that offers ``[[C]]`` means a tie by it, as MT-Bench does."""
+    before_letter: tuple[str, ...] = ()
+    """Words before the letter of a verdict, such as ``Option`` in ``[[Option A]]``. Those of the
+    ten languages are known."""
     reads: Annotated[tuple[Literal["logprob", "generate"], ...], Field(min_length=1)] = (
         "generate",
     )
@@ -75,6 +81,12 @@ class Wording(Frozen):
         return dict(self.values) or {
             str(n): float(n) for n in range(self.scale[0], self.scale[1] + 1)
         }
+
+
+def _with_tie_of_mt_bench(wording: Wording | None) -> Wording | None:
+    if wording is None or wording.tie or "[[C]]" not in f"{wording.system}{wording.user}":
+        return wording
+    return wording.model_copy(update={"tie": ("C",)})
 
 
 IN_BRACKETS = Wording(user="")
@@ -100,7 +112,7 @@ class FormFile(Frozen):
     defaults: Mapping[str, str | int | float] = Field(default={})
     """Options of ``judge:`` that hold where the user gives no others, such as ``max_tokens``."""
     listwise: Wording | None = None
-    pairwise: Wording | None = None
+    pairwise: Annotated[Wording | None, AfterValidator(_with_tie_of_mt_bench)] = None
     pointwise: Wording | None = None
 
     @model_validator(mode="after")

@@ -11,8 +11,11 @@ from carb_scorers.judge.form import Mode, Wording
 from carb_scorers.judge.order_and_prompt import Ask
 from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
 from carb_scorers.models.chat_tokens import groups_of
-from carb_scorers.models.protocol import Choices, Failure, LanguageModel, Writing
+from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel, Writing
 from carb_scorers.scorer import ScoreError, Usage
+
+MOST_MASS = 1.01
+"""Probability that the allowed answers can hold together, with what rounding adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +85,27 @@ async def read_verdicts(
 ) -> list[Read | Failure]:
     """Answers from what the model writes. A text that was cut off counts only if the verdict is its
     last thing."""
-    out: list[Read | Failure] = []
-    for ask, written in zip(
-        asks, await model.generate([ask.prompt for ask in asks], writing), strict=True
-    ):
-        if isinstance(written, Failure):
-            out.append(written)
-            continue
-        try:
-            if mode == "pointwise":
-                values: tuple[float, ...] = (
-                    parse_rating(written.text, wording, finished=written.finished),
-                )
-            else:
-                pick = parse_pick(written.text, ask.labels, wording, finished=written.finished)
-                values = tuple(float(place == pick) for place in range(len(ask.labels)))
-            out.append(Read(values, written.usage, written.text))
-        except VerdictError as error:
-            cut = "" if written.finished else "; the text was cut off, raise max_tokens"
-            out.append(Failure(ScoreError(kind="parse", message=f"{error}{cut}"), written.usage))
-    return out
+    found = await model.generate([ask.prompt for ask in asks], writing)
+    return [
+        written if isinstance(written, Failure) else _from_text(written, ask, mode, wording)
+        for ask, written in zip(asks, found, strict=True)
+    ]
+
+
+def _from_text(written: Generation, ask: Ask, mode: Mode, wording: Wording) -> Read | Failure:
+    try:
+        if mode == "pointwise":
+            rating = parse_rating(written.text, wording, finished=written.finished)
+            return Read((rating,), written.usage, written.text)
+        pick = parse_pick(written.text, ask.labels, wording, finished=written.finished)
+    except VerdictError as error:
+        cut = "" if written.finished else "; the text was cut off, raise max_tokens"
+        return Failure(ScoreError(kind="parse", message=f"{error}{cut}"), written.usage)
+    count = len(ask.labels)
+    if pick is None:  # a tie is shared
+        return Read((1 / count,) * count, written.usage, written.text)
+    values = tuple(float(position == pick) for position in range(count))
+    return Read(values, written.usage, written.text)
 
 
 def among_labels(
@@ -131,6 +135,12 @@ def among_labels(
     ):
         return Failure(
             ScoreError(kind="non-finite", message="the model gave NaN or infinity"), choices.usage
+        )
+    if choices.mass is not None and choices.mass > MOST_MASS:
+        return _no_logprobs(
+            f"the answers {', '.join(labels)} hold {choices.mass:.0%} of the probability: the "
+            "server repeats tokens, or its numbers are no natural logarithms; use read=generate",
+            choices,
         )
     if choices.mass is not None and choices.mass < least_mass:
         return _no_logprobs(

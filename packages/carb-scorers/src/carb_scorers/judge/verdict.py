@@ -10,16 +10,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 
 from carb_scorers.judge.form import IN_BRACKETS, Wording
+from carb_scorers.judge.order_and_prompt import read_words, word_languages
 
-_WORD = re.compile(
-    r"(?:option|answer|response|candidate|choice|assistant)\s+(?=\S)", flags=re.IGNORECASE
-)
-_AROUND = re.compile(r"^[\s(\"'*`]+|[\s).:;\"'*`]+$")
-_LATIN = str.maketrans("АВСЕНКМОРТХاأإآبجد", "ABCEHKMOPTXAAAABCD")
-"""Cyrillic letters that look like the Latin ones shown, and the Arabic letters that number
-answers."""
+_AROUND = re.compile(r"^[\s(\[【\"'*`]+|[\s)\]】.。:;\"'*`]+$")
+_LAST_WORD = re.compile(r"【([^【】]*)】[\s.。*]*\Z")
+"""A label in the brackets of Chinese and Japanese, at the end of the text."""
+_NUMBERING = str.maketrans("Аاأإآبجد", "AAAAABCD")
+"""Letters of other scripts that number answers as A to D do; the first is Cyrillic. Other Cyrillic
+letters that look like Latin ones have another place in their alphabet, and are no labels."""
 _THOUGHTS = (("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]"))
 _CHANNEL, _FINAL = "<|channel|>", "<|channel|>final<|message|>"
 
@@ -46,8 +47,8 @@ def without_thinking(text: str) -> str:
 
 def parse_pick(
     text: str, labels: Sequence[str], wording: Wording = IN_BRACKETS, *, finished: bool = True
-) -> int:
-    """Which label the verdict names: with ``[[B]]`` it is 1.
+) -> int | None:
+    """Which label the verdict names: with ``[[B]]`` it is 1; ``None`` for a tie.
 
     Args:
         text: The text that the model wrote.
@@ -60,11 +61,18 @@ def parse_pick(
         VerdictError: there is no verdict, or there are different ones where only one may be, or it
             is not one of the labels.
     """
-    verdict = _verdict(text, _label, wording, finished)
-    try:
-        return [label.upper() for label in labels].index(verdict)
-    except ValueError:
-        raise VerdictError(f"the verdict '{verdict}' is none of {', '.join(labels)}") from None
+    before = _words_before_letter(wording.before_letter)
+    verdict = _verdict(text, partial(_label, before=before), wording, finished)
+    known = [label.upper() for label in labels]
+    if verdict in known:
+        return known.index(verdict)
+    if verdict in {_label(tie, before=before) for tie in wording.tie}:
+        return None
+    shown = f"'{verdict}'"
+    if len(verdict) == 1 and not verdict.isascii():
+        shown += f" ({unicodedata.name(verdict, 'a letter without a name')})"
+    hint = "; a form says what calls a tie with tie =" if len(labels) == 2 else ""
+    raise VerdictError(f"the verdict {shown} is none of {', '.join(labels)}{hint}")
 
 
 def parse_rating(text: str, wording: Wording = IN_BRACKETS, *, finished: bool = True) -> float:
@@ -88,25 +96,46 @@ def parse_rating(text: str, wording: Wording = IN_BRACKETS, *, finished: bool = 
     return value
 
 
-def _label(verdict: str) -> str:
+@cache
+def _words_before_letter(more: tuple[str, ...]) -> re.Pattern[str]:
+    """Matches the word before a letter, in any of the ten languages or in the form's own."""
+    words = [word for tag in word_languages() for word in read_words(tag)["before_letter"]]
+    longest_first = sorted((plain(word) for word in (*words, *more)), key=len, reverse=True)
+    return re.compile(
+        rf"(?:{'|'.join(map(re.escape, longest_first))})\s*:?\s*(?=\S)", re.IGNORECASE
+    )
+
+
+def _label(verdict: str, *, before: re.Pattern[str]) -> str:
     """A label without what models put around it: ``(A)``, ``A.``, ``Option A``."""
-    return _AROUND.sub("", _WORD.sub("", verdict.strip())).upper().translate(_LATIN)
+    bare = _AROUND.sub("", verdict)
+    word = before.match(bare)
+    if word is not None:
+        bare = _AROUND.sub("", bare[word.end() :])
+    return bare.upper().translate(_NUMBERING)
+
+
+def plain(text: str) -> str:
+    """The text with full-width forms made plain (NFKC), without marks that nobody sees: of the
+    direction of writing, and of no width."""
+    normal = unicodedata.normalize("NFKC", text)
+    return "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
 
 
 def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finished: bool) -> str:
-    """A text's verdict, however it is spelled. NFKC makes full-width brackets and letters plain
-    ones."""
-    said = unicodedata.normalize("NFKC", without_thinking(text))
-    found = list(re.finditer(wording.verdict, said, flags=re.DOTALL))
-    if not finished and found and _AROUND.sub("", said[found[-1].end() :]).strip(" <>/[]{}\"'"):
-        raise VerdictError("no verdict at the end")
-    verdicts = [spelled(match[1].strip().strip("*").strip()) for match in found]
+    """A text's verdict, however it is spelled."""
+    read = plain(without_thinking(text)).replace("【【", "[[").replace("】】", "]]")
+    matches = list(re.finditer(wording.verdict, read, flags=re.DOTALL))
+    in_brackets = wording.verdict == IN_BRACKETS.verdict
+    if not matches and in_brackets:
+        matches = list(_LAST_WORD.finditer(read))
+    if not finished and matches:
+        rest = _AROUND.sub("", read[matches[-1].end() :])
+        if rest.strip(" <>/[]{}\"'"):
+            raise VerdictError("no verdict at the end")
+    verdicts = [spelled(match[1].strip().strip("*").strip()) for match in matches]
     if not verdicts:
-        where = (
-            "in double brackets"
-            if wording.verdict == IN_BRACKETS.verdict
-            else f"that matches {wording.verdict}"
-        )
+        where = "in double brackets" if in_brackets else f"that matches {wording.verdict}"
         raise VerdictError(f"no verdict {where}")
     distinct = sorted(set(verdicts))
     if wording.take == "only" and len(distinct) > 1:
