@@ -4,6 +4,7 @@ from carb_data.dataset import Dataset, content_hash, load
 from carb_data.errors import CarbError, DataError, MissingExtraError, Problem, install_line
 from carb_data.facts import Fact
 from carb_data.family import Family, expand_family
+from carb_data.home import HomeLine, home_line
 from carb_data.models import (
     BonSet,
     Citation,
@@ -32,6 +33,7 @@ __all__ = [
     "Domain",
     "Fact",
     "Family",
+    "HomeLine",
     "Kind",
     "Message",
     "MissingExtraError",
@@ -48,6 +50,7 @@ __all__ = [
     "content_hash",
     "cultures",
     "expand_family",
+    "home_line",
     "install_line",
     "is_main",
     "load",

@@ -14,7 +14,7 @@ from carb_data.errors import require
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Frozen, Role
 from carb_data.origins import origins
-from carb_data.registry import cultures, is_main
+from carb_data.registry import cultures, is_mirror
 from carb_data.surface import form_features, surface_features
 
 __all__ = ["Attack", "AuditReport", "audit"]
@@ -114,11 +114,7 @@ def audit(
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
     """
     items = list(dataset)
-    kept = [
-        n
-        for n, item in enumerate(items)
-        if item.family is None or is_main(item.culture, item.language)
-    ]
+    kept = [n for n, item in enumerate(items) if not is_mirror(item)]
     mains = [items[n] for n in kept]
     given: dict[str, Rows] = _surface_attacks(items)
     given |= {name: attack(items) for name, attack in (more or {}).items()}

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from carb_data.errors import CarbError
 from carb_data.language import same_language
-from carb_data.models import Culture
+from carb_data.models import BonSet, Culture
 from carb_data.validation import closest, read_file
 
 __all__ = ["find_country"]
@@ -279,3 +279,8 @@ def is_main(culture: str, language: str) -> bool:
         return False
     root = cultures.root(culture)
     return root.id in cultures.listed and same_language(root.language, language)
+
+
+def is_mirror(item: BonSet) -> bool:
+    """Whether a set of a family is about a place where its language is not spoken (``is_main``)."""
+    return item.family is not None and not is_main(item.culture, item.language)

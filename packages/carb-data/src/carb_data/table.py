@@ -10,7 +10,7 @@ import polars as pl
 from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
 from carb_data.journal import write_whole
-from carb_data.registry import is_main
+from carb_data.registry import is_mirror
 
 __all__ = ["COLUMNS", "OPTIONAL"]
 
@@ -42,7 +42,7 @@ OPTIONAL: dict[str, type[pl.DataType]] = {
 origin (``Dataset.origins``), one for sets that share a source item, family, near-copy or fact;
 ``family`` is null for a set without mirrors; ``mirror`` is true for a set of a family that is not
 about the culture which speaks its language, and so does not count for a culture's accuracy
-(``is_main``)."""
+(``is_mirror``)."""
 
 _NULLABLE = {"perturbation", "original", "score", *OPTIONAL}
 _TEXT_LIKE = (pl.String, pl.Categorical, pl.Enum, pl.Null)
@@ -163,7 +163,7 @@ class ScoreTable:
                     None if item.kind is None else item.kind.value,
                     item.place,
                     item.form,
-                    item.family is not None and not is_main(item.culture, item.language),
+                    is_mirror(item),
                 )
                 for item in dataset
             ],

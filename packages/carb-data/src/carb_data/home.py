@@ -1,0 +1,56 @@
+"""The home line: what "always the home's answer" gets right without reading the question."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+
+from carb_data.language import same_language
+from carb_data.models import BonSet, Frozen, Response
+from carb_data.registry import cultures, is_mirror
+
+__all__ = ["HomeLine", "home_line", "home_lines"]
+
+
+class HomeLine(Frozen):
+    """What a rule reaches that knows where each answer is right, and nothing of the question."""
+
+    accuracy: float | None
+    """Share of sets in which the home's answer is right; k answers of home count 1/k each, and so
+    do all answers where none is of home. Null where no set counts."""
+    n: int
+    """Main sets in which every answer says where it is right (``Response.culture``)."""
+
+
+def home_line(items: Iterable[BonSet]) -> HomeLine:
+    """The home line of the main sets among these.
+
+    Home are the answers whose culture's root speaks the set's language.
+    """
+    shares = [_share(item) for item in items if not is_mirror(item) and _says_where(item)]
+    return HomeLine(accuracy=statistics.fmean(shares) if shares else None, n=len(shares))
+
+
+def home_lines(items: Iterable[BonSet]) -> dict[str, HomeLine]:
+    """The home line of each language, by its primary tag; languages without one are left out."""
+    of_language: defaultdict[str, list[BonSet]] = defaultdict(list)
+    for item in items:
+        of_language[item.language.partition("-")[0].lower()].append(item)
+    lines = {language: home_line(sets) for language, sets in sorted(of_language.items())}
+    return {language: line for language, line in lines.items() if line.n}
+
+
+def _says_where(item: BonSet) -> bool:
+    return all(response.culture in cultures for response in item.responses)
+
+
+def _share(item: BonSet) -> float:
+    """1 where the right answer alone is of home, 1/k where k answers are, else 0."""
+    picked = [one for one in item.responses if _is_home(one, item.language)] or item.responses
+    return (item.chosen in picked) / len(picked)
+
+
+def _is_home(response: Response, language: str) -> bool:
+    assert response.culture is not None
+    return same_language(cultures.root(response.culture).language, language)
