@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import shutil
 
 import anyio
 import pytest
@@ -277,3 +278,55 @@ def test_a_wrong_setting_of_trl_is_refused_before_data_and_weights_are_read(
     with pytest.raises(CarbError, match=rf"(?s)\[grpo\].*(?:{fact})"):
         train(config, overrides={"grpo": grpo})
     assert not (tmp_path / "out").exists()
+
+
+def halved(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+TORN = {
+    "empty": lambda folder: [file.unlink() for file in folder.iterdir() if file.is_file()],
+    "no state": lambda folder: (folder / "trainer_state.json").unlink(),
+    "half a state": lambda folder: halved(folder / "trainer_state.json"),
+    "half of the weights": lambda folder: halved(folder / "model.safetensors"),
+    "no optimizer": lambda folder: (folder / "optimizer.pt").unlink(),
+    "half an optimizer": lambda folder: halved(folder / "optimizer.pt"),
+    "no random state": lambda folder: (folder / "rng_state.pth").unlink(),
+}
+
+
+def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
+    from tal_rlvr.training_setup import last_whole_checkpoint
+
+    settings = {"grpo": {"save_total_limit": 2}, "evaluation": {"decoding": []}}
+    out = tmp_path / "out"
+    train(config, overrides=settings)
+    weights = (out / "model" / "model.safetensors").read_bytes()
+    last = out / "checkpoints" / "checkpoint-2"
+    assert last_whole_checkpoint(out / "checkpoints") == last
+    for name, tear in TORN.items():
+        copies = tmp_path / name
+        shutil.copytree(out / "checkpoints", copies)
+        tear(copies / last.name)
+        assert last_whole_checkpoint(copies) == copies / "checkpoint-1", name
+    TORN["half of the weights"](last)
+    (out / "result.json").unlink()
+    shutil.rmtree(out / "model")
+    notes = []
+    train(config, overrides=settings, resume=True, on_note=notes.append)
+    assert any("checkpoint-1" in note for note in notes)
+    assert (out / "model" / "model.safetensors").read_bytes() == weights
+
+
+@pytest.mark.parametrize(
+    "grpo",
+    [
+        {"num_iterations": 2},
+        {"steps_per_generation": 2},
+        {"steps_per_generation": 2, "save_strategy": "epoch"},
+        {"save_only_model": True},
+    ],
+)
+def test_a_run_that_could_not_be_resumed_as_itself_is_refused(config, grpo):
+    with pytest.raises(CarbError, match=r"\[grpo\]"):
+        train(config, overrides={"grpo": {"save_steps": 3, **grpo}})

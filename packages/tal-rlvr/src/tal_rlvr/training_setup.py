@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from tal_rlvr.trainer import paper_config  # isort: skip  # before torch: names the missing extra
 import importlib.util
+import json
+import math
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_type_hints
@@ -12,6 +15,7 @@ from typing import Any, Literal, NamedTuple, get_type_hints
 import torch
 from accelerate import PartialState
 from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 from trl import GRPOConfig
@@ -135,9 +139,62 @@ def grpo_arguments(config: TrainConfig, base: str) -> GRPOConfig:
         "output_dir": str(config.out / "checkpoints"),
     }
     try:
-        return paper_config(**settings)
+        arguments = paper_config(**settings)
     except (TypeError, ValueError, AttributeError, ImportError, RuntimeError) as error:
         raise CarbError(f"The settings under [grpo] are not valid: {error}.") from None
+    _check_resumable(arguments)
+    return arguments
+
+
+def _check_resumable(arguments: GRPOConfig) -> None:
+    """A checkpoint within a batch of outputs would go on with other outputs than the run that never
+    stopped."""
+    if arguments.save_strategy == "no":
+        return
+    if arguments.save_only_model:
+        raise CarbError(
+            "[grpo] save_only_model keeps no optimizer, so the run could not be resumed. Leave it "
+            'out, or set save_strategy = "no".'
+        )
+    batches = arguments.steps_per_generation * arguments.num_iterations
+    steps = batches // math.gcd(batches, arguments.gradient_accumulation_steps)
+    aligned = arguments.save_strategy == "steps" and arguments.save_steps % steps == 0
+    if steps > 1 and not aligned:
+        raise CarbError(
+            f"[grpo] outputs are used for {steps} steps, so a run resumes exactly only at every "
+            f'{steps}th. Set save_strategy = "steps" and save_steps to a multiple of {steps}.'
+        )
+
+
+def last_whole_checkpoint(folder: Path) -> Path | None:
+    """The newest checkpoint whose files are all there and whole; null where none is.
+
+    A process that is killed while it writes leaves a checkpoint without its last file or with one
+    that ends early.
+    """
+    numbered = {
+        int(path.name.rpartition("-")[2]): path
+        for path in folder.glob("checkpoint-*")
+        if path.name.rpartition("-")[2].isdecimal()
+    }
+    return next(
+        (numbered[n] for n in sorted(numbered, reverse=True) if _is_whole(numbered[n])), None
+    )
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    weights = [*checkpoint.glob("*.safetensors"), *checkpoint.glob("pytorch_model*")]
+    optimizer = [*checkpoint.glob("optimizer*"), *checkpoint.glob("global_step*")]
+    try:
+        json.loads((checkpoint / "trainer_state.json").read_bytes())
+        for path in checkpoint.glob("*.safetensors"):
+            with safe_open(path, "pt"):  # reads the header, and refuses a file that ends early
+                pass
+    except (OSError, ValueError, SafetensorError):
+        return False
+    draws = list(checkpoint.glob("rng_state*.pth"))
+    archives = [*draws, *(path for path in checkpoint.glob("*.pt") if path.is_file())]
+    return all((weights, optimizer, draws)) and all(map(zipfile.is_zipfile, archives))
 
 
 def _check_types(grpo: Mapping[str, Any]) -> None:

@@ -13,7 +13,6 @@ from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets import Dataset
 from transformers import AutoTokenizer, PrinterCallback, TrainerCallback
-from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
 from carb_data import CarbError
@@ -30,6 +29,7 @@ from tal_rlvr.training_setup import (
     context,
     device_settings,
     grpo_arguments,
+    last_whole_checkpoint,
     load_weights,
     lora,
     save_whole,
@@ -258,8 +258,10 @@ class TrainingRun:
             eval_dataset=self._rows(ordered(parts.dev, shuffle=False)) if parts.dev else None,
         )
         self._listen(trainer, "grpo")
-        last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
-        trainer.train(resume_from_checkpoint=last)
+        last = last_whole_checkpoint(checkpoints) if resume else None
+        if last is not None and self.is_main and self.on_note is not None:
+            self.on_note(f"The run goes on from {last}.")
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
         folder = config.out / "model"
         curve = [
             {key: float(value) for key, value in entry.items() if isinstance(value, int | float)}
