@@ -123,6 +123,10 @@ def _plain(text: str) -> str:
     return " ".join(re.sub("[-‐‑–]", " ", text).split())
 
 
+def _short(text: str) -> str:
+    return " ".join(text.split())[:60]
+
+
 def _base(language: str) -> str:
     return language.partition("-")[0].lower()
 
@@ -141,7 +145,7 @@ def _phrase(family: Family, facts: Mapping[str, Fact]) -> Iterator[tuple[str, st
         phrase = facts[name].says
         if phrase is None or phrase.language != family.language or says(text, phrase.text):
             continue
-        yield "answers", f"{name} without its phrase “{phrase.text}”: {text[:80]}"
+        yield "answers", f"{name} without its phrase “{phrase.text}”: {_short(text)}"
 
 
 def _literal(family: Family, facts: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
@@ -187,9 +191,9 @@ def _typography(family: Family, _: Mapping[str, Fact]) -> Iterator[tuple[str, st
         return
     for text in _texts(family):
         if _HALF_WIDTH.search(text):
-            yield "text", f"half-width marks: {text[:60]}"
+            yield "text", f"half-width marks: {_short(text)}"
         if _base(family.language) == "zh" and "・" in text:
-            yield "text", f"the Japanese dot ・ in a list: {text[:60]}"
+            yield "text", f"the Japanese dot ・ in a list: {_short(text)}"
 
 
 def _texts(family: Family) -> list[str]:
@@ -255,7 +259,7 @@ def _voice(family: Family, _: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
         return
     for answer in family.answers:
         if found := re.search(_VOICE[_base(family.language)], answer.text, re.IGNORECASE):
-            yield "answers", f"“{found[0]}” is the asker's voice: {answer.text[:60]}"
+            yield "answers", f"“{found[0]}” is the asker's voice: {_short(answer.text)}"
 
 
 def _marks(family: Family, _: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
@@ -272,4 +276,4 @@ def _alone(name: str, has: Iterable[bool], texts: Sequence[str]) -> Iterator[tup
     having = [*has]
     for one, verb in ((True, "has"), (False, "lacks")):
         if having.count(one) == 1:
-            yield "answers", f"one answer alone {verb} a {name}: {texts[having.index(one)][:60]}"
+            yield "answers", f"one answer alone {verb} a {name}: {_short(texts[having.index(one)])}"
