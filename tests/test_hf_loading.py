@@ -4,6 +4,7 @@ templates, no noise."""
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -17,12 +18,14 @@ pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
 
 import torch
 import transformers
+from tokenizers import AddedToken
 
 import tiny_models
 from carb_data import CarbError
 from carb_scorers import open_scorer
 from carb_scorers.models.chat_tokens import answer_ids, conversation_ids, prompt_ids
 from carb_scorers.models.hf_loading import TemplateOptions, set_chat_template
+from carb_scorers.models.marks import without_thinking, written_text
 from carb_scorers.models.protocol import Prompt
 
 REQUEST = tiny_models.request()
@@ -180,3 +183,60 @@ def test_a_templates_variables_reach_it_wherever_it_is_used() -> None:
     assert answer_ids(changed, "Rice.", end_of_turn=True) == answer_ids(
         plain, "Rice.", end_of_turn=True
     )
+
+
+@pytest.mark.parametrize("kind", ["judge", "implicit"])
+@pytest.mark.parametrize("mark", ["<think>", "[THINK]", "◁think▷", "<seed:think>"])
+def test_nothing_is_read_behind_a_thought_that_the_template_opens(
+    base: Path, tmp_path: Path, kind: str, mark: str
+) -> None:
+    folder = tiny_models.folder(base, "llama", "CausalLM", chat=True)
+    template = tmp_path / "open.jinja"
+    template.write_text(
+        tiny_models.CHAT.replace("<|assistant|>\n{%", f"<|assistant|>\n{mark}\n{{%")
+    )
+    scorer = open_scorer(f"{kind}:{folder}?chat_template={template}")
+    with pytest.raises(CarbError, match=rf"{re.escape(mark)}.*chat_template_kwargs"):
+        anyio.run(scorer.score, [tiny_models.request()])
+
+
+DROPPING = tiny_models.CHAT.replace(
+    "<|{{ m.role }}|>", "{% if m.role != 'system' %}<|{{ m.role }}|>"
+).replace("{% endfor %}", "{% endif %}{% endfor %}")
+TALK = Prompt(({"role": "system", "content": "Be brief."}, *PROMPT.messages))
+
+
+def test_a_turn_of_the_system_that_the_template_leaves_out_is_an_error() -> None:
+    """Two different turns of the system would give one score."""
+    assert len(prompt_ids(made(), TALK)) > len(prompt_ids(made(), PROMPT))
+    dropping = made(DROPPING)
+    assert prompt_ids(dropping, PROMPT) == prompt_ids(made(tiny_models.CHAT), PROMPT)
+    with pytest.raises(ValueError, match=r"leaves out the turn of the system.*chat_template="):
+        prompt_ids(dropping, TALK)
+    with pytest.raises(ValueError, match="leaves out the turn of the system"):
+        conversation_ids(dropping, TALK, "Rice.")
+
+
+@pytest.mark.parametrize("special", [True, False])
+def test_a_thought_between_special_tokens_keeps_its_marks(special: bool) -> None:
+    """Without them a verdict that was only thought of would pass for the answer."""
+    tokenizer = tiny_models.tokenizer(chat=True)
+    tokenizer.add_tokens(
+        [AddedToken(mark, special=special) for mark in ("[THINK]", "[/THINK]")],
+        special_tokens=special,
+    )
+    ids = tokenizer("[THINK]So [[A]]?[/THINK]I say [[B]]<|end|></s>")["input_ids"]
+    text = written_text(tokenizer, ids)
+    assert text == "[THINK]So [[A]]?[/THINK]I say [[B]]"
+    assert without_thinking(text) == "I say [[B]]"
+
+
+def test_channels_are_kept_apart() -> None:
+    tokenizer = tiny_models.tokenizer(chat=True)
+    marks = ["<|start|>", "<|channel|>", "<|message|>", "<|return|>"]
+    tokenizer.add_special_tokens({"additional_special_tokens": marks})
+    ids = tokenizer(
+        "<|channel|>analysis<|message|>[[A]]?<|end|><|start|>assistant"
+        "<|channel|>final<|message|>[[B]]<|return|>"
+    )["input_ids"]
+    assert without_thinking(written_text(tokenizer, ids)) == "[[B]]"

@@ -27,7 +27,7 @@ from carb_data.models import Frozen
 from carb_data.tasks import Task, TaskPrompt
 from carb_scorers.evaluation import OnProgress, windows
 from carb_scorers.generate.writers import derived_seed, open_writer, sha256
-from carb_scorers.judge.verdict import without_thinking
+from carb_scorers.models.marks import without_thinking
 from carb_scorers.models.protocol import Failure, Generation, LanguageModel, Prompt, Turn, Writing
 from carb_scorers.run.score_journal import ScoreJournal, journal_head, score_missing
 from carb_scorers.scorer import Scorer, Writable

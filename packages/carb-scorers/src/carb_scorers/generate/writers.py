@@ -19,6 +19,7 @@ from carb_data.errors import require
 from carb_data.journal import Store
 from carb_data.language import in_language
 from carb_data.models import Frozen
+from carb_scorers.models.marks import without_thinking
 from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,
     Failure,
@@ -182,7 +183,8 @@ class Writers:
             self.cost += tokens * (getattr(options, price, None) or 0.0) / 1e6
         if isinstance(found, Failure):
             return found
-        answer = Answer(key=key, text=found.text, finished=found.finished)
+        text = without_thinking(found.text)
+        answer = Answer(key=key, text=text, finished=found.finished)
         self.store.append([answer])
         return answer
 

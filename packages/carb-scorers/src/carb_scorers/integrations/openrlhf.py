@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.models import Conversation
-from carb_scorers.models.chat_tokens import guarded_unseen
+from carb_scorers.models.marks import control_pattern, guarded_unseen
 from carb_scorers.models.source import model_source
 
 __all__ = ["Policy", "PolicyTemplate", "families", "policy_of", "response_in"]
@@ -29,11 +29,7 @@ Turns = list[tuple[str, str]]
 """Role and content of each turn."""
 Shape = tuple[tuple[str, ...], list[re.Pattern[str]]]
 """Roles, and what a template writes before, between and behind their turns."""
-_CONTROL = (
-    r"(?:<[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>|</?s>|<(?:bos|eos|pad|unk|sop)>"
-    r"|<(?:start|end)_of_turn>|<\|?turn\|?>|<[A-Z]+(?:_[A-Z]+)*_TOKEN>|<seed:\w+>"
-    r"|\[(?:EOS|BOS|PAD|gMASK|INST|/INST)\]|\[e~\[|\]~!?b[\[\]]|\s)"
-)
+_CONTROL = rf"(?:{control_pattern().pattern}|\s)"
 _BEFORE, _BEHIND = re.compile(rf"\A{_CONTROL}+"), re.compile(rf"{_CONTROL}+\Z")
 _BEGINNING = re.compile(
     r"\A(?:<\|begin_of_text\|>|<\uff5cbegin\u2581of\u2581sentence\uff5c>|<bos>|<s>|<BOS_TOKEN>"

@@ -14,6 +14,7 @@ from functools import cache, partial
 
 from carb_scorers.judge.form import IN_BRACKETS, Wording
 from carb_scorers.judge.order_and_prompt import read_words, word_languages
+from carb_scorers.models.marks import without_thinking
 
 _AROUND = re.compile(r"^[\s(\[【\"'*`]+|[\s)\]】.。:;\"'*`]+$")
 _LAST_WORD = re.compile(r"【([^【】]*)】[\s.。*]*\Z")
@@ -21,28 +22,10 @@ _LAST_WORD = re.compile(r"【([^【】]*)】[\s.。*]*\Z")
 _NUMBERING = str.maketrans("Аاأإآبجد", "AAAAABCD")
 """Letters of other scripts that number answers as A to D do; the first is Cyrillic. Other Cyrillic
 letters that look like Latin ones have another place in their alphabet, and are no labels."""
-_THOUGHTS = (("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]"))
-_CHANNEL, _FINAL = "<|channel|>", "<|channel|>final<|message|>"
 
 
 class VerdictError(ValueError):
     """The text holds no verdict, or more than one."""
-
-
-def without_thinking(text: str) -> str:
-    """The text without what reasoning models write before they answer.
-
-    That is a block in ``<think>``, ``<thinking>`` or ``[THINK]``, or what stands outside the
-    channel ``final``. A block whose beginning belongs to the prompt (only its end is in the text)
-    counts too, and one that never ends includes the rest.
-    """
-    for begin, end in _THOUGHTS:
-        text = text.rpartition(end)[2].partition(begin)[0]
-    return (
-        text.rpartition(_FINAL)[2].partition(_CHANNEL)[0]
-        if _FINAL in text
-        else text.partition(_CHANNEL)[0]
-    )
 
 
 def parse_pick(

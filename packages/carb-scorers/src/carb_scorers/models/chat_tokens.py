@@ -13,13 +13,12 @@ from weakref import WeakKeyDictionary
 from jinja2 import TemplateError
 
 from carb_data import CarbError
+from carb_scorers.models.marks import broken_up, opened_thought
 from carb_scorers.models.protocol import Choices, Prompt, Turn, Turns, Watch, plain_text
 from carb_scorers.models.shared_prefix import common_prefix
 from carb_scorers.scorer import Usage
 
 __all__ = ["answer_ids", "conversation", "conversation_ids", "guarded", "prompt_ids"]
-
-_THOUGHTS = ("<think>", "<thinking>", "[THINK]")
 
 
 def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False) -> list[int]:
@@ -34,15 +33,12 @@ def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False)
         CarbError: it may not, and the chat template begins a thought there.
     """
     text = _prompt_text(tokenizer, prompt)
-    if answers_at_once and (
-        thought := next((tag for tag in _THOUGHTS if text.rstrip().endswith(tag)), None)
-    ):
+    if answers_at_once and tokenizer.chat_template and (thought := opened_thought(text)):
         raise CarbError(
-            f"This model's chat template ends a prompt with {thought}, so that the model "
-            "thinks before it answers and "
-            f"no answer can be read there. Use "
-            'chat_template_kwargs={"enable_thinking": false} where the template '
-            f"knows that, or read=generate."
+            f"This model's chat template ends a prompt with {thought}, so that the model thinks "
+            "before it answers, and no answer can be read there. Use "
+            'chat_template_kwargs={"enable_thinking": false} where the template knows that, '
+            "another chat_template=, or, for a judge, read=generate."
         )
     if prompt.bare and not tokenizer.chat_template:
         return list(tokenizer(text, verbose=False)["input_ids"])
@@ -82,7 +78,7 @@ def conversation(
             *_guarded(tokenizer, prompt.messages),
             Turn(role="assistant", content=guarded(tokenizer, answer)),
         ]
-        text = str(tokenizer.apply_chat_template(messages, tokenize=False))
+        text = _templated(tokenizer, messages)
         encoded = tokenizer(text, add_special_tokens=False, verbose=False)
         return tuple(encoded["input_ids"]), tuple(encoded.get("token_type_ids", ()))
     end = "" if tokenizer.sep_token else "\n"
@@ -200,7 +196,7 @@ def guarded(tokenizer: Any, text: str) -> str:
     A candidate that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the
     judge.
     """
-    return _controls(tokenizer).sub(_broken_up, text)
+    return _controls(tokenizer).sub(broken_up, text)
 
 
 def conversation_key(prompt: Prompt) -> tuple[str, ...]:
@@ -229,10 +225,26 @@ def _guarded(tokenizer: Any, messages: Turns) -> list[Turn]:
 def _prompt_text(tokenizer: Any, prompt: Prompt) -> str:
     messages = _guarded(tokenizer, prompt.messages)
     if tokenizer.chat_template:
-        return str(
-            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        )
+        return _templated(tokenizer, messages, add_generation_prompt=True)
     return plain_text(Prompt(tuple(messages), cue=prompt.cue))
+
+
+def _templated(tokenizer: Any, messages: Sequence[Turn], **given: bool) -> str:
+    """A conversation as the chat template renders it.
+
+    Raises:
+        ValueError: the template leaves out the turn of the system.
+    """
+    text = str(tokenizer.apply_chat_template(messages, tokenize=False, **given))
+    others = [turn for turn in messages if turn["role"] != "system"]
+    if len(others) < len(messages):
+        bare = str(tokenizer.apply_chat_template(others, tokenize=False, **given))
+        if bare == text:
+            raise ValueError(
+                "the chat template leaves out the turn of the system; put its text into the "
+                "question, or give another chat_template="
+            )
+    return text
 
 
 def _ids(tokenizer: Any, text: str, *, start: bool = True) -> list[int]:
@@ -294,23 +306,6 @@ def _rendered(tokenizer: Any) -> str:
         ):  # such as a template that takes no turn of the system
             continue
     return "".join(found)
-
-
-_WELL_KNOWN = re.compile(
-    r"<[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>"
-)
-"""Control tokens of the model families that are served most, for a model whose tokenizer is not at
-hand."""
-
-
-def guarded_unseen(text: str) -> str:
-    """The text with well-known control tokens broken up, where a server keeps the tokenizer to
-    itself."""
-    return _WELL_KNOWN.sub(_broken_up, text)
-
-
-def _broken_up(match: re.Match[str]) -> str:
-    return f"{match[0][0]} {match[0][1:]}"
 
 
 _PATTERNS: WeakKeyDictionary[Any, tuple[str, re.Pattern[str]]] = WeakKeyDictionary()

@@ -13,6 +13,7 @@ from carb_data.errors import require
 from carb_scorers.models.chat_tokens import prompt_ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
 from carb_scorers.models.hf_passes import Passes, check_cancelled, is_out_of_memory, out_of_memory
+from carb_scorers.models.marks import written_text
 from carb_scorers.models.protocol import (
     BackendKind,
     Choices,
@@ -213,7 +214,7 @@ def _finish(
     notes: _Notes,
 ) -> Generation:
     end = next((place for place, token in enumerate(tokens) if token in ends), None)
-    text = str(tokenizer.decode(tokens if end is None else tokens[:end], skip_special_tokens=True))
+    text = written_text(tokenizer, tokens if end is None else tokens[:end])
     cut = min((text.index(word) for word in writing.stop if word in text), default=None)
     kept = tokens if end is None else tokens[: end + 1]
     watch = writing.watch

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from carb_data import CarbError
-from carb_scorers.models.chat_tokens import guarded_unseen
+from carb_scorers.models.marks import guarded_unseen
 from carb_scorers.models.protocol import (
     BackendKind,
     CannotError,

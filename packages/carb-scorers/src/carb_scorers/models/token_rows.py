@@ -145,7 +145,7 @@ class TokenLanguageModel:
         def rows_of(prompt: Prompt, answer: str) -> list[Row]:
             key = conversation_key(prompt)
             if key not in known:  # an item's prompt is the same for all of its candidates
-                known[key] = prompt_ids(self._tokenizer, prompt)
+                known[key] = prompt_ids(self._tokenizer, prompt, answers_at_once=True)
             before = known[key]
             after = answer_ids(self._tokenizer, answer, end_of_turn=end_of_turn)
             if not before or not after:

@@ -26,6 +26,7 @@ from carb_data.errors import require
 from carb_data.validation import JsonObject
 from carb_scorers.models.chat_tokens import conversation, prompt_ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
+from carb_scorers.models.marks import written_text
 from carb_scorers.models.protocol import (
     BackendKind,
     Choices,
@@ -252,11 +253,18 @@ class VLLMLanguageModel(TokenLanguageModel):
             if watch is not None and place is not None:
                 values = [best.logprobs[place][token].logprob for token in watched]
                 choices = Choices(dict(zip(watch.words, values, strict=True)))
-            return Generation(best.text, usage, best.finish_reason != "length", choices)
+            return Generation(
+                self._text(best, writing), usage, best.finish_reason != "length", choices
+            )
 
         return await self._engine.run(
             prompts, None, rows_of, asked, finish, room=writing.max_tokens
         )
+
+    def _text(self, written: Any, writing: Writing) -> str:
+        """vLLM leaves out special tokens, and with them the marks of some models' thoughts."""
+        text = written_text(self._tokenizer, written.token_ids)
+        return min((text.partition(word)[0] for word in writing.stop), key=len, default=text)
 
     async def aclose(self) -> None:
         """End the engine."""

@@ -1,0 +1,101 @@
+"""What models write around their answers: thoughts, and tokens that mark turns and ends.
+
+The marks themselves are data, in ``resources/marks.toml``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from carb_data.models import Frozen
+from carb_data.validation import read_file
+
+__all__ = ["control_pattern", "guarded_unseen", "marks", "opened_thought", "without_thinking"]
+
+
+class Marks(Frozen):
+    """The content of ``marks.toml``."""
+
+    thoughts: tuple[tuple[str, str], ...]
+    """Beginning and end of a thought."""
+    channel: str
+    final: str
+    """What begins a channel, and the one in which the answer stands."""
+    channel_tokens: tuple[str, ...]
+    before_channel: str
+    shapes: tuple[str, ...]
+    """Patterns of control tokens."""
+    families: dict[str, tuple[str, ...]]
+    """Family of models to control tokens of it."""
+
+
+@cache
+def marks() -> Marks:
+    """All marks."""
+    return read_file(Marks, resources.files("carb_scorers") / "resources" / "marks.toml", "marks")
+
+
+@cache
+def control_pattern() -> re.Pattern[str]:
+    """One control token of any family."""
+    tokens = {token for family in marks().families.values() for token in family}
+    longest_first = sorted(tokens, key=lambda token: (-len(token), token))
+    return re.compile("|".join((*marks().shapes, *map(re.escape, longest_first))))
+
+
+def guarded_unseen(text: str) -> str:
+    """The text with known control tokens broken up, where a server keeps the tokenizer to
+    itself."""
+    return control_pattern().sub(broken_up, text)
+
+
+def broken_up(match: re.Match[str]) -> str:
+    """A control token with a space in it, so that no tokenizer takes it for one."""
+    return f"{match[0][0]} {match[0][1:]}"
+
+
+def without_thinking(text: str) -> str:
+    """The text without what reasoning models write before they answer.
+
+    That is a thought between its marks, or what stands outside the channel of the answer. A thought
+    whose beginning belongs to the prompt (only its end is in the text) counts too, and one that
+    never ends includes the rest.
+    """
+    known = marks()
+    for begin, end in known.thoughts:
+        text = text.rpartition(end)[2].partition(begin)[0]
+    if known.final in text:
+        text = text.rpartition(known.final)[2]
+    return text.partition(known.channel)[0]
+
+
+def opened_thought(prompt: str) -> str | None:
+    """What a prompt ends with, where the model is to think before it answers; else ``None``."""
+    end = prompt.rstrip()
+    openings = (*(begin for begin, _ in marks().thoughts), marks().before_channel)
+    return next((opening for opening in openings if end.endswith(opening)), None)
+
+
+def written_text(tokenizer: Any, ids: Sequence[int]) -> str:
+    """What a model wrote, without special tokens but with the marks of its thoughts, which some
+    tokenizers have among their special tokens: a thought without marks would pass for the
+    answer."""
+    kept = {*(mark for pair in marks().thoughts for mark in pair), *marks().channel_tokens}
+    special = {
+        token: tokenizer.convert_ids_to_tokens(token) for token in tokenizer.all_special_ids
+    } | {
+        token: str(added.content)
+        for token, added in getattr(tokenizer, "added_tokens_decoder", {}).items()
+        if added.special
+    }
+    parts, start = [], 0
+    for place, token in enumerate(ids):
+        if special.get(token) in kept:
+            parts += [tokenizer.decode(ids[start:place], skip_special_tokens=True), special[token]]
+            start = place + 1
+    parts.append(tokenizer.decode(ids[start:], skip_special_tokens=True))
+    return "".join(map(str, parts))
