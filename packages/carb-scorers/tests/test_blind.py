@@ -109,6 +109,19 @@ def test_the_order_in_the_file_carries_nothing_over(
     assert one == two
 
 
+@pytest.mark.parametrize("comparative", [True, False])
+def test_the_seed_changes_the_order_that_a_scorer_is_given(comparative: bool) -> None:
+    data, given = example_dataset(12), {}
+    for seed in (0, 1, 0):
+        scorer = FakeScorer(comparative=comparative)
+        evaluate(data, [scorer], seed=seed)
+        orders = [tuple(c.text for c in request.candidates) for request in scorer.requests]
+        assert given.setdefault(seed, orders) == orders
+    same = sum(one == other for one, other in zip(given[0], given[1], strict=True))
+    assert same < len(given[0]) / 3
+    assert [sorted(one) for one in given[0]] == [sorted(one) for one in given[1]]
+
+
 def test_ids_say_nothing() -> None:
     for item in example_dataset(4):
         for blinded in blind(item, seed=0, comparative=True):

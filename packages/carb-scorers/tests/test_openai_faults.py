@@ -79,6 +79,36 @@ def test_a_long_wait_is_the_users_to_decide(serve: Callable[..., Server]) -> Non
     assert sum(clock.slept) == 0
 
 
+@pytest.mark.parametrize("after", [60, 61])
+def test_a_wait_as_long_as_the_patience_is_kept_and_a_longer_one_stops(
+    serve: Callable[..., Server], after: int
+) -> None:
+    clock = Clock()
+    opened = model(
+        serve([reply({}, 429, Retry_After=str(after)), chat()]).url, clock, patience=60.0
+    )
+    if after > 60:
+        with pytest.raises(CarbError, match="asks to wait 61 seconds"):
+            ask(opened)
+    else:
+        (found,) = ask(opened)
+        assert isinstance(found, Generation)
+        assert clock.slept[0] == 60
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_no_proxy_stands_between_this_machine_and_itself(
+    serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    server = serve([chat()])
+    for other in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, serve([reply({"error": "a proxy"}, 403)]).url)
+    for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
+        (found,) = ask(model(url))
+        assert isinstance(found, Generation), found
+
+
 def test_one_bad_request_is_given_up_and_others_go_on(serve: Callable[..., Server]) -> None:
     clock = Clock()
     server = serve(

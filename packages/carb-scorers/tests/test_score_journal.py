@@ -1,6 +1,10 @@
 """The journal of results: what is kept. What is refused: ``test_runs.py``."""
 
+import os
+import stat
 from pathlib import Path
+
+import pytest
 
 from carb_scorers import ScoreError, ScoreResult, ScorerSpec, Usage
 from carb_scorers.run.score_journal import JournalHead, ScoreJournal, journal_path, read_journal
@@ -32,3 +36,24 @@ def test_results_come_back_as_they_were(tmp_path: Path) -> None:
     assert head == HEAD
     assert list(found) == ["i1", "e", "i2", "i3"]
     assert journal_path(tmp_path, "s").read_bytes().count(b"\n") == 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot open folders")
+def test_a_new_journal_and_its_name_in_the_folder_are_on_the_disk_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut after the first answers must not lose the file that holds them."""
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    with ScoreJournal(tmp_path, HEAD) as journal:
+        file, folder = journal_path(tmp_path, "s").stat().st_ino, tmp_path.stat().st_ino
+        assert stat.S_ISDIR(tmp_path.stat().st_mode)
+        assert synced == [file, folder]
+        journal.append([result(1)])
+        assert synced == [file, folder, file]
