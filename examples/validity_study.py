@@ -127,8 +127,8 @@ def carb(*command: str) -> bool:
 
 
 def scored(run: Path) -> dict[str, Column]:
-    """The accuracies of a run's scorers with ties shared, and their place effects where there are
-    mirrored families."""
+    """The accuracies of a run's scorers with ties shared, and their place win rates where there
+    are mirrored families."""
     table, dataset = (
         ScoreTable.load(run / "scores.parquet"),
         Dataset.load(run / "dataset.parquet", registry=None),
@@ -141,9 +141,9 @@ def scored(run: Path) -> dict[str, Column]:
     }
     families = family_accuracy(table, dataset)
     if families is not None:
-        effects = [(name, families.of(name).place_effect) for name in names]
-        found["place effect"] = column(
-            (name, effect.estimate, effect.low, effect.high) for name, effect in effects
+        rates = [(name, families.of(name).place_win) for name in names]
+        found["place win rate"] = column(
+            (name, rate.estimate, rate.low, rate.high) for name, rate in rates
         )
     return found
 

@@ -55,7 +55,7 @@ def test_a_chat_model_is_asked_in_each_way_before_it_is_evaluated(
     # The letters of a random judge may hold too little of the probability to be read; its
     # likelihood always can be.
     for mode in ("listwise", "pairwise", "likelihood"):
-        assert f"{mode}: place effect" in found["why"]
+        assert f"{mode}: place win rate" in found["why"]
     asked = found["why"].partition("is asked by ")[2].partition(",")[0]
     assert found["scorer"].startswith(
         "implicit:" if asked == "likelihood" else f"judge:{folder}?mode={asked}"

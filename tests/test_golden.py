@@ -210,10 +210,7 @@ def of_statistics(sets: Dataset) -> dict[str, Any]:
                 "scorer": row.scorer,
                 "families": row.families,
                 "chance": row.chance,
-                **{
-                    name: getattr(row, name).model_dump()
-                    for name in ("row", "column", "matching", "place_effect")
-                },
+                **{name: getattr(row, name).model_dump() for name in ("row", "place_win")},
             }
             for row in families.rows
         ],

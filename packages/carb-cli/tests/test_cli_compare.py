@@ -66,24 +66,24 @@ def test_json_is_what_the_metrics_say(carb: Carb, families: Path) -> None:
     assert found["ties_b"] == 10
     assert found["strict_b"] == 0.0
     assert found["accuracy_b"] == pytest.approx(0.25), "a tie of four gives a quarter"
-    assert list(found)[:3] == ["a", "b", "place_effect"]
-    place = found["place_effect"]
-    assert whole.place_effect is not None
-    assert (place["n"], place["a"], place["b"]) == (8, whole.place_effect.a, 0.0)
+    assert list(found)[:3] == ["a", "b", "place_win"]
+    place = found["place_win"]
+    assert whole.place_win is not None
+    assert (place["n"], place["a"], place["b"]) == (8, whole.place_win.a, 0.5)
     assert (place["low"] < 0 < place["high"]) == (place["better"] is None)
     assert sum(group["n"] for group in found["by_culture"]) == found["n"]
 
 
-def test_it_says_the_rule_of_ties_the_test_and_the_place_effect(carb: Carb, families: Path) -> None:
+def test_it_says_the_rule_of_ties_the_test_and_the_rate(carb: Carb, families: Path) -> None:
     out = carb("compare", families).out
     assert "25.0% right with ties shared, 0.0% where a tie is a loss (10 ties)" in out
     assert "10 main sets" in out
     assert carb("compare", families, "--json").json["test"] in out
     first, concluded, rest = out.split("\n", 2)
-    assert first.startswith("Place effect: a (baseline:random) ")
+    assert first.startswith("Place win rate: a (baseline:random) ")
     assert first.endswith("8 families.")
     assert "the place better" in concluded
-    assert "Place effect" not in rest
+    assert "Place win rate" not in rest
 
 
 def test_a_margin_and_a_plan(carb: Carb, finished_run: Path) -> None:

@@ -23,7 +23,7 @@ def test_without_a_model_it_explains_itself(carb: Carb) -> None:
     assert "No model was named" in ended.out
     assert "chance is 25.0%" in ended.out
     assert "Next: carb eval MODEL" in ended.out
-    assert "place effect" in ended.out
+    assert "place win rate" in ended.out
     assert "which reaches" in ended.out
     assert Path("runs/eval-baselines-carb-seed-40/report.html").is_file()
 
@@ -56,10 +56,10 @@ def test_a_gate_for_ci(carb: Carb) -> None:
         "here",
         "--fail-below",
     ]
-    failed = carb(*command, "place_effect=0.5")
+    failed = carb(*command, "place_win=0.55")
     assert failed.code == 1
-    assert "place_effect 0.000" in failed.out
-    assert "is below 0.5" in failed.out
+    assert "place_win 0.500 [0.500, 0.500]" in failed.out
+    assert "is below 0.55" in failed.out
     assert carb(*command, "accuracy=0.01", "--json").code == 0
     two_families = [
         "eval",
@@ -72,15 +72,15 @@ def test_a_gate_for_ci(carb: Carb) -> None:
         "two",
         "--fail-below",
     ]
-    lucky = carb(*two_families, "place_effect=-1.7")
+    lucky = carb(*two_families, "place_win=0.01")
     assert lucky.code == 0
     assert "--fail-below passed, perhaps by luck: the interval reaches below." in lucky.out
-    ended = carb(*command, "place_efect=0.1")
+    ended = carb(*command, "place_wim=0.1")
     assert ended.code == 2
-    assert "Did you mean 'place_effect'?" in ended.err
+    assert "Did you mean 'place_win'?" in ended.err
 
 
-def test_a_family_that_failed_counts_as_zero_in_gate_verdict_and_entry(carb: Carb) -> None:
+def test_a_comparison_that_failed_counts_half_in_gate_verdict_and_entry(carb: Carb) -> None:
     """A model that knows the key, and fails on every second family, as one does that answers only
     where it is sure."""
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
@@ -104,18 +104,18 @@ def test_a_family_that_failed_counts_as_zero_in_gate_verdict_and_entry(carb: Car
             "--out",
             "o",
             "--fail-below",
-            "place_effect=1",
+            "place_win=1",
         )
     assert ended.code == 1, ended
-    assert re.search(r"\d+ of \d+ families have a failure and count 0", ended.out)
+    assert re.search(r"[\d,]+ of [\d,]+ comparisons failed and count half", ended.out)
     assert carb("results", "add", "o", "--out", "results").code == 0
     entries = [
         json.loads(path.read_text(encoding="utf-8")) for path in Path("results").rglob("entry.json")
     ]
     numbers = {entry["run"]["scorers"][0]["spec"]["name"]: entry["numbers"] for entry in entries}
-    effect = numbers["sure"]["place_effect"]
+    effect = numbers["sure"]["place_win"]
     assert effect["estimate"] < 1
-    assert f"place_effect {effect['estimate']:.3f} [" in ended.out
+    assert f"place_win {effect['estimate']:.3f} [" in ended.out
 
 
 @pytest.mark.parametrize("limit", [20, 80])

@@ -31,7 +31,7 @@ from carb_cli.runs import only
 from carb_data import BonSet, Dataset, Provenance, ScoreTable
 from carb_data.models import Citation
 from carb_metrics import bon_accuracy, breakdown, compare, judge_bias, rank
-from carb_metrics.rows import Cell, Estimate
+from carb_metrics.rows import Cell, Interval
 from carb_scorers.blind import request_name
 from cli_helpers import BASELINES, Carb, small_dataset, small_family, small_set
 
@@ -157,7 +157,7 @@ def test_families_are_read_whole_and_stand_first(carb: Carb, tmp_path: Path) -> 
     runs = read_runs([run])
     right = (pl.col("role").cast(pl.String) == "chosen").cast(pl.Float64)
     for sign, says in (
-        (1, "reads the place: its place effect"),
+        (1, "reads the place: its place win rate"),
         (0, "shown to read the place"),
         (-1, "wrong way"),
     ):
@@ -167,17 +167,19 @@ def test_families_are_read_whole_and_stand_first(carb: Carb, tmp_path: Path) -> 
         headline = made.verdict.splitlines()[0]
         assert says in headline
         assert f"{100 * (row.row.estimate or 0):.1f}%" in headline
-        assert row.place_effect.estimate == pytest.approx(sign * 3**0.5)
+        assert row.place_win.estimate == (1 + sign) / 2
     out = carb("report", run).out
-    assert out.index("place effect") < out.index("accuracy %")
+    assert out.index("place win %") < out.index("accuracy %")
     text = render(made, runs)
     assert (
         text.index('class="verdict"') < text.index('class="place"') < text.index('id="leaderboard"')
     )
     assert text.count('class="mark"') == 2 * len(made.scorers), "chance is marked in both panels"
-    assert {"scorer", "group", "families", "row", "column", "place_effect", "matching"} <= set(
-        row.model_dump()
-    )
+    dumped = row.model_dump()
+    assert {"scorer", "group", "families", "row", "place_win"} <= set(dumped)
+    assert not {"column", "matching", "place_effect"} & set(dumped)
+    for name in ("row", "place_win"):
+        assert list(dumped[name]) == ["estimate", "low", "high", "p", "n"]
 
 
 def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
@@ -189,24 +191,27 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
     made = content(runs)
     assert made.families is not None
 
-    def said(p: float, **changes: float) -> str:
-        effects = {
-            "baseline:label": {"estimate": 0.5, "low": 0.1, "high": 0.9, "p": p} | changes,
-            "baseline:length": {"estimate": 0.4, "low": 0.1, "high": 0.7, "p": 0.04},
+    def said(p: float, other: float = 0.04, confidence: float = 0.95, **changes: float) -> str:
+        rates = {
+            "baseline:label": {"estimate": 0.6, "low": 0.5, "high": 0.7, "p": p} | changes,
+            "baseline:length": {"estimate": 0.55, "low": 0.45, "high": 0.65, "p": other},
         }
         rows = made.families.rows if made.families else ()
         rows = tuple(
-            row.model_copy(update={"place_effect": Estimate(**effects[row.scorer])}) for row in rows
+            row.model_copy(update={"place_win": Interval(**rates[row.scorer])}) for row in rows
         )
         families = made.families.model_copy(update={"rows": rows}) if made.families else None
-        return verdict(made.model_copy(update={"families": families})).splitlines()[0]
+        changed = made.model_copy(update={"families": families, "confidence": confidence})
+        return verdict(changed).splitlines()[0]
 
     assert said(0.03).startswith(
         "No scorer is shown to read the place after correction over 2 scorers"
     )
-    assert "where 0.57 would show" in said(0.03)
-    assert "(so few families cannot show one)" in said(0.5, low=-1.0, high=1.7)
-    assert said(0.02).startswith("baseline:label reads the place")
+    assert "64.3% would show" in said(0.03)
+    assert "66.6% would show" in said(0.9, 0.9, confidence=0.8), "the interval's own level counts"
+    assert "(so few families cannot show one)" in said(0.5, low=0.1, high=1.0)
+    assert said(0.02).startswith("baseline:label reads the place: ")
+    assert said(0.001, estimate=0.51).startswith("baseline:label reads no more of the place than")
     assert said(0.5, estimate=0.1).startswith("No scorer")
 
 

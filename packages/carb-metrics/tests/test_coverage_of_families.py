@@ -1,74 +1,185 @@
-"""How often the tests of families keep their level, and what they find: simulations, in a session
-of their own."""
+"""How often the test of the place win rate keeps its level, what it finds, and how often its
+interval holds the truth: simulations, in a session of their own."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from carb_metrics.families import READINGS, _estimates, read_matrices
+from carb_metrics.families import chance_variance
+from carb_metrics.interval import Interval
+from carb_metrics.means import clustered_mean
+from carb_metrics.ties import higher
 
-LEVEL = "**Families, level**: how often p < .05 for a scorer that does not read the place:"
-POWER = "**Families, power**: how often p < .05 with a planted knowledge of δ standard deviations:"
+LEVEL = "**Place win rate, level**: how often p < .05 for a scorer that does not read the place:"
+POWER = (
+    "**Place win rate, power**: how often p < .05 with planted knowledge, beside the place effect "
+    "of earlier versions (z: mean over its standard deviation between families, times 10):"
+)
+COVER = "**Place win rate, coverage**: how often the 95% interval holds the true rate:"
+FAIL = "**Place win rate, failures**: the mean rate of scorers that fail on purpose:"
 
 pytestmark = pytest.mark.coverage
 
 RUNS = 1_000
+Scores = np.ndarray
+Draw = Callable[[np.random.Generator, int, int, float], Scores]
 
 
-def readings(scores: np.ndarray) -> np.ndarray:
-    """(families, 4) row and the other readings; without ties."""
-    row = (scores.argmax(2) == np.arange(scores.shape[-1])).mean(1)
-    return np.column_stack([row, read_matrices(scores)])
+def place_win(scores: Scores) -> np.ndarray:
+    """(families,) the place win rate of (families, places, answers) scores, by its definition."""
+    size = scores.shape[-1]
+    own = np.einsum("fii->fi", scores)
+    won = higher(own[:, None, :], scores)  # (families, other place, answer)
+    won = np.where(np.isnan(won + won.swapaxes(1, 2)), 0.5, won)  # both of a pair, or none
+    others = ~np.eye(size, dtype=bool)
+    return won[:, others].mean(1)
 
 
-def rejected(sizes: list[int], delta: float, shared: float, rng: np.random.Generator) -> np.ndarray:
-    """(4,) whether each reading is told from chance at 0.05.
-
-    Args:
-        sizes: families of each source item.
-        delta: what a right cell has more, in standard deviations of the noise of a cell.
-        shared: share of that noise's variance that the families of an item have in common.
-    """
-    cluster = np.repeat(np.arange(len(sizes)), sizes)
-    common = rng.normal(size=(len(sizes), 4, 4))[cluster]
-    own = rng.normal(size=(len(cluster), 4, 4))
-    taste = 3 * rng.normal(size=(len(cluster), 1, 4))
-    scores = np.sqrt(shared) * common + np.sqrt(1 - shared) * own + taste + delta * np.eye(4)
-    found = _estimates(readings(scores), np.full(len(cluster), 4), cluster, 0.95)
-    return np.array([one.p < 0.05 for one in found])
+def place_effect(scores: Scores) -> np.ndarray:
+    """(families,) the right cells after the means of rows and columns, in standard deviations."""
+    left = scores - scores.mean(1, keepdims=True)
+    left = left - left.mean(2, keepdims=True)
+    spread = np.sqrt((left**2).mean((1, 2)))
+    diagonal = np.einsum("fii->f", left) / scores.shape[-1]
+    return np.divide(diagonal, spread, out=np.zeros(len(scores)), where=spread > 1e-9)
 
 
+def mean_of(values: np.ndarray, size: int, cluster: np.ndarray, effect: bool = False) -> Interval:
+    n = np.full(len(values), size)
+    if effect:
+        most = np.sqrt(size - 1.0)
+        return clustered_mean(values, np.zeros(len(n)), 1 / (n - 1.0), cluster, 0.95, (-most, most))
+    return clustered_mean(values, np.full(len(n), 0.5), chance_variance(n), cluster, 0.95, (0, 1))
+
+
+def likelihoods(rng: np.random.Generator, count: int, size: int, delta: float) -> Scores:
+    """Heavy liking for answers, some for places, and noise of a cell."""
+    return _additive(rng, count, size, delta, 0.5)
+
+
+def tilted(rng: np.random.Generator, count: int, size: int, delta: float) -> Scores:
+    """The same where the place moves all answers twice as far as the noise of a cell: a place win
+    rate compares across places, and so loses what the place effect took out."""
+    return _additive(rng, count, size, delta, 2.0)
+
+
+def _additive(
+    rng: np.random.Generator, count: int, size: int, delta: float, place: float
+) -> Scores:
+    liking = 3 * rng.normal(size=(count, 1, size)) + place * rng.normal(size=(count, size, 1))
+    return rng.normal(size=(count, size, size)) + liking + delta * np.eye(size)
+
+
+def logits(rng: np.random.Generator, count: int, size: int, delta: float) -> Scores:
+    """Log probabilities of a choice among the answers of a set, with tails."""
+    raw = 1.5 * rng.normal(size=(count, 1, size)) + delta * np.eye(size)
+    raw = raw + rng.standard_t(4, size=(count, size, size)) / np.sqrt(2)
+    return raw - np.log(np.exp(raw).sum(2, keepdims=True))
+
+
+def ratings(rng: np.random.Generator, count: int, size: int, delta: float) -> Scores:
+    """Whole marks from 1 to 5."""
+    return np.clip(np.round(3 + likelihoods(rng, count, size, delta) / 3), 1, 5)
+
+
+def letters(rng: np.random.Generator, count: int, size: int, delta: float) -> Scores:
+    """One answer of each set is picked: 1, the others 0."""
+    raw = likelihoods(rng, count, size, delta)
+    return (raw == raw.max(2, keepdims=True)).astype(np.float64)
+
+
+DRAWS: dict[str, Draw] = {
+    "likelihoods": likelihoods,
+    "likelihoods, moved by the place": tilted,
+    "logits": logits,
+    "ratings of 5 steps": ratings,
+    "one letter": letters,
+}
 DESIGNS = {
-    "60 items of 1": [1] * 60,
-    "12 items of 1": [1] * 12,
-    "20 items of 4": [4] * 20,
-    "10 items of 4 to 8": [4, 5, 6, 7, 8] * 2,
-    "8 items, one large": [20, *[2] * 7],
+    "60 clusters of 1": [1] * 60,
+    "12 clusters of 1": [1] * 12,
+    "6 clusters of 1": [1] * 6,
+    "20 clusters of 4": [4] * 20,
+    "10 clusters of 4 to 8": [4, 5, 6, 7, 8] * 2,
+    "one of 20 among 60 of 1": [20, *[1] * 60],
+    "one of 20 among 14 of 1: too few": [20, *[1] * 14],
 }
 
 
 @pytest.mark.parametrize("name", DESIGNS)
-@pytest.mark.parametrize("shared", [0.0, 0.9])
-def test_a_scorer_that_reads_no_place_is_rarely_told_from_chance(name, shared, cell):
+@pytest.mark.parametrize("kind", DRAWS)
+def test_a_scorer_that_reads_no_place_is_rarely_told_from_chance(name, kind, cell):
     rng = np.random.default_rng(0)
-    share = np.mean([rejected(DESIGNS[name], 0.0, shared, rng) for _ in range(RUNS)], 0)
-    for reading, value in zip(READINGS, share, strict=True):
-        cell(LEVEL, f"{name}, scores share {shared:.1f}", reading.replace("_", " "), value)
-    assert (share < 0.08).all()
+    cluster = np.repeat(np.arange(len(DESIGNS[name])), DESIGNS[name])
+    rejected = 0
+    for _ in range(RUNS):
+        scores = DRAWS[kind](rng, len(DESIGNS[name]), 4, 0.0)[cluster]
+        change = rng.normal(size=(len(cluster), 4, 4)) * 0.1 * (kind[:4] in ("like", "logi"))
+        found = mean_of(place_win(scores + change), 4, cluster)
+        rejected += found.p is not None and found.p < 0.05
+    cell(LEVEL, name, kind, rejected / RUNS)
+    assert rejected / RUNS < 0.07
 
 
-@pytest.mark.parametrize("families", [16, 40, 150, 574])
-def test_planted_knowledge_is_found(families, cell):
+@pytest.mark.parametrize("size", [2, 3, 4, 6, 12])
+@pytest.mark.parametrize("kind", DRAWS)
+def test_planted_knowledge_is_found_as_often_as_by_the_place_effect(size, kind, cell):
     rng = np.random.default_rng(1)
-    lines = []
-    for delta in (0.1, 0.2, 0.4, 0.8):
-        share = np.mean([rejected([1] * families, delta, 0.0, rng) for _ in range(200)], 0)
-        lines.append((delta, *share))
-    for delta, *share in lines:
-        for reading, value in zip(READINGS, share, strict=True):
-            cell(POWER, f"{families} families, δ = {delta}", reading.replace("_", " "), value)
-    assert lines[-1][-1] > 0.7
-    assert all(
-        line[-1] >= line[1] - 0.05 for line in lines
-    )  # the place effect finds at least what rows find
+    cluster = np.arange(100)
+    delta = {2: 0.3, 3: 0.24, 4: 0.2, 6: 0.15, 12: 0.1}[size]
+    delta *= {"ratings of 5 steps": 1.4, "one letter": 2.0}.get(kind, 1.0)
+    many = DRAWS[kind](rng, 20_000, size, delta)
+    win, effect = place_win(many) - 0.5, place_effect(many)
+    z = [10 * float(values.mean() / values.std()) for values in (win, effect)]
+    found = np.zeros(2)
+    for _ in range(RUNS):
+        scores = DRAWS[kind](rng, 100, size, delta)
+        found[0] += mean_of(place_win(scores), size, cluster).p < 0.05
+        found[1] += mean_of(place_effect(scores), size, cluster, effect=True).p < 0.05
+    found /= RUNS
+    row = f"{kind}, families of {size}"
+    cell(POWER, row, "place win rate", found[0])
+    cell(POWER, row, "place effect", found[1])
+    cell(POWER, row, "z", z[0])
+    cell(POWER, row, "z of the effect", z[1])
+    if kind != "likelihoods, moved by the place":
+        assert z[0] > 0.9 * z[1]
+
+
+@pytest.mark.parametrize("families", [6, 20, 100])
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.2, 0.5])
+def test_an_interval_holds_the_rate_of_a_scorer_that_reads_some_families(families, share, cell):
+    """The others sit at chance exactly, all with the same answer liked everywhere."""
+    rng = np.random.default_rng(2)
+    held, cluster = 0, np.arange(families)
+    for _ in range(RUNS):
+        values = np.where(rng.random(families) < share, 1.0, 0.5)
+        found = mean_of(values, 4, cluster)
+        held += found.low <= 0.5 + share / 2 <= found.high
+    cell(COVER, f"{families} families", f"read in {share:.0%}", held / RUNS)
+    assert held / RUNS > 0.87
+
+
+def test_failing_gains_nothing(cell):
+    """A scorer fails where it is unsure, where its score is low, or on all but one set."""
+    rng = np.random.default_rng(3)
+    scores = likelihoods(rng, 20_000, 4, 0.5)
+    low = np.where(scores < np.quantile(scores, 0.3), np.nan, scores)
+    top = np.sort(scores, 2)
+    unsure = np.where((top[..., -1] - top[..., -2] < 1.0)[..., None], np.nan, scores)
+    one_set = np.where(np.arange(4)[:, None] > 1, np.nan, scores)
+    blind = likelihoods(rng, 20_000, 4, 0.0)
+    blind_low = np.where(blind < np.quantile(blind, 0.3), np.nan, blind)
+    rates = {
+        "never": scores,
+        "where a score is low": low,
+        "where it is unsure": unsure,
+        "on two sets of four": one_set,
+    }
+    for name, one in rates.items():
+        cell(FAIL, "planted knowledge", name, place_win(one).mean())
+        assert place_win(one).mean() <= place_win(scores).mean()
+    assert place_win(blind_low).mean() == pytest.approx(0.5, abs=0.003)

@@ -33,8 +33,8 @@ class Asked(Frozen):
 
     mode: Mode
     spec: str
-    place_effect: float | None
-    """As in ``family_accuracy``; null where every family had a failure."""
+    place_win: float | None
+    """As in ``family_accuracy``; null where every comparison failed."""
     agreement: float | None
     """Share of pairs of orders in which the same answer is picked; null where there is one
     order."""
@@ -47,7 +47,7 @@ def probe_plan(model: str) -> RunPlan:
 
 
 def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
-    """Ask a model in each way, and sort by place effect, the largest first.
+    """Ask a model in each way, and sort by place win rate, the largest first.
 
     Args:
         model: folder, hub id or GGUF file of a chat model.
@@ -69,14 +69,12 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
         Asked(
             mode=mode,
             spec=way.format(model=model),
-            place_effect=found.families.of(mode).place_effect.estimate,
+            place_win=found.families.of(mode).place_win.estimate,
             agreement=alike.get(mode),
         )
         for mode, way in WAYS.items()
     ]
-    return tuple(
-        sorted(asked, key=lambda one: (one.place_effect is None, -(one.place_effect or 0.0)))
-    )
+    return tuple(sorted(asked, key=lambda one: (one.place_win is None, -(one.place_win or 0.0))))
 
 
 def why(asked: tuple[Asked, ...]) -> str:
@@ -88,7 +86,7 @@ def why(asked: tuple[Asked, ...]) -> str:
             if one.agreement is None
             else f", the same pick in {percent(one.agreement)}% of two orders"
         )
-        told.append(f"{one.mode}: place effect {display.number(one.place_effect)}{agreement}")
+        told.append(f"{one.mode}: place win rate {percent(one.place_win)}%{agreement}")
     best = asked[0].mode
     return (
         f"It is a chat model, and is asked by {best}, where it read the place best in "

@@ -120,14 +120,10 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
 
 
 def _codes(column: pl.Series) -> Ints:
-    """Numbers of the distinct values of a column, in no order."""
-    code = column.cast(pl.String).cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
-    used = np.zeros(
-        int(code.max(initial=-1)) + 1, dtype=np.int64
-    )  # other columns may have numbered other values
-    used[code] = 1
-    result: Ints = (np.cumsum(used) - 1)[code]
-    return result
+    """Numbers of the distinct values of a column, in their order as text."""
+    text = column.cast(pl.String)
+    codes = text.cast(pl.Enum(text.unique().sort())).to_physical()
+    return codes.to_numpy().astype(np.int64)
 
 
 def with_clusters(sets: pl.DataFrame) -> pl.DataFrame:

@@ -84,7 +84,8 @@ class Comparison(OfSets):
     test: str | None = None
     """The name of the test that gives ``p`` and the interval."""
     better: Literal["a", "b"] | None = None
-    """Null where the interval holds 0."""
+    """By ``place_win`` where there are families enough for its interval, else by accuracy; null
+    where the interval holds 0."""
     design_effect: float | None = None
     """Variance of the difference over that of as many independent sets; above 1 where sets share
     source items."""
@@ -95,8 +96,8 @@ class Comparison(OfSets):
     null if it is 0."""
     margin: Margin | None = None
     """Null where no margin was given."""
-    place_effect: PlaceComparison | None = None
-    """The place effects of both over the families that both scored; null without families."""
+    place_win: PlaceComparison | None = None
+    """The place win rates of both over the families that both scored; null without families."""
     by: tuple[str, ...] = ()
     groups: tuple[ComparedGroup, ...] = ()
     """A row per group, in the order of the keys."""
@@ -137,8 +138,8 @@ def compare(
             it two one-sided tests say whether a is no worse than b, or both are the same
             (Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15:657-680): a large
             p alone does not show that.
-        dataset: the sets that were scored; with it the place effects of both are compared over
-            mirrored families.
+        dataset: the sets that were scored; with it the place win rates of both are compared over
+            mirrored families, and decide which is better.
 
     Raises:
         CarbError: a table holds several scorers, both are not about the same sets, or an option is
@@ -153,6 +154,10 @@ def compare(
     (first, counted), (second, _) = (counted_sets(table, mirrors=mirrors) for table in (a, b))
     both, names, unpaired = _join(first, second, keys)
     pairs = _Pairs(both, keys, confidence)
+    summary = pairs.summary() if both.height else {}
+    place_win = None if dataset is None else compare_families(a, b, dataset, confidence)
+    if summary and place_win is not None and place_win.difference.p is not None:
+        summary["better"] = place_win.better
     return Comparison(
         a=names[0],
         b=names[1],
@@ -162,8 +167,8 @@ def compare(
         by=keys,
         groups=pairs.groups(),
         margin=None if margin is None or not both.height else pairs.within(margin),
-        place_effect=None if dataset is None else compare_families(a, b, dataset, confidence),
-        **(pairs.summary() if both.height else {}),
+        place_win=place_win,
+        **summary,
     )
 
 

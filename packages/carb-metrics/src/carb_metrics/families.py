@@ -2,98 +2,94 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Result
-from carb_metrics.clusters import Bools, Ints, cluster_of
-from carb_metrics.flips import flipped
+from carb_metrics.clusters import Bools, Ints
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.matrices import IMPLIED, Matrices, complete, matrices
+from carb_metrics.means import FEWEST, clustered_mean, effective_clusters
 from carb_metrics.outcome import frame_of
-from carb_metrics.ties import rounded, with_shares
-
-READINGS = ("row", "column", "matching", "place_effect")
+from carb_metrics.ties import higher, with_shares
 
 GROUPS = ("domain", "language", "topic", "kind")
-"""Columns that can divide families into groups."""
+"""Fields of sets that can divide families into groups."""
 
-IMPLIED = "+implied"
-"""What the id of a family has behind it in the wording whose questions do not name the place
-(``carb_data.family``)."""
-
-MATCHED = 7
-"""Up to this many answers all matchings are compared, so that equally good ones share."""
-
-NOISE = 1e-9
-"""Spread, as a share of the largest score, below which a family shows nothing but rounding."""
+BLIND = ("baseline:label", "baseline:language", "baseline:length")
+"""Scorers that do not read the place by construction: their 1/2 is no estimate."""
 
 
 class FamilyRow(Result):
     """What one scorer does with families of mirrored sets. Ties are shared.
 
-    A family is a matrix: a score for each of N places and N answers. ``p`` of a reading tests
-    whether it is what a scorer earns without reading the place; the interval leaves that value out
-    exactly where p is below 1 − confidence.
+    The units of intervals and tests are clusters of families. With fewer than ``means.FEWEST`` of
+    them, one cluster's weight considered, limits and p are null, and ``note`` says so.
     """
 
     scorer: str
     group: str | None = None
     """Value of ``by`` that these families share; null for all of them."""
     families: int
-    """Complete families: their sets show the same answers, and each answer is right in a scored
-    set."""
+    """Families with a pair of scored sets to compare."""
     incomplete: int
-    """Other families, which are left out: a scorer that does not read the place earns something
-    else than 1/N there."""
-    judged: int
-    """Complete families without a failed score. The others earn 0 in ``column``, ``matching`` and
-    ``place_effect``, which are null where every family failed."""
+    """Those in which the scored sets show different answers, or an answer is right in none. They
+    count in ``place_win``; in ``row`` they do not, since chance is not 1/N there."""
     clusters: int
-    """Groups of complete families that no source item connects: the units of intervals and
-    tests."""
+    """Groups of families that no source item connects."""
     sets: int
-    """Sets of the complete families, mirrors included."""
+    """Scored sets of the families, mirrors included."""
     errors: int
-    """The number of these sets that could not be judged; they earn nothing in ``row``, which is
-    null if all failed."""
+    """The number of these sets that could not be judged; they earn nothing in ``row``."""
+    comparisons: int
+    """Comparisons behind ``place_win``, two for each pair of sets."""
+    failed: int
+    """Comparisons that a failed score leaves open; each counts as one half."""
     chance: float | None
-    """What ``row``, ``column`` and ``matching`` are for a scorer that does not read the place: the
-    mean of 1/N."""
+    """What ``row`` is for a scorer that does not read the place: the mean of 1/N."""
+    place_win: Interval
+    """The place win rate: how often an answer scores higher under its own place than under another
+    place of its family, ties half. Exactly 1/2 for a scorer that does not read the place. Null
+    where every comparison failed."""
     row: Interval
-    """Share of places under which the right answer scores highest, averaged within families and
-    then over them."""
-    column: Interval
-    """Share of answers that score highest under their own place. What a scorer likes in an answer
-    cancels."""
-    matching: Interval
-    """Share of places to which the best one-to-one matching of places and answers gives the right
-    answer."""
-    place_effect: Interval
-    """Mean of the right cells after the means of rows and columns are taken out, in standard
-    deviations of what is left in the family, averaged over families. 0 for a scorer that does not
-    read the place; at most ``sqrt(N − 1)``."""
+    """Share of places under which the right answer scores highest, averaged within complete
+    families and then over them. Null where every set failed."""
+    note: str | None = None
+    """Why the interval is missing, or has no width."""
 
 
 class PlaceComparison(Result):
-    """The place effects of two scorers on the same families, or of one scorer on two wordings of
-    them."""
+    """The place win rates of two scorers on the same families, or of one on two wordings."""
 
     families: int
-    """Complete families of both; one in which a scorer failed is 0 for it, as in
-    ``family_accuracy``."""
+    """Families in which both scored the same pair of sets."""
     a: float
     b: float
     difference: Interval
-    """a minus b, with the interval and p of ``family_accuracy``."""
+    """a minus b."""
     better: Literal["a", "b"] | None
-    """Null where the interval holds 0."""
+    """Null where the interval holds 0, or there is none."""
+
+    def turned(self) -> PlaceComparison:
+        """The same of b and a."""
+        d = self.difference
+        low = None if d.high is None else -d.high
+        high = None if d.low is None else -d.low
+        estimate = None if d.estimate is None else -d.estimate
+        better: dict[str | None, Literal["a", "b"]] = {"a": "b", "b": "a"}
+        return PlaceComparison(
+            families=self.families,
+            a=self.b,
+            b=self.a,
+            difference=d.model_copy(update={"estimate": estimate, "low": low, "high": high}),
+            better=better.get(self.better),
+        )
 
 
 class FamilyReport(Result):
@@ -115,35 +111,34 @@ class FamilyReport(Result):
 
 
 def family_accuracy(
-    scores: ScoreTable, dataset: Dataset, by: str | None = None, confidence: float = 0.95
+    scores: ScoreTable,
+    dataset: Dataset,
+    by: str | None = None,
+    confidence: float = 0.95,
+    *,
+    blind: Collection[str] = BLIND,
 ) -> FamilyReport | None:
-    """Does a scorer read the place? Mirrored families by rows, by columns, as a matching, and the
-    place effect.
+    """Does a scorer read the place? The place win rate of mirrored families, and their rows.
 
-    The sets of a family have the same question and answers and differ in the place; each place
-    makes another answer right. A scorer that gives an answer the same score under every place,
-    whatever it likes in it, earns exactly 1/N by rows, columns and matching, and its place effect
-    is exactly 0. That holds where every set shows the same answers and each of them is right in a
-    scored set (one that failed counts); other families are left out and counted. A family with a
-    failed score earns 0 in column, matching and place effect, so that nobody gains by failing.
-    Where several places share a right answer, each answer weighs the same, and their scores are
-    averaged before the matrix is read.
+    The sets of a family ask one question about several places; each place makes another answer
+    right. Two sets with different right answers that both show both answers are a pair. It counts
+    two comparisons: does each of the two answers score higher under its own place than under the
+    other one? A scorer that adds a liking for answers to a liking for places wins exactly one of
+    them, so its place win rate is exactly 1/2, whatever it likes. No strictly increasing map of
+    scores changes it. A family's value is the mean over its pairs, and families weigh the same.
 
-    The units of intervals and tests are families, or groups of families that a source item
-    connects. ``p`` is that of the studentised sign-flip test over these units (Fisher 1935, The
-    Design of Experiments, section 21): all flips for few units, ``flips.FLIPS`` drawn ones for
-    more. The interval takes its critical value from the same flips.
+    A pair with a failed score counts as a tie, so that nobody gains by failing.
 
     Args:
         scores: table of any scorers; perturbed rows are left out.
-        dataset: the sets that were scored, for families and texts. Answers of a family are the same
-            where their texts are.
+        dataset: the sets that were scored.
         by: ``domain``, ``language``, ``topic`` or ``kind``: rows for each of their values follow
             the row of all families.
         confidence: The level of the intervals, a share such as 0.95.
+        blind: scorers that do not read the place by construction; their 1/2 has no uncertainty.
 
     Returns:
-        null where no family of the data set has two scored sets with different right answers.
+        null where no family has a pair of scored sets.
 
     Raises:
         CarbError: ``by`` is another column, or the sets of one family differ in it.
@@ -151,147 +146,27 @@ def family_accuracy(
     check_confidence(confidence)
     if by is not None and by not in GROUPS:
         raise CarbError(f"by must be one of {', '.join(GROUPS)} or left out; got '{by}'.")
-    frame = _cells(scores, dataset)
-    if (
-        by is not None
-        and frame.height
-        and frame.group_by("family").agg(pl.col(by).n_unique())[by].max() != 1
-    ):
-        raise CarbError(f"by='{by}': the sets of a family differ in it.")
-    rows = []
-    for name, mine in sorted(frame.group_by("scorer"), key=lambda pair: str(pair[0][0])):
-        parts: list[tuple[str | None, pl.DataFrame]] = [(None, mine)]
-        if by is not None:
-            parts += [
-                (str(key[0]), part)
-                for key, part in sorted(mine.group_by(by), key=lambda pair: str(pair[0][0]))
-            ]
-        rows += [_row(str(name[0]), group, part, confidence) for group, part in parts]
-    found = tuple(row for row in rows if row is not None)
-    return FamilyReport(by=by, rows=found) if found else None
-
-
-def _cells(scores: ScoreTable, dataset: Dataset) -> pl.DataFrame:
-    """A row per scorer, set and answer, with ``answer`` (a number that answers of the same text
-    share within a family), ``right`` (that of the set), ``share`` and ``failed``."""
-    frame_of(scores)
-    frame = scores.with_items(dataset).frame.filter(
-        pl.col("perturbation").is_null() & pl.col("family").is_not_null()
-    )
-    frame = frame.select(
-        pl.col("scorer", "item_id", "response_id", "role", "family", "place").cast(pl.String),
-        pl.col(GROUPS).cast(pl.String).fill_null("none"),
-        "source_item",
-        rounded(pl.col("score")),
-    )
-    rows: list[tuple[str, str, int, int]] = []
-    numbers: dict[tuple[str, str], int] = {}
-    for item in dataset:
-        if item.family is not None:
-            own = [
-                numbers.setdefault((item.family, one.text), len(numbers)) for one in item.responses
-            ]
-            right = numbers[item.family, item.chosen.text]
-            rows += [
-                (item.id, one.id, answer, right)
-                for one, answer in zip(item.responses, own, strict=True)
-            ]
-    names = {"item_id": pl.String, "response_id": pl.String, "answer": pl.Int64, "right": pl.Int64}
-    answers = pl.DataFrame(rows, schema=names, orient="row")
-    frame = frame.join(answers, on=["item_id", "response_id"], how="inner", maintain_order="left")
-    return with_shares(frame).with_columns(pl.col("share").fill_null(0.0))
-
-
-@dataclass(frozen=True)
-class _Read:
-    """The complete families of one scorer."""
-
-    family: pl.DataFrame
-    """``family``, ``answers``, ``sets``; ordered by name."""
-    values: Floats
-    """(families, readings), 0 where a score is missing."""
-    judged: Bools
-    """(families,) whether no score is missing."""
-    cluster: Ints
-    """(families,) families that a source item connects have one number."""
-    incomplete: int
-    errors: int
-
-
-def _read(frame: pl.DataFrame) -> _Read | None:
-    """Null where no family has two scored sets with different right answers."""
-    sets = frame.filter(pl.col("answer") == pl.col("right"))
-    if (
-        sets.group_by("family")
-        .agg(pl.col("right").n_unique())
-        .filter(pl.col("right") > 1)
-        .is_empty()
-    ):
-        return None
-    answers = sets.group_by("family", "right").agg(pl.col("share").mean(), pl.len().alias("sets"))
-    family = answers.group_by("family").agg(
-        pl.col("share").mean().alias("row"), pl.len().alias("answers"), pl.col("sets").sum()
-    )
-    shown = frame.group_by("family").agg(
-        pl.col("answer").n_unique().alias("shown"), pl.len().alias("responses")
-    )
-    every = family.join(shown, on="family").sort("family")
-    family = every.filter(
-        (pl.col("shown") == pl.col("answers"))
-        & (pl.col("responses") == pl.col("shown") * pl.col("sets"))
-    )
-    sets = sets.join(family.select("family"), on="family", how="semi").sort("item_id")
-    whole = _readings(frame, family)
-    judged = ~np.isnan(whole[:, 0])
-    values = np.column_stack([family["row"].to_numpy(), np.nan_to_num(whole)])
-    origins = sets.select("item_id", "source_item", pl.col("family").alias("mirrors"))
-    of_set = dict(zip(sets["family"].to_list(), cluster_of(origins).tolist(), strict=True))
-    connected = np.unique([of_set[name] for name in family["family"]], return_inverse=True)[1]
-    cluster = connected.astype(np.int64)
-    return _Read(
-        family, values, judged, cluster, every.height - family.height, int(sets["failed"].sum())
-    )
-
-
-def _row(
-    scorer: str, group: str | None, frame: pl.DataFrame, confidence: float
-) -> FamilyRow | None:
-    found = _read(frame)
-    if found is None:
-        return None
-    n = found.family["answers"].to_numpy()
-    estimates = _estimates(found.values, n, found.cluster, confidence)
-    if not found.judged.any():
-        estimates[1:] = [Interval()] * 3
-    if found.errors == found.family["sets"].sum():
-        estimates[0] = Interval()
-    return FamilyRow(
-        scorer=scorer,
-        group=group,
-        families=found.family.height,
-        incomplete=found.incomplete,
-        judged=int(found.judged.sum()),
-        clusters=int(found.cluster.max(initial=-1)) + 1,
-        sets=int(found.family["sets"].sum()),
-        errors=found.errors,
-        chance=float((1 / n).mean()) if len(n) else None,
-        **dict(zip(READINGS, estimates, strict=True)),
-    )
-
-
-def compare_families(
-    a: ScoreTable, b: ScoreTable, dataset: Dataset, confidence: float
-) -> PlaceComparison | None:
-    """The place effects of two scorers over the families that are complete in both tables; null
-    where a scorer failed in all of them, or there is none."""
-    return _compared(_cells(a, dataset), _cells(b, dataset), confidence)
+    matrix = matrices(dataset)
+    groups = None if by is None else _groups(matrix, by)
+    rows: list[FamilyRow] = []
+    for name, found in readings(scores, matrix).items():
+        everything = np.ones(len(matrix.names), dtype=bool)
+        parts: list[tuple[str | None, Bools]] = [(None, everything)]
+        if groups is not None:
+            parts += [(value, groups == value) for value in np.unique(groups[found.counted])]
+        rows += [
+            _row(name, value, found, found.counted & where, confidence, name in blind)
+            for value, where in parts
+            if (found.counted & where).any()
+        ]
+    return FamilyReport(by=by, rows=tuple(rows)) if rows else None
 
 
 def place_gap(
     scores: ScoreTable, dataset: Dataset, confidence: float = 0.95
 ) -> dict[str, PlaceComparison]:
-    """How much smaller the place effect is where cues tell the place, than where the question names
-    it.
+    """How much smaller the place win rate is where cues tell the place, than where the question
+    names it.
 
     Both wordings ask about the same places with the same answers, so a family is compared with
     itself.
@@ -302,146 +177,236 @@ def place_gap(
         confidence: The level of the intervals, a share such as 0.95.
 
     Returns:
-        By scorer: ``a`` is the place effect of named places, ``b`` that of implied ones, over the
-            families that were
-        scored in both wordings. Scorers without such a family are left out.
+        By scorer: ``a`` is the place win rate of named places, ``b`` that of implied ones, over the
+        families that were scored in both wordings. Scorers without such a family are left out.
     """
     check_confidence(confidence)
+    matrix = matrices(dataset)
+    number = {name: place for place, name in enumerate(matrix.names)}
     found = {}
-    for (name,), mine in sorted(
-        _cells(scores, dataset).group_by("scorer"), key=lambda pair: str(pair[0][0])
-    ):
-        named, implied = (
-            mine.filter(pl.col("place") == wording) for wording in ("named", "implied")
-        )
-        same = implied.with_columns(pl.col("family").str.strip_suffix(IMPLIED))
-        compared = _compared(named, same, confidence)
-        if compared is not None and compared.families:
-            found[str(name)] = compared
+    for scorer, one in readings(scores, matrix).items():
+        both = [
+            (number[name], number[name + IMPLIED])
+            for name in matrix.names
+            if name + IMPLIED in number
+        ]
+        both = [(a, b) for a, b in both if one.counted[a] and one.counted[b]]
+        if both:
+            named, implied = np.array(both, dtype=np.int64).T
+            lost = one.lost == one.pairs
+            if not (lost[named].all() or lost[implied].all()):
+                found[scorer] = _difference(
+                    matrix, one.value[named], one.value[implied], named, confidence
+                )
     return found
 
 
-def _compared(one: pl.DataFrame, other: pl.DataFrame, confidence: float) -> PlaceComparison | None:
-    first, second = _read(one), _read(other)
-    if first is None or second is None:
+def compare_families(
+    a: ScoreTable, b: ScoreTable, dataset: Dataset, confidence: float
+) -> PlaceComparison | None:
+    """The place win rates of two scorers over the pairs of sets that both scored; null where there
+    is none, or one of them failed in all."""
+    matrix = matrices(dataset)
+    first, second = ([*readings(table, matrix).values()] for table in (a, b))
+    return compared(first[0], second[0], confidence) if first and second else None
+
+
+def compared(first: Reading, second: Reading, confidence: float) -> PlaceComparison | None:
+    """Two scorers over the pairs of sets that both scored; null where there is none, or one of them
+    failed in all."""
+    matrix, both = first.matrix, first.scored & second.scored
+    if not both.any() or np.isnan(first.won[both]).all() or np.isnan(second.won[both]).all():
         return None
-    places = [{name: i for i, name in enumerate(one.family["family"])} for one in (first, second)]
-    shared = [name for name in places[0] if name in places[1]]
-    rows = [[place[name] for name in shared] for place in places]
-    if not (first.judged[rows[0]].any() and second.judged[rows[1]].any()):
-        return None
-    effects = np.array(
-        [one.values[row, -1] for one, row in zip((first, second), rows, strict=True)]
+    a, b = (_family_means(matrix, one.won, both) for one in (first, second))
+    families = np.flatnonzero(~np.isnan(a))
+    return _difference(matrix, a[families], b[families], families, confidence)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one scorer does with each pair of sets and each family."""
+
+    matrix: Matrices
+    scored: Bools
+    """(pairs,) whether the scorer scored both sets."""
+    won: Floats
+    """(pairs,) share of the two comparisons that are won; NaN where a score is missing."""
+    pairs: Ints
+    """(families,) pairs of scored sets."""
+    lost: Ints
+    """(families,) those with a failed score."""
+    value: Floats
+    """(families,) mean over pairs, 1/2 for those with a failed score; NaN without a pair."""
+    whole: Bools
+    """(families,) whether the scored sets are complete."""
+    row: Floats
+    """(families,) share of right answers on top; NaN where the family is not complete."""
+    sets: Ints
+    """(families,) scored sets."""
+    errors: Ints
+    """(families,) those that could not be judged."""
+
+    @property
+    def counted(self) -> Bools:
+        """(families,) whether there is a pair."""
+        found: Bools = self.pairs > 0
+        return found
+
+
+def readings(scores: ScoreTable, matrix: Matrices) -> dict[str, Reading]:
+    """What each scorer does with the families, by name; perturbed rows are left out."""
+    frame = frame_of(scores).filter(pl.col("perturbation").is_null())
+    frame = frame.select(pl.col("scorer", "item_id", "response_id").cast(pl.String), "score")
+    parts = with_shares(frame).partition_by("scorer", as_dict=True)
+    return {str(name): _reading(matrix, part) for (name,), part in sorted(parts.items())}
+
+
+def _reading(matrix: Matrices, table: pl.DataFrame) -> Reading:
+    """What one scorer does, from its rows with ``share`` and ``failed``."""
+    cells = zip(table["item_id"].to_list(), table["response_id"].to_list(), strict=True)
+    number = np.array([matrix.cells.get(cell, -1) for cell in cells], dtype=np.int64)
+    table, number = table.filter(pl.Series(number >= 0)), number[number >= 0]
+    score, share = (np.full(len(matrix.cells), np.nan) for _ in range(2))
+    there, failed = (np.zeros(len(matrix.cells), dtype=bool) for _ in range(2))
+    there[number] = True
+    failed[number] = table["failed"].to_numpy()
+    score[number] = table["score"].cast(pl.Float64).to_numpy()
+    share[number] = table["share"].cast(pl.Float64).fill_null(0.0).to_numpy()
+    sets = there[matrix.key]
+    count = len(matrix.names)
+    scored: Bools = there[matrix.compared].all(axis=1)  # type: ignore[assignment]
+    won = _won(score[matrix.compared])
+    whole = complete(matrix, sets)
+    return Reading(
+        matrix=matrix,
+        scored=scored,
+        won=won,
+        pairs=_count(matrix.of_pair[scored], count),
+        lost=_count(matrix.of_pair[scored & np.isnan(won)], count),
+        value=_family_means(matrix, won, scored),
+        whole=whole,
+        row=np.where(whole, _row_share(matrix, share, sets), np.nan),
+        sets=_count(matrix.family[sets], count),
+        errors=_count(matrix.family[sets & failed[matrix.key]], count),
     )
-    answers = first.family["answers"].to_numpy()[rows[0]]
-    cluster, most = first.cluster[rows[0]], 2 * float(np.sqrt(answers.max() - 1.0))
-    d = effects[0] - effects[1]
-    found = flipped(d, np.zeros(len(d)), 2 / (answers - 1.0), cluster, confidence, (-most, most))
+
+
+def _won(scores: Floats) -> Floats:
+    """(pairs,) share of the two comparisons won, from the four scores of ``Matrices.compared``."""
+    first = higher(scores[:, 0], scores[:, 1])
+    second = higher(scores[:, 2], scores[:, 3])
+    won: Floats = (first + second) / 2
+    return won
+
+
+def _family_means(matrix: Matrices, won: Floats, where: Bools) -> Floats:
+    """(families,) the mean over pairs; a failed one counts 1/2. NaN without a pair."""
+    family, count = matrix.of_pair[where], len(matrix.names)
+    total = np.bincount(family, np.nan_to_num(won[where], nan=0.5), count)
+    with np.errstate(invalid="ignore"):
+        mean: Floats = total / np.bincount(family, minlength=count)
+    return mean
+
+
+def _count(numbers: Ints, count: int) -> Ints:
+    return np.bincount(numbers, minlength=count).astype(np.int64)
+
+
+def _row_share(matrix: Matrices, share: Floats, scored: Bools) -> Floats:
+    """(families,) the mean share of right answers, each answer with the same weight."""
+    columns, of = np.unique(matrix.right[scored], return_inverse=True)
+    family = np.zeros(len(columns), dtype=np.int64)
+    family[of] = matrix.family[scored]
+    mean = np.bincount(of, share[matrix.key[scored]], len(columns)) / _count(of, len(columns))
+    count = len(matrix.names)
+    with np.errstate(invalid="ignore"):
+        found: Floats = np.bincount(family, mean, count) / _count(family, count)
+    return found
+
+
+def _groups(matrix: Matrices, by: str) -> np.ndarray:
+    """(families,) the group of each family.
+
+    Raises:
+        CarbError: the sets of a family differ in it.
+    """
+    values = matrix.values(by)
+    for name, known in zip(matrix.names, values, strict=True):
+        if len(known) > 1:
+            raise CarbError(f"by='{by}': the sets of the family '{name}' differ in it: {known}.")
+    return np.array([known[0] or "none" for known in values], dtype=object)
+
+
+def _row(
+    scorer: str, group: str | None, found: Reading, where: Bools, confidence: float, blind: bool
+) -> FamilyRow:
+    """The row of a scorer over the families of ``where``, at least one."""
+    whole = where & found.whole
+    cluster = found.matrix.cluster[where]
+    chance = 1 / found.matrix.answers[whole]
+    pairs, lost = int(found.pairs[where].sum()), int(found.lost[where].sum())
+    sets, errors = int(found.sets[where].sum()), int(found.errors[where].sum())
+    place_win, note = _place_win(found, where, confidence), None
+    if blind and (found.value[where] == 0.5).all():
+        place_win = place_win.model_copy(update={"low": 0.5, "high": 0.5, "p": 1.0})
+        note = "It does not read the place by construction."
+    elif effective_clusters(cluster) < FEWEST:
+        note = f"An interval needs {FEWEST} clusters of families of like size: too few."
+    return FamilyRow(
+        scorer=scorer,
+        group=group,
+        families=int(where.sum()),
+        incomplete=int((where & ~found.whole).sum()),
+        clusters=len(np.unique(cluster)),
+        sets=sets,
+        errors=errors,
+        comparisons=2 * pairs,
+        failed=2 * lost,
+        chance=float(chance.mean()) if len(chance) else None,
+        place_win=Interval(n=0) if lost == pairs else place_win,
+        row=Interval(n=0) if errors == sets else _row_accuracy(found, whole, confidence),
+        note=note,
+    )
+
+
+def _place_win(found: Reading, where: Bools, confidence: float) -> Interval:
+    values, matrix = found.value[where], found.matrix
+    variance = chance_variance(matrix.answers[where])
+    half = np.full(len(values), 0.5)
+    return clustered_mean(values, half, variance, matrix.cluster[where], confidence, (0.0, 1.0))
+
+
+def _row_accuracy(found: Reading, where: Bools, confidence: float) -> Interval:
+    values, matrix = found.row[where], found.matrix
+    chance = 1 / matrix.answers[where]
+    # between that of independent places and that of families all right or all wrong
+    variance = chance * (1 - chance) / np.sqrt(matrix.answers[where])
+    return clustered_mean(values, chance, variance, matrix.cluster[where], confidence, (0.0, 1.0))
+
+
+def chance_variance(answers: Ints) -> Floats:
+    """(families,) the variance of a place win rate whose scores are exchangeable between places.
+
+    The rank of an answer's own place among N is then uniform, and the N answers are independent:
+    ``(N + 1) / (12 N (N − 1))``.
+    """
+    n = answers.astype(np.float64)
+    variance: Floats = (n + 1) / (12 * n * (n - 1))
+    return variance
+
+
+def _difference(
+    matrix: Matrices, a: Floats, b: Floats, families: Ints, confidence: float
+) -> PlaceComparison:
+    """Two values of each of some families."""
+    d, variance = a - b, 2 * chance_variance(matrix.answers[families])
+    cluster = matrix.cluster[families]
+    found = clustered_mean(d, np.zeros(len(d)), variance, cluster, confidence, (-1.0, 1.0))
     settled = found.p is not None and found.p < 1 - confidence
     return PlaceComparison(
         families=len(d),
-        a=float(effects[0].mean()),
-        b=float(effects[1].mean()),
+        a=float(a.mean()),
+        b=float(b.mean()),
         difference=found,
         better=("a" if d.mean() > 0 else "b") if settled else None,
     )
-
-
-def _readings(frame: pl.DataFrame, family: pl.DataFrame) -> Floats:
-    """(families, 3) column, matching and place effect of each family; NaN where a score is
-    missing."""
-    cells = frame.join(family.select("family", "answers"), on="family")
-    failed = pl.col("score").is_null().any()
-    cells = cells.group_by("family", "right", "answer").agg(
-        pl.col("answers").first(),
-        pl.when(failed).then(None).otherwise(pl.col("score").mean()).alias("score"),
-    )
-    cells = cells.sort("family", "right", "answer")
-    found = np.full((family.height, 3), np.nan)
-    for count in family["answers"].unique():
-        mine = family["answers"].to_numpy() == count
-        scores = (
-            cells.filter(pl.col("answers") == count)["score"].to_numpy().reshape(-1, count, count)
-        )
-        whole = ~np.isnan(scores).any((1, 2))
-        found[np.flatnonzero(mine)[whole]] = read_matrices(scores[whole])
-    return found
-
-
-def read_matrices(scores: Floats) -> Floats:
-    """Read families whole.
-
-    Args:
-        scores: (families, N, N) the score of each answer (last axis) under each place; the right
-            ones on the diagonal.
-
-    Returns:
-        (families, 3) share of answers that score highest under their own place; share of places
-        that the best matching gives their own answer; place effect.
-    """
-    size = scores.shape[-1]
-    left = scores - scores.mean(1, keepdims=True)
-    left = left - left.mean(2, keepdims=True)
-    scale = np.abs(scores).max((1, 2))
-    spread = np.sqrt((left**2).mean((1, 2)))
-    silent = spread <= NOISE * scale
-    left[silent] = 0.0
-    diagonal = np.einsum("fii->f", left) / size
-    effect = np.divide(diagonal, spread, out=np.zeros(len(scores)), where=~silent)
-
-    level = np.array(rounded(pl.Series(scores.ravel()))).reshape(scores.shape)
-    top = level == level.max(1, keepdims=True)
-    column = (np.einsum("fii->fi", top) / top.sum(1)).mean(1)
-    return np.column_stack([column, _matching(left, NOISE * scale), effect])
-
-
-def _matching(left: Floats, noise: Floats) -> Floats:
-    """(families,) share of the diagonal in the matching of the largest sum; matchings of equal sums
-    share."""
-    size = left.shape[-1]
-    if size > MATCHED:
-        from scipy.optimize import linear_sum_assignment
-
-        picks = [
-            linear_sum_assignment(one, maximize=True)[1] if one.any() else None for one in left
-        ]
-        return np.array(
-            [1 / size if pick is None else (pick == np.arange(size)).mean() for pick in picks]
-        )
-    orders = np.array(list(permutations(range(size))))
-    total: Floats = left[:, np.arange(size), orders].sum(-1)
-    best = total >= total.max(1, keepdims=True) - noise[:, None]
-    right = (orders == np.arange(size)).mean(1)
-    share: Floats = np.asarray(best @ right / best.sum(1), dtype=np.float64)
-    return share
-
-
-def _estimates(
-    values: Floats, n: npt.NDArray[np.int64], cluster: Ints, confidence: float
-) -> list[Interval]:
-    """Each reading with its interval and p.
-
-    Args:
-        values: (families, readings); the last is the place effect.
-        n: (families,) answers of each family.
-        cluster: (families,) the cluster of each family.
-        confidence: the level of the intervals.
-    """
-    chance = 1 / n
-    found = []
-    for i, name in enumerate(READINGS):
-        effect = name == "place_effect"
-        most = float(np.sqrt(n.max(initial=2) - 1.0))
-        found.append(
-            flipped(
-                values[:, i],
-                np.zeros(len(n)) if effect else chance,
-                # Of an effect, that of scores which are exchangeable between places; of shares,
-                # between that and the variance of families which are all right or all wrong.
-                1 / (n - 1.0) if effect else chance * (1 - chance) / np.sqrt(n),
-                cluster,
-                confidence,
-                (-most, most) if effect else (0.0, 1.0),
-            )
-        )
-    return found

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import repeat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from carb_data import ScoreTable
+from carb_data import Dataset, ScoreTable
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Result, ScorerRow, Scorers
 from carb_metrics.clusters import cluster_of, with_clusters
+from carb_metrics.families import PlaceComparison, Reading, compared, readings
 from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.matrices import matrices
 from carb_metrics.outcome import counted_sets, credit_matrix, set_outcomes
 from carb_metrics.paired import Paired, adjust, paired_rows
 
+EQUAL = 1e-12
+"""Differences of means up to this are rounding: both scorers share a rank."""
+
 
 class RankRow(Result):
-    """Place among the scorers of the report, 1 is best, with simultaneous confidence limits; null
-    for a scorer that could be judged on no set."""
+    """Rank among the scorers of the report, 1 is best, with simultaneous confidence limits; null
+    for a scorer that could be judged on no set, and for a control."""
 
     rank: int | None
     low: int | None
@@ -41,7 +48,8 @@ class RankedRow(ScorerRow):
 
 
 class PairRow(Result):
-    """Two scorers on the same sets, the better one first."""
+    """Two scorers on the same sets, the better one first: by place win rate where ``Ranking`` goes
+    by it."""
 
     a: str
     b: str
@@ -60,101 +68,188 @@ class PairRow(Result):
     """That of ``compare``."""
     p_adjusted: float | None
     """``p`` corrected over all pairs."""
+    place_win: PlaceComparison | None = None
+    """The same of place win rates, as ``compare`` gives it; null without families."""
+    place_p_adjusted: float | None = None
+    """``p`` of the place win rates, corrected over all pairs."""
 
 
 class Ranking(Scorers[RankedRow]):
-    """Scorers in order of accuracy, the best first; equals share a rank.
+    """Scorers in order, the best first; equals share a rank.
 
     A scorer that could be judged on no set was not measured: it has no rank and stands last.
     """
 
+    by_place: bool
+    """Whether the order is that of place win rates; else it is that of accuracies."""
     pairs: tuple[PairRow, ...]
     """A row per pair of ranked scorers."""
 
 
-def rank(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False) -> Ranking:
-    """Order scorers by accuracy, compare every pair, and bound every rank.
+def rank(
+    scores: ScoreTable,
+    confidence: float = 0.95,
+    *,
+    mirrors: bool = False,
+    dataset: Dataset | None = None,
+) -> Ranking:
+    """Order scorers, compare every pair, and bound every rank.
 
-    Each pair is compared as ``compare`` does, on the sets that both scored. A scorer's rank is 1 +
-    the number of scorers that are better on the sets in common; where all scored the same sets,
-    that is its place by accuracy, and where they did not, accuracies are not comparable and only
-    pairs are. It lies between 1 + the number of scorers significantly better and the number of
-    scorers − those significantly worse, which holds for all scorers at once with the given
-    confidence because the p values behind it are Holm's (Mogstad, Romano, Shaikh and Wilhelm 2024,
-    "Inference for ranks", Review of Economic Studies 91:476-518). Ranks are whole numbers, so this
-    covers at least, not exactly, ``confidence``.
+    Scorers are ordered by the place win rate where the data set has families enough for its
+    interval, else by accuracy. Each pair is compared as ``compare`` does, on the sets that both
+    scored. A scorer's rank is 1 + the number of scorers that are better on the sets in common. It
+    lies between 1 + the number of scorers significantly better and the number of scorers − those
+    significantly worse, which holds for all scorers at once with the given confidence because the p
+    values behind it are Holm's (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for ranks",
+    Review of Economic Studies 91:476-518). Ranks are whole numbers, so this covers at least, not
+    exactly, ``confidence``.
 
     Args:
         scores: table of any number of scorers.
         confidence, mirrors: as for ``compare``.
+        dataset: the sets that were scored, for their families.
     """
     check_confidence(confidence)
+    read = {} if dataset is None else readings(scores, matrices(dataset))
     scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = with_clusters(set_outcomes(scores))
-    found = grouped_accuracy(sets, "scorer", confidence)
-    cells = {name: found.of(name).overall for name in found.scorers}
-    silent = [name for name, cell in cells.items() if cell.errors == cell.n]
-    names = sorted(cells.keys() - silent, key=lambda name: (-(cells[name].accuracy or 0.0), name))
-    credit, order, items = credit_matrix(sets.filter(pl.col("scorer").cast(pl.String).is_in(names)))
-    credit, cluster = credit[[order.index(name) for name in names]], cluster_of(items)
-    shared, order, _ = credit_matrix(
-        sets.with_columns(credit=(pl.col("tied") > 0).cast(pl.Float64))
+    cells = {
+        name: totals.overall
+        for name, totals in grouped_accuracy(sets, "scorer", confidence).scorers.items()
+    }
+    judged = sorted(name for name, cell in cells.items() if cell.errors != cell.n)
+    pairs = _pairs(sets, judged, read, confidence)
+    by_place = any(_place_p(pair) is not None for pair in pairs) or (
+        len(judged) == 1 and bool(read) and bool(read[judged[0]].counted.any())
     )
-    tied = dict(zip(order, shared, strict=True))
-    tests: list[tuple[str, str, Floats, Paired]] = []
-    for i, a in enumerate(names):
-        d = credit[i] - credit[i + 1 :]
-        tests += zip(
-            repeat(a), names[i + 1 :], d, paired_rows(d, cluster, confidence), strict=False
-        )
-    adjusted = adjust([math.nan if found.p is None else found.p for *_, found in tests])
-    pairs = [
-        _pair(tied, *one, None if math.isnan(p) else float(p))
-        for one, p in zip(tests, adjusted, strict=True)
+    places = _ranks([_ordered(pair, by_place) for pair in pairs], judged, confidence)
+    rows = [RankedRow(scorer=name, cell=cells[name], place=places[name]) for name in judged]
+    rows.sort(key=lambda row: (row.place.rank, -(row.cell.accuracy or 0.0), row.scorer))
+    rows += [
+        RankedRow(scorer=name, cell=cell, place=RankRow(rank=None, low=None, high=None))
+        for name, cell in sorted(cells.items())
+        if name not in places
     ]
-    better = [pair for pair in pairs if (pair.difference or 0.0) > 0]
-    settled = [
-        pair for pair in better if pair.p_adjusted is not None and pair.p_adjusted < 1 - confidence
-    ]
-    beaten, clearly = Counter(pair.b for pair in better), Counter(pair.b for pair in settled)
-    beats = Counter(pair.a for pair in settled)
-    ranked = [
-        RankedRow(
-            scorer=name,
-            cell=cells[name],
-            place=RankRow(
-                rank=1 + beaten[name], low=1 + clearly[name], high=len(names) - beats[name]
-            ),
-        )
+    return Ranking(
+        scorers=tuple(rows),
+        by_place=by_place,
+        pairs=tuple(_better_first(pair, by_place) for pair in pairs),
+        counted=counted,
+    )
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Which of two scorers is better, and whether that is settled."""
+
+    better: str
+    worse: str
+    difference: float
+    p_adjusted: float | None
+
+
+def _ordered(pair: PairRow, by_place: bool) -> _Order:
+    if by_place:
+        place = pair.place_win
+        difference = 0.0 if place is None else place.a - place.b
+        p = pair.place_p_adjusted
+    else:
+        difference, p = pair.difference or 0.0, pair.p_adjusted
+    better, worse = (pair.a, pair.b) if difference >= 0 else (pair.b, pair.a)
+    return _Order(better, worse, abs(difference), p)
+
+
+def _ranks(orders: Sequence[_Order], names: Sequence[str], confidence: float) -> dict[str, RankRow]:
+    """The rank of each scorer and its limits."""
+    better = [one for one in orders if one.difference > EQUAL]
+    settled = [one for one in better if (one.p_adjusted or 0.0) < 1 - confidence]
+    settled = [one for one in settled if one.p_adjusted is not None]
+    beaten, clearly = Counter(one.worse for one in better), Counter(one.worse for one in settled)
+    beats = Counter(one.better for one in settled)
+    return {
+        name: RankRow(rank=1 + beaten[name], low=1 + clearly[name], high=len(names) - beats[name])
         for name in names
-    ]
-    ranked.sort(key=lambda row: (row.place.rank, -(row.cell.accuracy or 0.0), row.scorer))
-    ranked += [
-        RankedRow(scorer=name, cell=cells[name], place=RankRow(rank=None, low=None, high=None))
-        for name in silent
-    ]
-    return Ranking(scorers=tuple(ranked), pairs=tuple(pairs), counted=counted)
+    }
 
 
-def _pair(
-    tied: dict[str, Floats], a: str, b: str, d: Floats, found: Paired, p_adjusted: float | None
-) -> PairRow:
-    """The row of two scorers, the better one first, from what is tied, their differences and the
-    test of these."""
-    low, high, estimate = found.low, found.high, found.estimate
-    if estimate is not None and low is not None and high is not None and estimate < 0:
-        a, b, d, estimate, low, high = b, a, -d, -estimate, -high, -low
-    return PairRow(
-        a=a,
-        b=b,
-        n=found.n,
-        ties_a=int(tied[a][~np.isnan(d)].sum()) if found.n else None,
-        ties_b=int(tied[b][~np.isnan(d)].sum()) if found.n else None,
-        only_a=int((d > 0).sum()) if found.n else None,  # false for NaN
-        only_b=int((d < 0).sum()) if found.n else None,
-        difference=estimate,
-        low=low,
-        high=high,
-        p=found.p,
-        p_adjusted=p_adjusted,
+def _pairs(
+    sets: pl.DataFrame, names: Sequence[str], read: Mapping[str, Reading], confidence: float
+) -> list[PairRow]:
+    """A row per pair of scorers, in the order of their names."""
+    known = sets.filter(pl.col("scorer").cast(pl.String).is_in(names))
+    credit, order, items = credit_matrix(known)
+    tied, _, _ = credit_matrix(known.with_columns(credit=(pl.col("tied") > 0).cast(pl.Float64)))
+    place = {name: number for number, name in enumerate(order)}
+    cluster = cluster_of(items)
+    pairs: list[tuple[str, str, Floats, Paired, PlaceComparison | None]] = []
+    for number, a in enumerate(names):
+        others = names[number + 1 :]
+        d = credit[place[a]] - credit[[place[b] for b in others]]
+        tests = paired_rows(d, cluster, confidence)
+        pairs += [
+            (a, b, row, test, compared(read[a], read[b], confidence) if {a, b} <= {*read} else None)
+            for b, row, test in zip(others, d, tests, strict=True)
+        ]
+    adjusted = _adjusted([test.p for *_, test, _ in pairs])
+    places = _adjusted([None if win is None else win.difference.p for *_, win in pairs])
+    return [
+        PairRow(
+            a=a,
+            b=b,
+            **_counts(d, tied[place[a]], tied[place[b]], test),
+            p_adjusted=p,
+            place_win=win,
+            place_p_adjusted=place_p,
+        )
+        for (a, b, d, test, win), p, place_p in zip(pairs, adjusted, places, strict=True)
+    ]
+
+
+def _counts(d: Floats, tied_a: Floats, tied_b: Floats, test: Paired) -> dict[str, Any]:
+    """The fields of a pair that sets give."""
+    both = ~np.isnan(d)
+    counts = {
+        "ties_a": tied_a[both].sum(),
+        "ties_b": tied_b[both].sum(),
+        "only_a": (d[both] > 0).sum(),
+        "only_b": (d[both] < 0).sum(),
+    }
+    return {
+        **{name: int(count) if test.n else None for name, count in counts.items()},
+        "n": test.n,
+        "difference": test.estimate,
+        "low": test.low,
+        "high": test.high,
+        "p": test.p,
+    }
+
+
+def _adjusted(p: Sequence[float | None]) -> list[float | None]:
+    values = adjust([math.nan if one is None else one for one in p])
+    return [None if math.isnan(one) else float(one) for one in values]
+
+
+def _place_p(pair: PairRow) -> float | None:
+    return None if pair.place_win is None else pair.place_win.difference.p
+
+
+def _better_first(pair: PairRow, by_place: bool) -> PairRow:
+    """The row with the better scorer first."""
+    order = _ordered(pair, by_place)
+    if order.better == pair.a:
+        return pair
+    place = pair.place_win
+    return pair.model_copy(
+        update={
+            "a": pair.b,
+            "b": pair.a,
+            "ties_a": pair.ties_b,
+            "ties_b": pair.ties_a,
+            "only_a": pair.only_b,
+            "only_b": pair.only_a,
+            "difference": None if pair.difference is None else -pair.difference,
+            "low": None if pair.high is None else -pair.high,
+            "high": None if pair.low is None else -pair.low,
+            "place_win": None if place is None else place.turned(),
+        }
     )

@@ -37,8 +37,8 @@ def compare(
     """Say which of two scorers is better, by how much, whether it is noise, and in which cultures,
     domains and kinds.
 
-    Main sets count, with ties shared; the place effects are compared over the mirrored families
-    that both scored.
+    The place win rates are compared over the mirrored families that both scored, and decide where
+    there are families. Accuracies count main sets, with ties shared.
 
     For example:
 
@@ -79,8 +79,8 @@ def compare(
             {
                 "a": found.a,
                 "b": found.b,
-                "place_effect": _place_effect(found),
-                **found.model_dump(mode="json", exclude={"place_effect"}),
+                "place_win": _place_win(found),
+                **found.model_dump(mode="json", exclude={"place_win"}),
                 **errors,
                 **{f"by_{key}": [row.model_dump() for row in rows] for key, rows in groups.items()},
                 "plan": [
@@ -95,7 +95,7 @@ def compare(
             "be compared."
         )
     else:
-        _show(found, **errors)
+        _show(found, confidence, **errors)
         _show_groups(groups)
         rows = [
             (percent(size), "–" if needed is None else f"{needed:,}")
@@ -144,9 +144,9 @@ def _failed(table: ScoreTable, other: ScoreTable) -> int:
     return table.frame.filter(failed)["item_id"].n_unique()
 
 
-def _place_effect(found: Comparison) -> dict[str, Any] | None:
+def _place_win(found: Comparison) -> dict[str, Any] | None:
     """The comparison over families, in the form of that over sets: ``n`` counts families."""
-    if (place := found.place_effect) is None:
+    if (place := found.place_win) is None:
         return None
     estimate = place.difference
     limits = {
@@ -169,18 +169,17 @@ def _plan(found: Comparison, confidence: float) -> dict[float, int | None]:
     }
 
 
-def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
+def _show(found: Comparison, confidence: float, errors_a: int, errors_b: int) -> None:
     short = labels([found.a or "a", found.b or "b"])
-    if found.place_effect is not None:
-        _show_place_effect(found.place_effect, short[found.a or "a"], short[found.b or "b"])
+    if found.place_win is not None:
+        _show_place_win(found.place_win, short[found.a or "a"], short[found.b or "b"])
     for side, name, accuracy, strict, ties in (
         ("a", found.a, found.accuracy_a, found.strict_a, found.ties_a),
         ("b", found.b, found.accuracy_b, found.strict_b, found.ties_b),
     ):
         display.say(
             f"{side}  {short[name or side]}: {percent(accuracy)}% right with ties shared, "
-            f"{percent(strict)}% where a "
-            f"tie is a loss ({ties:,} ties)"
+            f"{percent(strict)}% where a tie is a loss ({ties:,} ties)"
         )
     which = "main sets" if found.counted == "main" else "sets"
     points = f"{signed(found.difference)} points [{signed(found.low)}, {signed(found.high)}]"
@@ -188,47 +187,60 @@ def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
         f"a − b  {points}, {display.p_clause(found.p)} ({found.test}), {found.n:,} {which},"
     )
     display.say(f"       {found.only_a:,} won by a, {found.only_b:,} by b.")
+    if found.unpaired:
+        display.say(f"Left out: {found.unpaired:,} {which} that only one of both scored.")
     if errors_a or errors_b:
         display.say(
             f"Sets on which a scorer failed count as wrong: {errors_a:,} of a, {errors_b:,} of b."
         )
-    if found.better is not None:
+    _show_accuracy_verdict(found, confidence)
+    _show_margin(found)
+
+
+def _show_accuracy_verdict(found: Comparison, confidence: float) -> None:
+    if found.p is not None and found.p < 1 - confidence:
+        side = "a" if (found.difference or 0.0) > 0 else "b"
+        display.say(f"{side} is right more often; a difference like this is unlikely to be noise.")
+        return
+    display.say("This may be noise: the data do not settle which is right more often.")
+    if found.detectable is not None:
         display.say(
-            f"{found.better} is right more often; a difference like this is unlikely to be noise."
-        )
-    else:
-        display.say("This may be noise: the data do not settle which is right more often.")
-        if found.detectable is not None:
-            display.say(
-                f"With {found.n:,} sets only a difference of {percent(found.detectable)} "
-                "points or more shows."
-            )
-    if (margin := found.margin) is not None:
-        said = "it is not shown that a is no worse than b"
-        if margin.not_worse:
-            said = "a and b are equivalent" if margin.equivalent else "a is no worse than b"
-        display.say(
-            f"Margin of {percent(margin.margin)} points: {said} "
-            f"(a − b within [{signed(margin.low)}, {signed(margin.high)}]; p of worse "
-            f"{display.p_value(margin.p_not_worse)}, p of better "
-            f"{display.p_value(margin.p_not_better)})."
+            f"With {found.n:,} sets only a difference of {percent(found.detectable)} points or "
+            "more shows."
         )
 
 
-def _show_place_effect(place: PlaceComparison, a: str, b: str) -> None:
-    found = place.difference
+def _show_margin(found: Comparison) -> None:
+    if (margin := found.margin) is None:
+        return
+    verdict = "it is not shown that a is no worse than b"
+    if margin.not_worse:
+        verdict = "a and b are equivalent" if margin.equivalent else "a is no worse than b"
     display.say(
-        f"Place effect: a ({a}) {display.number(place.a)}, b ({b}) "
-        f"{display.number(place.b)}, a − b "
-        f"{display.number(found.estimate)} [{display.number(found.low)}, "
-        f"{display.number(found.high)}], "
-        f"{display.p_clause(found.p)}, {place.families:,} families."
+        f"Margin of {percent(margin.margin)} points: {verdict} "
+        f"(a − b within [{signed(margin.low)}, {signed(margin.high)}]; p of worse "
+        f"{display.p_value(margin.p_not_worse)}, p of better "
+        f"{display.p_value(margin.p_not_better)})."
     )
-    noise = "This may be noise: the families do not settle which reads the place better."
-    found_better = (
-        f"{place.better} reads the place better; a difference like this is unlikely to be noise."
+
+
+def _show_place_win(place: PlaceComparison, a: str, b: str) -> None:
+    difference = place.difference
+    display.say(
+        f"Place win rate: a ({a}) {percent(place.a)}%, b ({b}) {percent(place.b)}%, a − b "
+        f"{signed(difference.estimate)} points "
+        f"[{signed(difference.low)}, {signed(difference.high)}], "
+        f"{display.p_clause(difference.p)}, {place.families:,} families."
     )
-    display.say(noise if place.better is None else found_better)
+    if difference.p is None:
+        display.say("There are too few families for an interval, which needs six clusters.")
+    elif place.better is None:
+        display.say("This may be noise: the families do not settle which reads the place better.")
+    else:
+        display.say(
+            f"{place.better} reads the place better; a difference like this is unlikely to be "
+            "noise."
+        )
 
 
 def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:

@@ -41,7 +41,7 @@ chance."""
 BASELINES = ("baseline:random", "baseline:length", "baseline:language", "baseline:label")
 QUICK = ("baseline:random", "baseline:length", "baseline:label")
 """Those that answer the whole seed in seconds."""
-MEASURES = ("place_effect", "row", "accuracy")
+MEASURES = ("place_win", "row", "accuracy")
 """What ``--fail-below`` can look at."""
 
 
@@ -90,8 +90,8 @@ def eval_(
         Say how many calls and tokens it takes and what they cost, and do nothing else. The cost
         needs price_in and price_out (per million tokens) in a spec.
     fail_below
-        A gate for CI, as NAME=NUMBER: end with 1 where the model's place_effect, row (accuracy over
-        families) or accuracy is lower, for example place_effect=0.1.
+        A gate for CI, as NAME=NUMBER: end with 1 where the model's place_win, row (accuracy over
+        families) or accuracy is lower, for example place_win=0.52.
     open_report
         Open the report in the browser. By default it is opened where the output is a terminal.
     """
@@ -192,7 +192,7 @@ def _gate(text: str) -> tuple[str, float]:
     least = finite(number)
     if name not in MEASURES or not math.isfinite(least):
         raise CarbError(
-            "--fail-below takes NAME=NUMBER, for example place_effect=0.1; got "
+            "--fail-below takes NAME=NUMBER, for example place_win=0.52; got "
             f"'{text}'.{closest(name, MEASURES)} "
             f"The names are {', '.join(MEASURES)}."
         )

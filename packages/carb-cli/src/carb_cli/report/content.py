@@ -47,6 +47,7 @@ from carb_metrics.rows import (
     ItemAnalysis,
     JudgedRow,
     Ranking,
+    RankRow,
 )
 from carb_scorers.run import RunRecord, ScorerRecord, read_presentations
 
@@ -109,7 +110,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
     """
     scores = runs.scores.with_items(runs.dataset)
     main = main_sets(scores)
-    ranking = rank(main, confidence=confidence)
+    ranking = rank(_ranked(runs), confidence=confidence, dataset=runs.dataset)
     baselines = {
         name: f"baseline:{s.spec.model}"
         for name, s in runs.scorers.items()
@@ -125,6 +126,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         scorers=_scorers(runs, scores, ranking, confidence),
         families=_families(runs, confidence),
         place_gap=place_gap(runs.scores, runs.dataset, confidence),
+        ranked_by="place_win" if ranking.by_place else "accuracy",
         pairs=ranking.pairs,
         floor=surface_floor(main, runs.dataset, confidence=confidence, baselines=baselines),
         failures=missed,
@@ -136,16 +138,27 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
     return report.model_copy(update={"verdict": verdict(report)})
 
 
+def _ranked(runs: Runs) -> ScoreTable:
+    """The scores of all but the controls, which were shown facts; of all if there are controls
+    alone."""
+    scores = runs.scores.with_items(runs.dataset)
+    known = [name for name, one in runs.scorers.items() if "facts" not in one.spec.parameters]
+    if len(known) in (0, len(runs.scorers)):
+        return scores
+    return ScoreTable(scores.frame.filter(pl.col("scorer").cast(pl.String).is_in(known)))
+
+
 def _scorers(
     runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
 ) -> dict[str, ScorerPart]:
-    """What was found about each scorer, the best first."""
+    """What was found about each scorer, the best first; controls last."""
     main = main_sets(scores)
     parts = breakdown(scores, confidence=confidence)
     perturbed = scores.frame["perturbation"].null_count() < len(scores)
     sensitivity = perturbation_sensitivity(scores, confidence) if perturbed else None
     consistency = cross_lingual_consistency(scores, confidence=confidence)
     kinds = _by_kind(runs, main, confidence)
+    ranks = {row.scorer: row.place for row in ranking.scorers}
     found = {}
     for name, record in runs.scorers.items():
         own = parts.of(name) if len(runs.scorers) > 1 else parts
@@ -157,7 +170,7 @@ def _scorers(
             usage=record.usage,
             cost=record.cost,
             label_mass=record.label_mass,
-            rank=ranking.of(name).place,
+            rank=ranks.get(name, RankRow(rank=None, low=None, high=None)),
             overall=own.overall,
             macro=own.by_culture_domain.macro,
             **cells,
@@ -168,7 +181,8 @@ def _scorers(
             causal_to_surface=sensitivity.of(name).ratio if sensitivity else Interval(),
             consistency=consistency.of(name),
         )
-    return dict(sorted(found.items(), key=lambda pair: (-(pair[1].overall.accuracy or 0), pair[0])))
+    order = {row.scorer: number for number, row in enumerate(ranking.scorers)}
+    return dict(sorted(found.items(), key=lambda one: (order.get(one[0], len(order)), one[0])))
 
 
 def _cells(group: Grouped) -> Cells:

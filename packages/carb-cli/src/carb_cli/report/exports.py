@@ -16,7 +16,7 @@ def exported(report: Report, *, latex: bool) -> str:
     head = safe(
         f"{', '.join(data.names)}: {data.sets:,} sets, chance {percent(data.chance)}%. "
         f"{table.note} "
-        f"Intervals: {100 * report.confidence:.4g}%; place effect: 0 for a model that does "
+        f"Intervals: {100 * report.confidence:.4g}%; place win rate: 50% for a model that does "
         "not read the place. "
         f"Fingerprint {data.fingerprint[:16]}."
     )

@@ -4,15 +4,16 @@ headline."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist
 
-from carb_cli.display import counted, interval, number, percent, safe
+from carb_cli.display import counted, interval, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
 from carb_cli.report.tables import settled
 from carb_metrics.rows import FamilyRow, FloorTest
 
-POWER = (1.959964 + 0.841621) / 1.959964
-"""Half a 95% interval times this is what is found four times in five."""
+LEAST_RATE = 0.52
+"""Place win rate below which no scorer is said to read the place, however sure the number is."""
 LEAST_MASS = 0.5
 """Median probability of the allowed answers below which the verdict warns."""
 
@@ -25,58 +26,91 @@ def verdict(report: Report) -> str:
 
 
 def _of_families(report: Report) -> str:
-    """The largest place effect of a model, and how often the right answer is on top under the
+    """The highest place win rate of a model, and how often the right answer is on top under the
     place."""
     rows = [] if report.families is None else [report.families.of(name) for name in report.models]
-    rows = [row for row in rows if row.place_effect.estimate is not None]
+    rows = [row for row in rows if row.place_win.estimate is not None]
     if not rows:
         return ""
-    sure = settled({row.scorer: row.place_effect.p for row in rows}, report.confidence)
-    effects = {row.scorer: row.place_effect.estimate or 0.0 for row in rows}
-    best = max(
-        rows, key=lambda row: (row.scorer in sure and effects[row.scorer] > 0, effects[row.scorer])
-    )
-    name, found = safe(labels(report.scorers)[best.scorer]), best.place_effect
-    size = f"{number(found.estimate)} [{number(found.low)}, {number(found.high)}]"
-    if best.judged < best.families:
-        failed = f"{best.families - best.judged:,} of {best.families:,}"
-        size += f" ({failed} families have a failure and count 0)"
-    families = counted(best.families, "family", "families")
-    if best.incomplete:
-        families += f" ({best.incomplete:,} incomplete left out)"
-    row = (
-        f"the right answer is on top in {percent(best.row.estimate)}% "
-        f"[{interval(best.row.low, best.row.high)}] of the "
-        f"sets of {families}, by chance in {percent(best.chance)}%."
-    )
-    if best.scorer in sure:
-        how = (
-            "reads the place"
-            if (found.estimate or 0.0) > 0
-            else "reads the place the wrong way round"
-        )
-        return f"{name} {how}: its place effect is {size}, and {row}"
-    if len(rows) == 1:
-        shown, whose = f"{name} is not shown to read the place", "its place effect is"
+    sure = settled({row.scorer: row.place_win.p for row in rows}, report.confidence)
+    best = max(rows, key=lambda row: (row.scorer in sure and _above(row), row.place_win.estimate))
+    if best.scorer not in sure:
+        return _not_shown(report, best, len(rows))
+    words = _shared_words(report)
+    name = safe(labels(report.scorers)[best.scorer])
+    if not _above(best):
+        how = "reads the place the wrong way round"
+    elif (best.place_win.estimate or 0.0) < LEAST_RATE:
+        how = f"reads no more of the place than {percent(LEAST_RATE)}% shows"
+    elif words is not None and (best.place_win.low or 0.0) <= words:
+        how = f"reads no more of the place than shared words show ({percent(words)}%)"
+    else:
+        how = "reads the place"
+    return f"{name} {how}: {_rate(best)}, and {_on_top(best)}"
+
+
+def _above(row: FamilyRow) -> bool:
+    return (row.place_win.estimate or 0.0) > 0.5
+
+
+def _not_shown(report: Report, best: FamilyRow, tested: int) -> str:
+    """The sentence where no scorer is told from chance."""
+    name = safe(labels(report.scorers)[best.scorer])
+    if tested == 1:
+        shown, whose = f"{name} is not shown to read the place", ""
     else:
         models = any(part.spec.kind != "baseline" for part in report.scorers.values())
         shown = f"No {'model' if models else 'scorer'} is shown to read the place"
-        shown += f" after correction over {len(rows)} scorers"
-        whose = f"the largest place effect, of {name}, is"
-    return f"{shown}: {whose} {size}{_power(best)}, and {row}"
+        shown += f" after correction over {tested} scorers"
+        whose = f"the highest rate is that of {name}: "
+    return f"{shown}: {whose}{_rate(best)}{_power(best, report.confidence)}, and {_on_top(best)}"
 
 
-def _power(row: FamilyRow) -> str:
-    """The smallest effect that so many families would show; an effect is at most ``sqrt(N -
-    1)``."""
-    found = row.place_effect
-    if found.low is None or found.high is None or found.high <= found.low or not row.chance:
-        return ""
-    least = POWER * (found.high - found.low) / 2
-    possible = least**2 < 1 / row.chance - 1
+def _rate(row: FamilyRow) -> str:
+    """The place win rate in words."""
+    win = row.place_win
+    said = f"its place win rate is {percent(win.estimate)}%"
+    said += f" [{interval(win.low, win.high)}]" if win.low is not None else " (too few families)"
+    said += ", where 50% is chance"
+    if row.failed:
+        said += f" ({row.failed:,} of {row.comparisons:,} comparisons failed and count half)"
+    return said
+
+
+def _on_top(row: FamilyRow) -> str:
+    """Row accuracy in words."""
+    families = counted(row.families, "family", "families")
+    if row.row.estimate is None:
+        return f"there are {families}, none of them complete."
+    limits = f" [{interval(row.row.low, row.row.high)}]" if row.row.low is not None else ""
+    of = f"the sets of {families}"
+    if row.incomplete:
+        of += f" ({row.incomplete:,} incomplete ones not counted)"
     return (
-        f" where {number(least)} would show" if possible else " (so few families cannot show one)"
+        f"the right answer is on top in {percent(row.row.estimate)}%{limits} of {of}, "
+        f"by chance in {percent(row.chance)}%."
     )
+
+
+def _shared_words(report: Report) -> float | None:
+    """The place win rate of the baseline that counts words which question and answer share."""
+    for name, part in report.scorers.items():
+        if (part.spec.kind, part.spec.model) == ("baseline", "overlap"):
+            return None if report.families is None else report.families.of(name).place_win.estimate
+    return None
+
+
+def _power(row: FamilyRow, confidence: float) -> str:
+    """The smallest rate that so many families would show four times in five."""
+    win = row.place_win
+    if win.low is None or win.high is None or win.high <= win.low:
+        return ""
+    quantile = NormalDist().inv_cdf
+    critical = quantile(0.5 + confidence / 2)
+    least = 0.5 + (win.high - win.low) / 2 * (critical + quantile(0.8)) / critical
+    if least >= 1:
+        return " (so few families cannot show one)"
+    return f", and {percent(least)}% would show"
 
 
 def _of_sets(report: Report) -> str:

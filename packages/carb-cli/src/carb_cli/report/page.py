@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from importlib.metadata import version
-from math import ceil, floor
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader
@@ -62,26 +61,20 @@ def render(
 
 
 def chart_of(report: Report) -> dict[str, Any]:
-    """The first chart: for each scorer the share of right answers on top under the place (accuracy,
-    without families) and the place effect, each with its limits; and the ends of the axis of place
-    effects, 0 to a half at least."""
-    short, rows, families = labels(report.scorers), [], report.families
+    """The first chart: for each scorer the place win rate and the share of right answers on top
+    under the place, or accuracy where there are no families; each with its limits."""
+    short, families = labels(report.scorers), report.families
+    rows = []
     for name, part in report.scorers.items():
         cell = part.overall
-        share, effect = Interval(estimate=cell.accuracy, low=cell.low, high=cell.high), Interval()
+        win = Interval()
+        share = Interval(estimate=cell.accuracy, low=cell.low, high=cell.high)
         if families is not None:
-            share, effect = families.of(name).row, families.of(name).place_effect
+            win, share = families.of(name).place_win, families.of(name).row
         named = {"name": short[name], "whole": name, "model": name in report.models}
-        rows.append(named | {"share": share, "effect": effect})
-    effects = (
-        [] if families is None else [families.of(name).place_effect for name in report.scorers]
-    )
-    limits = [
-        limit for effect in effects for limit in (effect.low, effect.high) if limit is not None
-    ]
-    reach = floor(4 * min([-0.25, *limits])) / 4, ceil(4 * max([0.5, *limits])) / 4
+        rows.append(named | {"share": share, "win": win})
     chance = report.dataset.chance if families is None else families.rows[0].chance
-    return {"rows": rows, "families": families is not None, "reach": reach, "chance": chance}
+    return {"rows": rows, "families": families is not None, "chance": chance}
 
 
 def page(name: str, scripts: Sequence[str], /, **fields: object) -> str:

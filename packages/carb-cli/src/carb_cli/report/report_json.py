@@ -87,7 +87,12 @@ class ScorerPart(Frozen):
     @property
     def kind(self) -> str:
         """The kind of its spec; a scorer that is shown facts of a bank is a control."""
-        return "open-book control" if "facts" in self.spec.parameters else self.spec.kind
+        return "open-book control" if self.control else self.spec.kind
+
+    @property
+    def control(self) -> bool:
+        """Whether it was shown facts of a bank; a control has no rank."""
+        return "facts" in self.spec.parameters
 
     @property
     def failed(self) -> bool:
@@ -134,11 +139,13 @@ class Report(Frozen):
     scorers: dict[str, ScorerPart]
     """Scorers by name, the best first."""
     families: FamilyReport | None
-    """Mirrored families read by row, by column, whole (place effect) and matched: over all of them,
-    by domain and by kind of fact; null where the data set has none."""
+    """Place win rate and row accuracy of mirrored families: over all of them, by domain and by kind
+    of fact; null where the data set has none."""
     place_gap: dict[str, PlaceComparison] = Field(default_factory=dict)
-    """By scorer: the place effect where the question names the place (a), where cues imply it (b),
-    and their difference; empty where no family was scored in both wordings."""
+    """By scorer: the place win rate where the question names the place (a), where cues imply it
+    (b), and their difference; empty where no family was scored in both wordings."""
+    ranked_by: Literal["place_win", "accuracy"] = "accuracy"
+    """The measure of ranks, and of the order of scorers and pairs."""
     pairs: tuple[PairRow, ...]
     floor: SurfaceFloor | None
     """How far the surface alone gets, over all sets and in each culture, and the test of each

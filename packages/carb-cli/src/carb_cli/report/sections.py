@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
-from carb_cli.display import counted, number, p_value, percent, safe, signed
+from carb_cli.display import counted, p_value, percent, safe, signed
 from carb_cli.labels import labels
 from carb_cli.report.headline import above_floor
 from carb_cli.report.key_sections import failures, items, people
@@ -27,7 +27,7 @@ from carb_cli.report.tables import (
     share,
 )
 from carb_data import Perturbation
-from carb_metrics.rows import Cell, Interval
+from carb_metrics.rows import Cell, FamilyReport, FamilyRow, Interval, PairRow
 
 
 def sections(report: Report, only: str | None = None) -> list[Section]:
@@ -37,112 +37,127 @@ def sections(report: Report, only: str | None = None) -> list[Section]:
 
 
 def leaderboard(report: Report) -> Table:
-    """The table of the first screen: place effect and accuracy of every scorer, and what they rest
-    on."""
+    """The table of the first screen: place win rate and accuracy of every scorer, and what they
+    rest on."""
     families = report.families is not None
-    columns = ["rank", "<scorer", *["place effect", "row %"] * families, "accuracy %", "strict %"]
+    columns = ["rank", "<scorer", *["place win %", "row %"] * families, "accuracy %", "strict %"]
     columns += ["main sets", "ties", "errors"]
     rows = []
     for name, part in report.scorers.items():
         cell = part.overall
-        row = [Shown(part.rank.text), scorer_cell(report, name)]
+        row = [Shown("control" if part.control else part.rank.text), scorer_cell(report, name)]
         if report.families is not None:
-            found = report.families.of(name)
-            row += [estimate(found.place_effect), share(found.row)]
+            row += _place_cells(report.families.of(name))
         row += [share(cell), Shown(percent(cell.strict))]
         rows.append((*row, count(cell.n), count(cell.ties), count(cell.errors)))
+    return Table("Leaderboard", tuple(columns), rows, _leaderboard_note(report))
+
+
+def _place_cells(row: FamilyRow) -> list[Shown]:
+    """Place win rate, with the reason for a missing interval or one of no width, and row
+    accuracy."""
+    return [share(row.place_win, *_why(row)), share(row.row)]
+
+
+def _why(row: FamilyRow) -> tuple[str, ...]:
+    if row.note is None or row.place_win.estimate is None:
+        return ()
+    return ("too few",) if row.place_win.low is None else ("blind by construction",)
+
+
+def _leaderboard_note(report: Report) -> str:
     note = f"Accuracy counts {counted(report.dataset.sets - report.dataset.mirrors, 'main set')}"
     if report.families is not None:
         most = max(row.families for row in report.families.rows)
-        note += f"; row and place effect count {most:,} families"
-    return Table("Leaderboard", tuple(columns), rows, f"{note}.")
+        note += f"; place win rate and row count {most:,} families"
+    if report.ranked_by == "place_win":
+        return f"{note}. Ranks are by place win rate."
+    why = ", since there are too few families" if report.families is not None else ""
+    return f"{note}. Ranks are by accuracy{why}."
 
 
 def families(report: Report) -> Section | None:
     """What happens when only the place changes."""
     if report.families is None:
         return None
-    columns = (
-        "scorer",
-        "place effect",
-        "p",
-        "row %",
-        "p",
-        "column %",
-        "matching %",
-        "families",
-        "errors",
+    tables = [_all_families(report, report.families)]
+    by_group = _family_groups(report, report.families)
+    tables += [] if by_group is None else [by_group]
+    tables += [_named_and_implied(report)] if report.place_gap else []
+    finding = (
+        "A family asks one question about several places with the same answers; each place makes "
+        "another answer right. Place win rate: how often an answer scores higher under its own "
+        "place than under another one. 50% is chance, exactly. Row: how often the right answer is "
+        f"on top under its place; chance is {percent(report.families.rows[0].chance)}%."
     )
-    rows, left = [], 0
-    for name in report.scorers:
-        row = report.families.of(name)
-        left = max(left, row.incomplete)
-        small = []
-        if row.incomplete:
-            small.append(f"{row.incomplete:,} left out")
-        if row.judged < row.families:
-            small.append(f"{row.families - row.judged:,} with a failure")
-        rows.append(
-            (
-                scorer_cell(report, name),
-                estimate(row.place_effect),
-                Shown(p_value(row.place_effect.p)),
-                share(row.row),
-                Shown(p_value(row.row.p)),
-                share(row.column),
-                share(row.matching),
-                count(row.families, *small),
-                count(row.errors),
-            )
-        )
+    return Section("families", "Does the score follow the place?", finding, tuple(tables))
+
+
+def _all_families(report: Report, found: FamilyReport) -> Table:
+    """A row for each scorer over all families."""
+    columns = ("scorer", "place win %", "p", "row %", "p", "families", "comparisons", "errors")
+    rows = [_family_cells(report, found.of(name)) for name in report.scorers]
+    left = max(found.of(name).incomplete for name in report.scorers)
     note = ""
     if left:
         note = (
-            f"Left out: {counted(left, 'family', 'families')} without the set of one of the "
-            "answers, or "
-            "with sets that show different answers: chance is not known there. `carb data "
-            "check` names them."
+            f"{counted(left, 'family', 'families')} without the set of one of the answers, or with "
+            "sets that show different answers, do not count in rows: chance is not known there. "
+            "`carb data check` names them."
         )
-    tables = [Table("All families", columns, rows, note)]
-    groups = list(dict.fromkeys(row.group for row in report.families.rows if row.group is not None))
-    if len(groups) > 1:
-        found = {
-            (row.scorer, row.group): row for row in report.families.rows if row.group is not None
-        }
-        sure = settled({key: row.place_effect.p for key, row in found.items()}, report.confidence)
-        shown = {
-            key: estimate(
-                row.place_effect,
-                f"{row.families:,} families",
-                heat=colour(row.place_effect.estimate, key in sure),
-            )
-            for key, row in found.items()
-        }
-        by_group = _grid(report, "Place effect by domain and kind of fact", shown, groups)
-        tables.append(replace(by_group, note="Coloured: settled after correction over this table."))
-    if report.place_gap:
-        tables.append(_named_and_implied(report))
-    finding = (
-        "A family asks one question about N places with the same N answers; each place "
-        "makes another answer right. "
-        "Row: under this place, is the right answer on top? Column: does this answer score "
-        "highest under its "
-        "own place? Place effect: how far the right cells stand out once the mean of every "
-        "row and column is taken "
-        "out, in units of what is left. "
-        "A scorer that does not read the place earns "
-        f"{percent(report.families.rows[0].chance)}% and 0, exactly."
+    return Table("All families", columns, rows, note)
+
+
+def _family_cells(report: Report, row: FamilyRow) -> tuple[Shown, ...]:
+    win, accuracy = _place_cells(row)
+    failed = [f"{row.failed:,} failed"] if row.failed else []
+    incomplete = [f"{row.incomplete:,} incomplete"] if row.incomplete else []
+    return (
+        scorer_cell(report, row.scorer),
+        win,
+        Shown(p_value(row.place_win.p)),
+        accuracy,
+        Shown(p_value(row.row.p)),
+        count(row.families, *incomplete),
+        count(row.comparisons, *failed),
+        count(row.errors),
     )
-    return Section("families", "Does the score follow the place?", finding, tuple(tables))
+
+
+def _family_groups(report: Report, found: FamilyReport) -> Table | None:
+    """The place win rate by domain and kind, of groups with clusters enough for an interval."""
+    rows = {
+        (row.scorer, row.group): row
+        for row in found.rows
+        if row.group is not None and row.place_win.low is not None
+    }
+    groups = list(dict.fromkeys(group for _, group in rows))
+    if len(groups) < 2:
+        return None
+    sure = settled({key: row.place_win.p for key, row in rows.items()}, report.confidence)
+    shown = {
+        key: share(
+            row.place_win,
+            f"{row.families:,} families",
+            heat=colour((row.place_win.estimate or 0.5) - 0.5, key in sure),
+        )
+        for key, row in rows.items()
+    }
+    table = _grid(report, "Place win rate by domain and kind of fact, %", shown, groups)
+    note = (
+        "Coloured: settled after correction over this table. Groups of fewer than six clusters of "
+        "families are not shown."
+    )
+    return replace(table, note=note)
 
 
 def _named_and_implied(report: Report) -> Table:
     rows = [
         (
             scorer_cell(report, name),
-            Shown(number(gap.a)),
-            Shown(number(gap.b)),
-            estimate(gap.difference),
+            Shown(percent(gap.a)),
+            Shown(percent(gap.b)),
+            share(gap.difference),
             Shown(p_value(gap.difference.p)),
             count(gap.families),
         )
@@ -150,42 +165,63 @@ def _named_and_implied(report: Report) -> Table:
         if (gap := report.place_gap.get(name)) is not None
     ]
     note = (
-        "Place effects of the same families: the place is named, or cues such as a quarter or "
+        "Place win rates of the same families: the place is named, or cues such as a quarter or "
         "a dish tell it."
     )
-    return Table(
-        "Named and implied places",
-        ("scorer", "named", "implied", "gap", "p", "families"),
-        rows,
-        note,
-    )
+    columns = ("scorer", "named %", "implied %", "gap %", "p", "families")
+    return Table("Named and implied places", columns, rows, note)
 
 
 def pairs(report: Report) -> Section | None:
     """Every two scorers."""
     if not report.pairs:
         return None
-    shown, certain = {(a, b): Shown("") for a in report.scorers for b in report.scorers}, 0
-    for row in report.pairs:
-        sure = row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence
-        certain += sure
-        for one, other, sign in ((row.a, row.b, 1), (row.b, row.a, -1)):
-            if row.difference is not None:
-                value, address = sign * row.difference, link(report, whose=other, rival=one)
-                shown[one, other] = Shown(
-                    signed(value), (f"p {p_value(row.p)}",), colour(value, sure), address
-                )
+    tables = []
+    measures = ["accuracy"] if report.ranked_by == "accuracy" else ["place win rate", "accuracy"]
+    for measure in measures:
+        shown = _pair_cells(report, measure)
+        table = _grid(report, f"Differences of {measure}", shown, list(report.scorers))
+        short = labels(report.scorers)
+        names = (safe(short[name]) for name in report.scorers)
+        tables.append(replace(table, columns=("scorer", *names)))
     finding = (
-        f"{certain:,} of {len(report.pairs):,} differences are settled after correction "
-        "over all pairs (coloured). A "
-        "number is the row's accuracy minus the column's, in points (t test of paired "
-        "differences over source items); "
-        "it leads to the sets that the row's wins alone."
+        f"{_settled_pairs(report, measures[0]):,} of {len(report.pairs):,} differences of "
+        f"{measures[0]} are settled after correction over all pairs (coloured). A number is the "
+        "row's rate minus the column's, in points (t test over clusters of families or sets). That "
+        "of accuracy leads to the sets that the row's wins alone."
     )
-    table = _grid(report, "Differences of accuracy", shown, list(report.scorers))
-    short = labels(report.scorers)
-    table = replace(table, columns=("scorer", *(safe(short[name]) for name in report.scorers)))
-    return Section("pairs", "Which differences are settled?", finding, (table,))
+    return Section("pairs", "Which differences are settled?", finding, tuple(tables))
+
+
+def _pair_test(row: PairRow, measure: str) -> tuple[float | None, float | None, float | None]:
+    """The difference of a pair, its p, and p after correction."""
+    if measure == "accuracy":
+        return row.difference, row.p, row.p_adjusted
+    if row.place_win is None:
+        return None, None, None
+    return row.place_win.a - row.place_win.b, row.place_win.difference.p, row.place_p_adjusted
+
+
+def _settled_pairs(report: Report, measure: str) -> int:
+    corrected = (_pair_test(row, measure)[2] for row in report.pairs)
+    return sum(p is not None and p < 1 - report.confidence for p in corrected)
+
+
+def _pair_cells(report: Report, measure: str) -> dict[tuple[str, str], Shown]:
+    """A cell for each two scorers, either way round."""
+    shown = {(a, b): Shown("") for a in report.scorers for b in report.scorers}
+    for row in report.pairs:
+        difference, p, corrected = _pair_test(row, measure)
+        if difference is None:
+            continue
+        sure = corrected is not None and corrected < 1 - report.confidence
+        for one, other, sign in ((row.a, row.b, 1), (row.b, row.a, -1)):
+            value = sign * difference
+            address = link(report, whose=other, rival=one) if measure == "accuracy" else ""
+            shown[one, other] = Shown(
+                signed(value), (f"p {p_value(p)}",), colour(value, sure), address
+            )
+    return shown
 
 
 ABOVE = {True: "yes", False: "no", None: "cannot be shown here"}

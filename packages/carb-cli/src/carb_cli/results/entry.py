@@ -20,7 +20,7 @@ from carb_data.journal import write_whole
 from carb_data.models import Frozen
 from carb_data.validation import read_file
 from carb_metrics import bon_accuracy, family_accuracy
-from carb_metrics.rows import Cell, Estimate
+from carb_metrics.rows import Cell, Interval
 from carb_scorers.run import RunRecord
 
 ENTRY, ROWS = "entry.json", "rows.parquet"
@@ -45,18 +45,18 @@ class Numbers(Frozen):
     accuracy: Cell
     """Accuracy over the main sets with ties shared; ``strict`` has the share where a tie is a
     loss."""
-    row: Estimate | None
+    row: Interval | None
     """Share of the sets of mirrored families whose right answer is on top; null where the data set
     has none."""
-    place_effect: Estimate | None
-    """How much of the scores follows the place that a question names
+    place_win: Interval | None
+    """How often an answer scores higher under its own place than under another one
     (``carb_metrics.family_accuracy``)."""
 
 
 class ResultEntry(Frozen):
     """``entry.json``: one scorer on one data set. The rows are in ``rows.parquet`` beside it."""
 
-    schema_: Literal["carb.results.entry/2"] = Field(default="carb.results.entry/2", alias="schema")
+    schema_: Literal["carb.results.entry/3"] = Field(default="carb.results.entry/3", alias="schema")
     run: RunRecord
     """The command, versions, machine, seed and data of the run, with this scorer alone."""
     rows_sha256: str
@@ -243,7 +243,7 @@ def numbers(table: ScoreTable, dataset: Dataset) -> Numbers:
         failed=failed,
         accuracy=bon_accuracy(table.with_items(dataset), by=("scorer",)).cell(name),
         row=None if read is None else read.row,
-        place_effect=None if read is None else read.place_effect,
+        place_win=None if read is None else read.place_win,
     )
 
 

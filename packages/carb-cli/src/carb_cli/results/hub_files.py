@@ -26,9 +26,9 @@ def hub_files(entry: ResultEntry) -> dict[Path, str]:
         return {}
     data, _, revision = names[0].removeprefix("hf://").strip("/").partition("@")
     pinned = f"    revision: {revision}\n" if re.fullmatch("[0-9a-f]{40}", revision) else ""
-    accuracy, row, effect = entry.numbers.accuracy, entry.numbers.row, entry.numbers.place_effect
+    accuracy, row, win = entry.numbers.accuracy, entry.numbers.row, entry.numbers.place_win
     tasks = {
-        "place_effect": None if effect is None else (effect.estimate, effect.low, effect.high),
+        "place_win": None if win is None else _percent(win.estimate, win.low, win.high),
         "row": None if row is None else _percent(row.estimate, row.low, row.high),
         "accuracy": _percent(accuracy.accuracy, accuracy.low, accuracy.high),
     }
@@ -42,7 +42,7 @@ def hub_files(entry: ResultEntry) -> dict[Path, str]:
         f"{entry.run.versions.get('carb-cli')}"
     )
 
-    def notes(low: float, high: float) -> str:
+    def notes(low: float | None, high: float | None) -> str:
         interval = f"95% interval {number(low)} to {number(high)}"
         return json.dumps(f"{interval}; {said}", ensure_ascii=False)
 
