@@ -126,9 +126,10 @@ def test_json_has_the_promised_keys(found: dict[str, Any]) -> None:
 
 
 def test_numbers_are_those_of_the_metrics(found: dict[str, Any], finished_run: Path) -> None:
-    table = ScoreTable.load(finished_run / "scores.parquet")
+    dataset = read_runs([finished_run]).dataset
+    table = ScoreTable.load(finished_run / "scores.parquet").with_items(dataset)
     accuracy, parts = bon_accuracy(table, by=("scorer",)), breakdown(table)
-    ranks = {row.scorer: row.place.rank for row in rank(table).scorers}
+    ranks = {row.scorer: row.place.rank for row in rank(table, dataset=dataset).scorers}
     for name, scorer in found["scorers"].items():
         assert scorer["overall"] == accuracy.cell(name).model_dump()
         assert scorer["by_culture"]["thai"] == parts.by_culture.cell(name, "thai").model_dump()
@@ -136,7 +137,7 @@ def test_numbers_are_those_of_the_metrics(found: dict[str, Any], finished_run: P
     order = [scorer["overall"]["accuracy"] for scorer in found["scorers"].values()]
     assert order == sorted(order, reverse=True)
     frame = table.frame.filter(pl.col("culture") == "thai")
-    alone = judge_bias(ScoreTable(frame), dataset=read_runs([finished_run]).dataset)
+    alone = judge_bias(ScoreTable(frame), dataset=dataset)
     thai = found["judges"]["bias_by_culture"]["thai"]["scorers"]
     assert [row["length"]["estimate"] for row in thai] == [
         row.length.estimate for row in alone.scorers
@@ -211,7 +212,9 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
     assert "66.6% would show" in said(0.9, 0.9, confidence=0.8), "the interval's own level counts"
     assert "(so few families cannot show one)" in said(0.5, low=0.1, high=1.0)
     assert said(0.02).startswith("baseline:label reads the place: ")
-    assert said(0.001, estimate=0.51).startswith("baseline:label reads no more of the place than")
+    assert said(0.001, 0.9, estimate=0.51).startswith(
+        "baseline:label reads no more of the place than"
+    )
     assert said(0.5, estimate=0.1).startswith("No scorer")
 
 
@@ -386,7 +389,11 @@ def test_the_sets_that_fit_are_in_the_page_and_the_rest_is_said(
     runs = read_runs([finished_run])
     made = [payload(report, runs, most=most) for most in (1_000, 4_000, 100_000)]
     assert 0 < made[0].embedded < made[1].embedded < made[2].embedded == made[2].sets == 80
-    told = {"baseline:label": JudgeTexts({item.id: "word " * 200 for item in runs.dataset})}
+    told = {
+        "baseline:label": JudgeTexts(
+            {request_name(item.id, 0): "word " * 200 for item in runs.dataset}
+        )
+    }
     data = json.loads(
         gzip.decompress(base64.b64decode(payload(report, runs, told, most=50_000).encoded))
     )
