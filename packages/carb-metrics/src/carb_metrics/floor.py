@@ -15,17 +15,19 @@ from carb_metrics.cells import Cell, OfSets, Result
 from carb_metrics.clusters import Ints, cluster_of, share_interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import counted_sets, credit_matrix, set_outcomes
-from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows
+from carb_metrics.paired import Paired, adjust, paired_rows
 from carb_metrics.surface import (
     FOLDS,
+    MOST,
+    TREE_FOLDS,
+    Answers,
+    answers_of,
     assign_folds,
-    boosted,
-    credit_of,
+    learnt_by_trees,
     oriented,
-    surface_features,
+    ranking,
     within_sets,
 )
-from carb_metrics.ties import rounded
 
 CHANCE = "chance"
 """The floor where no surface predictor is better than a random pick."""
@@ -34,7 +36,17 @@ COMBINED = "all surface features"
 COPIED = "its own surface"
 """Boosted trees that predict the scorer itself."""
 
-RANDOM = "baseline:random"
+BASELINES = {
+    "baseline:length": "length",
+    "baseline:overlap": "overlap",
+    "baseline:language": "language of the question",
+    "baseline:label": "names the culture",
+}
+"""The feature that each baseline scores by, more being better; ``baseline:random`` is chance."""
+
+DEALT = 3
+"""Times that sets are dealt into folds anew for the trees of all features. The floor is the mean:
+a single deal moves it by a point."""
 
 ENOUGH = 100
 """This many source items are enough to learn a mixture of cues that works in their group alone."""
@@ -46,7 +58,7 @@ class FloorRow(Result):
     group: dict[str, str]
     """The column that the sets were chosen by, and its value; empty for all sets."""
     predictor: str
-    """A baseline of the table, a feature, ``all surface features``, or ``chance``."""
+    """A baseline, a feature, ``all surface features``, or ``chance``."""
     floor: Cell
     chance: float
     """Mean of 1/N."""
@@ -72,9 +84,8 @@ class FloorTest(Result):
     p_adjusted: float | None
     """Holm's, over the scorers of the group."""
     above: bool | None
-    """Whether the scorer is better, at the given confidence after the correction; null where that
-    cannot be shown here, because there are too few sets to learn the floor from or to find a
-    difference."""
+    """Whether the scorer is better, at the given confidence after the correction; null where there
+    are too few sets to learn the floor from."""
 
 
 class SurfaceFloor(OfSets):
@@ -110,11 +121,12 @@ def surface_floor(
     """The best surface predictor that the data admit, and the paired test of each scorer against
     it.
 
-    Predictors are the baselines of the table, each surface feature with the sign that fits, and
-    boosted trees over all of them with the culture and the language of the set. What has to be
-    learnt is learnt on other sets: families, source items and, where there are enough, topics are
-    kept together. Nothing here reads what an answer says. The best of many predictors is a little
-    too good by selection, which errs on the side of a higher floor.
+    Predictors are the baselines, each surface feature with the sign that fits, and boosted trees
+    over all of them with the culture and the language of the set. All are computed from the texts:
+    the same sets have the same floor, whichever scorers ran. What has to be learnt is learnt on
+    other sets: families, source items and, where there are enough, topics are kept together.
+    Nothing here reads what an answer says. The best of many predictors is a little too good by
+    selection, which errs on the side of a higher floor.
 
     A scorer that beats the floor is then held against *its own surface*: trees over the same
     features that predict its ranking of each set, not the right answers. A scorer that mixes
@@ -130,7 +142,7 @@ def surface_floor(
         confidence: The level of intervals and tests, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
         baselines: which baseline a scorer with another name is, such as ``{"short":
-            "baseline:length"}``.
+            "baseline:length"}``. Baselines are not tested.
 
     Returns:
         null for an empty table.
@@ -143,234 +155,207 @@ def surface_floor(
     if isinstance(by, str):
         raise CarbError(f"by takes a sequence of columns, such as ['{by}']; got the string '{by}'.")
     scores, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
-    lost = scores.frame.filter(
-        ~pl.col("item_id").cast(pl.String).is_in([item.id for item in dataset])
-    )
-    if lost.height:
-        raise CarbError(f"The data set has no set '{lost['item_id'][0]}', which the table scores.")
     frame = scores.frame.filter(pl.col("perturbation").is_null())
     frame = frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
-    names = sorted(frame["scorer"].unique().to_list())
-    if not names:
+    lost = set(frame["item_id"].unique()) - {item.id for item in dataset}
+    if lost:
+        raise CarbError(f"The data set has no set '{min(lost)}', which the table scores.")
+    if not frame.height:
         return None
-    data = _Data(frame, dataset, by)
-    known = {name: name for name in names} | dict(baselines or {})
-    surface = [name for name in names if known[name].startswith("baseline:")]
-    outcomes = set_outcomes(ScoreTable(frame))
-    judged = set(outcomes.filter(~pl.col("error"))["scorer"].unique())
-    tested = [name for name in names if name not in surface and name in judged]
-    credit = data.predictors([name for name in surface if known[name] != RANDOM])
-    matrix, order, _ = credit_matrix(outcomes)  # items in the order of data.sets
-    own = matrix[[order.index(name) for name in tested]]
-    copies: dict[str, Floats | None] = {}
-    rows, tests = [], []
-    for group, where in _groups(data.sets, by):
-        cluster = data.cluster[where]
-        row = _floor(
-            group, {name: values[where] for name, values in credit.items()}, cluster, confidence
-        )
+    sets = _described(frame, by)
+    surface = _Surface(answers_of(frame, dataset), sets)
+    credit = surface.predictors()
+    models = _Models(frame, baselines or {}, surface)
+    rows: list[FloorRow] = []
+    tests: list[FloorTest] = []
+    for group, where in _groups(sets, by):
+        here = {name: values[where] for name, values in credit.items()}
+        row = _floor(group, here, surface.cluster[where], confidence)
         rows.append(row)
-        found = []
-        for place, name in enumerate(tested):
-            mine = own[place, where]
-            test = _test(
-                row, name, mine, row.predictor, credit[row.predictor][where], cluster, confidence
-            )
-            if test is not None and (test.difference.low or 0.0) > 0:
-                if name not in copies:
-                    copies[name] = data.copy(name)
-                copied = copies[name]
-                if (
-                    copied is not None
-                    and copied[where].mean() > credit[row.predictor][where].mean()
-                ):
-                    test = _test(row, name, mine, COPIED, copied[where], cluster, confidence)
-            found += [] if test is None else [test]
-        tests += _corrected(found, confidence)
-    return SurfaceFloor(rows=tuple(rows), tests=tuple(tests), folds=data.together, counted=counted)
+        best = here[row.predictor]
+        tests += _tests(row, best, models, where, surface.cluster[where], confidence)
+    return SurfaceFloor(
+        rows=tuple(rows), tests=tuple(tests), folds=surface.together, counted=counted
+    )
 
 
-class _Data:
-    """The sets and their features, in the order of items and responses."""
+def _described(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """A row per set, ordered by id, with the columns of ``by``."""
+    one = frame.unique(["item_id", "response_id"]).sort("item_id", "response_id")
+    sets = set_outcomes(ScoreTable(one.with_columns(scorer=pl.lit("")))).sort("item_id")
+    if by:
+        sets = describe(sets, cultures).sort("item_id")
+    unknown = [column for column in by if column not in sets.columns]
+    if unknown:
+        raise CarbError(f"by: '{unknown[0]}' is not a column of the table.")
+    return sets
 
-    def __init__(self, frame: pl.DataFrame, dataset: Dataset, by: Sequence[str]) -> None:
-        self.frame = frame
-        one = frame.unique(["item_id", "response_id"], maintain_order=True).sort(
-            "item_id", "response_id"
+
+class _Surface:
+    """What the surface of some sets predicts, of their right answers and of scorers."""
+
+    def __init__(self, answers: Answers, sets: pl.DataFrame) -> None:
+        self.answers = answers
+        self.cluster = _in_order(cluster_of(sets))
+        self.together, self._unit = _kept_together(sets, self.cluster)
+        self._features = within_sets(
+            np.column_stack(list(answers.features.values())), answers.number
         )
-        self.one = one
-        sets = set_outcomes(ScoreTable(one.with_columns(scorer=pl.lit("")))).sort("item_id")
-        if by:
-            sets = describe(sets, cultures).sort("item_id")
-        unknown = [column for column in by if column not in sets.columns]
-        if unknown:
-            raise CarbError(f"by: '{unknown[0]}' is not a column of the table.")
-        self.sets, self.cluster = sets, cluster_of(sets)
-        self.number = one["item_id"].rle_id().to_numpy().astype(np.int64)
-        self.starts = np.flatnonzero(np.diff(np.concatenate([[-1], self.number])))
-        self.right = (one["role"] == "chosen").to_numpy()
-        known = one.select("item_id", "response_id").join(
-            surface_features(dataset),
-            on=["item_id", "response_id"],
-            how="left",
-            maintain_order="left",
-        )
-        self.columns = {
-            column.name: column.to_numpy() for column in known.drop("item_id", "response_id")
-        }
-        self.surface = within_sets(np.column_stack(list(self.columns.values())), self.number)
-        self.together, self.fold = self._folds()
 
-    def _folds(self) -> tuple[Literal["topics", "source items"] | None, Ints | None]:
-        """What is kept together, and the fold of each row; with topics where that leaves several
-        groups for a fold."""
-        if "topic" in self.sets.columns:
-            ties = self.sets.select(
-                "item_id",
-                mirrors=pl.col("topic"),
-                source_item=pl.Series(self.cluster).cast(pl.String),
-            )
-            found = cluster_of(ties)
-            if (
-                int(found.max(initial=-1)) + 1 >= 3 * FOLDS
-                and np.bincount(found).max() <= len(found) / FOLDS
-            ):
-                of_set = assign_folds(found)
-                return "topics", None if of_set is None else of_set[self.number]
-        of_set = assign_folds(np.unique(self.cluster, return_inverse=True)[1])
-        return (None, None) if of_set is None else ("source items", of_set[self.number])
-
-    def scores_of(self, scorer: str) -> Floats | None:
-        """(rows,) the scores of one scorer; a missing score counts as its lowest. Null if all are
-        missing."""
-        mine = self.frame.filter(pl.col("scorer") == scorer).select(
-            "item_id", "response_id", own="score"
-        )
-        joined = self.one.join(
-            mine, on=["item_id", "response_id"], how="left", maintain_order="left"
-        )["own"]
-        if joined.null_count() == len(joined):
-            return None
-        return rounded(joined.fill_null(joined.min())).to_numpy()
-
-    def predictors(self, surface: Sequence[str]) -> dict[str, Floats]:
+    def predictors(self) -> dict[str, Floats]:
         """(sets,) credit of each predictor."""
-        given = {name: found for name in surface if (found := self.scores_of(name)) is not None}
-        credit = {
-            name: credit_of(utility, self.right, self.starts) for name, utility in given.items()
-        }
-        credit[CHANCE] = 1 / np.diff(self.starts, append=len(self.right))
-        if self.fold is None:
+        answers = self.answers
+        credit = {CHANCE: 1 / np.diff(answers.starts, append=len(answers.right))}
+        for name, feature in BASELINES.items():
+            credit[name] = answers.credit(answers.features[feature])
+        fold = assign_folds(self._unit)
+        if fold is None:
             return credit
-        for name, column in self.columns.items():
-            credit[name] = credit_of(
-                oriented(column, self.right, self.number, self.fold), self.right, self.starts
-            )
-        own = within_sets(np.column_stack([*self.columns.values(), *given.values()]), self.number)
-        credit[COMBINED] = self._boosted(own, self.right.astype(np.float64))
+        for name, values in answers.features.items():
+            credit[name] = oriented(answers, values, fold)
+        right = answers.right.astype(np.float64)
+        deals = [self._learnt(right, TREE_FOLDS, seed=seed) for seed in range(DEALT)]
+        credit[COMBINED] = np.mean(deals, axis=0)
         return credit
 
-    def copy(self, scorer: str) -> Floats | None:
-        """(sets,) credit of the scorer's own surface: of trees that predict its ranks within
-        sets."""
-        scores = self.scores_of(scorer)
-        if self.fold is None or scores is None:
+    def copy(self, rows: pl.DataFrame) -> Floats | None:
+        """(sets,) credit of trees that predict a scorer's ranking; null with too few sets."""
+        scores = self.answers.scores(rows)
+        if scores is None or self.together is None:
             return None
-        # The place of a score among all scores, and within its set: which is easier to learn
-        # depends on the scorer.
-        targets = (
-            np.argsort(np.argsort(scores)) / len(scores),
-            within_sets(scores[:, None], self.number)[:, -1],
-        )
-        copies = [self._boosted(self.surface, target) for target in targets]
-        return max(copies, key=lambda credit: float(credit.mean()))
+        parts = 2 if len(scores) >= 2 * MOST else TREE_FOLDS
+        return self._learnt(ranking(scores, self.answers.number), parts, most=MOST)
 
-    def _boosted(self, own: Floats, target: Floats) -> Floats:
-        assert self.fold is not None
-        kinds = [
-            self.one[name].cast(pl.Categorical).to_physical().rank("dense")
-            for name in ("culture", "language")
+    def _learnt(
+        self, target: Floats, parts: int, *, seed: int = 0, most: int | None = None
+    ) -> Floats:
+        fold = assign_folds(self._unit, parts, seed)
+        assert fold is not None
+        answers = self.answers
+        of_answer = fold[answers.number]
+        predicted = learnt_by_trees(self._features, answers.kinds, target, of_answer, most)
+        return answers.credit(predicted)
+
+
+def _in_order(labels: Ints) -> Ints:
+    """The same groups, numbered by the first member: what else was numbered changes nothing."""
+    _, first, group = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[group]
+
+
+def _kept_together(
+    sets: pl.DataFrame, cluster: Ints
+) -> tuple[Literal["topics", "source items"] | None, Ints]:
+    """What the folds keep together, and its number for each set: topics where they leave several
+    groups for a fold."""
+    if "topic" in sets.columns:
+        ties = sets.select("item_id", mirrors="topic", source_item=pl.Series(cluster).cast(str))
+        unit = _in_order(cluster_of(ties))
+        sizes = np.bincount(unit)
+        if len(sizes) >= 3 * FOLDS and sizes.max() <= len(unit) / FOLDS:
+            return "topics", unit
+    return (None if assign_folds(cluster) is None else "source items"), cluster
+
+
+class _Models:
+    """The scorers that are tested: all but baselines, unless every set failed."""
+
+    def __init__(
+        self, frame: pl.DataFrame, baselines: Mapping[str, str], surface: _Surface
+    ) -> None:
+        outcomes = set_outcomes(ScoreTable(frame))
+        credit, scorers, _ = credit_matrix(outcomes)  # sets in the order of their ids
+        scored = set(outcomes.filter(~pl.col("error"))["scorer"])
+        rows = [
+            row
+            for row, name in enumerate(scorers)
+            if name in scored and not baselines.get(name, name).startswith("baseline:")
         ]
-        said = boosted(own, np.column_stack([k.to_numpy() for k in kinds]) - 1, target, self.fold)
-        return credit_of(said, self.right, self.starts)
+        self.names = [scorers[row] for row in rows]
+        self.credit = credit[rows]
+        self._frame, self._surface = frame, surface
+        self._copies: dict[str, Floats | None] = {}
+
+    def copy(self, name: str) -> Floats | None:
+        """(sets,) credit of a scorer's own surface; made when it is first needed."""
+        if name not in self._copies:
+            rows = self._frame.filter(pl.col("scorer") == name)
+            self._copies[name] = self._surface.copy(rows)
+        return self._copies[name]
 
 
 def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, str], Ints]]:
-    """Each value of each column, and the places of its sets; all sets first."""
+    """Each value of each column, and the indices of its sets; all sets first."""
     yield {}, np.arange(sets.height)
     for column in by:
-        texts = sets.select(pl.int_range(pl.len()).alias("_place"), pl.col(column).cast(pl.String))
-        for value, places in (
-            texts.group_by(column).agg("_place").sort(column).drop_nulls().iter_rows()
-        ):
-            yield {column: value}, np.array(places)
+        numbered = sets.select(pl.col(column).cast(pl.String)).with_row_index("index")
+        for value, rows in numbered.group_by(column).agg("index").sort(column).drop_nulls().rows():
+            yield {column: value}, np.array(rows)
 
 
 def _floor(
     group: dict[str, str], credit: dict[str, Floats], cluster: Ints, confidence: float
 ) -> FloorRow:
-    accuracies = {name: float(values.mean()) for name, values in credit.items()}
-    best = max(accuracies, key=accuracies.__getitem__)
-    if accuracies[CHANCE] >= accuracies[best] - 1e-9:
+    accuracy = {name: float(values.mean()) for name, values in credit.items()}
+    best = max(accuracy, key=accuracy.__getitem__)
+    if accuracy[CHANCE] >= accuracy[best] - 1e-9:
         best = CHANCE
-    values = credit[best]
-    share, low, high = share_interval(values, cluster, confidence)
+    share, low, high = share_interval(credit[best], cluster, confidence)
     if best == CHANCE:
         low = high = share
-    cell = Cell(accuracy=share, low=low, high=high, n=len(values), ties=0, errors=0)
+    cell = Cell(accuracy=share, low=low, high=high, n=len(credit[best]), ties=0, errors=0)
     return FloorRow(
         group=group,
         predictor=best,
         floor=cell,
-        chance=accuracies[CHANCE],
-        predictors=accuracies,
+        chance=accuracy[CHANCE],
+        predictors=accuracy,
         learnable=COMBINED in credit and len(np.unique(cluster)) >= ENOUGH,
     )
 
 
-def _test(
+def _tests(
     row: FloorRow,
-    scorer: str,
-    own: Floats,
-    predictor: str,
-    credit: Floats,
+    best: Floats,
+    models: _Models,
+    where: Ints,
     cluster: Ints,
     confidence: float,
-) -> FloorTest | None:
-    """The test of one scorer, not yet corrected; null where it has no set here."""
-    d = own - credit
-    found = paired_rows(d[None], cluster, confidence)[0]
-    if not found.n:
-        return None
-    discordance = float(np.nanmean(d**2))
-    least = None
-    if discordance > 0:
-        least = minimum_detectable_difference(
-            found.n, min(1.0, discordance), alpha=1 - confidence, design_effect=found.design_effect
-        )
-    return FloorTest(
-        scorer=scorer,
-        group=row.group,
-        predictor=predictor,
-        accuracy=float(np.nanmean(own)),
-        difference=found,
-        p_adjusted=None,
-        above=False if row.learnable and (least is not None or not discordance) else None,
-    )
+) -> list[FloorTest]:
+    """The test of each scorer that has a set here, against the floor or, where that does better,
+    its own surface.
 
-
-def _corrected(tests: Sequence[FloorTest], confidence: float) -> list[FloorTest]:
-    adjusted = adjust([math.nan if one.difference.p is None else one.difference.p for one in tests])
-    found = []
-    for one, p in zip(tests, adjusted, strict=True):
-        above = (
-            None
-            if one.above is None
-            else bool(p < 1 - confidence and (one.difference.estimate or 0.0) > 0)
-        )
-        found.append(
-            one.model_copy(
-                update={"p_adjusted": None if math.isnan(p) else float(p), "above": above}
+    Args:
+        best: (sets here,) credit of the floor.
+        where: (sets here,) their indices among all sets.
+        cluster: (sets here,)
+    """
+    if not models.names:
+        return []
+    earned = models.credit[:, where]
+    rivals = np.tile(best, (len(earned), 1))
+    predictors = [row.predictor] * len(earned)
+    for index, difference in enumerate(paired_rows(earned - rivals, cluster, confidence)):
+        beats_floor = (difference.low or 0.0) > 0
+        copied = models.copy(models.names[index]) if beats_floor else None
+        if copied is not None and copied[where].mean() > best.mean():
+            rivals[index], predictors[index] = copied[where], COPIED
+    differences = paired_rows(earned - rivals, cluster, confidence)
+    p = adjust([math.nan if one.p is None else one.p for one in differences])
+    tests = []
+    for index, (name, difference) in enumerate(zip(models.names, differences, strict=True)):
+        better = p[index] < 1 - confidence and (difference.estimate or 0.0) > 0
+        if not difference.n:
+            continue
+        tests.append(
+            FloorTest(
+                scorer=name,
+                group=row.group,
+                predictor=predictors[index],
+                accuracy=float(np.nanmean(earned[index])),
+                difference=difference,
+                p_adjusted=None if math.isnan(p[index]) else float(p[index]),
+                above=bool(better) if row.learnable else None,
             )
         )
-    return found
+    return tests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,75 @@ from carb_data import Dataset
 from carb_data.surface import surface_features as features_of_set
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.intervals import Floats
-from carb_metrics.ties import tops
+from carb_metrics.ties import rounded, tops
+
+FOLDS = 5
+"""Parts of a cross-validation of what is quickly learnt: a sign, a curve."""
+
+TREE_FOLDS = 3
+"""Parts of a cross-validation of trees."""
+
+MOST = 8_000
+"""Answers that teach trees a scorer's ranking; the scores of more would change little."""
+
+APART = 2.0
+"""Variance of ranks between sets over that within sets, above which ranks among all scores say
+more of the set than of the answer. It is about 1 where scores read the answers alone."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of some sets, those of one set after another."""
+
+    keys: pl.DataFrame
+    """``item_id`` and ``response_id`` of each answer."""
+    number: Ints
+    """(answers,) the set of each, from 0."""
+    starts: Ints
+    """(sets,) the first answer of each set."""
+    right: Bools
+    """(answers,)"""
+    kinds: Ints
+    """(answers, 2) culture and language, as numbers."""
+    features: dict[str, Floats]
+    """(answers,) each surface feature."""
+
+    def credit(self, utility: Floats) -> Floats:
+        """(sets,) 1/k where the right answer is among k of the highest utility."""
+        won, top = tops(np.round(utility, 9), self.right, self.starts)
+        return won / top
+
+    def scores(self, frame: pl.DataFrame) -> Floats | None:
+        """(answers,) one scorer's rows as scores; a missing one is its lowest. Null if all are
+        missing."""
+        keys = ["item_id", "response_id"]
+        joined = self.keys.join(
+            frame.select(*keys, "score"), on=keys, how="left", maintain_order="left"
+        )
+        score = joined["score"]
+        if score.null_count() == len(score):
+            return None
+        return rounded(score.fill_null(score.min())).to_numpy()
+
+
+def answers_of(frame: pl.DataFrame, dataset: Dataset) -> Answers:
+    """The answers that a score table's frame holds, with features of their texts, ordered by
+    their ids."""
+    keys = ["item_id", "response_id"]
+    rows = frame.unique(keys).sort(keys)
+    known = rows.select(keys).join(
+        surface_features(dataset), on=keys, how="left", maintain_order="left"
+    )
+    number = rows["item_id"].rle_id().to_numpy().astype(np.int64)
+    kinds = rows.select(pl.col("culture", "language").cast(pl.String).rank("dense"))
+    return Answers(
+        keys=rows.select(keys),
+        number=number,
+        starts=np.flatnonzero(np.diff(number, prepend=-1)),
+        right=(rows["role"] == "chosen").to_numpy(),
+        kinds=kinds.to_numpy().astype(np.int64) - 1,
+        features={column.name: column.to_numpy() for column in known.drop(keys)},
+    )
 
 
 def surface_features(dataset: Dataset) -> pl.DataFrame:
@@ -29,18 +98,14 @@ def surface_features(dataset: Dataset) -> pl.DataFrame:
     )
 
 
-FOLDS = 5
-"""Parts of a cross-validation."""
-
-
-def assign_folds(cluster: Ints) -> Ints | None:
-    """The fold of each row: clusters in random order, dealt in turn; null with fewer clusters than
-    folds."""
+def assign_folds(cluster: Ints, parts: int = FOLDS, seed: int = 0) -> Ints | None:
+    """The part of each row: clusters in random order, dealt in turn; null with fewer clusters than
+    ``FOLDS``."""
     clusters = int(cluster.max(initial=-1)) + 1
     if clusters < FOLDS:
         return None
-    order = np.random.default_rng(0).permutation(clusters)
-    return (order % FOLDS)[cluster]
+    order = np.random.default_rng(seed).permutation(clusters)
+    return (order % parts)[cluster]
 
 
 def within_sets(x: Floats, number: Ints) -> Floats:
@@ -51,17 +116,15 @@ def within_sets(x: Floats, number: Ints) -> Floats:
         x: (rows, columns) features.
         number: (rows,) the set of each row; rows of one set are adjacent.
     """
-    starts = np.flatnonzero(np.diff(np.concatenate([[-1], number])))
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
     size = np.diff(starts, append=len(x))
     away = x - (np.add.reduceat(x, starts) / size[:, None])[number]
     spread = away.std(0)
     away = away / np.where(spread > 1e-12, spread, 1.0)
     below, level = np.zeros_like(away), np.zeros_like(away)
     for shift in range(1, int(size.max(initial=1))):  # each row beside the others of its set
-        for one, other in (
-            (slice(shift, None), slice(None, -shift)),
-            (slice(None, -shift), slice(shift, None)),
-        ):
+        later, earlier = slice(shift, None), slice(None, -shift)
+        for one, other in ((later, earlier), (earlier, later)):
             same = (number[one] == number[other])[:, None]
             below[one] += same & (away[other] < away[one] - 1e-9)
             level[one] += same & (np.abs(away[other] - away[one]) <= 1e-9)
@@ -69,29 +132,45 @@ def within_sets(x: Floats, number: Ints) -> Floats:
     return np.column_stack([x, away, ranks])
 
 
-def oriented(column: Floats, right: Bools, number: Ints, fold: Ints) -> Floats:
-    """A feature with the sign that finds more right answers on the other folds, as the utility of
-    each response."""
-    starts = np.flatnonzero(np.diff(np.concatenate([[-1], number])))
-    up, down = (credit_of(side * column, right, starts) for side in (1.0, -1.0))
-    utility = np.zeros(len(column))
-    of_set = fold[starts]
+def oriented(answers: Answers, feature: Floats, fold: Ints) -> Floats:
+    """(sets,) credit of a feature with the sign that finds more right answers on the other folds.
+
+    Args:
+        feature: (answers,) the feature.
+        fold: (sets,) the part of the cross-validation that each set belongs to.
+    """
+    up, down = answers.credit(feature), answers.credit(-feature)
+    credit = up.copy()
     for part in range(int(fold.max()) + 1):
-        other = of_set != part
-        sign = 1.0 if up[other].sum() >= down[other].sum() else -1.0
-        utility[fold == part] = sign * column[fold == part]
-    return utility
+        if down[fold != part].sum() > up[fold != part].sum():
+            credit[fold == part] = down[fold == part]
+    return credit
 
 
-def credit_of(utility: Floats, right: Bools, starts: Ints) -> Floats:
-    """(sets,) 1/k where the right answer is among k at the top."""
-    won, top = tops(np.round(utility, 9), right, starts)
-    return won / top
+def ranking(scores: Floats, number: Ints) -> Floats:
+    """(answers,) what trees learn of a scorer, whose scale they need not know.
+
+    It is the rank of each score among all scores. Where sets as a whole score differently
+    (``APART``), as with a judge that adds a number of its own to each question, it is the rank
+    within the set.
+    """
+    from scipy.stats import rankdata
+
+    rank = rankdata(scores) / len(scores)
+    size = np.bincount(number)
+    mean = np.bincount(number, rank) / size
+    between = float(size @ (mean - rank.mean()) ** 2) / max(len(size) - 1, 1)
+    inside = float(((rank - mean[number]) ** 2).sum()) / max(len(rank) - len(size), 1)
+    if between > APART * inside:
+        rank = within_sets(scores[:, None], number)[:, -1]
+    found: Floats = rank
+    return found
 
 
-def boosted(x: Floats, kinds: Ints, target: Floats, fold: Ints) -> Floats:
-    """Gradient-boosted trees of ``target``, cross-validated: what each row gets from a fit on the
-    other folds.
+def learnt_by_trees(
+    x: Floats, kinds: Ints, target: Floats, fold: Ints, most: int | None = None
+) -> Floats:
+    """(rows,) ``target`` as gradient-boosted trees predict it that learnt on the other folds.
 
     Trees find what one weight for each feature cannot: a sign of its own in each culture or
     language, and a length in the middle.
@@ -102,22 +181,26 @@ def boosted(x: Floats, kinds: Ints, target: Floats, fold: Ints) -> Floats:
             language.
         target: (rows,) what to predict.
         fold: (rows,) the part of the cross-validation that each row belongs to.
+        most: how many rows, drawn at random, teach the trees of one fold; all if left out.
     """
     from sklearn.ensemble import HistGradientBoostingRegressor  # type: ignore[import-untyped,unused-ignore]
 
     both = np.column_stack([x, np.minimum(kinds, 254)])
     categories = [False] * x.shape[1] + [True] * kinds.shape[1]
-    said = np.empty(len(x))
+    draw = np.random.default_rng(0)
+    predicted = np.empty(len(x))
     for part in range(int(fold.max()) + 1):
-        test = fold == part
+        test, train = fold == part, np.flatnonzero(fold != part)
+        if most is not None and len(train) > most:
+            train = draw.choice(train, most, replace=False)
         model = HistGradientBoostingRegressor(
-            max_iter=60,
-            learning_rate=0.15,
+            max_iter=30,
+            learning_rate=0.25,
             max_leaf_nodes=15,
             min_samples_leaf=10,
             early_stopping=False,
             categorical_features=categories,
             random_state=0,
         )
-        said[test] = model.fit(both[~test], target[~test]).predict(both[test])
-    return said
+        predicted[test] = model.fit(both[train], target[train]).predict(both[test])
+    return predicted
