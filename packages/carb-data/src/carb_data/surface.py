@@ -81,17 +81,32 @@ def overlap(prompt: str, texts: tuple[str, ...]) -> Values:
 
 @lru_cache(maxsize=_KEPT)
 def _of_answers(texts: tuple[str, ...]) -> dict[str, Values]:
+    sizes = [max(len(text), 1) for text in texts]
+    characters = [Counter(text) for text in texts]
     return {
-        "length": tuple(math.log(max(len(text), 1)) for text in texts),
+        "length": tuple(map(math.log, sizes)),
         "words": tuple(float(len(text.split())) for text in texts),
-        "digits": tuple(sum(map(str.isdigit, text)) / max(len(text), 1) for text in texts),
-        "punctuation": tuple(
-            float(sum(unicodedata.category(c)[0] == "P" for c in text)) for text in texts
-        ),
-        "capitals": tuple(sum(map(str.isupper, text)) / max(len(text), 1) for text in texts),
+        "digits": _shares(characters, str.isdigit, sizes),
+        "punctuation": _shares(characters, _is_punctuation, [1] * len(texts)),
+        "capitals": _shares(characters, str.isupper, sizes),
         "final mark": tuple(float(text[-1:] in ".!?。！？؟") for text in texts),
-        "likeness (3-grams)": _to_others(_table([_grams(text) for text in texts], _cosine)),
+        "likeness (3-grams)": _to_others(_cosines(texts)),
     }
+
+
+def _shares(
+    characters: Sequence[Counter[str]], has: Callable[[str], bool], sizes: Sequence[int]
+) -> Values:
+    """The number of characters of each text that have a trait, over its size."""
+    return tuple(
+        sum(count for character, count in counts.items() if has(character)) / size
+        for counts, size in zip(characters, sizes, strict=True)
+    )
+
+
+@lru_cache(maxsize=_KEPT)
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] == "P"
 
 
 @lru_cache(maxsize=_KEPT)
@@ -111,9 +126,7 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
         "distance from the middle length": tuple(abs(length - middle) for length in lengths),
         "likeness (words)": _to_others(by_words),
         "likeness of the others (words)": _among_others(by_words),
-        "likeness of the others (3-grams)": _among_others(
-            _table([_grams(text) for text in texts], _cosine)
-        ),
+        "likeness of the others (3-grams)": _among_others(_cosines(texts)),
         "odd form": _oddness(texts, negated),
         "negation": tuple(map(float, negated)),
         "negation alone": tuple(float(negated.count(flag) == 1) for flag in negated),
@@ -127,7 +140,7 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
 @lru_cache(maxsize=64)  # the sets of a family follow one another
 def _grams(text: str, size: int = 3) -> Counter[str]:
     plain = " ".join(text.casefold().split())
-    return Counter(plain[start : start + size] for start in range(max(1, len(plain) - size + 1)))
+    return Counter([plain[start : start + size] for start in range(max(1, len(plain) - size + 1))])
 
 
 def _words(text: str) -> Counter[str]:
@@ -151,12 +164,17 @@ def _jaccard(one: Counter[str], other: Counter[str]) -> float:
     return len(one.keys() & other.keys()) / whole if whole else 0.0
 
 
-def _cosine(one: Counter[str], other: Counter[str]) -> float:
-    dot = sum(one[gram] * other[gram] for gram in one.keys() & other.keys())
-    sizes = math.sqrt(
-        math.prod(sum(map(mul, part.values(), part.values())) for part in (one, other))
-    )
-    return dot / sizes if sizes else 0.0
+def _cosines(texts: Sequence[str]) -> list[list[float]]:
+    """The cosine of the 3-grams of every two answers."""
+    parts = [_grams(text) for text in texts]
+    squares = {id(part): sum(map(mul, part.values(), part.values())) for part in parts}
+
+    def cosine(one: Counter[str], other: Counter[str]) -> float:
+        dot = sum([one[gram] * other[gram] for gram in one.keys() & other.keys()])
+        size = math.sqrt(squares[id(one)] * squares[id(other)])
+        return dot / size if size else 0.0
+
+    return _table(parts, cosine)
 
 
 def _to_others(table: Sequence[Sequence[float]]) -> Values:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import OfSets, Result
+from carb_metrics.cells import Counted, OfSets, Result
 from carb_metrics.clusters import Ints, means
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
@@ -18,6 +17,8 @@ from carb_metrics.surface import FOLDS, assign_folds
 
 SIMULATIONS = 1000
 BINS = 10
+MANY = 9.0
+"""Variance of the right answers of each bin from which their number is drawn as a normal one."""
 
 
 class Calibration(Result):
@@ -90,56 +91,64 @@ def calibration(
         .with_columns(pl.col("right").cast(pl.Float64))
         .sort("scorer", "item_id")
     )
-    rows = []
-    for key, mine in sorted(
-        sets.group_by("scorer", maintain_order=True), key=lambda pair: str(pair[0][0])
-    ):
-        cluster = np.unique(mine["cluster"].to_numpy(), return_inverse=True)[1]
-        said = _fitted(mine, cluster)
-        groups: list[tuple[str | None, npt.NDArray[np.bool_]]] = [
-            (None, np.ones(mine.height, dtype=bool))
-        ]
-        if by is not None:
-            groups += [
-                (str(value), (mine[by] == value).to_numpy()) for value in mine[by].unique().sort()
-            ]
-        for group, where in groups:
-            part, own = mine.filter(pl.Series(where)), None if said is None else said[where]
-            lead, right = part["lead"].to_numpy(), part["right"].to_numpy()
-            units = np.unique(cluster[where], return_inverse=True)[1]
-            rows.append(
-                MarginRow(
-                    scorer=str(key[0]),
-                    group=group,
-                    n=part.height,
-                    calibration=None if own is None else reliability(own, right, units),
-                    coverage=_coverage(lead, part["credit"].to_numpy(), units, confidence),
-                    counted=counted,
-                )
-            )
+    rows: list[MarginRow] = []
+    for name in sets["scorer"].unique().sort():
+        rows += _of_scorer(sets.filter(pl.col("scorer") == name), by, confidence, counted)
     return tuple(rows)
+
+
+def _of_scorer(
+    sets: pl.DataFrame, by: str | None, confidence: float, counted: Counted
+) -> list[MarginRow]:
+    """The row of all sets of one scorer, then that of each group."""
+    cluster = np.unique(sets["cluster"].to_numpy(), return_inverse=True)[1]
+    lead, right, credit = (sets[name].to_numpy() for name in ("lead", "right", "credit"))
+    probability = _fitted(lead, right, cluster)
+    groups: list[tuple[str | None, Ints]] = [(None, np.arange(sets.height))]
+    if by is not None:
+        indices = sets.select(pl.col(by).cast(pl.String)).with_row_index("index")
+        of_group = indices.group_by(by).agg("index").sort(by)
+        groups += [(str(value), np.array(index)) for value, index in of_group.rows()]
+    rows = []
+    for group, where in groups:
+        units = np.unique(cluster[where], return_inverse=True)[1]
+        calibrated = None
+        if probability is not None:
+            calibrated = reliability(probability[where], right[where], units)
+        rows.append(
+            MarginRow(
+                scorer=sets["scorer"][0],
+                group=group,
+                n=len(where),
+                calibration=calibrated,
+                coverage=_coverage(lead[where], credit[where], units, confidence),
+                counted=counted,
+            )
+        )
+    return rows
 
 
 def _coverage(
     lead: Floats, credit: Floats, cluster: Ints, confidence: float
 ) -> tuple[Coverage, ...]:
-    order = np.argsort(-lead, kind="stable")
-    found = []
-    for tenth in range(1, 11):
-        kept = order[: max(1, math.ceil(len(order) * tenth / 10))]
-        units = np.unique(cluster[kept], return_inverse=True)[1]
-        mean = means(credit[kept][None], units, confidence, (0.0, 1.0))
-        accuracy = Interval(
-            estimate=float(mean.estimate[0]), low=float(mean.low[0]), high=float(mean.high[0])
+    """Accuracy among the surest tenth, two tenths, …, all of the sets."""
+    place = np.argsort(np.argsort(-lead, kind="stable"), kind="stable")
+    kept = [max(1, math.ceil(len(lead) * tenth / 10)) for tenth in range(1, 11)]
+    surest = np.where(place < np.array(kept)[:, None], credit, np.nan)
+    found = means(surest, cluster, confidence, (0.0, 1.0))
+    limits = zip(kept, found.estimate, found.low, found.high, strict=True)
+    return tuple(
+        Coverage(
+            coverage=count / len(lead),
+            accuracy=Interval(estimate=float(share), low=float(low), high=float(high)),
         )
-        found.append(Coverage(coverage=len(kept) / len(order), accuracy=accuracy))
-    return tuple(found)
+        for count, share, low, high in limits
+    )
 
 
-def _fitted(sets: pl.DataFrame, cluster: Ints) -> Floats | None:
+def _fitted(lead: Floats, right: Floats, cluster: Ints) -> Floats | None:
     """(sets,) the probability of being right, fitted on the other folds; null with too few source
     items."""
-    lead, right = sets["lead"].to_numpy(), sets["right"].to_numpy()
     fold = assign_folds(cluster)
     if fold is None:
         return None
@@ -182,14 +191,19 @@ def reliability(said: Floats, right: Floats, cluster: Ints, seed: int = 0) -> Ca
     mean_said = np.bincount(bin_of, said, BINS)[used] / n[used]
     accuracy = np.bincount(bin_of, right, BINS)[used] / n[used]
     ece = float(np.abs(accuracy - mean_said) @ n[used] / len(said))
-    rng = np.random.default_rng(seed)
-    if int(cluster.max()) + 1 < len(cluster):
-        signs = 2.0 * rng.integers(0, 2, (SIMULATIONS, int(cluster.max()) + 1)) - 1
-        residual = signs[:, cluster] * (right - said)
-    else:
-        residual = (rng.random((SIMULATIONS, len(said))) < said) - said
+    draw = np.random.default_rng(seed)
     inside = (bin_of[:, None] == used).astype(np.float64)
-    against = np.abs(residual @ inside).sum(1) / len(said)  # (simulations,) the error of each
+    variance = (said * (1 - said)) @ inside
+    clusters = int(cluster.max()) + 1
+    if clusters < len(cluster):
+        apart = np.zeros((clusters, len(used)))
+        np.add.at(apart, cluster, (right - said)[:, None] * inside)
+        distance = (2.0 * draw.integers(0, 2, (SIMULATIONS, clusters)) - 1) @ apart
+    elif variance.min() >= MANY:
+        distance = draw.normal(size=(SIMULATIONS, len(used))) * np.sqrt(variance)
+    else:
+        distance = ((draw.random((SIMULATIONS, len(said))) < said) - said) @ inside
+    against = np.abs(distance).sum(1) / len(said)  # (simulations,) the error of each
     return Calibration(
         n=len(said), ece=ece, p=float((1 + (against >= ece - 1e-12).sum()) / (1 + SIMULATIONS))
     )

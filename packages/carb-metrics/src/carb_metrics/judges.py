@@ -244,7 +244,13 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     Raises:
         CarbError: the data set lacks a response.
     """
-    rows = [(item.id, one.id, float(len(one.text))) for item in dataset for one in item.responses]
+    scored_sets = set(frame["item_id"].unique())
+    rows = [
+        (item.id, one.id, float(len(one.text)))
+        for item in dataset
+        if item.id in scored_sets
+        for one in item.responses
+    ]
     lengths = pl.DataFrame(rows, schema=["item_id", "response_id", "length"], orient="row")
     scored = frame.filter(pl.col("score").is_not_null())
     joined = scored.join(lengths, on=["item_id", "response_id"], how="left").sort(

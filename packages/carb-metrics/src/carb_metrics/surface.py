@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from carb_data import Dataset
+from carb_data import BonSet, Dataset
 from carb_data.surface import surface_features as features_of_set
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.intervals import Floats
@@ -68,13 +69,14 @@ def answers_of(frame: pl.DataFrame, dataset: Dataset) -> Answers:
     their ids."""
     keys = ["item_id", "response_id"]
     rows = frame.unique(keys).sort(keys)
+    keyed = rows.select(keys)
     known = rows.select(keys).join(
         surface_features(dataset), on=keys, how="left", maintain_order="left"
     )
     number = rows["item_id"].rle_id().to_numpy().astype(np.int64)
     kinds = rows.select(pl.col("culture", "language").cast(pl.String).rank("dense"))
     return Answers(
-        keys=rows.select(keys),
+        keys=keyed,
         number=number,
         starts=np.flatnonzero(np.diff(number, prepend=-1)),
         right=(rows["role"] == "chosen").to_numpy(),
@@ -83,13 +85,14 @@ def answers_of(frame: pl.DataFrame, dataset: Dataset) -> Answers:
     )
 
 
-def surface_features(dataset: Dataset) -> pl.DataFrame:
+def surface_features(sets: Iterable[BonSet]) -> pl.DataFrame:
     """``item_id``, ``response_id`` and the features of every response but the perturbed ones."""
     columns: defaultdict[str, list[float]] = defaultdict(list)
-    for item in dataset:
+    answers: list[tuple[str, str]] = []
+    for item in sets:
+        answers += [(item.id, response.id) for response in item.responses]
         for name, values in features_of_set(item).items():
             columns[name] += values
-    answers = [(item.id, response.id) for item in dataset for response in item.responses]
     known = pl.DataFrame(
         answers, schema={"item_id": pl.String, "response_id": pl.String}, orient="row"
     )
