@@ -1,7 +1,11 @@
 """How scorers are fed: windows, requests in flight, and what happens when a scorer fails."""
 
 import itertools
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import anyio
 import pytest
@@ -197,3 +201,85 @@ def test_nonsense_becomes_error_rows(answer: object) -> None:
 
     results = anyio.run(score_window, Nonsense(), REQUESTS[:3])
     assert all(r.error is not None for r in results)
+
+
+class NotAsynchronous(Fake):
+    def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:  # type: ignore[override]
+        return [self.result(request) for request in requests]
+
+
+class OutOfMemory(Fake):
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        raise MemoryError("CUDA out of memory")
+
+
+class NotANumber(Fake):
+    def result(self, request: ScoreRequest) -> ScoreResult:
+        scores = {candidate.id: float("nan") for candidate in request.candidates}
+        return ScoreResult(request_id=request.request_id, scores=scores)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "said"),
+    [
+        (NotAsynchronous(), r"'fake'.*async def score"),
+        (OutOfMemory(), r"'fake'.*12 of 12.*MemoryError: CUDA out of memory"),
+        (NotANumber(), r"'fake'.*12 of 12.*finite"),
+    ],
+    ids=["not async", "out of memory", "NaN"],
+)
+def test_a_scorer_that_scores_nothing_ends_it_with_the_reason(scorer: Fake, said: str) -> None:
+    """It gave a table without scores, and an accuracy of None without a word."""
+    with pytest.raises(CarbError, match=f"(?s){said}"):
+        evaluate(example_dataset(4), [scorer])
+
+
+def test_what_could_not_be_scored_is_reported_with_its_reason() -> None:
+    data = example_dataset(5, perturbed=False)
+
+    class Poisoned(Fake):
+        def result(self, request: ScoreRequest) -> ScoreResult:
+            if request.prompt == data[3].prompt:
+                raise RuntimeError("this item is poison")
+            return FakeScorer.result(self, request)
+
+    with pytest.warns(UserWarning, match="'fake'.*1 of 5.*RuntimeError: this item is poison"):
+        table = evaluate(data, [Poisoned()])
+    with pytest.warns(UserWarning, match="'broken'.*5 of 5.*MemoryError"):
+        both = evaluate(data, [Fake(), OutOfMemory(name="broken")])
+    assert (table.frame["score"].null_count(), both.frame["score"].null_count()) == (4, 20)
+
+
+def test_a_data_set_may_be_named_or_a_list_and_a_scorer_may_stand_alone(tmp_path: Path) -> None:
+    data = example_dataset(3)
+    data.save(tmp_path / "data.jsonl")
+    whole = evaluate(data, ["baseline:length"])
+    for same in (list(data), str(tmp_path / "data.jsonl"), tmp_path / "data.jsonl"):
+        assert evaluate(same, "baseline:length").frame.equals(whole.frame)
+    for wrong, said in ((["a set"], "BonSet.*str"), (7, "int"), ("no-such-data", "no-such-data")):
+        with pytest.raises(CarbError, match=said):
+            evaluate(wrong, ["baseline:length"])
+    for wrong in (7, None, [None]):
+        with pytest.raises(CarbError, match="no scorer"):
+            evaluate(data, wrong)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only where a process can fork")
+def test_a_forked_process_is_refused_in_a_sentence_where_it_would_hang() -> None:
+    code = """
+import os, sys
+from carb_data import CarbError
+from carb_scorers import evaluate
+from carb_scorers.testing import example_dataset
+evaluate(example_dataset(2), ["baseline:length"])
+child = os.fork()
+if child == 0:
+    try:
+        evaluate(example_dataset(2), ["baseline:length"])
+    except CarbError as error:
+        os._exit(3 if "spawn" in str(error) else 4)
+    os._exit(5)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
+    assert done.returncode == 3

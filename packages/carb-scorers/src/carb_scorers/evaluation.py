@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from inspect import isawaitable
+from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from carb_data import CarbError, Dataset, ScoreTable
+from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
 from carb_scorers.blind import Blinded, blind, checked, unblind
 from carb_scorers.scorer import (
     Scorer,
@@ -21,7 +26,7 @@ from carb_scorers.scorer import (
     failed,
     told_culture,
 )
-from carb_scorers.spec import using
+from carb_scorers.spec import check_given, using
 from carb_scorers.waiting import wait_for
 
 __all__ = ["WINDOW", "Progress", "score_all"]
@@ -63,7 +68,13 @@ async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list
     every item alike.
     """
     try:
-        results = await scorer.score(requests)
+        coming = scorer.score(requests)
+        if not isawaitable(coming):
+            raise CarbError(
+                f"'{scorer.spec.name}' answers at once, where its answer is awaited: write "
+                "'async def score'."
+            )
+        results = await coming
         if len(results) != len(requests):
             message = f"the scorer gave {len(results)} results for {len(requests)} requests"
             return [failed(request, "contract", message) for request in requests]
@@ -194,32 +205,47 @@ class ProgressCounter:
             )
 
 
+Sets = Dataset | Iterable[BonSet] | str | Path
+"""A data set, a list of sets, or the name or path of a data set as ``carb_data.load`` takes it."""
+_polars_began: set[int] = set()
+"""Processes, by id, whose polars has threads. A forked process inherits the set, not the threads,
+and would wait for them for ever."""
+
+
 async def evaluate_async(
-    dataset: Dataset,
-    scorers: Sequence[Scorer | str],
+    dataset: Sets,
+    scorers: Sequence[Scorer | str] | Scorer | str,
     *,
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> ScoreTable:
     """``evaluate`` for callers that have an event loop already (asyncio or trio)."""
-    if isinstance(scorers, str):
-        raise CarbError("scorers must be a list, for example [open_scorer('baseline:length')].")
+    _refuse_a_fork()
+    sets, given = _dataset(dataset), _list(scorers)
     names: set[str] = set()
     tables: list[ScoreTable] = []
-    for given in scorers:
-        async with using(given) as scorer:
-            if scorer.spec.name in names:
-                raise CarbError(
-                    f"Two scorers are named '{scorer.spec.name}'; give each a name of its own."
-                )
-            names.add(scorer.spec.name)
-            tables.append(await _evaluate_one(dataset, scorer, seed, on_progress))
-    return ScoreTable.concat(tables).with_items(dataset)
+    failures: list[str] = []
+    for one in given:
+        async with using(one) as scorer:
+            name = scorer.spec.name
+            if name in names:
+                raise CarbError(f"Two scorers are named '{name}'; give each a name of its own.")
+            names.add(name)
+            table, failure = await _evaluate_one(sets, scorer, seed, on_progress)
+        tables.append(table)
+        failures += [] if failure is None else [failure]
+    whole = ScoreTable.concat(tables)
+    if failures and whole.frame["score"].null_count() == len(whole.frame):
+        raise CarbError("\n".join(failures))
+    for failure in failures:
+        warnings.warn(failure, stacklevel=2)
+    return whole.with_items(sets)
 
 
 async def _evaluate_one(
     dataset: Dataset, scorer: Scorer, seed: int, on_progress: OnProgress | None
-) -> ScoreTable:
+) -> tuple[ScoreTable, str | None]:
+    """The scores, and a sentence about what has none."""
     blinded = requests_for(dataset, scorer.spec, seed)
     tally = ProgressCounter(scorer.spec.name, len(blinded), on_progress)
     results: dict[str, ScoreResult] = {}
@@ -229,12 +255,57 @@ async def _evaluate_one(
         tally.add(part)
 
     await score_all(scorer, [b.request for b in blinded], keep)
-    return unblind(dataset, scorer.spec.name, ((b, results[b.request.request_id]) for b in blinded))
+    outcomes = [(one, results[one.request.request_id]) for one in blinded]
+    table = unblind(dataset, scorer.spec.name, outcomes)
+    return table, _failure(scorer.spec.name, list(results.values()))
+
+
+def _failure(name: str, results: Sequence[ScoreResult]) -> str | None:
+    """How many requests lack a score, and the most frequent reasons."""
+    incomplete = [result for result in results if not result.complete]
+    if not incomplete:
+        return None
+    errors = [result.error or next(iter(result.errors.values())) for result in incomplete]
+    reasons = Counter(f"{error.kind}: {error.message}" for error in errors).most_common(3)
+    told = "; ".join(f"{reason} ({count})" for reason, count in reasons)
+    return f"'{name}' did not score {len(incomplete)} of {len(results)} requests: {told}."
+
+
+def _dataset(given: Sets) -> Dataset:
+    if isinstance(given, Dataset):
+        return given
+    if isinstance(given, str | Path):
+        return load(given)
+    sets = list(given) if isinstance(given, Iterable) else [given]
+    wrong = next((one for one in sets if not isinstance(one, BonSet)), None)
+    if wrong is not None:
+        raise CarbError(
+            "evaluate takes a Dataset, a list of BonSet, or the name of a data set; got a "
+            f"{type(wrong).__name__}."
+        )
+    return Dataset(sets)
+
+
+def _list(scorers: Sequence[Scorer | str] | Scorer | str) -> Sequence[Scorer | str]:
+    alone = isinstance(scorers, str) or not isinstance(scorers, Sequence)
+    given: list[Scorer | str] = [scorers] if alone else list(scorers)  # type: ignore[arg-type, list-item]
+    for one in given:
+        check_given(one)
+    return given
+
+
+def _refuse_a_fork() -> None:
+    if _polars_began and os.getpid() not in _polars_began:
+        raise CarbError(
+            "This process was forked from one that evaluated, and would hang: polars' threads are "
+            "not forked. Start it with multiprocessing.get_context('spawn')."
+        )
+    _polars_began.add(os.getpid())
 
 
 def evaluate(
-    dataset: Dataset,
-    scorers: Sequence[Scorer | str],
+    dataset: Sets,
+    scorers: Sequence[Scorer | str] | Scorer | str,
     *,
     seed: int = 0,
     on_progress: OnProgress | None = None,
@@ -245,18 +316,19 @@ def evaluate(
     and the labels are joined back. It may be called where an event loop runs, as in a notebook.
 
     Args:
-        dataset: the sets to score.
-        scorers: spec strings (opened and closed here) or ``Scorer`` objects (left open).
+        dataset: the sets to score: a ``Dataset``, a list of sets, or a name or path for ``load``.
+        scorers: spec strings (opened and closed here) or ``Scorer`` objects (left open); a list of
+            them, or one.
         seed: seed of the order in which candidates are presented.
         on_progress: the function that is called after each window.
 
     Returns:
         A row per scorer and response, perturbed ones included; ``score`` is null where scoring
-        failed. It has the columns of ``with_items``, so that main sets and mirrors are told apart
-        as in the command.
+        failed, and a warning gives the reasons. It has the columns of ``with_items``, so that main
+        sets and mirrors are told apart as in the command.
 
     Raises:
-        CarbError: a spec is wrong, something is given that is no scorer, a model or extra is
-            missing, or two scorers share a name.
+        CarbError: a spec is wrong, something is given that is no scorer or no data set, a model or
+            extra is missing, two scorers share a name, or nothing at all could be scored.
     """
     return wait_for(partial(evaluate_async, dataset, scorers, seed=seed, on_progress=on_progress))
