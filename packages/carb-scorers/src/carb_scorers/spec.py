@@ -14,7 +14,8 @@ from urllib.parse import quote, urlencode
 from pydantic import Field
 
 from carb_data import CarbError, cultures
-from carb_data.models import Frozen
+from carb_data.language import language_tag
+from carb_data.models import UNSPECIFIED, Frozen
 from carb_data.validation import closest, read_query
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer, ScorerSpec, told_culture
 
@@ -222,6 +223,22 @@ def asked_about(
     if "culture" in read and culture != UNKNOWN and culture not in cultures:
         raise cultures.unknown(str(culture))
     return culture or UNKNOWN, language or UNDETERMINED
+
+
+def check_about(culture: str, language: str) -> None:
+    """Refuse a culture that is not registered, and a language that is no tag.
+
+    Raises:
+        CarbError: one is; the message says what may be meant.
+    """
+    if culture not in (UNKNOWN, UNSPECIFIED) and culture not in cultures:
+        raise cultures.unknown(culture)
+    if re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*", language) is None:
+        tag = language_tag(language)
+        hint = f" Did you mean '{tag}'?" if tag != language else ""
+        raise CarbError(
+            f"language: '{language}' is no language tag (BCP 47), such as en or zh-Hant.{hint}"
+        )
 
 
 def kinds() -> list[str]:

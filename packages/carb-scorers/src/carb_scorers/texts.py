@@ -25,7 +25,7 @@ from carb_scorers.scorer import (
     ScoreRequest,
     ScoreResult,
 )
-from carb_scorers.spec import check_given, open_scorer, using
+from carb_scorers.spec import check_about, check_given, open_scorer, using
 from carb_scorers.waiting import wait_for
 
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
@@ -97,6 +97,8 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
         validate(
             _text, {field: getattr(text, field) for field in Text.__slots__}, f"Response {number}"
         )
+    for culture, language in {(text.culture, text.language) for text in texts}:
+        check_about(culture, language)
     (found,) = await score_together(scorer, [texts], seed=seed)
     return found
 

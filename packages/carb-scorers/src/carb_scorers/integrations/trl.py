@@ -11,8 +11,8 @@ from typing import Any
 import anyio.to_thread
 
 from carb_data import CarbError
-from carb_scorers.scorer import Scorer
-from carb_scorers.spec import asked_about
+from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer
+from carb_scorers.spec import asked_about, check_about
 from carb_scorers.texts import Opened, Text, as_prompt, is_list, score_texts, text_of
 from carb_scorers.waiting import wait_for
 
@@ -164,5 +164,6 @@ def as_trl_reward(
         CarbError: TRL is older than 1.6, which takes ``None`` for 0.
     """
     _check_trl()
+    check_about(culture or UNKNOWN, language or UNDETERMINED)
     kind = AsyncTRLReward if awaited else TRLReward
     return kind(scorer, culture, language, seed, scale)
