@@ -214,3 +214,24 @@ def test_a_plan_finds_a_wrong_option(carb: Carb, tmp_path: Path, wrong: str) -> 
     )
     assert ended.code == 2
     assert wrong.partition("=")[0] in ended.err
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_reader_of_the_notes_who_leaves_ends_no_run(
+    data_file: Path, tmp_path: Path, both: bool
+) -> None:
+    """``carb run … 2>&1 | head -1`` stopped half done, with exit code 0."""
+    names = ("length", "random")
+    scorers = [f"baseline:{name}" for name in names]
+    command = [sys.executable, "-m", "carb_cli", "run", "--data", str(data_file)]
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run(
+        [*command, "--scorer", *scorers, "--out", str(tmp_path / "r"), "--window", "1"],
+        stdout=write if both else subprocess.PIPE,
+        stderr=write,
+        check=False,
+    )
+    os.close(write)
+    assert ended.returncode == 0
+    assert len(ScoreTable.load(tmp_path / "r" / "scores.parquet")) == 2 * 12 * 4

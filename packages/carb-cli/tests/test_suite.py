@@ -57,6 +57,10 @@ class Frail:
                 fifo.write("here\\n")
                 fifo.flush()
                 open(HERE / "never").read()
+        if self.target.startswith("ends"):
+            os._exit(int(self.target[4:]))
+        if self.target == "blocks":
+            open(HERE / "never").read()
         if self.target in ("r", "w"):  # the reader and the writer wait for each other, once
             open(HERE / "meeting", self.target).close()
             self.target = ""
@@ -162,6 +166,55 @@ def test_what_can_be_scored_is_scored_and_the_rest_is_named(
     assert f"Left out, because it holds no finished run: {out / 'gone'}." in report.err
 
     assert carb(*command, "--limit", 6, "--json").json["report"] is None, "no numbers of other data"
+
+
+def test_a_process_that_ends_early_or_takes_too_long_costs_no_table(
+    carb: Carb, plugin: Path, data_file: Path, tmp_path: Path
+) -> None:
+    """One that ended with 0 or 1 without a run cost the table of all; one that hung was waited for
+    without an end."""
+    os.mkfifo(plugin / "never")
+    tables = {
+        "quiet": 'spec = "frail:ends0"',
+        "hangs": 'spec = "frail:blocks"',
+        "fails": 'spec = "frail:ends1"',
+        "short": 'spec = "baseline:length"',
+    }
+    command = ["run", "--data", data_file, "--suite", suite(tmp_path, **tables)]
+    ended = carb(*command, "--out", tmp_path / "out", "--timeout-per-model", "15", "--json")
+    assert ended.code == 1
+    assert list(ended.json["report"]["scorers"]) == ["short"]
+    why = {model["name"]: model["why"] for model in ended.json["models"]}
+    assert "exit code 0" in why["quiet"]
+    assert "exit code 1" in why["fails"]
+    assert "more than 15 seconds" in why["hangs"]
+    assert why["short"] is None
+    assert "running: hangs" in ended.err, "the model that runs, and not the one that has ended"
+
+
+@pytest.mark.parametrize("seconds", ["nan", "0", "-1", "inf"])
+def test_a_time_that_is_none_is_refused(
+    carb: Carb, data_file: Path, tmp_path: Path, seconds: str
+) -> None:
+    path = suite(tmp_path, short='spec = "baseline:length"')
+    out = tmp_path / "out"
+    ended = carb(
+        "run", "--data", data_file, "--suite", path, "--out", out, "--timeout-per-model", seconds
+    )
+    assert (ended.code, out.exists()) == (2, False)
+    assert "--timeout-per-model" in ended.err
+
+
+def test_code_that_a_model_brings_is_named_before_the_run(
+    carb: Carb, data_file: Path, tmp_path: Path
+) -> None:
+    model = next(m for m in known_models().models if m.remote_code)
+    path = suite(tmp_path, own=f'spec = "{model.kind}:{model.id}"')
+    command = ["run", "--data", data_file, "--suite", path, "--out", tmp_path / "out"]
+    ended = carb(*command, "--dry-run")
+    assert ended.code == 0
+    assert "own needs code of its own" in ended.err
+    assert "trust_remote_code=true" in ended.err
 
 
 def test_gpus_are_shared_out(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import sys
 from collections.abc import Sequence
 
 from rich import box
@@ -33,8 +34,14 @@ def safe(text: str) -> str:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Leave it to ``main``, for which a reader that has seen enough is no failure."""
-        raise BrokenPipeError
+        """Leave it to ``main``, for which a reader that has seen enough is no failure.
+
+        Nobody who reads the notes is no reason to end the work: they go nowhere from here on.
+        """
+        if not self.stderr:
+            raise BrokenPipeError
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stderr__.fileno() if sys.__stderr__ else 2)
 
 
 def _console(stderr: bool) -> Console:

@@ -8,7 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.markup import escape
-from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Column
 
 from carb_cli.display import note, notes, safe
@@ -22,13 +28,17 @@ Report = Callable[[str, int, int, str], None]
 
 
 @contextmanager
-def progress() -> Iterator[Report]:
+def progress(*, rest: bool = True) -> Iterator[Report]:
     """Progress of named tasks: lines that change on a terminal, else one every two seconds; none
-    with --quiet."""
+    with --quiet.
+
+    Args:
+        rest: whether to say how long the rest takes, which needs steps that take equally long.
+    """
     if invoked.quiet:
         yield lambda _task, _done, _total, _detail: None
     elif notes.is_terminal and not notes.is_dumb_terminal:
-        with _live() as show:
+        with _live(rest) as show:
             yield show
     else:
         last: dict[str, float] = {}
@@ -44,11 +54,11 @@ def progress() -> Iterator[Report]:
 
 
 @contextmanager
-def _live() -> Iterator[Report]:
+def _live(rest: bool) -> Iterator[Report]:
     columns = [
         TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=28)),
         MofNCompleteColumn(table_column=Column(no_wrap=True)),
-        TimeRemainingColumn(compact=True),
+        TimeRemainingColumn(compact=True) if rest else TimeElapsedColumn(),
         TextColumn("{task.fields[detail]}", table_column=Column(no_wrap=True)),
     ]
     with Progress(*columns, console=notes) as shown:

@@ -3,6 +3,7 @@ nothing with it."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, redirect_stdout
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -94,19 +96,19 @@ def read_suite(path: Path) -> tuple[SuiteModel, ...]:
         )
     models: dict[str, SuiteModel] = {}
     for number, table in enumerate(tables, 1):
-        place = f"{path}, table {number} of [[model]]"
-        model = validate(SuiteModel, table, place, _HINT)
+        where = f"{path}, table {number} of [[model]]"
+        model = validate(SuiteModel, table, where, _HINT)
         try:
             provider(model.scorer.kind)
         except CarbError as error:
-            raise CarbError(f"{place}: spec: {error}") from None
+            raise CarbError(f"{where}: spec: {error}") from None
         if parse_spec(model.spec).given is not None:
             raise CarbError(
-                f"{place}: spec: leave out the name in '{model.spec}'; it stands in the field name."
+                f"{where}: spec: leave out the name in '{model.spec}'; it stands in the field name."
             )
         if model.name.lower() in models:
             raise CarbError(
-                f"{place}: name: '{model.name}' is taken by an earlier table; give it another one."
+                f"{where}: name: '{model.name}' is taken by an earlier table; give it another one."
             )
         models[model.name.lower()] = model
     return tuple(models.values())
@@ -131,11 +133,50 @@ def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
     )
 
 
+@dataclass(frozen=True)
+class _Task:
+    """What the process of one model does."""
+
+    model: SuiteModel
+    folder: Path
+    arguments: tuple[str, ...]
+    seconds: float
+    """How long it may take; infinite where there is no limit."""
+
+
+class _Bar:
+    """Progress of a suite: how many models have ended, and which run."""
+
+    def __init__(self, total: int, report: Report) -> None:
+        self._total, self._report = total, report
+        self._ended = 0
+        self._running: list[str] = []
+
+    @contextmanager
+    def running(self, name: str) -> Iterator[None]:
+        """Within, the model runs."""
+        self._running.append(name)
+        self._show()
+        yield
+        self._running.remove(name)
+
+    def ended(self) -> None:
+        """Count one more model."""
+        self._ended += 1
+        if self._ended == self._total:  # else the next that runs is shown with it
+            self._show()
+
+    def _show(self) -> None:
+        names = ", ".join(self._running)
+        self._report("models", self._ended, self._total, f"running: {names}" if names else "")
+
+
 def run_suite(
     models: Sequence[SuiteModel],
     dataset: Dataset,
     out: Path,
     arguments: Callable[[SuiteModel, Path], list[str]],
+    seconds: float = math.inf,
 ) -> dict[str, Outcome]:
     """Score a data set with each model, in a folder of ``out`` that has its name.
 
@@ -148,46 +189,51 @@ def run_suite(
         dataset: the sets that ``arguments`` name.
         out: the folder of the suite.
         arguments: the arguments of ``carb`` that score a model into its folder.
+        seconds: how long each model may take.
 
     Returns:
         What became of each model, by its name.
     """
-    found: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
 
-    async def one(model: SuiteModel, place: _Machine | _Cluster, report: Report) -> None:
-        folder = out / model.name
-        command = arguments(model, folder)
-        done = _is_done(model, folder, command, dataset)
-        found[model.name] = (
-            Outcome(shown=True) if done else await place.score(model, folder, command)
-        )
-        report("models", len(found), len(models), model.name)
+    async def one(task: _Task, where: _Machine | _Cluster, bar: _Bar) -> None:
+        done = _is_done(task, dataset)
+        outcomes[task.model.name] = Outcome(shown=True) if done else await where.score(task, bar)
+        bar.ended()
 
-    async def work(place: _Machine | _Cluster) -> None:
-        with progress() as report:
+    async def work(where: _Machine | _Cluster) -> None:
+        with progress(rest=False) as report:
+            bar = _Bar(len(models), report)
             async with anyio.create_task_group() as group:
                 for model in models:
-                    group.start_soon(one, model, place, report)
+                    folder = out / model.name
+                    task = _Task(model, folder, tuple(arguments(model, folder)), seconds)
+                    group.start_soon(one, task, where, bar)
 
     out.mkdir(parents=True, exist_ok=True)
-    with _place() as place, _stopping(out):
-        anyio.run(work, place)
-    return {model.name: found[model.name] for model in models}
+    with _workplace() as where, _stopping(out):
+        anyio.run(work, where)
+    return {model.name: outcomes[model.name] for model in models}
 
 
-def _is_done(model: SuiteModel, folder: Path, arguments: Sequence[str], dataset: Dataset) -> bool:
+def _is_done(task: _Task, dataset: Dataset) -> bool:
     """Whether the same command has scored the same sets. A model in a folder may have changed, and
     is asked again."""
-    try:
-        record = RunRecord.read(folder)
-    except CarbError:
+    record = _record_of(task)
+    if record is None or {"--fresh", "--retry-errors"} & {*task.arguments}:
         return False
-    same = record.command == ("carb", *arguments) and not {"--fresh", "--retry-errors"} & {
-        *arguments
-    }
-    same = same and record.dataset.fingerprint == dataset.fingerprint
+    same = record.dataset.fingerprint == dataset.fingerprint
     same = same and record.versions.get("carb-scorers") == version("carb-scorers")
-    return same and exit_code(record) == OK and not Path(model.scorer.target).exists()
+    return same and exit_code(record) == OK and not Path(task.model.scorer.target).exists()
+
+
+def _record_of(task: _Task) -> RunRecord | None:
+    """The record of a finished run of the same command; null where there is none."""
+    try:
+        record = RunRecord.read(task.folder)
+    except CarbError:
+        return None
+    return record if record.command == ("carb", *task.arguments) else None
 
 
 class _Machine:
@@ -199,10 +245,11 @@ class _Machine:
         self._given_back = anyio.Condition()
         self._without_gpu = anyio.Lock()
 
-    async def score(self, model: SuiteModel, folder: Path, arguments: Sequence[str]) -> Outcome:
+    async def score(self, task: _Task, bar: _Bar) -> Outcome:
         """Score with a model when it is its turn."""
-        async with self._taken(model) as taken:
-            return await _tried(model, self._there, taken, folder, arguments)
+        async with self._taken(task.model) as taken:
+            with bar.running(task.model.name):
+                return await _tried(task, self._there, taken)
 
     @asynccontextmanager
     async def _taken(self, model: SuiteModel) -> AsyncIterator[list[Gpu]]:
@@ -217,11 +264,11 @@ class _Machine:
         async with self._given_back:
             while len(large := [gpu for gpu in self._free if gpu.free >= each]) < number:
                 await self._given_back.wait()
-            mine = large[:number]
-            self._free = [gpu for gpu in self._free if gpu not in mine]
-        yield mine
+            chosen = large[:number]
+            self._free = [gpu for gpu in self._free if gpu not in chosen]
+        yield chosen
         async with self._given_back:
-            self._free = sorted([*self._free, *mine], key=lambda gpu: gpu.free)
+            self._free = sorted([*self._free, *chosen], key=lambda gpu: gpu.free)
             self._given_back.notify_all()
 
 
@@ -233,9 +280,10 @@ class _Cluster:
         self._ray = ray
         self._machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
-    async def score(self, model: SuiteModel, folder: Path, arguments: Sequence[str]) -> Outcome:
+    async def score(self, task: _Task, bar: _Bar) -> Outcome:
         """Score with a model on a machine of the cluster. Ray knows main memory; the machine looks
         at its GPUs'."""
+        model = task.model
         number = model.wanted(any_gpu=any("GPU" in machine for machine in self._machines))
         memory = 0 if number else int((model.memory_gb or 0.0) * 1e9)
         if not any(
@@ -243,18 +291,19 @@ class _Cluster:
         ):
             what = display.counted(number, "GPU") if number else f"{display.size(memory)} of memory"
             return Outcome(why=f"it needs {what}; no machine of the Ray cluster has that")
-        task = self._ray.remote(
+        remote = self._ray.remote(
             num_cpus=1, num_gpus=number, memory=memory, max_retries=0, max_calls=1
         )(_on_a_machine)
         try:
-            outcome: Outcome = await task.remote(model, Path.cwd(), folder, arguments)
+            with bar.running(model.name):
+                outcome: Outcome = await remote.remote(task, Path.cwd())
         except self._ray.exceptions.RayError as error:
             return Outcome(why=f"Ray: {str(error).strip().splitlines()[-1]}")
         return outcome
 
 
 @contextmanager
-def _place() -> Iterator[_Machine | _Cluster]:
+def _workplace() -> Iterator[_Machine | _Cluster]:
     """Where models run: on the Ray cluster that ``RAY_ADDRESS`` names, else on this machine."""
     if not os.environ.get("RAY_ADDRESS"):
         yield _Machine(gpus())
@@ -275,52 +324,54 @@ def _place() -> Iterator[_Machine | _Cluster]:
             ray.shutdown()
 
 
-def _on_a_machine(model: SuiteModel, here: Path, folder: Path, arguments: Sequence[str]) -> Outcome:
+def _on_a_machine(task: _Task, here: Path) -> Outcome:
     """What a machine of the cluster does, in the folder from which the suite was started."""
     try:
         os.chdir(here)
     except OSError as error:
         return Outcome(why=f"{error}; the machines of the Ray cluster must share it")
     there = gpus()  # those that Ray gave
-    return anyio.run(_tried, model, there, there, folder, arguments)
+    return anyio.run(_tried, task, there, there)
 
 
-async def _tried(
-    model: SuiteModel,
-    there: Sequence[Gpu],
-    taken: Sequence[Gpu],
-    folder: Path,
-    arguments: Sequence[str],
-) -> Outcome:
+async def _tried(task: _Task, there: Sequence[Gpu], taken: Sequence[Gpu]) -> Outcome:
     """Score with one model on some of the GPUs, if it fits."""
-    if (why := unfit(model, there)) is not None:
+    if (why := unfit(task.model, there)) is not None:
         return Outcome(why=why)
     visible = {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(gpu.id for gpu in taken),
     }
     try:
-        return await _scored(folder, arguments, {**os.environ, **(visible if there else {})})
+        return await _scored(task, {**os.environ, **(visible if there else {})})
     except OSError as error:
         return Outcome(why=str(error))
 
 
-async def _scored(folder: Path, arguments: Sequence[str], environment: dict[str, str]) -> Outcome:
-    """Score with one model in a process of its own."""
-    log = folder / LOG
+async def _scored(task: _Task, environment: dict[str, str]) -> Outcome:
+    """Score with one model in a process of its own, which is ended when its time has passed."""
+    log = task.folder / LOG
     with _opened(log) as file:
         start = file.tell()
-        command = [sys.executable, "-m", "carb_cli", *arguments]
-        ended = await anyio.run_process(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=file,
-            env=environment,
-            check=False,
+        with anyio.move_on_after(task.seconds) as limit:
+            ended = await anyio.run_process(
+                [sys.executable, "-m", "carb_cli", *task.arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=file,
+                env=environment,
+                check=False,
+            )
+    if limit.cancelled_caught:
+        return Outcome(why=f"it took more than {task.seconds:g} seconds ({log})")
+    printed = log.read_bytes()[start:].decode("utf-8", "replace").strip()
+    outcome = _outcome(ended.returncode, printed, task.folder)
+    if outcome.shown and _record_of(task) is None:
+        return Outcome(
+            why=f"its process ended with exit code {ended.returncode} before the run was "
+            f"finished ({log})"
         )
-    said = log.read_bytes()[start:].decode("utf-8", "replace").strip()
-    return _outcome(ended.returncode, said, folder)
+    return outcome
 
 
 def _opened(log: Path) -> BinaryIO:
@@ -328,19 +379,19 @@ def _opened(log: Path) -> BinaryIO:
     return log.open("ab")
 
 
-def _outcome(code: int, said: str, folder: Path) -> Outcome:
+def _outcome(code: int, printed: str, folder: Path) -> Outcome:
     if code == OK:
         return Outcome(shown=True)
     if code < 0:
         ended = signal.Signals(-code).name
         perhaps = ", perhaps for want of memory" if ended == "SIGKILL" else ""
         return Outcome(why=f"its process was ended by {ended}{perhaps}")
-    if code == FAILED and "Traceback" not in said:
+    if code == FAILED and "Traceback" not in printed:
         return Outcome(
             why=f"more than a tenth of its requests failed: {folder / 'errors.jsonl'}", shown=True
         )
-    errors = re.findall(r"^error: (.*(?:\n.+)*)", said, flags=re.MULTILINE)
-    last = said.rpartition("\n")[2]
+    errors = re.findall(r"^error: (.*(?:\n.+)*)", printed, flags=re.MULTILINE)
+    last = printed.rpartition("\n")[2]
     return Outcome(why=errors[-1] if errors else f"{last} ({folder / LOG})")
 
 

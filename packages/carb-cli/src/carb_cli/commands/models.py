@@ -81,6 +81,8 @@ def _tables(benchmark: str | None) -> Iterator[str]:
     unpinned = 0
     for model in chosen:
         yield f'\n[[model]]\nname = "{model.name}"\nspec = "{model.spec()}"\n'
+        if model.remote_code and "trust_remote_code" not in model.spec():
+            yield "# needs code of its own: read it, then add trust_remote_code=true to the spec\n"
         if model.memory is not None:
             yield f"memory_gb = {1.2 * model.memory / 1e9:.1f}\n"
             revision = model.revision or newest.get(model.id)

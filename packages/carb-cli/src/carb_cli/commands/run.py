@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from carb_cli.scoring import AS_USUAL, RunOptions, exit_code, say_what_was_found
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
 from carb_data import CarbError
+from carb_scorers.known import find
 
 
 def run(
@@ -26,6 +28,7 @@ def run(
     sets: SetOptions = EVERY_SET,
     options: RunOptions = AS_USUAL,
     dry_run: Flag = False,
+    timeout_per_model: float | None = None,
     md: MdFile = None,
     latex: LatexFile = None,
     json: Json = False,
@@ -53,9 +56,13 @@ def run(
     dry_run
         Say what would be done, with the calls, an estimate of the tokens and the cost, and do
         nothing else. The cost needs price_in and price_out (per million tokens) in the spec.
+    timeout_per_model
+        Seconds after which a model of a suite is stopped and named. Default: no limit.
     """
     if bool(scorer) == (suite is not None):
         raise CarbError("Give either --scorer or --suite, for example: --scorer baseline:length")
+    if timeout_per_model is not None and not (suite and 0 < timeout_per_model < math.inf):
+        raise CarbError("--timeout-per-model needs --suite, and a number of seconds above 0.")
     models = () if suite is None else read_suite(suite)
     dataset = select(data, sets)
     if dry_run:
@@ -66,6 +73,8 @@ def run(
             print_json(plan.model_dump())
         else:
             plan.show()
+        for model in models:
+            _say_whether_it_needs_code(model)
         return OK
     if models:
         given = [*sets.arguments(), *options.arguments()]
@@ -83,7 +92,9 @@ def run(
                 *given,
             ]
 
-        return _show(run_suite(models, dataset, out, arguments), out, md=md, latex=latex, json=json)
+        seconds = timeout_per_model or math.inf
+        outcomes = run_suite(models, dataset, out, arguments, seconds)
+        return _show(outcomes, out, md=md, latex=latex, json=json)
     record = score(data, dataset, scorer, out, options)
     if json:
         print_json({"schema": "carb.run/1", "out": str(out), **record.model_dump(mode="json")})
@@ -97,6 +108,15 @@ def run(
             save(content(read_runs([out])), md=md, latex=latex)
         display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
     return exit_code(record)
+
+
+def _say_whether_it_needs_code(model: SuiteModel) -> None:
+    known = find(model.scorer.target)
+    if known is not None and known.remote_code and "trust_remote_code" not in model.scorer.options:
+        display.note(
+            f"{model.name} needs code of its own. Read it, and if you trust it, add "
+            "trust_remote_code=true to its spec."
+        )
 
 
 def _show(
