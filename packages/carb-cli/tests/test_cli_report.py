@@ -28,7 +28,7 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, sections
 from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.runs import only
-from carb_data import BonSet, Dataset, Provenance, ScoreTable
+from carb_data import BonSet, Dataset, ScoreTable
 from carb_data.models import Citation
 from carb_metrics import bon_accuracy, breakdown, compare, judge_bias, rank
 from carb_metrics.rows import Cell, Interval
@@ -414,21 +414,15 @@ def test_long_texts_are_cut_with_their_length(carb: Carb, tmp_path: Path) -> Non
     assert len(text) < 200_000
 
 
-NOTES = ("short: What one says.", "https://example.org; verified by A. B.")
-
-
 def test_a_set_shows_what_a_judge_was_given_and_wrote(carb: Carb, tmp_path: Path) -> None:
     """The order of the run's seed, the letters of a second order, the fact with its page, and its
     gloss."""
-    cited = Citation(url="https://example.org/fact", title="A page", fact="food.TH")
+    cited = Citation(url="https://example.org/fact", title="A page", fact="food.TH", note="What.")
     turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What?"}]
-    noted = [
-        Provenance(source="t", license="CC0-1.0", method="authored", notes=note) for note in NOTES
-    ]
-    plain = small_set(1, prompt=turns, provenance=noted[0])
+    plain = small_set(1, prompt=turns)
     answers = tuple(one.model_copy(update={"source": cited}) for one in plain.responses)
     first = BonSet.model_validate(plain.model_copy(update={"responses": answers}).model_dump())
-    sets = [first, small_set(0, provenance=noted[1])]
+    sets = [first, small_set(0)]
     run = run_of(carb, tmp_path, *sets)
     journal = next((run / "journal").glob("*label*.jsonl"))
     head, *lines = journal.read_text(encoding="utf-8").splitlines()
@@ -453,9 +447,7 @@ def test_a_set_shows_what_a_judge_was_given_and_wrote(carb: Carb, tmp_path: Path
         ("user", "What?"),
     ]
     assert sorted(shown["orders"][0]) == [0, 1, 2, 3]
-    assert [one["gloss"] for one in data["sets"]].count("What one says.") == 1, (
-        "other notes are no gloss"
-    )
+    assert sorted(one["gloss"] for one in data["sets"]) == ["", "What."]
     assert shown["answers"][0][-1] == "food.TH · A page · https://example.org/fact"
 
 

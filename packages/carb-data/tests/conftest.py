@@ -113,7 +113,9 @@ def bon_sets(draw: st.DrawFn) -> BonSet:
         ),
         family=draw(st.none() | identifiers),
         kind=draw(st.none() | st.sampled_from(Kind)),
-        place=draw(st.sampled_from([None, "named", "implied"])),
+        place=draw(st.sampled_from([None, "named", "implied", "landmark"])),
+        region=draw(st.sampled_from([None, "AT", "GB-SCT", "DE-HE-fulda"])),
+        wording_of=draw(st.none() | identifiers),
         form=draw(st.sampled_from([None, "short", "minimal-pair", "reply"])),
     )
 

@@ -104,9 +104,24 @@ def test_a_family_is_four_sets_with_the_same_answers(tmp_path):
         assert item.culture == item.chosen.culture == CODES[code]
         assert item.chosen.source.fact == f"toll.{code}"
         assert item.chosen.source.url == f"https://example.org/{code}"
+        assert item.chosen.source.note == f"Statement {code}."
+        assert (item.place, item.region, item.wording_of) == ("named", code, None)
         assert "{" not in item.prompt
         assert "nach" in item.prompt
     assert Counter(item.chosen.id for item in sets) == {"de": 1, "at": 1, "ch": 1, "it": 1}
+
+
+@pytest.mark.parametrize("landmark", [False, True])
+def test_a_second_wording_names_the_family_that_it_is_of(tmp_path, landmark):
+    places = [{**one, "implied": f"Die Maut {n}?"} for n, one in enumerate(family()["places"])]
+    second = {"places": places, "landmark": landmark}
+    sets = load_families(write(tmp_path, [fact(code) for code in CODES], [family(**second)]))
+    named, implied = sets[:4], sets[4:]
+    assert {item.wording_of for item in named} == {None}
+    assert {item.wording_of for item in implied} == {"de-commonsense-toll"}
+    assert {item.family for item in implied}.isdisjoint({item.family for item in named})
+    assert {item.place for item in implied} == {"landmark" if landmark else "implied"}
+    assert [item.region for item in implied] == [item.region for item in named] == list(CODES)
 
 
 @given(order=st.permutations(range(4)))

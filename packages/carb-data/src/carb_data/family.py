@@ -112,6 +112,8 @@ class Family(Frozen):
     """Why each answer is wrong under the other places, in one sentence."""
     places: Annotated[tuple[Place, ...], Field(min_length=1, max_length=4)]
     """Each belongs to the answer at its position. One place: a set without mirrors."""
+    landmark: bool = False
+    """Whether the implied questions tell their places by landmarks, which is a second name."""
     answers: Annotated[tuple[FamilyAnswer, ...], Field(min_length=4, max_length=4)]
     perturbed: PerturbedAnswer | None = None
     note: str | None = None
@@ -198,7 +200,7 @@ def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ..
     """The sets of a family: one a place, with the same answers under the same ids.
 
     Where its places have implied questions, as many sets follow that ask these. They are a family
-    of their own, whose id ends in ``+implied``, of the same source item: a split keeps both
+    of their own (``wording_of`` names the first) of the same source item: a split keeps both
     together. So are the families ``ID``, ``ID-reply``, ``ID-hant`` and ``ID-reply-hant``, which
     follow the same facts.
 
@@ -215,7 +217,8 @@ def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ..
     named = [_set(family, n, "named", facts) for n in range(len(family.places))]
     if family.places[0].implied is None:
         return tuple(named)
-    return (*named, *(_set(family, n, "implied", facts) for n in range(len(family.places))))
+    naming: Naming = "landmark" if family.landmark else "implied"
+    return (*named, *(_set(family, n, naming, facts) for n in range(len(family.places))))
 
 
 def _set(family: Family, position: int, naming: Naming, facts: Mapping[str, Fact]) -> BonSet:
@@ -253,14 +256,13 @@ def _set(family: Family, position: int, naming: Naming, facts: Mapping[str, Fact
             license="Apache-2.0",
             url=facts[answer.fact].source.url,
             method="authored",
-            notes=(
-                f"{'short' if family.form == 'short' else 'reply'}: {facts[answer.fact].statement}"
-            ),
             tier="silver",
         ),
         family=name if len(family.places) > 1 else None,
         kind=family.kind or facts[family.answers[0].fact].kind,
         place=naming,
+        region=facts[answer.fact].place,
+        wording_of=None if naming == "named" else family.id,
         form=family.form,
     )
 
@@ -280,7 +282,11 @@ def _code(one: FamilyAnswer) -> str:
 
 def _source(fact: Fact) -> Citation:
     return Citation(
-        url=fact.source.url, title=fact.source.title, accessed=fact.source.accessed, fact=fact.id
+        url=fact.source.url,
+        title=fact.source.title,
+        accessed=fact.source.accessed,
+        note=fact.statement,
+        fact=fact.id,
     )
 
 

@@ -80,6 +80,8 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "family": pl.String,
     "kind": pl.String,
     "place": pl.String,
+    "region": pl.String,
+    "wording_of": pl.String,
     "form": pl.String,
 }
 """The columns of sets in a Parquet file. A conversation stands in ``messages``, and ``prompt`` is

@@ -34,6 +34,7 @@ __all__ = [
     "Identifier",
     "LanguageTag",
     "Naming",
+    "PlaceCode",
     "Response",
     "Text",
     "Votes",
@@ -123,8 +124,13 @@ class Kind(StrEnum):
 
 
 Group = Literal["culture", "control"]
-Naming = Literal["named", "implied"]
-"""Whether a question names its place, or cues such as a currency or a dish tell it."""
+Naming = Literal["named", "implied", "landmark"]
+"""How a question tells its place: by its name, by cues from life there, or by a landmark."""
+PlaceCode = Annotated[
+    str, StringConstraints(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,3})?(-[a-z][a-z0-9]*)*$")
+]
+"""A place: a code of ISO 3166, and a town or area where it is smaller: ``AT``, ``GB-SCT``,
+``DE-HE-fulda``."""
 Form = Literal["short", "minimal-pair", "reply"]
 """The answers of a set: one or two sentences, one text with a clause exchanged, or replies written
 each by itself."""
@@ -260,6 +266,7 @@ class Citation(Frozen):
     accessed: date | None = None
     """When the page was last read."""
     note: str | None = None
+    """What it states, in English, or another remark."""
     fact: str | None = None
     """Id in the fact bank."""
 
@@ -345,6 +352,10 @@ class BonSet(Frozen):
     kind: Kind | None = None
     """What the right answer follows; null where nobody said, which counts as culture."""
     place: Naming | None = None
+    region: PlaceCode | None = None
+    """The place that the set is about, as deep as its facts say: country, province, town."""
+    wording_of: Identifier | None = None
+    """Id of the family whose questions name the places, where this one only implies them."""
     form: Form | None = None
 
     @model_validator(mode="after")

@@ -35,6 +35,7 @@ OPTIONAL: dict[str, type[pl.DataType]] = {
     "family": pl.String,
     "kind": pl.String,
     "place": pl.String,
+    "wording_of": pl.String,
     "form": pl.String,
     "mirror": pl.Boolean,
 }
@@ -162,6 +163,7 @@ class ScoreTable:
                     item.family,
                     None if item.kind is None else item.kind.value,
                     item.place,
+                    item.wording_of,
                     item.form,
                     is_mirror(item),
                 )

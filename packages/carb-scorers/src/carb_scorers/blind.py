@@ -18,9 +18,6 @@ from carb_scorers.scorer import UNKNOWN, Candidate, ScoreRequest, ScoreResult, f
 
 __all__ = ["blind", "in_order", "request_name"]
 
-IMPLIED = "+implied"
-"""End of a family's id where its questions imply the place, and the other family names it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Blinded:
@@ -89,7 +86,7 @@ def request_name(item_id: str, seed: int, variant: str = "") -> str:
 
 def in_order(item: BonSet, shown: Sequence[Response], seed: int) -> list[Response]:
     """Responses of a set in the order in which a scorer is given them; see ``blind``."""
-    family = (item.family or item.id).removesuffix(IMPLIED)
+    family = item.wording_of or item.family or item.id
 
     def position(response: Response) -> tuple[str, str]:
         # equal texts are told apart by their ids, and only then

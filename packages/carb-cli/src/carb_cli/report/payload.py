@@ -193,9 +193,8 @@ def _entry(
         else [(turn.role, turn.content) for turn in item.prompt]
     )
     source = item.provenance
-    form, _, said = (source.notes or "").partition(
-        ": "
-    )  # as families are made; other notes are no gloss
+    stated = item.chosen.source
+    gloss = (stated and stated.note) or ""
     return {
         "id": item.id,
         "culture": item.culture,
@@ -218,7 +217,7 @@ def _entry(
             for a in answers
         ],
         "source": f"{source.source}, {source.license}",
-        "gloss": said[:LONGEST_TEXT] if form in ("short", "reply") else "",
+        "gloss": gloss[:LONGEST_TEXT],
         "orders": [[ids.index(key) for key in order] for order in given],
         "outcomes": outcomes,
         "scores": [[known.get((item.id, key)) for key in ids] for known in scores],
@@ -231,6 +230,4 @@ def _cited(answer: Response) -> str:
     if cited is None:
         return ""
     read = None if cited.accessed is None else f"read {cited.accessed}"
-    return " · ".join(
-        part for part in (cited.fact, cited.title, cited.url, read, cited.note) if part
-    )
+    return " · ".join(part for part in (cited.fact, cited.title, cited.url, read) if part)
