@@ -5,7 +5,8 @@ import json
 import polars
 import pytest
 
-from carb_data import BonSet, CarbError, Dataset
+from carb_data import BonSet, CarbError, Dataset, load
+from carb_data.models import cited
 from tal_rlvr import MixSource, TrainingMix, check_contamination, load_config, presets
 from tal_rlvr.layouts import read_pairs
 from tal_rlvr.mix import Parts
@@ -362,3 +363,16 @@ def test_a_file_builds_on_a_preset_and_every_mistake_is_named(tmp_path):
     path.write_text("a = ")
     with pytest.raises(CarbError, match="is not TOML"):
         load_config(path)
+
+
+def test_training_and_held_out_pairs_of_the_seed_share_no_fact():
+    mix = TrainingMix(sources=[{"form": "carb", "path": "carb-seed"}], held_out=0.3)
+    parts = mix.parts()
+    facts = {item.id: set(cited(item.responses)) for item in load("carb-seed")}
+    trained, held = (
+        {fact for pair in pairs for fact in facts[pair.id.rpartition("/")[0]]}
+        for pairs in (parts.train, parts.held_out)
+    )
+    assert trained
+    assert held
+    assert not trained & held

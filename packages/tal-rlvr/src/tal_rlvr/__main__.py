@@ -9,18 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from carb_data import CarbError
+from tal_rlvr.curve import progress_line
 from tal_rlvr.layouts import Form
 from tal_rlvr.train_config import presets
 from tal_rlvr.training import train
 
 
 def _show(stage: str, step: int, values: Mapping[str, float]) -> None:
-    shown = ", ".join(
-        f"{name} {values[name]:.3f}"
-        for name in ("loss", "reward", "verdict_accuracy")
-        if name in values
-    )
-    sys.stderr.write(f"{stage} step {step}: {shown}\n")
+    line = progress_line(stage, step, values)
+    if line is not None:
+        sys.stderr.write(f"{line}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -109,7 +109,9 @@ def read_pairs(
         CarbError: the file is not there or has not that layout; the message names row and column.
     """
     if form == "carb":
-        return [pair for item in load(path) for pair in pairs_from_set(item)]
+        dataset = load(path)
+        origins = dataset.origins
+        return [pair for item in dataset for pair in pairs_from_set(item, origins[item.id])]
     layout = LAYOUTS[form]
     try:
         make = _rated if layout.rating else _compared

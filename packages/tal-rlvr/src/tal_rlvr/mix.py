@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from carb_data import CarbError
+from carb_data import CarbError, Dataset, load
 from carb_data.models import Frozen
 from tal_rlvr.layouts import Form, read_pairs
 from tal_rlvr.preferences import OrderedPair, Pair, both_orders
@@ -148,6 +148,13 @@ class TrainingMix(Frozen):
         account = self._account(read, thinned, train, mixed)
         self._rng("held-out").shuffle(held_out)
         return Parts(mixed, held_out[: self.held_out_limit], dev[: self.held_out_limit]), account
+
+    def held_out_sets(self, held_out: Sequence[Pair]) -> Dataset | None:
+        """The sets of the held-out pairs; null where no source holds sets."""
+        ids = {pair.id.rpartition("/")[0] for pair in held_out}
+        paths = [source.path for source in self.sources if source.form == "carb"]
+        kept = {item.id: item for path in paths for item in load(path) if item.id in ids}
+        return Dataset(kept.values()) if kept else None
 
     def _account(
         self,

@@ -40,12 +40,13 @@ def both_orders(pair: Pair) -> tuple[OrderedPair, OrderedPair]:
     )
 
 
-def pairs_from_set(item: BonSet) -> list[Pair]:
-    """One pair per rejected response."""
+def pairs_from_set(item: BonSet, origin: str | None = None) -> list[Pair]:
+    """One pair per rejected response, tied to the set's origin (``Dataset.origins``) or, without
+    one, to its source item."""
     return [
         Pair(
             id=f"{item.id}/{rejected.id}",
-            source_item=item.source_item,
+            source_item=origin or item.source_item,
             prompt=item.prompt_text,
             chosen=item.chosen.text,
             rejected=rejected.text,

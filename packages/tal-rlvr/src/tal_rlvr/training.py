@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError
+from carb_data.journal import write_whole
 from carb_data.models import Frozen
 from carb_scorers.models.source import model_source
+from tal_rlvr.curve import svg
 from tal_rlvr.held_out import Difference, HeldOutFigures, compare_held_out
 from tal_rlvr.mix import ordered
 from tal_rlvr.train_config import OnLog, OnNote, TrainConfig, load_config, write_json
@@ -41,8 +43,10 @@ class TrainResult(Frozen):
     stages: tuple[Stage, ...]
     changes: dict[str, Difference]
     """Held-out accuracy after GRPO minus before it, by decoding, paired by source item."""
+    held_out_sets: str | None = None
+    """File of the sets whose pairs were held out; null where no source holds sets."""
     curve: tuple[dict[str, float], ...]
-    """What was logged at each step."""
+    """What was logged at each step; ``curve.svg`` shows the reward."""
 
 
 def train(
@@ -73,7 +77,7 @@ def train(
     if not isinstance(config, TrainConfig):
         config = load_config(config, overrides)
     model_source(config.model)  # a typing error is told before TRL is imported and a hub is asked
-    from tal_rlvr.training_setup import check_backend, checked_parts, grpo_arguments
+    from tal_rlvr.training_setup import HELD_OUT_SETS, check_backend, checked_parts, grpo_arguments
     from tal_rlvr.training_stages import TrainingRun
 
     finished = config.out / RESULT
@@ -109,10 +113,15 @@ def train(
             early.decoding: compare_held_out(early, late)
             for (_, early), (_, late) in zip(before, after, strict=True)
         },
+        held_out_sets=str(sets) if (sets := config.out / HELD_OUT_SETS).is_file() else None,
         curve=tuple(curve),
     )
     if place.is_main:
         write_json(finished, result)
+        rewards = [entry["reward"] for entry in curve if "reward" in entry]
+        if rewards:
+            picture = svg(rewards, "Mean reward of each step's outputs")
+            write_whole(config.out / "curve.svg", picture)
     return result
 
 

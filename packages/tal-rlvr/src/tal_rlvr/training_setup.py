@@ -29,6 +29,8 @@ from tal_rlvr.train_config import LoraSettings, OnNote, TrainConfig, write_json
 from tal_rlvr.warmup import Target, read_targets
 
 ADAPTER = "adapter"
+HELD_OUT_SETS = "held-out-sets.jsonl"
+"""The sets of held-out pairs, which ``carb run`` takes."""
 
 
 class CheckedPairs(NamedTuple):
@@ -76,6 +78,9 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
     if PartialState().is_main_process:
         write_json(config.out / "mix.json", account)
         write_json(config.out / "contamination.json", report)
+        sets = config.mix.held_out_sets(parts.held_out)
+        if sets is not None:
+            sets.save(config.out / HELD_OUT_SETS)
         for sentence in account.notes():
             (on_note or (lambda _: None))(sentence)
     if report.found and config.evaluation.on_contamination == "stop":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tal_rlvr.trainer  # noqa: F401  # isort: skip  # before torch: names the missing extra
 import gc
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from trl import SFTConfig, SFTTrainer
 
 from carb_data import CarbError
 from carb_scorers.waiting import wait_for
+from tal_rlvr.curve import LEFT, TOTAL
 from tal_rlvr.held_out import HeldOut, evaluate_held_out, summarise
 from tal_rlvr.lengths import Lengths, check_targets, fitting
 from tal_rlvr.mix import Parts, ordered
@@ -218,7 +220,7 @@ class TrainingRun:
                 shuffle_dataset=False,
                 max_length=None,
                 seed=self.config.seed,
-                logging_steps=10,
+                logging_steps=1,
                 save_strategy="no",
                 report_to="none",
                 disable_tqdm=True,
@@ -296,14 +298,28 @@ class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it
     def __init__(self, stage: str, on_log: OnLog) -> None:
         self.stage = stage
         self.on_log_call = on_log
+        self.begun = 0.0
+        self.first_step = 0
+
+    def on_train_begin(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+        self.begun, self.first_step = time.monotonic(), int(state.global_step)
 
     def on_log(
         self, _args: Any, state: Any, _control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        if state.is_world_process_zero:
-            values = {
-                name: float(value)
-                for name, value in (logs or {}).items()
-                if isinstance(value, int | float)
-            }
-            self.on_log_call(self.stage, int(state.global_step), values)
+        if not state.is_world_process_zero:
+            return
+        values = {
+            name: float(value)
+            for name, value in (logs or {}).items()
+            if isinstance(value, int | float)
+        }
+        done = int(state.global_step) - self.first_step
+        if state.max_steps > 0:
+            values[TOTAL] = float(state.max_steps)
+        if done > 0 and state.max_steps > 0:
+            seconds = (time.monotonic() - self.begun) / done
+            values[LEFT] = seconds * (state.max_steps - int(state.global_step))
+        if done > 0 and "num_tokens" in values:
+            values["tokens_per_second"] = values["num_tokens"] / (time.monotonic() - self.begun)
+        self.on_log_call(self.stage, int(state.global_step), values)

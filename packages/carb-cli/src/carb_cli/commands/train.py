@@ -15,6 +15,7 @@ from carb_cli.options import Flag, Json, Several
 from carb_data import CarbError
 from tal_rlvr import TrainResult, load_config, presets
 from tal_rlvr import train as train_judge
+from tal_rlvr.curve import progress_line
 
 
 def train(
@@ -75,13 +76,14 @@ def train(
     _show(result)
     scorer = shlex.quote(f"think:{result.model}")
     display.say(f"Model: {result.model}")
-    display.say(f"Next: carb run --data carb-seed --scorer {scorer} --out runs/think")
+    sets = shlex.quote(result.held_out_sets or "SETS")
+    display.say(f"Next: carb run --data {sets} --scorer {scorer} --out runs/think")
 
 
 def _log(stage: str, step: int, values: Mapping[str, float]) -> None:
-    names = ("loss", "reward", "verdict_accuracy")
-    shown = ", ".join(f"{name} {values[name]:.3f}" for name in names if name in values)
-    display.note(f"{stage} step {step}: {shown}")
+    line = progress_line(stage, step, values)
+    if line is not None:
+        display.note(line)
 
 
 def _show(result: TrainResult) -> None:
