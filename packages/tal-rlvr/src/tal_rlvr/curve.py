@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+__all__ = ["progress_line"]
+
 SHOWN = {
     "loss": "loss",
     "reward": "reward",
