@@ -86,10 +86,7 @@ class TinyServer:
         }
 
     def completions(self, body: dict[str, Any]) -> dict[str, Any]:
-        given = self._tokenizer(
-            body["prompt"], add_special_tokens=False, return_offsets_mapping=True
-        )
-        ids, offsets = list(given["input_ids"]), [start for start, _ in given["offset_mapping"]]
+        ids = self.ids(body["prompt"])
         model, end = self._models[body["model"]], self._tokenizer.eos_token_id
         if not body.get("echo"):
             text = self._tokenizer.decode(
@@ -97,17 +94,11 @@ class TinyServer:
             )
             return {"choices": [{"text": text, "finish_reason": "stop"}]}
         start = self._tokenizer.bos_token_id
-        before = row(model, ids if start is None else [start, *ids]).log_softmax(-1)
-        known = ids if start is not None else ids[1:]  # nothing stands before the first token
-        values = [
-            *[None] * (len(ids) - len(known)),
-            *(float(before[i, token]) for i, token in enumerate(known)),
-        ]
-        return {
-            "choices": [
-                {"text": "", "logprobs": {"text_offset": offsets, "token_logprobs": values}}
-            ]
-        }
+        read = ids if start is None else [start, *ids]
+        before = row(model, read).log_softmax(-1)
+        values = [None, *(float(before[i, token]) for i, token in enumerate(read[1:]))]
+        tokens = [words(self._tokenizer)[token] for token in read]
+        return {"choices": [{"text": "", "logprobs": {"tokens": tokens, "token_logprobs": values}}]}
 
     def classify(self, body: dict[str, Any]) -> dict[str, Any]:
         assert body["use_activation"] is False

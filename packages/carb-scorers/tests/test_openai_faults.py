@@ -1,5 +1,6 @@
 """The OpenAI-compatible backend against a server that does everything wrong that servers do."""
 
+import sys
 import threading
 from collections.abc import Callable
 
@@ -203,3 +204,115 @@ def test_what_would_fail_for_every_item_stops_the_scorer(
     with pytest.raises(CarbError, match=said):
         ask(model(server.url, concurrency=1, retries=0), 5)
     assert len(server.bodies) == 1
+
+
+WITHIN = [
+    {"error": {"message": "overloaded"}},
+    {**chat(""), "error": {"message": "overloaded"}},
+    chat("", error={"message": "overloaded", "code": 502}, finish_reason="error"),
+]
+
+
+@pytest.mark.parametrize("answer", WITHIN, ids=["alone", "beside a text", "in the choice"])
+def test_an_error_inside_a_200_is_tried_again_and_its_message_kept(
+    serve: Callable[..., Server], answer: object
+) -> None:
+    (found,) = ask(model(serve([answer, chat()]).url))
+    assert isinstance(found, Generation)
+    assert found.usage.requests == 2
+    (failed,) = ask(model(serve([answer]).url, retries=2))
+    assert isinstance(failed, Failure)
+    assert (failed.error.kind, failed.usage.requests) == ("http", 3)
+    assert "overloaded" in failed.error.message
+
+
+def test_a_text_that_ended_with_an_error_is_none(serve: Callable[..., Server]) -> None:
+    (found,) = ask(model(serve([chat("At first [[A]]", finish_reason="error")]).url, retries=1))
+    assert isinstance(found, Failure)
+    assert "finish_reason" in found.error.message
+
+
+@pytest.mark.parametrize(
+    ("reason", "finished"),
+    [
+        ("stop", True),
+        ("STOP", True),
+        ("eos_token", True),
+        ("stop_sequence", True),
+        ("length", False),
+        ("abort", False),
+        ("model_context_window_exceeded", False),
+        ("insufficient_system_resource", False),
+        ("something new", False),
+        (None, False),
+    ],
+)
+def test_a_text_is_over_for_known_reasons_alone(
+    serve: Callable[..., Server], reason: str | None, finished: bool
+) -> None:
+    (found,) = ask(model(serve([chat("At first [[A]]", finish_reason=reason)]).url))
+    assert isinstance(found, Generation)
+    assert found.finished == finished
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_an_answer_that_went_into_the_thought_is_said_so(
+    serve: Callable[..., Server], name: str
+) -> None:
+    message = {"role": "assistant", "content": None, name: "Surely [[A]]"}
+    (found,) = ask(model(serve([chat(message=message)]).url))
+    assert isinstance(found, Failure)
+    assert found.error.kind == "parse"
+    assert "reasoning_content" in found.error.message
+    assert "max_tokens" in found.error.message
+
+
+def refusing(*fields: str) -> Callable[[int, dict[str, object]], object]:
+    """A server of a reasoning model, which takes other fields."""
+
+    def script(_: int, body: dict[str, object]) -> object:
+        bad = next((name for name in fields if name in body), None)
+        if bad is None:
+            return chat()
+        hint = " Use 'max_completion_tokens' instead." if bad == "max_tokens" else ""
+        said = f"Unsupported parameter: '{bad}' is not supported with this model.{hint}"
+        return reply(
+            {"error": {"message": said, "param": bad, "code": "unsupported_parameter"}}, 400
+        )
+
+    return script
+
+
+def test_a_server_that_refuses_max_tokens_is_asked_by_the_newer_name(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve(refusing("max_tokens"))
+    found = ask(model(server.url, concurrency=1), 3)
+    assert all(isinstance(one, Generation) for one in found)
+    assert [body.get("max_completion_tokens") for body in server.bodies] == [None, 50, 50, 50]
+
+
+def test_what_a_server_refuses_otherwise_is_the_users_to_decide(
+    serve: Callable[..., Server],
+) -> None:
+    """Without a temperature of 0 it is another measurement."""
+    server = serve(refusing("max_tokens", "temperature"))
+    with pytest.raises(
+        CarbError, match=r'does not take .temperature.*body=\{"temperature": null\}'
+    ):
+        ask(model(server.url))
+    (found,) = ask(model(server.url, body='{"temperature": null}'))
+    assert isinstance(found, Generation)
+
+
+def test_a_socks_proxy_without_its_package_is_said_before_the_first_request(
+    monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Server]
+) -> None:
+    """Every row became an ImportError."""
+    monkeypatch.setenv("ALL_PROXY", "socks5://me:secret@127.0.0.1:1")
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    with pytest.raises(CarbError, match=r"ALL_PROXY names a socks5 proxy.*httpx\[socks\]") as found:
+        model("https://example.test/v1")
+    assert "secret" not in str(found.value)
+    (answer,) = ask(model(serve([chat()]).url))  # nothing stands between a machine and itself
+    assert isinstance(answer, Generation)

@@ -74,9 +74,28 @@ def test_a_tokenizer_that_may_split_digits_is_a_failure_where_it_matters(
     assert isinstance(choices(model(server.url), *RATINGS), Choices)
 
 
-def test_a_server_without_log_probabilities_is_said_so(serve: Callable[..., Server]) -> None:
-    with pytest.raises(CarbError, match="read=generate"):
-        choices(model(serve([chat()]).url), "A")
+@pytest.mark.parametrize("api", ["chat", "completions"])
+@pytest.mark.parametrize(
+    "logprobs",
+    [None, {}, {"content": []}, {"content": None}, {"top_logprobs": None}, {"top_logprobs": [{}]}],
+    ids=str,
+)
+def test_a_server_without_log_probabilities_stops_the_run(
+    serve: Callable[..., Server], api: str, logprobs: object
+) -> None:
+    answer = chat(logprobs=logprobs, text="A")
+    server = serve([answer])
+    with pytest.raises(CarbError, match=r"--max-logprobs.*read=generate"):
+        choices(model(server.url, api=api), "A")
+    assert len(server.bodies) == 1
+
+
+def test_one_answer_without_log_probabilities_among_others_is_one_error(
+    serve: Callable[..., Server],
+) -> None:
+    opened = model(serve([top(("A", -0.2)), chat(logprobs={"content": []})]).url)
+    assert isinstance(choices(opened, "A"), Choices)
+    assert isinstance(choices(opened, "A"), Failure)
 
 
 @pytest.mark.parametrize(
@@ -86,9 +105,11 @@ def test_a_server_without_log_probabilities_is_said_so(serve: Callable[..., Serv
         top(("A", math.nan)),
         top(("A", 5.0)),
         top((None, -1.0), ("A", None)),
-        chat(logprobs={"content": []}),
+        top(("A", -0.1), ("B", -0.1)),
+        top(("A", -0.9), ("A", -0.9)),
+        top(("A", -0.4 / math.log(10)), ("B", -1.2 / math.log(10))),
     ],
-    ids=["text", "nan", "positive", "null", "none"],
+    ids=["text", "nan", "positive", "null", "above 1", "twice", "base 10"],
 )
 def test_nonsense_in_log_probabilities_is_a_failure(
     serve: Callable[..., Server], answer: object

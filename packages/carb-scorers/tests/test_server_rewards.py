@@ -55,7 +55,7 @@ def test_each_candidate_is_asked_alone_and_keeps_its_place(
     assert found.usage == Usage(input_tokens=27, requests=3)
     path = "/score" if api == "score" else f"/{api}"
     assert server.paths == [path] * 3
-    asked = {"model": "m", "use_activation": False}
+    asked = {"model": "m", "use_activation": False, "activation": False}
     if api == "score":
         wanted = {**asked, "text_1": "How?", "text_2": "aaa"}
     else:
@@ -127,3 +127,23 @@ def test_texts_are_guarded_and_conversations_stay_turns(serve: Callable[..., Ser
         {"role": "user", "content": "Q< |im_end|>?"},
         {"role": "assistant", "content": "yes< |im_end|>\n< |im_start|>user"},
     ]
+
+
+@pytest.mark.parametrize(("value", "asked"), [(1.0, 4), (0.73, 16)], ids=["softmax", "sigmoid"])
+def test_scores_behind_an_activation_stop_the_run(
+    serve: Callable[..., Server], value: float, asked: int
+) -> None:
+    """A softmax over one output gave 1.0 to every answer, and every set was a tie."""
+    server = serve([answer("classify", value)])
+    texts = [request(f"{n}") for n in range(asked)]
+    assert len(score(opened(server, concurrency="1"), *texts[:-1])) == asked - 1
+    with pytest.raises(CarbError, match=rf"{asked} scores of 'm' lie in \[0, 1\].*bounded=true"):
+        score(opened(server, concurrency="1"), *texts)
+    assert len(score(opened(server, bounded="true"), *texts)) == asked
+
+
+def test_one_raw_output_shows_that_no_activation_stands_behind_the_head(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve(lambda number, _: answer("classify", -0.1 if number == 3 else 1.0 - number / 99))
+    assert len(score(opened(server), *[request(f"{n}") for n in range(40)])) == 40

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -31,6 +32,8 @@ class RequestError(Exception):
     """The seconds that the server asks to wait."""
     overloaded: bool = False
     """The server, not the request, is at fault: nobody listens, or it has too much to do."""
+    parameter: str = ""
+    """The field of the request that the server does not take."""
 
 
 class Secret:
@@ -94,9 +97,23 @@ def read_answer(
         _refused(url, status, answer, message, response.headers, proven=proven)
     if not isinstance(answer, dict):
         raise RequestError("http", shown(key, f"the answer is not a JSON object ({form})"))
-    if answer.get("error") and "choices" not in answer:
-        raise RequestError("http", shown(key, _message_of(answer)))
+    if (error := _error_within(answer)) is not None:
+        message = shown(key, _message_of(error) or "an error without a message")
+        if _code_of(error) == "insufficient_quota":
+            raise CarbError(f"{url}: the account has no credit left ({message}).")
+        raise RequestError("http", f"an error in place of an answer: {message}", again=True)
     return answer
+
+
+def _error_within(answer: dict[str, Any]) -> dict[str, Any] | None:
+    """The error that a provider reports inside an answer with status 200."""
+    choices = answer.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    for part in (answer, first):
+        if isinstance(part, dict) and part.get("error"):
+            return part
+    ended = isinstance(first, dict) and first.get("finish_reason") == "error"
+    return {"error": "the text ended with finish_reason=error"} if ended else None
 
 
 def shown(key: Secret, text: str) -> str:
@@ -107,8 +124,7 @@ def shown(key: Secret, text: str) -> str:
 def _refused(
     url: str, status: int, answer: Any, message: str, headers: Any, *, proven: bool
 ) -> None:
-    error = answer.get("error") if isinstance(answer, dict) else None
-    code = str(error.get("code", "")) if isinstance(error, dict) else ""
+    code = _code_of(answer)
     if code == "insufficient_quota" or status == 402:
         raise CarbError(f"{url}: the account has no credit left ({status}: {message}).")
     if status == 401:
@@ -120,6 +136,8 @@ def _refused(
             "Are the key and what it permits" if status == 403 else "Are url= and the model's name"
         )
         raise CarbError(f"{url} answers {status}: {message}. {hint} right?")
+    if status in {400, 422} and (parameter := _refused_parameter(answer, message)):
+        raise RequestError("http", f"{status}: {message}", parameter=parameter)
     larger = (
         status == 429 and "request too large" in message.lower()
     )  # than the limit on tokens, as OpenAI says it
@@ -132,6 +150,22 @@ def _refused(
         larger or code == "context_length_exceeded" or "context length" in message or status == 413
     )
     raise RequestError("too-long" if too_long else "http", f"{status}: {message}")
+
+
+def _code_of(answer: Any) -> str:
+    error = answer.get("error") if isinstance(answer, dict) else None
+    return str(error.get("code", "")) if isinstance(error, dict) else ""
+
+
+def _refused_parameter(answer: Any, message: str) -> str:
+    """The field that a server says it does not take; empty where it says nothing of the kind."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    named = error.get("param") if isinstance(error, dict) else None
+    if not isinstance(named, str) or not named:
+        quoted = re.search(r"[Uu]nsupported (?:parameter|value)\W+(\w+)", message)
+        named = quoted[1] if quoted else ""
+    unsupported = "unsupported" in _code_of(answer) or "unsupported" in message.lower()
+    return named if unsupported else ""
 
 
 def _message_of(answer: Any) -> str:

@@ -26,6 +26,7 @@ from carb_scorers.models.protocol import (
     plain_text,
     seeds_for,
 )
+from carb_scorers.models.server_echo import SpellingError, answer_tokens
 from carb_scorers.models.server_options import (
     ServerLanguageOptions,
     ServerOptions,
@@ -39,6 +40,21 @@ T = TypeVar("T")
 _NEGLIGIBLE = 1e-3
 """Probability of a string below which it does not matter what follows it: a rating from 1 to 10
 moves by 0.01."""
+
+_ENDS = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "complete"}
+"""Reasons for which a text is over. For every other one (``length``, ``abort``, ``null``, one that
+is new) it may have broken off."""
+
+_ONLY_THOUGHT = (
+    "the server put everything into reasoning_content and wrote no answer; raise max_tokens, turn "
+    "thinking off (chat_template_kwargs=), or start the server without its reasoning parser"
+)
+
+_ALL_ONES, _ALL_BOUNDED = 4, 16
+"""How many scores, all of them 1 or all of them in [0, 1], show that they are no raw outputs."""
+
+_MOST = 1.01
+"""What probabilities of different tokens may add up to; servers round."""
 
 Step = tuple[str, list[tuple[str, float]]]
 """A token, and the most probable tokens in its place with their log-probabilities."""
@@ -143,17 +159,16 @@ class ServerLanguageModel(ServerModel):
         calls = []
         for prompt, answer in zip(prompts, answers, strict=True):
             start, answer = guarded_unseen(plain_text(prompt)), guarded_unseen(answer)
-            text = start + (
-                answer if answer[:1].isspace() or start[-1:].isspace() else f" {answer}"
-            )
+            if not (answer[:1].isspace() or start[-1:].isspace()):
+                answer = f" {answer}"
             fields = {
-                "prompt": text,
+                "prompt": start + answer,
                 "max_tokens": 1,
                 "temperature": 0.0,
                 "logprobs": 1,
                 "echo": True,
             }
-            calls.append(self._call(prompt, fields, partial(_continuation, len(start), len(text))))
+            calls.append(self._call(prompt, fields, partial(_continuation, start, answer)))
         return await gather(calls)
 
     def _call(
@@ -177,34 +192,36 @@ class ServerLanguageModel(ServerModel):
     def _generation(
         self, watch: Watch | None, choice: Mapping[str, Any], usage: Usage
     ) -> Generation | Failure:
-        content = choice["message"]["content"] if self._chat else choice["text"]
+        message = choice.get("message") or {}
+        content = message.get("content") if self._chat else choice["text"]
         if isinstance(content, list):  # content in parts
             content = "".join(
                 part["text"] for part in content if part.get("type", "text") == "text"
             )
         reason = choice.get("finish_reason")
-        if reason == "content_filter" or (
-            content is None and choice.get("message", {}).get("refusal")
-        ):
+        if reason == "content_filter" or (content is None and message.get("refusal")):
             return Failure(
                 ScoreError(kind="refused", message="the server refused to answer"), usage
             )
-        if not isinstance(content, str | None):
+        if not content and (message.get("reasoning_content") or message.get("reasoning")):
+            return Failure(ScoreError(kind="parse", message=_ONLY_THOUGHT), usage)
+        if not isinstance(content, str | None) or (content is None and "content" not in message):
             raise TypeError("the content is not text")
         choices = None if watch is None else self._watched(watch, choice)
-        return Generation(
-            text=content or "", usage=usage, finished=reason != "length", choices=choices
-        )
+        finished = str(reason).lower() in _ENDS
+        return Generation(content or "", usage=usage, finished=finished, choices=choices)
 
     def _steps(self, choice: Mapping[str, Any]) -> list[Step]:
         """Each token of an answer with the most probable ones in its place."""
-        reported = choice.get("logprobs") or {}
-        if not reported and not self._reports_logprobs:
+        steps = _steps_of(choice.get("logprobs") or {})
+        if any(top for _, top in steps):
+            self._reports_logprobs = True
+        elif not self._reports_logprobs:
             raise CannotError(
-                f"The server gives no log-probabilities for '{self.model}'; use read=generate."
+                f"The server gives no log-probabilities for '{self.model}': start it so that it "
+                "does (vLLM: --max-logprobs 20; a reasoning parser may leave them out), or use "
+                "read=generate."
             )
-        steps = _steps_of(reported)
-        self._reports_logprobs = True
         return steps
 
     def _choices(
@@ -241,6 +258,9 @@ def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Us
     A word that is not reported is at most as probable as the last reported one, and as all that is
     left.
     """
+    total = math.fsum(math.exp(value) for _, value in tokens)
+    if total > _MOST or len(set(tokens)) < len(tokens):
+        raise ValueError(f"the probabilities of the most probable tokens add up to {total:.2f}")
     found = {}
     for word in wanted:
         same = [value for token, value in tokens if token.strip() == word.strip()]
@@ -251,7 +271,7 @@ def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Us
                 if top > -math.inf
                 else top
             )
-    left = 1.0 - math.fsum(math.exp(value) for _, value in tokens)
+    left = 1.0 - total
     bounds = [value for _, value in tokens] + ([math.log(left)] if left > 0 else [])
     floor = min(bounds, default=None)
     return Choices(found, floor=floor, mass=math.fsum(map(math.exp, found.values())), usage=usage)
@@ -262,16 +282,18 @@ def _steps_of(reported: Mapping[str, Any]) -> list[Step]:
     completion's form."""
     if "content" in reported:
         steps = []
-        for step in reported["content"]:
+        for step in reported["content"] or ():
             top = [
-                (_token_text(entry), _logprob(entry["logprob"])) for entry in step["top_logprobs"]
+                (_token_text(entry), _logprob(entry["logprob"]))
+                for entry in step.get("top_logprobs") or ()
             ]
             steps.append((_token_text(step) if "token" in step else "", top))
         return steps
-    tokens = reported.get("tokens") or [""] * len(reported["top_logprobs"])
+    given = [top or {} for top in reported.get("top_logprobs") or ()]
+    tokens = reported.get("tokens") or [""] * len(given)
     return [
         (token, [(other, _logprob(value)) for other, value in top.items()])
-        for token, top in zip(tokens, reported["top_logprobs"], strict=True)
+        for token, top in zip(tokens, given, strict=True)
     ]
 
 
@@ -289,15 +311,18 @@ def _logprob(value: Any) -> float:
 
 
 def _continuation(
-    start: int, end: int, choice: Mapping[str, Any], usage: Usage
+    prompt: str, answer: str, choice: Mapping[str, Any], usage: Usage
 ) -> Continuation | Failure:
-    """The log-probabilities of the tokens between two characters of the echoed text."""
+    """The log-probabilities of the tokens that spell the answer in the echoed text."""
     reported = choice["logprobs"]
-    offsets, values = reported["text_offset"], reported["token_logprobs"]
-    places = [place for place, offset in enumerate(offsets) if start <= offset < end]
-    if not places or offsets[places[0]] != start:
-        message = "the server's tokens do not divide between prompt and answer"
+    if not reported or not reported.get("tokens"):
+        message = "the server's reply has no tokens of the text that it was given (echo)"
         return Failure(ScoreError(kind="tokens", message=message), usage)
+    values = reported["token_logprobs"]
+    try:
+        places = answer_tokens(reported["tokens"], prompt, answer, usage.input_tokens or None)
+    except SpellingError as error:
+        return Failure(ScoreError(kind="tokens", message=str(error)), usage)
     return Continuation(tuple(_logprob(values[place]) for place in places), usage)
 
 
@@ -307,7 +332,8 @@ class ServerRewardModel(ServerModel):
     def __init__(
         self, model: str, options: ServerRewardOptions, clock: Clock | None = None
     ) -> None:
-        self._api = options.api
+        self._api, self._bounded = options.api, options.bounded
+        self._values: list[float] | None = []
         root = options.url.rstrip("/").removesuffix("/v1")  # a path may stand beside it
         super().__init__(
             model,
@@ -341,7 +367,8 @@ class ServerRewardModel(ServerModel):
         else:
             turns = [*_turns(prompt), Turn(role="assistant", content=answer)]
             asked = {"messages": turns, "add_generation_prompt": False, **self._variables}
-        return {"model": self.model, **asked, "use_activation": False, **self._extra}
+        raw = {"use_activation": False, "activation": False}  # the name differs between versions
+        return {"model": self.model, **asked, **raw, **self._extra}
 
     def _reward(self, answer: Mapping[str, Any], usage: Usage) -> Reward:
         row = answer["data"][0]
@@ -351,7 +378,30 @@ class ServerRewardModel(ServerModel):
                 f"'{self.model}' has {len(outputs)} outputs, and backend=openai reads one; "
                 "use backend=hf."
             )
-        return Reward(float(outputs[0]), usage)
+        value = float(outputs[0])
+        self._check_raw(value)
+        return Reward(value, usage)
+
+    def _check_raw(self, value: float) -> None:
+        """Stop where all scores so far can only have come out of a sigmoid or a softmax.
+
+        Raises:
+            CarbError: they lie in [0, 1].
+        """
+        if self._bounded or self._values is None:
+            return
+        if not 0.0 <= value <= 1.0:
+            self._values = None
+            return
+        self._values.append(value)
+        ones = len(self._values) >= _ALL_ONES and set(self._values) == {1.0}
+        if ones or len(self._values) >= _ALL_BOUNDED:
+            raise CarbError(
+                f"All of {len(self._values)} scores of '{self.model}' lie in [0, 1], so that the "
+                "server seems to put a sigmoid or a softmax behind the head. Ask for raw outputs "
+                "with an option of the server (vLLM: --pooler-config), or write bounded=true if "
+                "the head itself gives such numbers."
+            )
 
 
 def _turns(prompt: Prompt) -> list[Turn]:

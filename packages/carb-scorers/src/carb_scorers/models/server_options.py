@@ -26,8 +26,9 @@ class ServerOptions(Frozen):
     key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key. A key is never written into a spec."""
     body: JsonObject = "{}"
-    """A JSON object put into every request; a null takes a field out. Reasoning models of OpenAI,
-    for example: ``{"max_tokens": null, "max_completion_tokens": 4096, "temperature": null}``."""
+    """A JSON object put into every request; a null takes a field out. For a model that takes no
+    temperature: ``{"temperature": null}``. ``max_completion_tokens`` is sent by itself where a
+    server refuses ``max_tokens``."""
     chat_template_kwargs: JsonObject = "{}"
     """A JSON object of variables for the server's chat template, such as ``{"enable_thinking":
     false}``. vLLM, SGLang and llama.cpp take it; other servers may ignore or refuse it."""
@@ -38,12 +39,12 @@ class ServerOptions(Frozen):
     """Price of a million output tokens, in the currency of ``price_in``."""
     concurrency: Annotated[int, Field(ge=1)] = 8
     """How many requests may be under way at once."""
-    timeout: Annotated[float, Field(gt=0)] = 120.0
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
     """Seconds for one attempt, from connecting to the last byte."""
     retries: Annotated[int, Field(ge=0)] = 6
     """Most further attempts after an error that may pass: 408, 409, 425, 5xx, a timeout or a lost
     connection. They wait exponentially longer, with jitter, or as long as ``Retry-After`` says."""
-    patience: Annotated[float, Field(ge=0)] = 300.0
+    patience: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 300.0
     """Seconds for which a request is tried while the server is overloaded or gone (429, 502, 503,
     504, 529, nobody listens). Then the request becomes an error row if others were answered
     meanwhile, and else the run stops. With 0 such requests become error rows after their
@@ -69,6 +70,9 @@ class ServerRewardOptions(ServerOptions):
     api: Literal["classify", "score"] = "classify"
     """``classify``: the server's chat template puts question and response together. ``score``: no
     template; they are a pair of texts, as for cross-encoders."""
+    bounded: bool = False
+    """The head itself gives numbers in [0, 1]; else scores that all lie there stop the run, since
+    an activation stands behind the head."""
 
 
 def key_of(options: ServerOptions) -> str | None:

@@ -4,12 +4,16 @@ policy."""
 from __future__ import annotations
 
 import json
+import os
 import random
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, TypeVar
+from urllib.request import getproxies
 
 import anyio
 from anyio import CapacityLimiter
@@ -72,6 +76,9 @@ class Endpoint:
         self._open: _Open | None = None
         self._paused_until = self._clock.now()
         self._succeeded: float | None = None
+        self._newer_name = False
+        if not is_this_machine(self.url):
+            check_proxies()
 
     async def ask(
         self,
@@ -97,11 +104,14 @@ class Endpoint:
                     async with opened.running:
                         while (pause := self._paused_until - self._clock.now()) > 0:
                             await self._clock.sleep(pause)
-                        response, content = await self._send(opened.client, path, body)
+                        sent = self._renamed(body)
+                        response, content = await self._send(opened.client, path, sent)
                     answer = read_answer(
                         self.url, self._key, response, content, proven=self._succeeded is not None
                     )
                 except RequestError as error:
+                    if error.parameter and self._takes_without(error, sent):
+                        continue
                     backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, 10))
                     wait = max(error.after, backoff * self._jitter.uniform(0.5, 1.0))
                     if not (error.again and self._tries_again(error, attempt, began, wait)):
@@ -121,6 +131,32 @@ class Endpoint:
             reason = f"{type(error).__name__}: {error}"[:100]
             message = f"the server's answer does not have the form of {path} ({reason})"
             return Failure(ScoreError(kind="http", message=message), usage)
+
+    def _renamed(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A request with the newer name of its length, once the server has refused the older."""
+        newer = {"max_tokens": "max_completion_tokens"} if self._newer_name else {}
+        return {newer.get(name, name): value for name, value in body.items()}
+
+    def _takes_without(self, error: RequestError, body: Mapping[str, Any]) -> bool:
+        """Whether a request can be sent again by itself, without a field that was refused.
+
+        Raises:
+            CarbError: leaving it out would change what is asked, so that the user decides.
+        """
+        name = error.parameter
+        if name == "max_tokens" in body and "max_completion_tokens" in error.message:
+            self._newer_name = True
+            return True
+        if name not in body:
+            return False
+        if name in {"logprobs", "top_logprobs"}:
+            raise CarbError(
+                f"{self.url} reports no log-probabilities ({error.message}). Use read=generate."
+            )
+        remedy = json.dumps({name: None})
+        raise CarbError(
+            f"{self.url} does not take '{name}' ({error.message}). Leave it out with body={remedy}."
+        )
 
     async def _send(self, client: Any, path: str, body: Mapping[str, Any]) -> tuple[Any, bytes]:
         """Send a request once; the response and its body, which must not be larger than any
@@ -204,9 +240,9 @@ class Endpoint:
                 timeout=self._httpx.Timeout(self._options.timeout, pool=None),
                 limits=self._httpx.Limits(max_connections=most, max_keepalive_connections=most),
                 follow_redirects=False,  # the key would go along
-                trust_env=not is_this_machine(
-                    self.url
-                ),  # no proxy stands between a machine and itself
+                # No proxy stands between a machine and itself.
+                trust_env=not is_this_machine(self.url),
+                verify=_certificates() if is_this_machine(self.url) else True,
             )
             self._open = _Open(client, CapacityLimiter(most), loop)
         opened = self._open
@@ -220,6 +256,28 @@ class Endpoint:
                     self._open = None
                 with anyio.CancelScope(shield=True):
                     await opened.client.aclose()
+
+
+def check_proxies() -> None:
+    """Say before the first request what a proxy lacks.
+
+    Raises:
+        CarbError: it speaks SOCKS, for which the package is not there.
+    """
+    for scheme, proxy in getproxies().items():
+        if proxy.lower().startswith("socks") and find_spec("socksio") is None:
+            kind = proxy.partition(":")[0]
+            raise CarbError(
+                f"The environment variable {scheme.upper()}_PROXY names a {kind} proxy, which "
+                "needs a package: pip install 'httpx[socks]'. Or unset the variable, or name the "
+                "server in NO_PROXY."
+            )
+
+
+def _certificates() -> Any:
+    """Certificates that the environment names, for a server on this machine."""
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    return ssl.create_default_context(cafile=file, capath=folder) if file or folder else True
 
 
 def _usage(answer: Mapping[str, Any], attempts: int) -> Usage:
