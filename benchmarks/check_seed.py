@@ -162,6 +162,9 @@ def _family_problems(
                 "places",
                 f"'{place.name}' may be in another country, too: name the country or the region",
             )
+    pages = {page.url for fact in own for page in (fact.source, fact.second_source) if page}
+    if len(family.places) > 1 and len(pages) == 1:
+        yield "answers", f"all four facts rest on one page, {pages.pop()}"
     spoken = {
         region
         for culture in registry

@@ -225,6 +225,12 @@ def test_what_is_wrong_with_a_family_is_said(tmp_path, change, reason):
     assert any(reason in found for found in problems_of(tmp_path, None, [family(**change)]))
 
 
+def test_a_family_does_not_rest_on_one_page(tmp_path):
+    page = {"url": "https://example.org/all", "title": "A page", "accessed": "2026-11-22"}
+    found = problems_of(tmp_path, [fact(code, source=page) for code in CODES])
+    assert [one for one in found if "one page, https://example.org/all" in one]
+
+
 def test_main_sets_are_those_of_the_cultures_that_speak_the_language():
     assert is_main("spanish-mx", "es")
     assert is_main("thai", "th")
