@@ -109,3 +109,22 @@ def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f", "j"]
     write_whole(tmp_path / "f", lambda path: path.write_text("made"))
     assert (tmp_path / "f").read_text() == "made"
+
+
+def test_a_changed_character_is_noticed_wherever_it_stands(tmp_path, caplog):
+    """A digit of a score that a disk had changed was read as it stood."""
+    path = tmp_path / "x.jsonl"
+    with opened(path) as store:
+        store.append([Row(key="a", value=1234)])
+        store.append([Row(key="b", value=5), Row(key="c")])
+        whole = dict(store.values)
+    content = path.read_bytes()
+    start = content.index(b"\n") + 1
+    for place in range(start, len(content) - 1):
+        for changed in {content[place] ^ 1, content[place] ^ 4} - {10}:
+            path.write_bytes(content[:place] + bytes([changed]) + content[place + 1 :])
+            caplog.clear()
+            _, rows = read_store(path, Head, Row)
+            assert all(whole[row.key] == row for row in rows), bytes([changed])
+            assert len(rows) < 3
+            assert "is damaged" in caplog.text

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import logging
 import os
+import zlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from io import RawIOBase
 from pathlib import Path
@@ -126,7 +127,7 @@ class Store(Generic[H, R, K]):
         new = list(records)
         if new:
             lines = (record.model_dump_json(exclude_defaults=True) for record in new)
-            self._write(f"[{','.join(lines)}]".encode())
+            self._write(_sealed(f"[{','.join(lines)}]".encode()))
         self._keep(new)
 
     def _write(self, line: bytes) -> None:
@@ -189,13 +190,36 @@ def _parsed(
     several = TypeAdapter(list[record])  # type: ignore[valid-type]
     for number, line in enumerate(lines[1:], 2):
         try:
-            found += several.validate_json(line if line.startswith(b"[") else b"[" + line + b"]")
-        except ValidationError as error:
-            told = first_defect(error)
+            found += several.validate_json(_unsealed(line))
+        except (ValidationError, DamageError) as error:
+            told = first_defect(error) if isinstance(error, ValidationError) else str(error)
             _log.warning(
                 "%s:%d is damaged (%s); what it holds will be made again.", path, number, told
             )
     return first, found
+
+
+_SEAL = b'[{"crc":"%08x",'
+"""How a line begins: with the checksum (CRC-32) of the line without it, as a field of the first
+record."""
+
+
+class DamageError(ValueError):
+    """A line is not as it was written."""
+
+
+def _sealed(line: bytes) -> bytes:
+    return _SEAL % zlib.crc32(line) + line[2:] if line.startswith(b'[{"') else line
+
+
+def _unsealed(line: bytes) -> bytes:
+    """The records of a line, without the checksum; a single record stands without brackets."""
+    if not line.startswith(_SEAL[:9]):
+        return line if line.startswith(b"[") else b"[" + line + b"]"
+    records = b"[{" + line[len(_SEAL % 0) :]
+    if not line.startswith(_SEAL % zlib.crc32(records)):
+        raise DamageError("its checksum is another one")
+    return records
 
 
 def write_whole(path: Path, content: bytes | str | Callable[[Path], object]) -> None:
