@@ -73,7 +73,7 @@ def test_wrong_data(run, tmp_path: Path) -> None:
     for line, said in (
         (
             to_json(small_set(1)) + '\n{"id": "x", \n',
-            ("sets.jsonl:2", "1 problem", "Correct or remove these lines"),
+            ("sets.jsonl:2", "1 problem", "Correct these rows"),
         ),
         (to_json(small_set(1, culture="klingon")), ("unknown culture 'klingon'", "--culture-file")),
         ("", ("sets.jsonl holds no sets",)),

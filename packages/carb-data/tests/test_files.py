@@ -127,7 +127,8 @@ def test_ids_must_be_unique_across_the_files_of_a_folder(tmp_path):
 def test_the_error_message_lists_the_first_problems_and_counts_the_rest(tmp_path):
     path = tmp_path / "bad.jsonl"
     path.write_text(
-        "\n".join(["{}"] * 30 + [f'{{"field{n}": 1}}' for n in range(20)]), encoding="utf-8"
+        "\n".join(['{"schema": null}'] * 30 + [f'{{"field{n}": 1}}' for n in range(20)]),
+        encoding="utf-8",
     )
     with pytest.raises(DataError) as caught:
         Dataset.load(path)

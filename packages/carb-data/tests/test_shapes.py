@@ -28,7 +28,7 @@ def write(path, text):
         ),
         ("a.csv", "question,A,B,C,answer\nWhen?,then,now,never,B\n"),
         ("a.csv", "Question,Option A,Option B,Option C,Answer\nWhen?,then,now,never,now\n"),
-        ("a.csv", "question,option 1,option 2,option 3,label\nWhen?,then,now,never,2\n"),
+        ("a.csv", "question,option 1,option 2,option 3,label\nWhen?,then,never,now,3\n"),
         (
             "a.jsonl",
             json.dumps({"question": "When?", "choices": ["then", "now", "never"], "answer": "(b)"}),
@@ -50,8 +50,11 @@ def test_shapes_are_known_by_their_columns(tmp_path, name, text):
 
 
 def test_columns_of_no_shape_are_named(tmp_path):
-    path = write(tmp_path / "a.csv", "Frage,richtig,falsch\nWann?,jetzt,nie\n")
-    with pytest.raises(CarbError, match=r"Frage, falsch, richtig\) are neither .* Rename them"):
+    path = write(tmp_path / "a.csv", "prompt,good,poor\nWhen?,now,never\n")
+    with pytest.raises(
+        CarbError,
+        match=r"\(good, poor, prompt\) are neither .*Nearest is .*missing: .*Rename them",
+    ):
         read_rows(path, defaults=SAID)
 
 
@@ -119,18 +122,9 @@ def test_a_table_without_culture_domain_and_language_loads(tmp_path, name):
     (item,) = load(path)
     assert (item.culture, item.domain, item.language) == ("unspecified", "unspecified", "de")
     assert unsaid([item]) == [
-        (
-            "No culture in 1 sets: results by culture leave them out. To set one for all, "
-            "score them with carb eval or carb run and --culture."
-        ),
-        (
-            "No domain in 1 sets: results by domain leave them out. To set one for all, "
-            "score them with carb eval or carb run and --domain."
-        ),
-        (
-            "Languages were detected: de 1. To set one for all, score them with carb eval or "
-            "carb run and --language."
-        ),
+        "No culture in 1 sets: results by culture leave them out. To set one for all: --culture.",
+        "No domain in 1 sets: results by domain leave them out. To set one for all: --domain.",
+        "Languages were detected: de 1. To set one for all: --language.",
     ]
     (item,) = load(path, culture="thai", domain="values", language="English")
     assert (item.culture, item.domain, item.language) == ("thai", "values", "en")
@@ -142,7 +136,7 @@ def test_a_table_without_culture_domain_and_language_loads(tmp_path, name):
     ):
         load(path, domain="food")
     Dataset([item]).save(tmp_path / "sets.jsonl")
-    with pytest.raises(CarbError, match="holds sets, which say their own culture"):
+    with pytest.raises(CarbError, match="says what --culture would fill in"):
         load(tmp_path / "sets.jsonl", culture="thai")
 
 
@@ -246,7 +240,7 @@ _NO_TEXT = "must be a text, a finite number or messages"
         ({"rejected": []}, "rejected: every wrong answer is empty"),
         ({"rejected": ["no", ["never"]]}, f"rejected: {_NO_TEXT}"),
         ({"chosen": {"text": "Yes"}}, f"chosen: {_NO_TEXT}"),
-        ({"chosen": []}, f"chosen: {_NO_TEXT}"),
+        ({"chosen": []}, "chosen: is empty"),
         ({"chosen": float("nan")}, f"chosen: {_NO_TEXT}"),
         ({"id": {"n": 1}}, f"id: {_NO_TEXT}"),
         ({"culture": ["thai"]}, f"culture: {_NO_TEXT}"),

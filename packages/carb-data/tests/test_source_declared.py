@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import CarbError, Dataset
+from carb_data.declaration import read_declaration, shipped
 from carb_data.models import BonSet
 from carb_data.overlap import plain
 from carb_data.registry import cultures, is_main
 from carb_data.sources import Skip, open_source, rows
 from carb_data.sources.carb_open import balanced, cell, excess_over_chance
-from carb_data.sources.declaration import read_declaration, shipped
 from small_sets import small_set
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))

@@ -11,8 +11,8 @@ from typing import ClassVar
 import pytest
 
 from carb_data import CarbError
+from carb_data.declaration import Declaration, shipped
 from carb_data.sources import source_files
-from carb_data.sources.declaration import Declaration, shipped
 from carb_data.sources.source_files import fetch, fetchable, find_files
 
 pytest.importorskip("pooch")

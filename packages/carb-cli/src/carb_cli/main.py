@@ -89,10 +89,23 @@ RESULTS_COMMANDS = {
     ),
     "site": (f"{_COMMANDS}.results:site", "Write a leaderboard site from runs and entries."),
 }
+LOADING = {
+    **dict.fromkeys(("run", "eval"), ("culture", "domain", "language", "skip-bad")),
+    **{
+        f"data {name}": ("culture", "domain", "language", "skip-bad")
+        for name in ("show", "check", "split", "perturb")
+    },
+    **{f"review {name}": ("domain", "language", "skip-bad") for name in ("serve", "page")},
+    "review apply": ("culture", "domain", "language", "skip-bad"),
+    "results check": ("culture", "domain", "language", "skip-bad"),
+    "results site": ("culture", "domain", "language", "skip-bad"),
+}
+"""Commands that load data, and which of the options for it they take."""
 EVERYWHERE = (
     "Every command takes --culture-file FILE (defines further cultures; may be repeated) "
-    "and --quiet or -q (shows no "
-    "progress)."
+    "and --quiet or -q (shows no progress). Commands that load data take --culture, --domain "
+    "and --language (of rows that have none) and --skip-bad N or N% (so many rows of a file that "
+    "make no set are left out and named)."
 )
 """Said below the help of every command."""
 GROUPS = {
@@ -191,6 +204,15 @@ class Invocation:
     """Whether progress is not shown."""
     culture_files: list[str] = field(default_factory=list)
     """Files that define further cultures."""
+    filling: dict[str, str] = field(default_factory=dict)
+    """Culture, domain and language of the rows that have none."""
+    skip_bad: float = 0
+    """How many rows of a file may be left out, or which share below 1."""
+
+    def loading(self) -> list[str]:
+        """The options about the rows of a table, as they are written on a command line."""
+        given = [part for name, value in self.filling.items() for part in (f"--{name}", value)]
+        return given + (["--skip-bad", f"{self.skip_bad:g}"] if self.skip_bad else [])
 
 
 invoked = Invocation()
@@ -210,7 +232,9 @@ def _version() -> str:
 def _without_those_of_every_command(arguments: Sequence[str]) -> list[str]:
     """The arguments without the options that every command takes, which are noted in
     ``invoked``."""
-    invoked.arguments, invoked.quiet, invoked.culture_files = tuple(arguments), False, []
+    vars(invoked).update(vars(Invocation(tuple(arguments))))
+    words = [one for one in arguments if not one.startswith("-")]
+    loading = LOADING.get(" ".join(words[:1]), LOADING.get(" ".join(words[:2]), ()))
     rest: list[str] = []
     waiting = iter(arguments)
     for argument in waiting:
@@ -219,11 +243,29 @@ def _without_those_of_every_command(arguments: Sequence[str]) -> list[str]:
             rest += [argument, *waiting]
         elif name == "--culture-file":
             invoked.culture_files.append(value if equals else next(waiting, ""))
+        elif name == "--skip-bad" and name[2:] in loading:
+            invoked.skip_bad = _share(value if equals else next(waiting, ""))
+        elif name.startswith("--") and name[2:] in loading:
+            invoked.filling[name[2:]] = value if equals else next(waiting, "")
         elif argument in ("--quiet", "-q"):
             invoked.quiet = True
         else:
             rest.append(argument)
     return rest
+
+
+def _share(text: str) -> float:
+    """A number of rows, or a share of them below 1: ``12``, ``0.05`` or ``5%``."""
+    try:
+        number = float(text.removesuffix("%"))
+        number = min(number / 100, 0.999999) if text.endswith("%") else number
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf") or (number > 1 and not number.is_integer()):
+        from carb_data import CarbError
+
+        raise CarbError(f"--skip-bad takes a number of rows, or a share as 5%, not '{text}'.")
+    return number
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from carb_cli import display
+from carb_cli.main import invoked
 from carb_cli.options import OptionGroup, Several
 from carb_data import CarbError, Dataset, is_main, load
 from carb_data import cultures as registry
@@ -31,17 +32,6 @@ class SetOptions(OptionGroup):
     """Score only the sets of these domains; may be repeated. Default: all."""
     perturbed: bool = False
     """Score the perturbed texts too: more calls, and a section on robustness in the report."""
-    culture: str | None = None
-    """Culture of the rows of a table that name none. Default: unspecified."""
-    domain: str | None = None
-    """Domain of the rows of a table that name none. Default: unspecified."""
-    language: str | None = None
-    """Language of the rows of a table that name none, for example th. Default: it is detected."""
-
-    def filling(self) -> dict[str, str]:
-        """The values that fill what the rows of a table leave out."""
-        fields = {name: getattr(self, name) for name in ("culture", "domain", "language")}
-        return {name: value for name, value in fields.items() if value is not None}
 
 
 EVERY_SET = SetOptions()
@@ -58,7 +48,8 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
     # circles
     gc.disable()
     try:
-        dataset = Dataset(item for name in data for item in _loaded(name, options.filling()))
+        several = len(data) > 1
+        dataset = Dataset(item for name in data for item in loaded(name, prefix=several))
     finally:
         gc.freeze()
         gc.enable()
@@ -79,24 +70,19 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
     return dataset if options.perturbed else dataset.without_perturbed()
 
 
-def _loaded(name: str, filling: Mapping[str, str]) -> Dataset:
-    """A data set whose gaps are filled; what it leaves unsaid is said on stderr.
+def loaded(name: str, *, prefix: bool = False) -> Dataset:
+    """A data set, with what the command line says of rows that have no culture, domain or language,
+    and of rows that make no set; how it was read is said on stderr.
+
+    Args:
+        name: carb-seed, a path, or hf://owner/name.
+        prefix: whether ids in a table begin with its file's name.
 
     Raises:
-        CarbError: there is no gap that the values could fill, or no such culture.
+        CarbError: it holds no sets, nothing lacks what is given, or there is no such culture.
     """
-    asked = filling.get("culture")
-    if asked is not None and asked not in registry and len(registry.meant(asked)) != 1:
-        raise registry.unknown(asked)
-    dataset = load(name, registry=registry, **filling)
-    if filling and dataset == load(name):
-        options = " and ".join(f"--{field}" for field in filling)
-        raise CarbError(
-            f"Every row of {name} says what {options} would fill in. To score only some "
-            "sets, use --cultures and "
-            f"--domains."
-        )
-    for sentence in unsaid(dataset):
+    dataset = load(name, prefix=prefix, skip_bad=invoked.skip_bad, **invoked.filling)
+    for sentence in (*dataset.notes, *unsaid(dataset)):
         display.advice(f"{name}: {sentence}")
     return dataset
 

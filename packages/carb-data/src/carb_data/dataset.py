@@ -15,12 +15,13 @@ from carb_data import files
 from carb_data.errors import CarbError, require
 from carb_data.family import load_families
 from carb_data.joined import Joined
+from carb_data.loading import load_path
 from carb_data.models import BonSet, Domain, cited
 from carb_data.origins import Origins, origins
 from carb_data.overlap import sharing
 from carb_data.registry import Registry
 from carb_data.registry import cultures as registered
-from carb_data.shapes import SHAPE_SUFFIXES, is_table, read_rows
+from carb_data.tables import TABLE_SUFFIXES
 from carb_data.validation import closest
 
 __all__ = ["SEED", "seed_folders"]
@@ -33,7 +34,14 @@ class Dataset:
     """An immutable collection of ``BonSet`` with unique ids: iterable, sized, indexable by id or
     position."""
 
-    def __init__(self, sets: Iterable[BonSet] = ()) -> None:
+    def __init__(self, sets: Iterable[BonSet] = (), notes: Iterable[str] = ()) -> None:
+        """Make a data set.
+
+        Args:
+            sets: the sets.
+            notes: what a user should know about how they were read.
+        """
+        self.notes = tuple(notes)
         self._sets = tuple(sets)
         self._by_id = {item.id: item for item in self._sets}
         if len(self._by_id) != len(self._sets):
@@ -44,38 +52,30 @@ class Dataset:
 
     @classmethod
     def load(
-        cls, path: str | Path, *, registry: Registry | None = registered, **given: str
+        cls,
+        path: str | Path,
+        *,
+        registry: Registry | None = registered,
+        prefix: bool = False,
+        skip_bad: float = 0,
+        **given: str,
     ) -> Self:
-        """Load a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, a folder of such files, or a table
-        (``shapes``).
+        """Load a file of sets, a table of which sets are made (``shapes``), or a folder of both.
 
         Args:
             path: a file, or a folder of files.
             registry: cultures that may occur; ``None`` accepts any.
-            given: ``culture``, ``domain`` and ``language`` of a table's rows without one of their
-                own.
+            prefix: whether ids in a table begin with its file's name.
+            skip_bad: how many rows of a file, or which share below 1, may be left out because they
+                make no set; ``notes`` names them.
+            given: ``culture``, ``domain`` and ``language`` of what has none of its own.
 
         Raises:
-            DataError: some lines are not valid sets; all of them are reported.
+            DataError: some rows are no sets; all of them are reported.
             CarbError: nothing readable is there.
         """
-        path = Path(path)
-        if path.is_file() and is_table(path):
-            return cls(read_rows(path, registry=registry, defaults=given))
-        if given:
-            raise CarbError(f"{path} holds sets, which say their own {' and '.join(given)}.")
-        if path.is_dir():
-            paths = sorted(
-                p for p in path.rglob("*") if p.is_file() and files.suffix_of(p) is not None
-            )
-            if not paths:
-                raise CarbError(f"The folder {path} holds no {' or '.join(files.SUFFIXES)} file.")
-        else:
-            if path.is_file() and files.suffix_of(path) is None:
-                readable = ", ".join(dict.fromkeys((*files.SUFFIXES, *SHAPE_SUFFIXES)))
-                raise CarbError(f"{path}: unknown file type; carb reads {readable}.")
-            paths = [path]
-        return cls(files.load_files(paths, registry))
+        found = load_path(Path(path), given, registry, prefix=prefix, skip_bad=skip_bad)
+        return cls(found.sets, found.notes)
 
     def save(self, path: str | Path) -> None:
         """Write all sets to a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file; the content is the
@@ -258,7 +258,12 @@ def content_hash(item: BonSet) -> str:
 
 
 def load(
-    name_or_path: str | Path, *, registry: Registry | None = registered, **given: str
+    name_or_path: str | Path,
+    *,
+    registry: Registry | None = registered,
+    prefix: bool = False,
+    skip_bad: float = 0,
+    **given: str,
 ) -> Dataset:
     """Load a data set by name.
 
@@ -267,25 +272,26 @@ def load(
             or folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where one is
             wanted.
         registry: cultures that may occur; ``None`` accepts any.
-        given: ``culture``, ``domain`` and ``language`` of a table's rows without one of their own.
+        prefix: as for ``Dataset.load``, as are the others.
+        skip_bad: how many bad rows may be left out.
+        given: ``culture``, ``domain`` and ``language`` of what has none of its own.
 
     Raises:
         CarbError: there is no such data set, or it is not valid.
     """
     name = str(name_or_path)
     seeds = seed_folders()
-    if given and (name in seeds or name.startswith("hf://")):
-        raise CarbError(f"{name} holds sets, which say their own {' and '.join(given)}.")
+    if given and name in seeds:
+        raise CarbError(f"Every set of {name} says its own {' and '.join(given)}.")
     if name in seeds:
         return Dataset(load_families(seeds[name]))
-    if name.startswith("hf://"):
-        return _load_hub(name, registry)
-    if not Path(name).exists():
+    path = _hub_folder(name) if name.startswith("hf://") else Path(name)
+    if not path.exists():
         raise CarbError(
             f"There is no data set '{name}'.{closest(name, seeds)} Give '{SEED}', a path, "
             "or hf://owner/name."
         )
-    return Dataset.load(name, registry=registry, **given)
+    return Dataset.load(path, registry=registry, prefix=prefix, skip_bad=skip_bad, **given)
 
 
 def seed_folders() -> dict[str, Path]:
@@ -293,7 +299,7 @@ def seed_folders() -> dict[str, Path]:
     return {SEED: _SEED_FOLDER, f"{SEED}@3": _SEED_FOLDER}
 
 
-def _load_hub(name: str, registry: Registry | None) -> Dataset:
+def _hub_folder(name: str) -> Path:
     repository, _, revision = name.removeprefix("hf://").strip("/").partition("@")
     if repository.count("/") != 1 or (not revision and "@" in name):
         raise CarbError(
@@ -302,12 +308,12 @@ def _load_hub(name: str, registry: Registry | None) -> Dataset:
         )
     hub = require("huggingface_hub", package="carb-data", extra="hf")
     try:
-        folder = hub.snapshot_download(
+        folder: str = hub.snapshot_download(
             repository,
             repo_type="dataset",
             revision=revision or None,
-            allow_patterns=[f"*{suffix}" for suffix in files.SUFFIXES],
+            allow_patterns=[f"*{suffix}" for suffix in TABLE_SUFFIXES],
         )
     except (OSError, hub.errors.HfHubHTTPError, ValueError) as error:
         raise CarbError(f"Cannot fetch {name}: {error}") from None
-    return Dataset.load(folder, registry=registry)
+    return Path(folder)

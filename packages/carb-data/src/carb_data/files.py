@@ -1,35 +1,29 @@
 """Reading and writing sets: JSON Lines and Parquet with the same content, defects reported all at
 once.
-
-The cells of CSV, TSV, Excel and JSON Lines files are read here as well, row by row; ``shapes``
-makes sets of them.
 """
 
 from __future__ import annotations
 
-import codecs
 import contextlib
-import csv
 import gzip
-import io
 import json
 import re
-import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import polars as pl
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from carb_data.errors import CarbError, DataError, Problem, require
+from carb_data.errors import CarbError, Problem
 from carb_data.journal import write_whole
 from carb_data.models import BonSet, Kind
 from carb_data.registry import Registry
+from carb_data.tables import json_lines, parquet_rows, read_table
 from carb_data.validation import line_problems
 
 _RESPONSE = pl.Struct(
@@ -110,13 +104,10 @@ def iter_file(
     Memory stays bounded. Line numbers count from 1; for Parquet they are row numbers.
 
     Raises:
-        CarbError: the file cannot be read at all, or its name ends in none of ``SUFFIXES``.
+        CarbError: the file cannot be read at all.
     """
-    suffix = suffix_of(path)
-    if suffix is None:
-        raise CarbError(f"{path}: unknown file type; carb reads {', '.join(SUFFIXES)}.")
     try:
-        for line, content in _parquet(path) if suffix == ".parquet" else json_lines(path, problems):
+        for line, content in _contents(path, problems):
             item = _valid(content, path, line, problems)
             if item is not None and registry is not None and item.culture not in registry:
                 problems.append(
@@ -130,29 +121,17 @@ def iter_file(
         raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
 
 
-def json_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
-    """Number and content of each line that is not blank; a line that is not JSON is appended to
-    ``problems``."""
-    with gzip.open(path) if suffix_of(path) == ".jsonl.gz" else path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-            if not line.strip():
-                continue
-            try:
-                content = from_json(line)
-            except ValueError as error:
-                problems.append(Problem(str(path), number, "", _not_json(line, error)))
-                continue
-            yield number, content
-
-
-def _not_json(line: bytes, error: ValueError) -> str:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return "is not text in UTF-8; save the file as UTF-8"
-    return f"Invalid JSON: {error}".replace("line 1 column", "column")
+def _contents(path: Path, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
+    suffix = suffix_of(path)
+    if suffix == ".parquet":
+        yield from parquet_rows(path)
+    elif suffix is None:
+        table = read_table(path, lambda names: "responses" in names)
+        problems += table.problems
+        yield from table.rows
+    else:
+        with gzip.open(path) if suffix == ".jsonl.gz" else path.open("rb") as lines:
+            yield from json_lines(path, cast("BinaryIO", lines), problems)
 
 
 def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> BonSet | None:
@@ -204,17 +183,6 @@ def _from_text(value: object) -> object:
         with contextlib.suppress(ValueError):
             return from_json(value)
     return value
-
-
-def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
-    try:
-        frame = pl.scan_parquet(path)
-        height = frame.select(pl.len()).collect().item()
-        for start in range(0, height, _PARQUET_SLICE):
-            rows = frame.slice(start, _PARQUET_SLICE).collect()
-            yield from enumerate(rows.iter_rows(named=True), start + 1)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise CarbError(f"{path} is not a readable Parquet file: {error}") from None
 
 
 def to_json(item: BonSet) -> str:
@@ -281,121 +249,18 @@ def write(path: Path, sets: Iterable[BonSet]) -> None:
     write_whole(path, rows if suffix == ".parquet" else lines)
 
 
-def load_files(paths: Iterable[Path], registry: Registry | None) -> list[BonSet]:
-    """All sets of all files.
-
-    Raises:
-        DataError: with every defect of every file, repeated ids among them.
-    """
-    problems: list[Problem] = []
+def load_files(
+    paths: Iterable[Path], registry: Registry | None, problems: list[Problem]
+) -> list[BonSet]:
+    """All sets of all files; defects, repeated ids among them, are appended to ``problems``."""
     seen: dict[str, str] = {}
     sets: list[BonSet] = []
     for path in paths:
         for line, item in iter_file(path, problems, registry):
             if item.id in seen:
-                problems.append(
-                    Problem(
-                        str(path),
-                        line,
-                        "id",
-                        f"'{item.id}' is the id of an earlier set, {seen[item.id]}",
-                    )
-                )
+                reason = f"'{item.id}' is the id of an earlier set, {seen[item.id]}"
+                problems.append(Problem(str(path), line, "id", reason))
                 continue
             seen[item.id] = f"{path}:{line}"
             sets.append(item)
-    if problems:
-        raise DataError(problems, "Correct or remove these lines and run the command again.")
     return sets
-
-
-# tables: rows that are made into sets
-
-SHAPE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".jsonl")
-"""Endings of files whose rows are made into sets."""
-Rows = list[tuple[int, dict[str, Any]]]
-"""The number and the cells of each row, by column."""
-_SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
-
-
-def read_cells(path: Path, problems: list[Problem]) -> tuple[list[str], Rows]:
-    """Names of the columns, and the number and cells of each row.
-
-    Empty cells and empty rows are left out, and the defect of a bad row is appended to
-    ``problems``.
-    """
-    suffix = path.suffix.lower()
-    if suffix not in SHAPE_SUFFIXES:
-        raise CarbError(f"{path}: unknown file type; tables are {', '.join(SHAPE_SUFFIXES)}.")
-    try:
-        return _objects(path, problems) if suffix == ".jsonl" else _cells(path, problems)
-    except OSError as error:
-        raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise CarbError(f"{path} is not text in UTF-8; save it as CSV UTF-8.") from None
-
-
-def _objects(path: Path, problems: list[Problem]) -> tuple[list[str], Rows]:
-    rows: Rows = []
-    for number, row in json_lines(path, problems):
-        if isinstance(row, dict):
-            rows.append((number, row))
-        else:
-            problems.append(Problem(str(path), number, "", "the line is not a JSON object"))
-    names = sorted({name for _, row in rows for name in row})
-    return names, [
-        (n, {name: value for name, value in row.items() if value is not None}) for n, row in rows
-    ]
-
-
-def _lines(path: Path) -> tuple[Iterable[Sequence[Any]], str]:
-    text = path.read_text(encoding="utf-8-sig")
-    first = text.partition("\n")[0]
-    separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
-    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), separator
-
-
-def _cells(path: Path, problems: list[Problem]) -> tuple[list[str], Rows]:
-    table, separator = (_sheet(path), "") if path.suffix.lower() == ".xlsx" else _lines(path)
-    heading: list[str] = []
-    rows: Rows = []
-    number = width = 0
-    try:
-        for number, cells in enumerate(table, 1):
-            values = ["" if cell is None else str(cell).strip() for cell in cells]
-            used = max((place for place, value in enumerate(values, 1) if value), default=0)
-            if not used:
-                continue
-            if not heading:
-                heading, width = values[:used], len(values)
-                continue
-            if separator and len(values) > width:
-                used = len(values)  # what a comma shifted may end in an empty cell
-            if used > len(heading):
-                told = (
-                    f"; put a text with {_SEPARATORS[separator]} in double quotes"
-                    if separator
-                    else ""
-                )
-                reason = f"has {used} cells, the heading has {len(heading)}{told}"
-                problems.append(Problem(str(path), number, "", reason))
-            else:
-                row = {
-                    name: value
-                    for name, value in zip(heading, values, strict=False)
-                    if name and value
-                }
-                rows.append((number, row))
-    except csv.Error as error:
-        reason = f"{error}; close every double quote, and write one within a text twice"
-        problems.append(Problem(str(path), number + 1, "", reason))
-    return [name for name in heading if name], rows
-
-
-def _sheet(path: Path) -> Iterable[Sequence[Any]]:
-    library = require("openpyxl", package="carb-data", extra="excel")
-    try:
-        book = library.load_workbook(path, read_only=True, data_only=True)
-        return list(book.worksheets[0].iter_rows(values_only=True))
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise CarbError(f"{path} is not a readable Excel file: {error}") from None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import unicodedata
@@ -11,16 +12,29 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
-from carb_data.errors import require
+from carb_data.errors import MissingExtraError, require
 
 __all__ = ["detect", "in_language", "language_tag", "same_language"]
 
 UNDETERMINED = "und"
 """The tag of a text whose language nobody said (BCP 47)."""
-_NAMES: dict[str, str] = json.loads(
-    (resources.files("carb_data") / "resources" / "language_names.json").read_text("utf-8")
+_LANGUAGES: dict[str, Any] = json.loads(
+    (resources.files("carb_data") / "resources" / "languages.json").read_text("utf-8")
 )
-"""English names of languages, which stand in many tables where a tag should."""
+"""ISO 639-1: of each code its usual script (ISO 15924), its three-letter codes and names; codes of
+a language's forms; what people write in place of a code."""
+
+_CODES: dict[str, str] = {
+    **{code: code for code in _LANGUAGES["codes"]},
+    **{name: code for code, (_, *names) in _LANGUAGES["codes"].items() for name in names},
+    **_LANGUAGES["forms"],
+    **_LANGUAGES["mistaken"],
+}
+for _mistaken in _LANGUAGES["doubtful"]:
+    del _CODES[_LANGUAGES["codes"][_mistaken][1]]  # the code that is not mistaken for another one's
+"""Code, name or common mistake to the two-letter code."""
+_SEVERAL_SCRIPTS = frozenset({"az", "bs", "kk", "ms", "pa", "sr", "uz", "zh"})
+"""Languages whose tags keep their script."""
 
 _SCRIPTS = {
     "ar": ("ARABIC",),
@@ -38,15 +52,43 @@ _SHORTEST_DETECTED = 24
 """Letters that a text must have before the statistical detector overrules the language that a set
 declares."""
 
-_DETECTED = frozenset(_NAMES.values()) - {"ha", "no"} | {"nb"}
+_DETECTED = frozenset(_LANGUAGES["detected"])
 """Languages that the detector chooses among. It supports more, but each costs memory and makes
 short texts ambiguous; it has no Hausa, and Norwegian by its written forms."""
 
 
+@cache
 def language_tag(name: str) -> str:
-    """The BCP 47 tag of a language's English name (``English`` is ``en``); anything else as it
-    is."""
-    return _NAMES.get(name.strip().casefold(), name)
+    """The BCP 47 tag of a language: ``English``, ``Deutsch``, ``kor``, ``EN`` and ``arb_Arab`` are
+    ``en``, ``de``, ``ko``, ``en`` and ``ar``; what names no language stays as it is."""
+    text = name.strip()
+    if (code := _CODES.get(text.casefold())) is not None:
+        return code
+    language, *parts = re.split("[-_]", text)
+    if not parts or len(language) > 3:
+        return text
+    code = _CODES.get(language.casefold(), language.casefold())
+    usual = _LANGUAGES["codes"].get(code, [""])[0]
+    several = code in _SEVERAL_SCRIPTS
+    return "-".join([code, *(part for part in parts if several or part.title() != usual)])
+
+
+def language_defect(tag: str) -> str | None:
+    """Why a tag of a table is no sure name of a language; null where it is one.
+
+    Codes of three letters are taken as they are: ISO 639-3 has some 7,900 of them.
+    """
+    language = tag.partition("-")[0]
+    if meant := _LANGUAGES["doubtful"].get(language):
+        english: list[str] = _LANGUAGES["codes"][language]
+        return f"'{language}' is {english[2].title()} (write {english[1]}); did you mean '{meant}'?"
+    if language in _LANGUAGES["codes"] or language == UNDETERMINED:
+        return None
+    if re.fullmatch(r"[a-z]{3}", language):
+        return None
+    near = difflib.get_close_matches(language.casefold(), _CODES, n=1, cutoff=0.8)
+    hint = f" Did you mean '{_CODES[near[0]]}'?" if near else ""
+    return f"'{tag}' is no language of ISO 639, such as en, ja or zh-Hant.{hint}"
 
 
 @cache
@@ -63,6 +105,31 @@ def detect(text: str) -> str | None:
         MissingExtraError: the detector is not installed.
     """
     return _code(_detector().detect_language_of(text))
+
+
+def detect_all(texts: Sequence[str]) -> list[str | None]:
+    """``detect`` for many texts at once, on all cores; null for all without the detector."""
+    found = [_own_script(text) for text in texts]
+    asked = [place for place, language in enumerate(found) if language is None]
+    if asked:
+        try:
+            detector = _detector()
+        except MissingExtraError:
+            return found
+        lines = [re.sub(r"\s+", " ", texts[place]) for place in asked]
+        languages = detector.detect_languages_in_parallel_of(lines)
+        for place, language in zip(asked, languages, strict=True):
+            found[place] = _code(language)
+    return found
+
+
+def _own_script(text: str) -> str | None:
+    """The language of a text whose script writes no other one."""
+    letters = sum(map(str.isalpha, text))
+    for language, script in (("ko", r"[\uac00-\ud7a3]"), ("th", r"[\u0e00-\u0e7f]")):
+        if 2 * len(re.findall(script, text)) > letters:
+            return language
+    return None
 
 
 @lru_cache(

@@ -1,54 +1,266 @@
-"""The files that people have, as sets: CSV, TSV, Excel and JSON Lines, known by their columns.
+"""The tables that people have, as sets: each is known by its columns, as a declaration says them.
 
-Two shapes: ``prompt, chosen, rejected…`` (one or more columns of wrong answers) and ``question, A,
-B, C, D, answer`` (options, and the letter, number or text of the right one). A prompt may be a list
-of chat messages. Without a column for it, culture and domain are ``unspecified``, and the language
-is detected; ``unsaid`` tells the user.
+``resources/shapes`` holds a declaration of each well-known table. The last two of them take columns
+by their many names: pairs (``prompt, chosen, rejected…``) and options (``question, A, B, C, D,
+answer``). Without a column for it, culture and domain are ``unspecified``, and the language is
+detected; ``unsaid`` tells the user.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from carb_data.errors import CarbError, DataError, MissingExtraError, Problem
-from carb_data.files import SHAPE_SUFFIXES, Rows, json_lines, read_cells
-from carb_data.language import UNDETERMINED, detect
+from carb_data.columns import Columns, columns_of, record_of
+from carb_data.declaration import (
+    Declaration,
+    OptionsAsGiven,
+    Part,
+    Template,
+    fill,
+    shapes,
+    template_fields,
+)
+from carb_data.errors import CarbError, DataError, Problem
+from carb_data.given import Given, TieError, keys_of, options_of, read_record
+from carb_data.keys import System, system_of
+from carb_data.language import UNDETERMINED, detect_all, language_defect, language_tag
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry, cultures
+from carb_data.tables import Record, Table, plain, read_table
 from carb_data.validation import line_problems
+from carb_data.values import UnreadError, at, text, turns, unpacked
 
-__all__ = ["SHAPE_SUFFIXES", "is_table", "read_rows", "unsaid"]
+__all__ = [
+    "Loaded",
+    "checked",
+    "find_shape",
+    "is_known",
+    "left_out",
+    "read_rows",
+    "read_sets",
+    "sets_of",
+    "unsaid",
+]
 
-_NAMES: Mapping[str, tuple[str, ...]] = {
-    "prompt": ("prompt", "question", "instruction", "input", "query", "messages", "conversation"),
-    "chosen": ("chosen", "correct", "correct_answer", "best", "right"),
-    "answer": ("answer", "label", "gold", "key", "correct_option"),
-    "id": ("id", "item_id", "uid", "qid"),
-    "culture": ("culture", "country"),
-    "domain": ("domain",),
-    "language": ("language", "lang"),
-    "topic": ("topic", "category", "subject"),
-    "source": ("source", "url"),
-    "license": ("license", "licence"),
-}
-_REJECTED = re.compile(r"(?:rejected|wrong|incorrect|distractor)(?:[ _-]?answer)?[ _-]?\d*s?")
-_OPTION = re.compile(r"(?:option|choice)?[ _-]?([a-h])|(?:option|choice)[ _-]?([0-8])")
-_OPTION_LIST = ("options", "choices")
 _GIVEN = ("culture", "domain", "language")
 """Fields that may be given once for all rows."""
 _DETECTED = "language detected"
 """What the provenance notes of a set whose language nobody said."""
 _EMPTY = "is empty"
-_CORRECT = "Correct these rows and run the command again."
-_NO_WRONG = "every wrong answer is empty"
+_SAMPLE = 50
+"""Rows whose values must be of the kinds that a declaration says."""
+_OWN = Declaration(name="own")
+_BATCH = 5_000
+"""Sets whose languages are detected at once."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a table is read."""
+
+    declaration: Declaration
+    part: Part
+    columns: Columns | None = None
+    """For a part with ``headings``, which column holds which field."""
+    source: Declaration | None = None
+    """Whose sets these are, where a user says it; columns alone do not tell a licence."""
+
+    @property
+    def rule(self) -> OptionsAsGiven:
+        """The rule that makes sets of records."""
+        assert isinstance(self.part.make, OptionsAsGiven)  # the part's validator saw to it
+        return self.part.make
+
+    @property
+    def named(self) -> bool:
+        """Whether it is the shape of one public table, which may say what we have no name for."""
+        return self.columns is None
+
+    def record(self, row: Record) -> Record:
+        """A row under the names that the declaration uses."""
+        if self.columns is not None:
+            return record_of(row, self.columns)
+        record = row
+        for pattern, new in self.part.clean:
+            record = {
+                name: pattern.sub(new, value) if isinstance(value, str) else value
+                for name, value in record.items()
+            }
+        return record
+
+    def claims(self) -> set[str]:
+        """The columns by which the table was known."""
+        if self.columns is None:
+            return _tops([*self.part.columns, *self.rule.fields])
+        needed = [*self.part.columns]
+        found = {name for known in needed for name in self.columns.by_field.get(known, ())}
+        return found | ({*self.columns.options} if "options" in needed else set())
+
+    def read(self) -> set[str]:
+        """All columns that are read."""
+        if self.columns is not None:
+            return self.columns.all()
+        part = self.part
+        templates = (part.id, part.culture, part.domain, part.language, part.topic, part.url)
+        fields = [*part.columns, *self.rule.fields]
+        fields += [name for template in templates for name in template_fields(template)]
+        return _tops(fields)
+
+
+def _tops(fields: Iterable[str]) -> set[str]:
+    """The columns in which fields lie."""
+    return {path.split(".")[0] for name in fields for path in name.split("|")}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The sets of a table, and what to tell the user about the reading."""
+
+    sets: list[BonSet]
+    notes: list[str]
+    filled: set[str]
+    """Fields that a value for all rows filled in at least one."""
+
+
+# which shape a table has
+
+
+def is_known(names: Sequence[str]) -> bool:
+    """Whether plain names of columns are those of a known table."""
+    present = {*names}
+    columns = columns_of(names)
+    for declaration in shapes().values():
+        part = declaration.parts[0]
+        here = present if not part.headings else {*columns.by_field, *_options(columns)}
+        if all(any(p.split(".")[0] in here for p in n.split("|")) for n in part.columns):
+            return True
+    return False
+
+
+def _options(columns: Columns) -> list[str]:
+    return ["options"] if columns.options else []
+
+
+def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
+    """The shape of a table's filled columns.
+
+    Args:
+        table: the table.
+        own: declarations of which it must be; by default the well-known ones.
+
+    Raises:
+        CarbError: it fits none or two; with the nearest declaration and what is missing.
+    """
+    filled = table.filled()
+    names = [name for name in table.titles if name in filled]
+    rows = [row for _, row in table.rows[:_SAMPLE]]
+    columns = columns_of(names)
+    found = [
+        Shape(declaration, part, columns if part.headings else None)
+        for declaration in own or shapes().values()
+        for part in declaration.parts
+        if part.columns and isinstance(part.make, OptionsAsGiven)
+    ]
+    lacks = {id(shape): _lacking(shape, rows) for shape in found}
+    fitting = [shape for shape in found if not lacks[id(shape)]]
+    best = [one for one in fitting if not any(_narrower(other, one) for other in fitting)]
+    if len(best) > 1:
+        both = " and ".join(shape.declaration.name for shape in best)
+        raise CarbError(
+            f"{table.path} fits two kinds of tables, {both}; remove the columns of one."
+        )
+    if not best:
+        raise CarbError(_unknown(table, found, lacks))
+    asked = (columns.by_field.get("prompt", ())) if best[0].part.headings else ()
+    if len(asked) > 1:
+        raise CarbError(
+            f"{table.path}: the columns {' and '.join(table.titles[n] for n in asked)} can be the "
+            "question; rename or remove one."
+        )
+    return _looked_up(best[0], table)
+
+
+def _narrower(one: Shape, other: Shape) -> bool:
+    """Whether a shape says more about a table than another one."""
+    if one.claims() == other.claims():
+        return one.named and not other.named
+    return one.claims() >= other.claims()
+
+
+def _lacking(shape: Shape, rows: Sequence[Record]) -> list[str]:
+    """What a table has not of a shape: columns, or values of their kind."""
+    records = [shape.record(row) for row in rows]
+    lacking = []
+    for name, kind in shape.part.columns.items():
+        values = [value for record in records if (value := at(record, name)) is not None]
+        if not values:
+            lacking.append(name)
+        elif not all(_is_of_kind(value, kind) for value in values):
+            lacking.append(f"{name} that holds {kind.removeprefix('~')}")
+    return lacking
+
+
+def _is_of_kind(value: Any, kind: str) -> bool:
+    if kind.startswith("~"):
+        return re.search(kind[1:], str(value)) is not None
+    whole = unpacked(value)
+    if kind == "texts":
+        return isinstance(whole, list) and all(isinstance(one, str) for one in whole)
+    if kind == "messages":
+        return not isinstance(whole, str) and turns(whole) is not None
+    return {
+        "any": True,
+        "text": isinstance(value, str),
+        "number": re.fullmatch(r"-?\d+(\.0*)?", str(value)) is not None,
+        "object": isinstance(whole, Mapping),
+        "transcript": isinstance(value, str) and turns(value) is not None,
+    }[kind]
+
+
+def _unknown(table: Table, found: Sequence[Shape], lacks: Mapping[int, list[str]]) -> str:
+    """Why a table has no shape: the nearest one, and what is missing."""
+    nearest = min(found, key=lambda shape: len(lacks[id(shape)]) / len(shape.part.columns))
+    missing = ", ".join(lacks[id(nearest)])
+    return (
+        f"{table.path}: its columns ({', '.join(sorted(table.titles.values()))}) are neither "
+        "prompt, chosen, rejected… nor question, A, B, C, D, answer, nor those of a well-known "
+        f"table. Nearest is {nearest.declaration.name}; missing: {missing}. Rename them, or "
+        "declare what they hold and build the sets: carb data build MY.toml."
+    )
+
+
+def _looked_up(shape: Shape, table: Table) -> Shape:
+    """A shape of options in place of pairs, where ``chosen`` holds the names, letters or numbers of
+    other columns in every row."""
+    columns = shape.columns
+    if columns is None or "chosen" not in shape.part.columns:
+        return shape
+    told = {
+        known: {
+            plain(str(row[n])) for n in columns.by_field[known] for _, row in table.rows if n in row
+        }
+        for known in ("chosen", "rejected")
+    }
+    options = columns.options or [n for n in table.titles if n in told["chosen"] | told["rejected"]]
+    marks = {one for one in told["chosen"] if columns.options and re.fullmatch(r"[a-z]|\d", one)}
+    if len(options) < 2 or not told["chosen"] <= {*options, *marks}:
+        return shape
+    by_field = {known: names for known, names in columns.by_field.items() if known not in told}
+    by_field["answer"] = columns.by_field["chosen"]
+    declared = shapes()["question, A, B, C, D, answer"]
+    return Shape(declared, declared.parts[0], Columns(by_field, options))
+
+
+# from a table to sets
 
 
 def read_rows(
@@ -57,13 +269,27 @@ def read_rows(
     defaults: Mapping[str, str] | None = None,
     registry: Registry | None = cultures,
 ) -> list[BonSet]:
+    """The sets of a table, as ``read_sets`` gives them."""
+    return read_sets(Path(path), defaults=defaults or {}, registry=registry).sets
+
+
+def read_sets(
+    path: Path,
+    *,
+    defaults: Mapping[str, str],
+    registry: Registry | None = cultures,
+    prefix: str = "",
+    skip_bad: float = 0,
+) -> Loaded:
     """The sets of a table.
 
     Args:
-        path: a ``.csv``, ``.tsv``, ``.xlsx`` (its first sheet) or ``.jsonl`` file with a row a set.
+        path: a file that ``tables`` reads, with a row a set.
         defaults: fields of rows without their own: ``{"culture": "thai", "domain": "values",
             "language": "th"}``.
         registry: cultures that may occur; null accepts any.
+        prefix: what stands before the ids, so that tables can be put together.
+        skip_bad: how many rows, or which share below 1, may be left out because they make no set.
 
     Raises:
         DataError: with every row that makes no set; rows count from 1, the heading of a table being
@@ -71,66 +297,346 @@ def read_rows(
         CarbError: the file cannot be read, its columns have no known shape, or its numbers can
             count from 0 and from 1.
     """
-    path = Path(path)
-    problems: list[Problem] = []
-    names, rows = read_cells(path, problems)
-    if not rows:
-        raise DataError(problems, _CORRECT) if problems else CarbError(f"{path} holds no rows.")
-    shape = _shape(path, names, rows)
-    shape.number_options(rows)
-    sets: list[BonSet] = []
-    seen: dict[str, int] = {}
-    for number, row in rows:
-        try:
-            content = shape.content(row, number, defaults or {})
-            if registry is not None and content["culture"] not in registry:
-                meant = registry.meant(content["culture"])
-                if len(meant) != 1:
-                    raise _RowError(("culture", str(registry.unknown(content["culture"]))))
-                content["culture"] = meant[0]
-            item = BonSet.model_validate(content)
-            if item.id in seen:
-                raise _RowError(("id", f"'{item.id}' is the id of an earlier row, {seen[item.id]}"))
-            seen[item.id] = number
-            sets.append(item)
-        except ValidationError as error:
-            found = list(line_problems(path, number, error))
-            # its answers have their language from the row
-            problems.extend(
-                [problem for problem in found if not problem.field.startswith("responses")] or found
-            )
-        except _RowError as error:
-            problems.extend(
-                Problem(str(path), number, field, reason) for field, reason in error.defects
-            )
-    if problems:
+    given = checked(defaults, registry)
+    table = read_table(path, lambda names: is_known([plain(name) for name in names]))
+    if not table.rows and not table.problems:
+        raise CarbError(f"{path} holds no rows.")
+    rows = len(table.rows)
+    used: set[str] = set()
+    sets = [] if not rows else [*sets_of(table, find_shape(table), given, registry, prefix, used)]
+    left_out(table.problems, rows, skip_bad, table.notes)
+    return Loaded(sets, table.notes, used)
+
+
+def checked(defaults: Mapping[str, str], registry: Registry | None) -> dict[str, str]:
+    """What is given for all rows, with the culture's id and the language's tag.
+
+    Raises:
+        CarbError: no such language, or no or several such cultures.
+    """
+    given = {**defaults}
+    if "language" in given:
+        given["language"] = language_tag(given["language"])
+        if defect := language_defect(given["language"]):
+            raise CarbError(f"--language: {defect}")
+    if "culture" in given and registry is not None:
+        given["culture"] = _culture(given["culture"], registry) or given["culture"]
+        if given["culture"] not in registry:
+            raise registry.unknown(given["culture"])
+    return given
+
+
+def _culture(name: str, registry: Registry) -> str | None:
+    """The id of a culture by its id or name, or by a country; null where none or several are
+    meant."""
+    if name in registry:
+        return name
+    meant = registry.meant(name)
+    return meant[0] if len(meant) == 1 else None
+
+
+def left_out(problems: list[Problem], rows: int, skip_bad: float, notes: list[str]) -> None:
+    """Raise for rows that make no set, or note them where so many may be left out.
+
+    Raises:
+        DataError: there are more of them.
+    """
+    problems = sorted(problems, key=lambda problem: problem.line)
+    bad = {(problem.file, problem.line) for problem in problems}
+    if len(bad) > (skip_bad if skip_bad >= 1 else skip_bad * (rows or 1)):
         empty = sorted({p.field for p in problems if p.field in _GIVEN and p.reason == _EMPTY})
-        one = (
-            f" One value for all rows without one: {', '.join(f'--{field}' for field in empty)}."
-            if empty
-            else ""
+        one = f" One value for all rows without one: {', '.join(f'--{f}' for f in empty)}."
+        raise DataError(
+            problems,
+            "Correct these rows and run the command again, or leave them out: "
+            f"--skip-bad {len(bad)}.{one if empty else ''}",
         )
-        raise DataError(problems, _CORRECT + one)
-    return sets
+    if bad:
+        first = "; ".join(map(str, problems[:3]))
+        more = "; …" if len(problems) > 3 else ""
+        notes.append(f"{len(bad):,} rows make no set and are left out: {first}{more}.")
 
 
-def is_table(path: Path) -> bool:
-    """Whether a file's rows have to be made into sets: any table, or JSON Lines whose first row has
-    a shape."""
-    suffix = path.suffix.lower()
-    if suffix != ".jsonl":
-        return suffix in SHAPE_SUFFIXES
+def sets_of(
+    table: Table,
+    shape: Shape,
+    defaults: Mapping[str, str],
+    registry: Registry | None,
+    prefix: str = "",
+    used: set[str] | None = None,
+) -> Iterator[BonSet]:
+    """The sets of a table's rows, which it uses up; what has no reading goes to the table's
+    problems, what the user should know to its notes, and which defaults filled a row to
+    ``used``."""
+    _note_columns(table, shape)
+    reader = _Reader(table, shape, defaults, registry, prefix, set() if used is None else used)
+    contents = reader.contents()
+    while batch := list(islice(contents, _BATCH)):
+        _detect(batch)
+        for number, content in batch:
+            try:
+                yield BonSet.model_validate(content).compacted()
+            except ValidationError as error:
+                found = list(line_problems(table.path, number, error))
+                # its answers have their language from the row
+                own = [problem for problem in found if not problem.field.startswith("responses")]
+                table.problems.extend(own or found)
+    reader.note()
+
+
+def _note_columns(table: Table, shape: Shape) -> None:
+    if shape.named:
+        table.notes.append(f"Read as {shape.declaration.name}: {shape.declaration.description}.")
+    filled = table.filled()
+    ties = _tie_columns([*filled])
+    read = shape.read() | {name for pair in ties for name in pair}
+    unread = [
+        f"{table.titles[name]} ({filled[name]:,} of {len(table.rows):,} rows filled)"
+        for name in table.titles
+        if name in filled and name not in read
+    ]
+    if unread:
+        table.notes.append(f"Not read: {', '.join(unread)}.")
+    tied = sum(any(_is_tie(row, pair) for pair in ties) for _, row in table.rows)
+    if tied:
+        named = ", ".join(" = ".join(table.titles[name] for name in pair) for pair in ties)
+        table.notes.append(
+            f"{tied:,} of {len(table.rows):,} rows are ties by their own columns ({named}), and "
+            "count all the same."
+        )
+
+
+def _tie_columns(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Columns that say that a row is a tie: one that is true, or two scores that are equal."""
+    found: list[tuple[str, ...]] = []
+    for name in names:
+        other = name.replace("chosen", "rejected")
+        if name in ("tie", "is_tie", "ties"):
+            found.append((name,))
+        elif name not in ("chosen", other) and other in names:
+            found.append((name, other))
+    return found
+
+
+def _is_tie(row: Record, names: tuple[str, ...]) -> bool:
+    values = [row.get(name) for name in names]
+    if len(values) == 1:
+        return str(values[0]).casefold() in ("true", "1", "yes")
     try:
-        _, first = next(json_lines(path, []), (0, None))
-    except OSError:
+        return float(values[0]) == float(values[1])  # type: ignore[arg-type]
+    except (TypeError, ValueError):
         return False
-    names = {_plain(name) for name in first} if isinstance(first, dict) else set()
-    keys = {*_NAMES["chosen"], *_NAMES["answer"]}
-    return (
-        not names & {"responses", "provenance"}
-        and bool(names & keys)
-        and bool(names & {*_NAMES["prompt"]})
+
+
+class _Reader:
+    """Reads the rows of one table, and counts what the user should know."""
+
+    def __init__(
+        self,
+        table: Table,
+        shape: Shape,
+        defaults: Mapping[str, str],
+        registry: Registry | None,
+        prefix: str,
+        used: set[str],
+    ) -> None:
+        self.used = used
+        self.table, self.shape, self.defaults = table, shape, defaults
+        self.registry, self.prefix = registry, prefix
+        self.seen: dict[str, int] = {}
+        self.ties = self.lettered = 0
+        self.unregistered: Counter[str] = Counter()
+
+    def contents(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Number and content of each set; the rows are used up, to free their memory."""
+        system = _system(self.table, self.shape)
+        rows = self.table.rows
+        rows.reverse()
+        while rows:
+            number, row = rows.pop()
+            try:
+                yield from self._sets(number, self.shape.record(row), system)
+            except TieError:
+                self.ties += 1
+            except UnreadError as error:
+                self.table.problems.extend(
+                    Problem(str(self.table.path), number, field, reason)
+                    for field, reason in error.defects
+                )
+
+    def _sets(
+        self, number: int, record: Record, system: System
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        defects: list[tuple[str, str]] = []
+        given = fields = None
+        try:
+            fields = self._fields(record)
+        except UnreadError as error:
+            defects += error.defects
+        try:
+            given = read_record(self.shape.rule, record, system)
+        except UnreadError as error:
+            defects = [*error.defects, *defects]
+        if given is None or fields is None:
+            raise UnreadError(*defects)
+        self.lettered += given.lettered
+        name = self._id(fields["id"], number)
+        for place, right in enumerate(given.right, 1):
+            one = replace(given, right=(right,))
+            item = f"{name}/{place}" if len(given.right) > 1 else name
+            yield number, _content(item, name, one, fields, self.shape.source)
+
+    def _id(self, own: str, number: int) -> str:
+        name = f"{self.prefix}:" if self.prefix else ""
+        name += own or f"row-{number}"
+        if name in self.seen:
+            if not self.shape.named:
+                reason = f"'{own}' is the id of an earlier row, {self.seen[name]}"
+                raise UnreadError(("id", reason))
+            name = f"{name}/row-{number}"
+        self.seen[name] = number
+        return name
+
+    def _fields(self, record: Record) -> dict[str, str]:
+        """The fields of a set beside what it asks and answers."""
+        part = self.shape.part
+        defects: list[tuple[str, str]] = []
+        found: dict[str, str] = {}
+        for field in ("id", *_GIVEN, "topic", "license", "url"):
+            try:
+                found[field] = _filled(getattr(part, field), record, field)
+            except UnreadError as error:
+                defects += error.defects
+        columns = self.shape.columns
+        for field in _GIVEN:
+            own = found.get(field) or self.defaults.get(field, "")
+            if own and not found.get(field):
+                self.used.add(field)
+            if columns is not None and field in columns.by_field and not own:
+                defects += [(field, _EMPTY)] if field in found else []
+            found[field] = own
+        defects += self._named_culture(found) + self._named_language(found)
+        if defects:
+            raise UnreadError(*dict.fromkeys(defects))
+        return found
+
+    def _named_culture(self, found: dict[str, str]) -> list[tuple[str, str]]:
+        name = found["culture"]
+        if not name or self.registry is None:
+            return []
+        known = _culture(name, self.registry)
+        if known is None and not self.shape.named:
+            return [("culture", str(self.registry.unknown(name)))]
+        self.unregistered[name] += known is None
+        found["culture"] = known or self.defaults.get("culture", "")
+        return []
+
+    def _named_language(self, found: dict[str, str]) -> list[tuple[str, str]]:
+        found["language"] = language_tag(found["language"])
+        defect = language_defect(found["language"]) if found["language"] else None
+        if defect is not None and not self.shape.named:
+            return [("language", defect)]
+        if defect is not None:
+            found["language"] = self.defaults.get("language", "")
+        return []
+
+    def note(self) -> None:
+        """Note what was left out or changed."""
+        if self.ties:
+            self.table.notes.append(f"{self.ties:,} rows are ties, and are left out.")
+        if self.lettered:
+            self.table.notes.append(
+                f"The options of {self.lettered:,} rows carry their own letters, which are taken "
+                "off."
+            )
+        if names := +self.unregistered:
+            told = ", ".join(f"{name} {count:,}" for name, count in names.most_common(10))
+            self.table.notes.append(f"No culture is registered for these places: {told}.")
+
+
+def _filled(template: Template, record: Record, field: str) -> str:
+    if not template:
+        return ""
+    names = template_fields(template)
+    return fill(template, {name: text(at(record, name), field) for name in names})
+
+
+def _system(table: Table, shape: Shape) -> System:
+    """How the keys of a table count."""
+    rule = shape.rule
+    if not rule.key or rule.keys:
+        return System()
+
+    def keyed() -> Iterator[tuple[str, Any]]:
+        for _, row in table.rows:
+            record = shape.record(row)
+            try:
+                options, _ = options_of(rule, record)
+                keys = keys_of(rule, record)
+            except (UnreadError, TieError):
+                continue
+            yield from ((key, options) for key in keys.values())
+
+    return system_of(keyed(), table.path, rule.first)
+
+
+def _detect(batch: Sequence[tuple[int, dict[str, Any]]]) -> None:
+    """Set the language of those sets for which nobody gave one."""
+    unsaid = [content for _, content in batch if not content["language"]]
+    asked = [_asked(content) for content in unsaid]
+    for content, language in zip(unsaid, detect_all(asked), strict=True):
+        content["language"] = language or UNDETERMINED
+        content["provenance"]["notes"] = _DETECTED
+        for response in content["responses"]:
+            response["language"] = content["language"]
+
+
+def _asked(content: Mapping[str, Any]) -> str:
+    """The words of a set whose language is detected: the last turn and the right answer."""
+    prompt = content["prompt"]
+    right = next(r["text"] for r in content["responses"] if r["role"] == "chosen")
+    return f"{prompt if isinstance(prompt, str) else prompt[-1]['content']}\n{right}"
+
+
+def _content(
+    name: str,
+    source_id: str,
+    given: Given,
+    fields: Mapping[str, str],
+    declared: Declaration | None,
+) -> dict[str, Any]:
+    """The content of a set; its answers stand in an order that tells nothing."""
+    asked = given.prompt if isinstance(given.prompt, str) else str(given.prompt)
+    texts = sorted(
+        (*given.right, *given.wrong),
+        key=lambda one: hashlib.sha256(f"{asked}\0{one}".encode("utf-8", "surrogatepass")).digest(),
     )
+    return {
+        "id": name,
+        "culture": fields["culture"] or UNSPECIFIED,
+        "domain": fields["domain"] or UNSPECIFIED,
+        "language": fields["language"],
+        "topic": fields["topic"] or None,
+        "prompt": given.prompt,
+        "responses": [
+            {
+                "id": str(place),
+                "text": one,
+                "role": "chosen" if one in given.right else "rejected",
+                "language": fields["language"],
+            }
+            for place, one in enumerate(texts, 1)
+        ],
+        "provenance": {
+            "source": declared.name if declared else "own",
+            "source_id": source_id,
+            "license": fields["license"] or (declared or _OWN).license,
+            "url": fields["url"] or (declared.url if declared else None),
+            "method": (declared or _OWN).method,
+            "tier": declared.tier if declared else None,
+            "notes": None,
+        },
+    }
 
 
 def unsaid(sets: Iterable[BonSet]) -> list[str]:
@@ -152,231 +658,4 @@ def unsaid(sets: Iterable[BonSet]) -> list[str]:
 
 def _fill(field: str) -> str:
     """What a user can do where the sets do not say a field."""
-    return f"To set one for all, score them with carb eval or carb run and --{field}."
-
-
-class _RowError(Exception):
-    """What keeps a row from being a set: field and reason of each defect."""
-
-    def __init__(self, *defects: tuple[str, str]) -> None:
-        super().__init__(defects)
-        self.defects = defects
-
-
-def _plain(name: str) -> str:
-    return name.strip().casefold().replace(" ", "_")
-
-
-def _shape(path: Path, names: Sequence[str], rows: Rows) -> _Shape:
-    """The shape of the columns that are not empty; if that is none, the shape of all columns."""
-    plain = [_plain(name) for name in names]
-    twice = next((name for name in names if plain.count(_plain(name)) > 1), None)
-    if twice is not None:
-        raise CarbError(f"{path}: two columns have the name '{twice}'; give each its own.")
-    filled = {name for _, row in rows for name in row}
-    try:
-        return _Shape(path, sorted(filled))
-    except CarbError:
-        return _Shape(path, sorted(names))
-
-
-class _Shape:
-    """Which column holds what."""
-
-    def __init__(self, path: Path, names: Sequence[str]) -> None:
-        plain = {_plain(name): name for name in names}
-        self.column = {
-            field: plain[o]
-            for field, others in _NAMES.items()
-            for o in reversed(others)
-            if o in plain
-        }
-        taken = {*self.column.values()}
-        self.rejected = [
-            n for low, n in plain.items() if _REJECTED.fullmatch(low) and n not in taken
-        ]
-        options = [
-            (m, n) for low, n in plain.items() if (m := _OPTION.fullmatch(low)) and n not in taken
-        ]
-        letters = {ord(m.group(1)) - ord("a"): n for m, n in options if m.group(1)}
-        numbers = {int(m.group(2)): n for m, n in options if m.group(2)}
-        found = max(letters, numbers, key=len)
-        self.first = min(numbers) if found is numbers else None
-        self.options = [
-            found.get(place, "") for place in range(self.first or 0, max(found, default=-1) + 1)
-        ]
-        self.list = next((plain[name] for name in _OPTION_LIST if name in plain), None)
-        pairs = "chosen" in self.column and bool(self.rejected)
-        choices = "answer" in self.column and (len(found) > 1 or self.list is not None)
-        if "prompt" not in self.column or not (pairs or choices):
-            raise CarbError(
-                f"{path}: its columns ({', '.join(names)}) are neither prompt, chosen, "
-                "rejected… nor question, A, B, "
-                "C, D, answer. Rename them."
-            )
-        self.path, self.pairs = path, pairs
-
-    def number_options(self, rows: Rows) -> None:
-        """Find the number of the first option: the columns' names tell it, or only one number is
-        possible."""
-        if self.first is not None or self.pairs:
-            return
-        possible = [firsts for _, row in rows if (firsts := self._firsts(row))]
-        sure = [firsts[0] for firsts in possible if len(firsts) == 1]
-        if possible and not sure:
-            raise CarbError(
-                f"{self.path}: its answers are numbers that can count from 0 or from 1. "
-                "Write letters (A, B, …) or the "
-                "texts of the right options in their place."
-            )
-        self.first = min(sure, default=None)
-
-    def _firsts(self, row: Mapping[str, Any]) -> list[int]:
-        """Those of 0 and 1 that may number the first option, if the row's answer is the number of
-        an option."""
-        try:
-            key, options = _text(row.get(self.column["answer"]), "answer"), self._options(row)
-        except _RowError:
-            return []
-        if key in options or not key.isdecimal():
-            return []
-        return [first for first in (0, 1) if _place(key, options, first) is not None]
-
-    def content(
-        self, row: Mapping[str, Any], number: int, defaults: Mapping[str, str]
-    ) -> dict[str, Any]:
-        """The fields of the row's set."""
-        said = {field: row[column] for field, column in self.column.items() if column in row}
-        said |= {field: _text(said[field], field) for field in ("id", *_GIVEN) if field in said}
-        fields = {**defaults, **said}
-        needed = ("prompt", *(field for field in _GIVEN if field in self.column))
-        empty = [(field, _EMPTY) for field in needed if not fields.get(field)]
-        try:
-            right, wrong = self._pair(row, fields) if self.pairs else self._choice(row, fields)
-        except _RowError as error:
-            raise _RowError(*empty, *error.defects) from None
-        if empty:
-            raise _RowError(*empty)
-        texts = sorted(
-            [right, *wrong],
-            key=lambda text: hashlib.sha256(
-                f"{fields['prompt']}\0{text}".encode("utf-8", "surrogatepass")
-            ).digest(),
-        )
-        name = str(fields.get("id") or f"row-{number}")
-        detected = not fields.get("language")
-        language = (
-            _language(f"{_text(fields['prompt'], 'prompt')}\n{right}")
-            if detected
-            else fields["language"]
-        )
-        return {
-            "id": name,
-            "culture": fields.get("culture") or UNSPECIFIED,
-            "domain": fields.get("domain") or UNSPECIFIED,
-            "language": language,
-            "topic": fields.get("topic"),
-            "prompt": fields["prompt"],
-            "responses": [
-                {
-                    "id": str(place),
-                    "text": text,
-                    "role": "chosen" if text == right else "rejected",
-                    "language": language,
-                }
-                for place, text in enumerate(texts, 1)
-            ],
-            "provenance": {
-                "source": defaults.get("origin") or "own",
-                "source_id": name,
-                "license": fields.get("license") or "LicenseRef-none-stated",
-                "url": fields.get("source"),
-                "method": "authored",
-                "notes": _DETECTED if detected else None,
-            },
-        }
-
-    def _pair(self, row: Mapping[str, Any], fields: Mapping[str, Any]) -> tuple[str, list[str]]:
-        right = _text(fields.get("chosen"), "chosen")
-        wrong = [
-            _text(text, "rejected")
-            for name in self.rejected
-            if name in row
-            for text in _several(row[name])
-        ]
-        if not right or not wrong:
-            raise _RowError(("rejected", _NO_WRONG) if right else ("chosen", _EMPTY))
-        return right, _different(right, wrong)
-
-    def _choice(self, row: Mapping[str, Any], fields: Mapping[str, Any]) -> tuple[str, list[str]]:
-        options = self._options(row)
-        key = _text(fields.get("answer"), "answer")
-        named = _place(key, options, self.first)
-        place = options.index(key) if key and key in options else named
-        if place is None:
-            raise _RowError(("answer", f"'{key}' is none of the options"))
-        if named is not None and options[named] != options[place]:
-            reason = (
-                "is the text of one option and the number or letter of another; write the "
-                "letter as (B)"
-            )
-            raise _RowError(("answer", f"'{key}' {reason}"))
-        return options[place], _different(
-            options[place], [o for n, o in enumerate(options) if n != place and o]
-        )
-
-    def _options(self, row: Mapping[str, Any]) -> list[str]:
-        listed = self.list is not None and row.get(self.list)
-        given = _several(listed) if listed else [row.get(name, "") for name in self.options]
-        return [_text(option, "options") for option in given]
-
-
-def _language(text: str) -> str:
-    """The language of a text as far as it can be detected; the detector is an extra."""
-    try:
-        return detect(text) or UNDETERMINED
-    except MissingExtraError:
-        return UNDETERMINED
-
-
-def _place(key: str, options: Sequence[str], first: int | None) -> int | None:
-    """Which option a key names by a letter, or by a number that counts from ``first``."""
-    if letter := re.fullmatch(r"\(?([A-Ha-h])[.)]?", key):
-        place = ord(letter[1].lower()) - ord("a")
-    elif first is not None and re.fullmatch(r"\d{1,3}", key):
-        place = int(key) - first
-    else:
-        return None
-    return place if 0 <= place < len(options) and options[place] else None
-
-
-def _several(value: Any) -> list[Any]:
-    return (
-        list(value)
-        if isinstance(value, list) and not (value and isinstance(value[0], Mapping))
-        else [value]
-    )
-
-
-def _text(value: Any, field: str) -> str:
-    """A text or number, or the last turn of a conversation."""
-    if isinstance(value, list) and value and isinstance(value[-1], Mapping):
-        value = value[-1].get("content", value)
-    if value is None:
-        return ""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, str | int | float)
-        or (isinstance(value, float) and not math.isfinite(value))
-    ):
-        raise _RowError((field, "must be a text, a finite number or messages"))
-    return str(value).strip()
-
-
-def _different(right: str, wrong: Sequence[str]) -> list[str]:
-    found = [text for text in wrong if text]
-    if right in found or len(set(found)) != len(found):
-        raise _RowError(("rejected", "two answers are the same"))
-    if not found:
-        raise _RowError(("rejected", _NO_WRONG))
-    return found
+    return f"To set one for all: --{field}."

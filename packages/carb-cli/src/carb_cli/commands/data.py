@@ -11,9 +11,9 @@ from carb_cli import display
 from carb_cli.json_output import counts, print_json
 from carb_cli.options import DataFile, DataName, Json
 from carb_cli.progress import progress
+from carb_cli.selection import loaded
 from carb_data import CarbError, load
 from carb_data.dataset import SEED, seed_folders
-from carb_data.shapes import unsaid
 from carb_data.sources import build as build_source
 from carb_data.sources import open_source, source_names
 from carb_data.sources.source_files import Fetched, fetchable
@@ -59,7 +59,7 @@ def show(data: DataName, *, json: Json = False) -> None:
 
         carb data show my-sets.jsonl
     """
-    dataset = load(data)
+    dataset = loaded(data)
     found: dict[str, Any] = {
         "name": data,
         "sets": len(dataset),
@@ -84,8 +84,6 @@ def show(data: DataName, *, json: Json = False) -> None:
         for k, v in found.items()
     ]
     display.table(data, ["what", "value"], shown)
-    for line in unsaid(dataset):
-        display.say(line)
 
 
 def split(
@@ -119,7 +117,7 @@ def split(
     seed
         Seed that decides which part an origin goes to.
     """
-    parts = load(data).split({"train": train, "dev": dev, "test": test}, seed=seed, apart=True)
+    parts = loaded(data).split({"train": train, "dev": dev, "test": test}, seed=seed, apart=True)
     rows = {}
     for name, part in parts.items():
         if len(part):

@@ -13,11 +13,11 @@ from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK
 from carb_cli.options import DataName, Json, Several
+from carb_cli.selection import loaded
 from carb_data import BonSet, CarbError, ContaminationReport, DataError, Dataset, load
 from carb_data.audit import AuditReport
 from carb_data.check import CheckReport, Finding
 from carb_data.check import check as check_data
-from carb_data.shapes import unsaid
 
 SHOWN = 30
 
@@ -55,7 +55,7 @@ def check(
         Write the sets that no working attack solves to this .jsonl or .parquet file.
     """
     try:
-        dataset = load(data)
+        dataset = loaded(data)
     except DataError as error:
         if json:
             rows = [
@@ -70,8 +70,6 @@ def check(
         raise CarbError(f"{data} holds no sets.")
     if not json:
         display.say(f"{len(dataset):,} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
-        for line in unsaid(dataset):
-            display.say(line)
     if form_only:
         if json:
             print_json({"valid": True, "sets": len(dataset), "fingerprint": dataset.fingerprint})

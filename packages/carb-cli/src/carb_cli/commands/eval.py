@@ -18,7 +18,7 @@ from carb_cli.commands.report import show
 from carb_cli.commands.validity import finite
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
-from carb_cli.main import FAILED, OK
+from carb_cli.main import FAILED, OK, invoked
 from carb_cli.options import Flag, Json
 from carb_cli.planning import RunPlan, plan_run
 from carb_cli.probing import WAYS, Mode, probe, probe_plan, why
@@ -247,6 +247,7 @@ def _say_what_will_be_done(
         "--out",
         "runs/mine",
         *sets.arguments(),
+        *invoked.loading(),
     ]
     display.say("The same with other options:")
     display.say(f"  {shlex.join(again)}")

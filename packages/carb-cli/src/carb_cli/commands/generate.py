@@ -9,7 +9,7 @@ from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.options import DataFile, DataName, Flag, Json, Several
 from carb_cli.progress import progress
-from carb_data import load
+from carb_cli.selection import loaded
 from carb_scorers import generate
 
 
@@ -81,7 +81,7 @@ def perturb(
     """
     with progress() as report:
         sets, made = generate.perturb(
-            load(data),
+            loaded(data),
             kinds,
             model,
             languages=languages,

@@ -11,7 +11,8 @@ from carb_cli.main import FAILED, OK
 from carb_cli.options import Json, Several
 from carb_cli.results import entry as entries
 from carb_cli.results.hub_files import hub_files
-from carb_data import CarbError, load
+from carb_cli.selection import loaded
+from carb_data import CarbError
 from carb_data.journal import write_whole
 
 
@@ -79,7 +80,7 @@ def check(
         Data sets that entries may be about, besides carb-seed: paths, or hf://owner/name.
     """
     folders = entries.found_in(results)
-    known = entries.candidates([load(name) for name in data])
+    known = entries.candidates([loaded(name) for name in data])
     checked = {str(folder): entries.check(folder, known) for folder in folders}
     wrong = sum(map(bool, checked.values()))
     if json:
@@ -128,6 +129,6 @@ def site(
         raise CarbError(
             "Name at least one folder, for example: carb results site results --out site"
         )
-    known = entries.candidates([load(name) for name in data])
+    known = entries.candidates([loaded(name) for name in data])
     pages = write_site(sources, out, known, confidence=0.95)
     display.say(f"Written: {(out / 'index.html').resolve()} and {display.counted(pages, 'report')}")

@@ -19,8 +19,8 @@ from carb_cli.report.key_sections import human_lines
 from carb_cli.review import auth, findings, handing_out, review_file
 from carb_cli.review.asking import ReviewItem
 from carb_cli.review.page_parts import language_of, organisers_kit, single_file
-from carb_cli.selection import reviewable
-from carb_data import CarbError, load
+from carb_cli.selection import loaded, reviewable
+from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.journal import write_whole
 from carb_scorers import open_scorer
@@ -261,7 +261,7 @@ def apply(
     if not json:
         _show(found)
     if out is not None:
-        made, found = findings.apply(load(data or found.data), found)
+        made, found = findings.apply(loaded(data or found.data), found)
         made.save(out)
         beside = findings.companion(out)
         write_whole(beside, found.model_dump_json(indent=1) + "\n")

@@ -77,7 +77,7 @@ def run(
             _say_whether_it_needs_code(model)
         return OK
     if models:
-        given = [*sets.arguments(), *options.arguments()]
+        given = [*sets.arguments(), *invoked.loading(), *options.arguments()]
         given += [part for file in invoked.culture_files for part in ("--culture-file", file)]
 
         def arguments(model: SuiteModel, folder: Path) -> list[str]:

@@ -19,9 +19,9 @@ from functools import cache
 from itertools import combinations, permutations
 from pathlib import Path
 
+from carb_data.declaration import Declaration, Names, Skip, order_key
 from carb_data.models import BonSet, Domain, Frozen, Response, Role
 from carb_data.sources.blend_files import PLACES, Answers, Top, judged
-from carb_data.sources.declaration import Declaration, Names, Skip, order_key
 
 __all__ = ["OPTIONS", "build"]
 

@@ -22,10 +22,10 @@ from pydantic import Field
 
 from carb_data.audit import share_won
 from carb_data.dataset import SEED, load
+from carb_data.declaration import Declaration, Names, Skip
 from carb_data.models import BonSet, Frozen, Group, Role
 from carb_data.overlap import plain
 from carb_data.registry import cultures, is_main
-from carb_data.sources.declaration import Declaration, Names, Skip
 from carb_data.sources.source_files import fetchable
 from carb_data.sources.source_registry import rows
 from carb_data.surface import overlap

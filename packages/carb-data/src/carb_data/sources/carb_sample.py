@@ -14,10 +14,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from carb_data.declaration import Declaration, Skip
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Culture, Domain, Frozen, Response, Role
 from carb_data.registry import cultures
-from carb_data.sources.declaration import Declaration, Skip
 from carb_data.validation import read_file
 
 __all__ = ["OPTIONS", "build"]

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from carb_data.declaration import Declaration, Part, Record, Skip, fill
 from carb_data.errors import CarbError
 from carb_data.joined import Joined
-from carb_data.models import BonSet, Response, Role
+from carb_data.models import BonSet, Domain, Response, Role
 from carb_data.registry import cultures
-from carb_data.sources.declaration import Declaration, Part, Record, Skip, fill
 from carb_data.sources.declared_rules import Made, apply
 from carb_data.sources.source_files import read_text
 
@@ -70,7 +70,7 @@ def _set(declaration: Declaration, part: Part, one: Made, source_id: str, seed: 
     return BonSet(
         id=f"{name}/{part.name}/{one.asked.number}",
         culture=one.asked.record["culture"],
-        domain=part.domain,
+        domain=Domain(part.domain),
         topic=fill(part.topic, one.asked.record) or None,
         language=part.language,
         prompt=one.prompt,

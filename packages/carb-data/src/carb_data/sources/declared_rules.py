@@ -13,8 +13,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import combinations, pairwise
 
-from carb_data.overlap import plain
-from carb_data.sources.declaration import (
+from carb_data.declaration import (
     Condition,
     Contrast,
     Mirrored,
@@ -25,6 +24,7 @@ from carb_data.sources.declaration import (
     fill,
     order_key,
 )
+from carb_data.overlap import plain
 
 __all__ = ["Made", "apply"]
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
+from carb_data.declaration import Declaration, Published, PublishedFile, shipped
 from carb_data.errors import CarbError, require
 from carb_data.models import Frozen
-from carb_data.sources.declaration import Declaration, Published, PublishedFile, shipped
 from carb_data.validation import closest
 
 __all__ = ["ADDRESS", "Fetched", "fetch", "fetchable", "find_files", "read_text"]

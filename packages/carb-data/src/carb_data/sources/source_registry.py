@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from carb_data.dataset import Dataset
+from carb_data.declaration import Declaration, Skip, Source, read_declaration, shipped
 from carb_data.errors import CarbError
 from carb_data.journal import write_whole
 from carb_data.models import BonSet, Frozen
 from carb_data.registry import cultures
-from carb_data.sources.declaration import Declaration, Skip, Source, read_declaration, shipped
 from carb_data.sources.declared import declared_rows
 from carb_data.sources.source_files import find_files
 from carb_data.validation import closest, read_options

@@ -23,11 +23,11 @@ from pathlib import Path
 
 from pydantic import Field
 
+from carb_data.declaration import Names
 from carb_data.models import Frozen
 from carb_data.sources import blend_files
 from carb_data.sources.blend_answers import normalise
 from carb_data.sources.blend_files import BlendQuestion
-from carb_data.sources.declaration import Names
 from carb_data.tasks.task import Task, TaskPrompt, evenly
 
 _MOST_WITHOUT_ANSWER = 2

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from carb_data.models import BonSet, Domain, Frozen, Kind, LanguageTag, Provenance, Tier
 from carb_data.validation import parse_file, validate
@@ -35,7 +35,9 @@ __all__ = [
     "fill",
     "order_key",
     "read_declaration",
+    "shapes",
     "shipped",
+    "template_fields",
 ]
 
 
@@ -95,6 +97,11 @@ def fill(template: Template, record: Mapping[str, str]) -> str:
     return _FIELD.sub(lambda found: record.get(found[1], ""), template).strip()
 
 
+def template_fields(template: Template) -> list[str]:
+    """The fields of a template."""
+    return _FIELD.findall(template)
+
+
 def order_key(seed: int, *parts: str) -> bytes:
     """A key to put things in an order that depends on nothing but the seed and their names."""
     return sha256("\0".join([str(seed), *parts]).encode()).digest()
@@ -138,23 +145,53 @@ class _Rule(Frozen):
 
 
 class OptionsAsGiven(_Rule):
-    """The source's own options, one of them right."""
+    """The source's own answers, one of them right.
+
+    A field is a dotted path: ``completions.*.response`` takes that of every entry of a list, and
+    ``a|b`` the first field that is there. A field may hold one answer, a list, an object or a
+    conversation, also written as JSON in a text.
+    """
 
     rule: Literal["options"]
-    options: tuple[str, ...] = Field(min_length=2)
-    """Fields of the options; empty ones are left out."""
+    context: tuple[str, ...] = ()
+    """Fields that stand before the question; a conversation or pairs of turns among them, too."""
+    after: str = ""
+    """Field that stands after the question, such as the input of an instruction."""
+    system: str = ""
+    """Field of the system's turn."""
+    options: tuple[str, ...] = ()
     key: str = ""
-    """Field that holds the key of the right option."""
+    """Field that tells the right option: its text, letter, number, or its field's name."""
     keys: tuple[str, ...] = ()
-    """The keys in the order of the options; without them the first option is right."""
+    """The keys in the order of the options, ``a|b`` where several mean one; the text, letter or
+    number of the option without them. Without a key the first option is right."""
+    first: int | None = None
+    """Number of the first option, 0 or 1; null where the numbers of the file tell it."""
     wrong: str = ""
     """Field with the key of the only wrong option to take; without it all others are taken."""
+    scores: str = ""
+    """Field of the options' scores: the highest is right, and only lower ones are wrong."""
+    ties: tuple[str, ...] = ()
+    """Keys that say that no option is better."""
+    chosen: tuple[str, ...] = ()
+    """Fields of the right answer, in place of options and a key."""
+    rejected: tuple[str, ...] = ()
+    """Fields of wrong answers."""
+    each: bool = False
+    """Make a set for each of several right answers, of one source item."""
     apart: float = 1.01
     """A set is left out if the character pairs of two wrong options have a Jaccard similarity of
     this or more."""
     balance: bool = False
     """Leave sets out until the longest and the shortest option are right no more often than by
     chance."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """All fields that the rule reads."""
+        named = (self.after, self.system, self.key, self.wrong, self.scores)
+        several = (*self.context, *self.options, *self.chosen, *self.rejected)
+        return (*template_fields(self.prompt), *filter(None, named), *several)
 
 
 class Contrast(_Rule):
@@ -192,13 +229,25 @@ class Mirrored(_Rule):
     answer."""
 
 
+def _domain(value: str) -> str:
+    if value and "{" not in value and value not in set(Domain):
+        raise ValueError(f"must be {', '.join(Domain)}, or a field in braces")
+    return value
+
+
 class Part(Frozen):
     """Records of one form, and what is made of them."""
 
-    name: str
-    files: tuple[str, ...] = Field(min_length=1)
-    """Globs; the first of them that finds files counts."""
-    format: Literal["csv", "tsv", "json", "jsonl", "text"]
+    name: str = "rows"
+    columns: dict[str, str] = Field(default_factory=dict)
+    """Columns by which a table of any kind is known, in small letters with ``_`` for spaces, and
+    what they hold: ``any``, ``text``, ``number``, ``texts`` (a list), ``messages``, ``transcript``,
+    ``object``, or ``~`` and a regular expression."""
+    headings: bool = False
+    """Whether ``columns`` are fields that have many names, such as ``prompt`` and ``question``."""
+    files: tuple[str, ...] = ()
+    """Globs; the first of them that finds files counts. Without them the files are tables."""
+    format: Literal["csv", "tsv", "json", "jsonl", "text"] | None = None
     header: tuple[str, ...] = ()
     """Names of the columns of a table without heading."""
     records: str = ""
@@ -226,18 +275,30 @@ class Part(Frozen):
     space: str = ""
     """Parts of one name here are parallel: a split keeps items together whose ``split`` is equal in
     two of them."""
-    culture: Template
-    """An id, or the name of a country."""
+    culture: Template = ""
+    """An id, or the name of a country; ``unspecified`` without it."""
     cultures: dict[str, str] = Field(default_factory=dict)
     """Label to culture where that differs."""
     names: dict[str, str] = Field(default_factory=dict)
     """Label to its name in the language, for the field ``name``; with it, records of other labels
     are left out."""
-    language: LanguageTag
-    domain: Domain
+    language: Template | LanguageTag = ""
+    """Detected where it is empty, or where a known shape holds what is no language."""
+    domain: Annotated[Template, AfterValidator(_domain)] = ""
     topic: Template = ""
+    id: Template = ""
+    license: Template = ""
+    url: Template = ""
     kind: Kind | None = None
     make: Annotated[OptionsAsGiven | Contrast | Mirrored, Field(discriminator="rule")]
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        if bool(self.files) == bool(self.columns) or bool(self.files) != bool(self.format):
+            raise ValueError("needs files and format, or columns")
+        if self.columns and not isinstance(self.make, OptionsAsGiven):
+            raise ValueError("columns go with the rule options")
+        return self
 
 
 class PublishedFile(Frozen):
@@ -268,8 +329,8 @@ class Declaration(Frozen):
     """One source."""
 
     name: str
-    description: str
-    license: str
+    description: str = ""
+    license: str = "LicenseRef-none-stated"
     """SPDX identifier; ``LicenseRef-none-stated`` where nobody granted a licence."""
     url: str | None = None
     citation: str = ""
@@ -310,8 +371,18 @@ class Declaration(Frozen):
 
 @cache
 def shipped() -> Mapping[str, Declaration]:
-    """The declarations in the folder ``declarations``, by name."""
-    found = map(read_declaration, sorted((Path(__file__).parent / "declarations").glob("*.toml")))
+    """The declarations of sources, by name."""
+    return _declared("sources/declarations")
+
+
+@cache
+def shapes() -> Mapping[str, Declaration]:
+    """The declarations of well-known tables, by name."""
+    return _declared("resources/shapes")
+
+
+def _declared(folder: str) -> dict[str, Declaration]:
+    found = map(read_declaration, sorted((Path(__file__).parent / folder).glob("*.toml")))
     return {declaration.name: declaration for declaration in found}
 
 

@@ -1,0 +1,135 @@
+"""The many names that columns have: which column of a table is the question, which are answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from carb_data.keys import ALPHABETS
+
+__all__ = ["Columns", "columns_of", "record_of"]
+
+_NAMES: dict[str, list[str]] = json.loads(
+    (resources.files("carb_data") / "resources" / "headings.json").read_text("utf-8")
+)["columns"]
+_NUMBERED = re.compile(r"(.*?)_?(\d{1,2}|[^\W\d_])")
+"""A word with a number or a letter behind it; either may stand alone."""
+_PLURAL = re.compile(r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas)")
+_JOINED = re.compile(r";\s+|\n+")
+"""What stands between several answers in a cell."""
+_OPTION_WORDS = frozenset(
+    {
+        "",
+        *_NAMES["option"],
+        *_NAMES["answer"],
+        *("response", "output", "completion", "candidate", "reply", "mc_answer", "text"),
+    }
+)
+_SEVERAL = ("rejected", "context", "chosen", "prompt", "answer")
+"""Fields that several columns may hold; of others the first name in the list counts."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table hold what: plain names by field, in the table's order."""
+
+    by_field: Mapping[str, Sequence[str]]
+    options: Sequence[str] = ()
+    """Columns of single options, from the first."""
+
+    def all(self) -> set[str]:
+        """Every column that has a field."""
+        return {*self.options, *(name for names in self.by_field.values() for name in names)}
+
+
+def columns_of(names: Sequence[str]) -> Columns:
+    """Look up the plain names of a table's columns."""
+    options = _option_columns(names)
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if name not in options and (known := _field(name)) is not None:
+            found.setdefault(known, []).append(name)
+    for known, same in found.items():
+        if known not in _SEVERAL:
+            found[known] = sorted(same, key=_NAMES[known].index)[:1]
+    asked = found.get("prompt", [])
+    if len(asked) > 1 and "input" in asked:
+        asked.remove("input")
+        found["after"] = ["input"]
+    if not asked and "context" in found:
+        found["prompt"] = found.pop("context")
+    optional = bool(options) or "options" in found
+    if optional and "chosen" in found and not {"answer", "rejected"} & {*found}:
+        found["answer"] = found.pop("chosen")
+    if options or "options" in found:
+        found["options"] = found.get("options", [])
+    return Columns(found, options)
+
+
+def _field(name: str) -> str | None:
+    for known, names in _NAMES.items():
+        if name in names:
+            return known
+    numbered = _NUMBERED.fullmatch(name)
+    words = [name.removesuffix("s"), *([numbered[1].removesuffix("s")] if numbered else [])]
+    for word in words:
+        for ending in ("", "_answer", "_response", "_option", "_text"):
+            base = word.removesuffix(ending)
+            if base in _NAMES["rejected"]:
+                return "rejected"
+    return None
+
+
+def _option_columns(names: Sequence[str]) -> list[str]:
+    """The largest run of columns that are numbered or lettered from the first on."""
+    runs: dict[tuple[str, str], dict[int, str]] = {}
+    for name in names:
+        found = _NUMBERED.fullmatch(name)
+        if found is None or found[1] not in _OPTION_WORDS:
+            continue
+        word, mark = found.groups()
+        if mark.isdecimal():
+            if word:
+                runs.setdefault((word, "number"), {})[int(mark)] = name
+            continue
+        for kind, alphabet in ALPHABETS.items():
+            if mark.upper() in alphabet:
+                runs.setdefault((word, kind), {})[alphabet.index(mark.upper())] = name
+    best: list[str] = []
+    for (_, kind), run in runs.items():
+        first = 1 if kind == "number" and 0 not in run else 0
+        places = range(first, first + len(run))
+        row = [run[place] for place in places if place in run]
+        if len(row) == len(run) > max(1, len(best)):
+            best = row
+    return best
+
+
+def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+    """A row under the names of fields: options and keys by column, several contexts as a list."""
+    record: dict[str, Any] = {}
+    for known, names in columns.by_field.items():
+        values = {name: _parts(name, row[name]) for name in names if name in row}
+        if not values:
+            continue
+        if known in ("options", "answer") and len(values) > 1:
+            record[known] = values
+        elif known in _SEVERAL and len(values) > 1:
+            record[known] = [*values.values()]
+        else:
+            record[known] = next(iter(values.values()))
+    if columns.options:
+        record["options"] = {name: row.get(name, "") for name in columns.options}
+    return record
+
+
+def _parts(name: str, value: Any) -> Any:
+    """The answers that a cell of a plural column joins, or the value as it is."""
+    if isinstance(value, str) and value[:1] != "[" and _PLURAL.fullmatch(name):
+        parts = [part.strip() for part in _JOINED.split(value.rstrip("; \n")) if part.strip()]
+        return parts if len(parts) > 1 else value
+    return value

@@ -1,0 +1,155 @@
+"""Which option a key names: by its text, a letter, a number, or the name of its column."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+
+from carb_data.errors import CarbError
+from carb_data.tables import plain
+from carb_data.values import UnreadError
+
+__all__ = ["ALPHABETS", "Options", "System", "place_of", "system_of", "without_letters"]
+
+ALPHABETS: dict[str, str] = json.loads(
+    (resources.files("carb_data") / "resources" / "headings.json").read_text("utf-8")
+)["alphabets"]
+"""Letters by which options are numbered, in their order."""
+_MARKED = re.compile(r"[(\[{（【]?\s*(.)\s*[)\]}）】.:、：．]?")
+"""A letter alone, or between or before marks."""
+_LETTERED = re.compile(r"\s*[(\[（【]?\s*(\w)\s*[)\]）】.:、：．]+\s*(?=\S)(.*)", re.DOTALL)
+_LIKE_LATIN = frozenset("АВЕКМНОРСТХ")
+"""Cyrillic letters that look like Latin ones, which stand elsewhere in the alphabet."""
+_NUMBER = re.compile(r"\d{1,3}")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a row: their texts, and the names of their columns or of their entries, with
+    ``|`` between several names of one."""
+
+    texts: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def named(self, key: str) -> int | None:
+        """The place of the option that has a name."""
+        name = plain(key)
+        return next((n for n, own in enumerate(self.names) if name in own.split("|")), None)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """How the keys of a table count: the number of the first option, and the alphabet."""
+
+    first: int | None = None
+    letters: str = ALPHABETS["latin"]
+
+
+def system_of(
+    rows: Iterable[tuple[str, Options]], owner: object, first: int | None = None
+) -> System:
+    """How the keys of a whole table count: what only one reading fits.
+
+    Args:
+        rows: the key and the options of each row.
+        owner: the table, for messages.
+        first: the number of the first option where it is known.
+
+    Raises:
+        CarbError: two readings fit all rows.
+    """
+    used: set[str] = set()
+    certain: set[int] = set()
+    both = False
+    for key, options in rows:
+        if key in options.texts or options.named(key) is not None:
+            continue
+        if (letter := _letter(key)) is not None:
+            used.add(letter)
+        if _NUMBER.fullmatch(key):
+            fits = [n for n in (0, 1) if _filled(int(key) - n, options)]
+            certain.update(fits if len(fits) == 1 else ())
+            both = both or len(fits) == 2
+    if both and not certain and first is None:
+        raise CarbError(
+            f"{owner}: its answers are numbers that can count from 0 or from 1. Write letters "
+            "(A, B, …) or the texts of the right options in their place."
+        )
+    return System(min(certain, default=None) if first is None else first, _alphabet(used, owner))
+
+
+def _alphabet(used: set[str], owner: object) -> str:
+    """The alphabet that holds all letters of the keys, Latin first."""
+    found = next((a for a in ALPHABETS.values() if used <= {*a}), ALPHABETS["latin"])
+    if found == ALPHABETS["cyrillic"] and used <= _LIKE_LATIN and used != {"А"}:
+        raise CarbError(
+            f"{owner}: its answers are Cyrillic letters that look like Latin ones "
+            f"({', '.join(sorted(used))}); write Latin letters or the texts of the options."
+        )
+    return found
+
+
+def place_of(key: str, options: Options, system: System, field: str) -> int:
+    """Which option a key names.
+
+    Raises:
+        UnreadError: it names none of them, or two.
+    """
+    named = options.named(key)
+    if named is not None:
+        pass
+    elif (letter := _letter(key)) is not None and letter in system.letters:
+        named = system.letters.index(letter)
+    elif system.first is not None and _NUMBER.fullmatch(key):
+        named = int(key) - system.first
+    named = named if named is not None and _filled(named, options) else None
+    if key not in options.texts or not key:
+        if named is None:
+            raise UnreadError((field, f"'{key}' is none of the options"))
+        return named
+    place = options.texts.index(key)
+    if named is not None and options.texts[named] != key:
+        reason = "is the text of one option and the number or letter of another; write the letter"
+        raise UnreadError((field, f"'{key}' {reason} as (B)"))
+    return place
+
+
+def without_letters(options: Options) -> Options | None:
+    """The options without letters of their own, where each has the one of its place; null where
+    they have none.
+
+    Raises:
+        UnreadError: they have letters in another order.
+    """
+    found = [_LETTERED.fullmatch(text) for text in options.texts]
+    if len(found) < 2 or not all(found):
+        return None
+    letters = [unicodedata.normalize("NFKC", match[1]).upper() for match in found if match]
+    for alphabet in (*ALPHABETS.values(), "123456789"):
+        if letters == list(alphabet[: len(letters)]):
+            texts = tuple(match[2].strip() for match in found if match)
+            return Options(texts, options.names)
+        if sorted(letters) == sorted(alphabet[: len(letters)]):
+            reason = f"carry their own letters in the order {', '.join(letters)}; take them off"
+            raise UnreadError(("options", reason))
+    return None
+
+
+def _letter(key: str) -> str | None:
+    """The letter that a key is: ``(b)`` and ``【B】`` are B; one of no alphabet is none."""
+    found = _MARKED.fullmatch(unicodedata.normalize("NFC", key.replace("ـ", "")).strip())
+    if found is None:
+        return None
+    letter = found[1]
+    if not any(letter in alphabet for alphabet in ALPHABETS.values()):
+        letter = unicodedata.normalize("NFKC", letter)
+    letter = "أ" if letter in "اإآ" else letter.upper()
+    return letter if any(letter in alphabet for alphabet in ALPHABETS.values()) else None
+
+
+def _filled(place: int, options: Options) -> bool:
+    return 0 <= place < len(options.texts) and bool(options.texts[place])

@@ -1,0 +1,101 @@
+"""A file or a folder as sets: files that hold sets, and tables of which sets are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from carb_data.errors import CarbError, Problem
+from carb_data.files import load_files, suffix_of
+from carb_data.language import UNDETERMINED
+from carb_data.models import UNSPECIFIED, BonSet
+from carb_data.registry import Registry
+from carb_data.shapes import Loaded, checked, left_out, read_sets
+from carb_data.tables import TABLE_SUFFIXES, first_record, kind_of
+
+__all__ = ["holds_sets", "load_path"]
+
+_NOBODY_SAID = {"culture": UNSPECIFIED, "domain": UNSPECIFIED, "language": UNDETERMINED}
+
+
+def holds_sets(path: Path) -> bool:
+    """Whether a file's records are sets, and not rows of which sets are made; an empty file of the
+    kinds that sets are written to holds none of either."""
+    record = first_record(path)
+    if not record:
+        return suffix_of(path) is not None
+    return bool({"provenance", "schema"} & {*record}) or isinstance(record.get("responses"), list)
+
+
+def load_path(
+    path: Path,
+    given: Mapping[str, str],
+    registry: Registry | None,
+    *,
+    prefix: bool = False,
+    skip_bad: float = 0,
+) -> Loaded:
+    """The sets of a file, or of all files in a folder.
+
+    Args:
+        path: the file or folder.
+        given: ``culture``, ``domain`` and ``language`` of what has none of its own.
+        registry: cultures that may occur; null accepts any.
+        prefix: whether ids that stand in a table begin with its file's name, so that they differ
+            from those of another table. In a folder they do.
+        skip_bad: how many rows of a file, or which share below 1, may be left out because they make
+            no set.
+
+    Raises:
+        DataError: some rows are no sets; all of them are reported.
+        CarbError: nothing readable is there, or nothing lacks what is given.
+    """
+    paths = _paths(path)
+    held = [one for one in paths if holds_sets(one)]
+    problems: list[Problem] = []
+    notes: list[str] = []
+    sets = load_files(held, registry, problems)
+    left_out(problems, len(sets), skip_bad, notes)
+    sets, used = _filled(sets, checked(given, registry))
+    for one in paths:
+        if one not in held:
+            name = one.relative_to(path).as_posix() if path.is_dir() else one.name
+            mark = name if prefix or len(paths) > 1 else ""
+            table = read_sets(
+                one, defaults=given, registry=registry, prefix=mark, skip_bad=skip_bad
+            )
+            sets += table.sets
+            used |= table.filled
+            notes += [f"{name}: {note}" if path.is_dir() else note for note in table.notes]
+    if given and not used:
+        options = " and ".join(f"--{field}" for field in given)
+        raise CarbError(f"Every row of {path} says what {options} would fill in.")
+    return Loaded(sets, notes, used)
+
+
+def _paths(path: Path) -> list[Path]:
+    if not path.is_dir():
+        if path.is_file() and kind_of(path) is None:
+            known = ", ".join(TABLE_SUFFIXES)
+            raise CarbError(f"{path}: unknown file type; carb reads {known}.")
+        return [path]
+    found = sorted(p for p in path.rglob("*") if p.is_file() and kind_of(p) is not None)
+    if not found:
+        raise CarbError(f"The folder {path} holds no file of {', '.join(TABLE_SUFFIXES)}.")
+    return found
+
+
+def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> tuple[list[BonSet], set[str]]:
+    """The sets with what nobody said, and which fields that filled."""
+    used: set[str] = set()
+    found = []
+    for item in sets:
+        new = {
+            field: v for field, v in given.items() if getattr(item, field) == _NOBODY_SAID[field]
+        }
+        used |= {*new}
+        if new:
+            content = item.model_dump(exclude_unset=True) | new
+            item = BonSet.model_validate(content).compacted()
+        found.append(item)
+    return found, used

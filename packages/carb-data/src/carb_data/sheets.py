@@ -1,0 +1,169 @@
+"""The sheets of an Excel file as the texts that a reader sees (extra ``excel``)."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from carb_data.errors import CarbError, require
+
+__all__ = ["Sheet", "Unreadable", "read_sheets"]
+
+_LARGEST = 128 * 1024 * 1024
+"""Bytes of an unpacked workbook; more is refused, since each cell takes some hundred bytes."""
+_MOST_CELLS = 20_000_000
+"""Cells of a sheet's area, the empty ones too: a stray cell far away makes it huge."""
+_BY_READER = ("mm-dd-yy", "m/d/yy h:mm")
+"""Formats that Excel shows in the order of the reader's country."""
+_DATE_PARTS = re.compile(r"y{4}|y{2}|m{1,2}|d{1,2}|h{1,2}|s{1,2}|[-/:., ]|\"[^\"]*\"|\\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A cell whose shown text is not known: why, with the cell's name."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A sheet: its name and the cells of its rows, from row 1."""
+
+    name: str
+    hidden: bool
+    rows: list[list[str | Unreadable]]
+
+
+def read_sheets(path: Path, file: BinaryIO) -> list[Sheet]:
+    """All sheets of a workbook, hidden ones too.
+
+    Raises:
+        CarbError: the file is damaged, or too large to be held in memory.
+    """
+    library = require("openpyxl", package="carb-data", extra="excel")
+    try:
+        size = sum(member.file_size for member in zipfile.ZipFile(file).infolist())
+        if size > _LARGEST:
+            raise CarbError(
+                f"{path} unpacks to {size:,} bytes, and at most {_LARGEST:,} are read; save the "
+                "sheet as CSV UTF-8."
+            )
+        shown = library.load_workbook(file, data_only=True)
+        formulas = library.load_workbook(file, read_only=True)
+        return [_sheet(path, sheet, formulas[sheet.title]) for sheet in shown.worksheets]
+    except CarbError:
+        raise
+    except Exception as error:  # a damaged file fails anywhere in openpyxl
+        raise CarbError(f"{path} is not a readable Excel file: {error}") from None
+
+
+def _sheet(path: Path, sheet: Any, formulas: Any) -> Sheet:
+    if sheet.max_row * sheet.max_column > _MOST_CELLS:
+        raise CarbError(
+            f"{path}: sheet '{sheet.title}' reaches to column {sheet.max_column:,} of row "
+            f"{sheet.max_row:,}; delete the stray cells far from the table."
+        )
+    rows = [[_shown(cell) for cell in row] for row in sheet.iter_rows()]
+    for merged in sheet.merged_cells.ranges:
+        _fill(rows, merged)
+    missing = [cell for row in rows for cell in row if cell == ""]
+    if missing:
+        _mark_formulas(rows, formulas)
+    return Sheet(sheet.title, sheet.sheet_state != "visible", rows)
+
+
+def _fill(rows: list[list[str | Unreadable]], merged: Any) -> None:
+    """Cells that are merged downwards all show the first one's text."""
+    first = rows[merged.min_row - 1][merged.min_col - 1]
+    for row in rows[merged.min_row - 1 : merged.max_row]:
+        for column in range(merged.min_col - 1, merged.max_col):
+            row[column] = first
+    if merged.min_col < merged.max_col:
+        for row in rows[merged.min_row - 1 : merged.max_row]:
+            for column in range(merged.min_col, merged.max_col):
+                row[column] = Unreadable(f"the cells {merged.coord} are merged; split them")
+
+
+def _mark_formulas(rows: list[list[str | Unreadable]], formulas: Any) -> None:
+    """A formula whose result was never saved is no empty cell."""
+    for row, cells in zip(rows, formulas.iter_rows(values_only=True), strict=False):
+        for column, (text, formula) in enumerate(zip(row, cells, strict=False)):
+            if text == "" and isinstance(formula, str) and formula.startswith("="):
+                row[column] = Unreadable(
+                    "holds a formula without a result; open the file in Excel and save it"
+                )
+
+
+def _shown(cell: Any) -> str | Unreadable:
+    """The text that a cell shows."""
+    value, form = cell.value, cell.number_format
+    if value is None:
+        return ""
+    if cell.data_type == "e":
+        return Unreadable(f"cell {cell.coordinate} shows the error {value}")
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int | float):
+        text = _number(value, form)
+    elif isinstance(value, datetime | date | time):
+        text = _date(value, form)
+    else:
+        text = None
+    if text is None:
+        reason = (
+            f"cell {cell.coordinate} shows {value} in the format '{form}', which depends on the "
+            "reader's Excel; format the column as Text and write what people should read"
+        )
+        return Unreadable(reason)
+    return text
+
+
+def _number(value: float, form: str) -> str | None:
+    if form in ("General", "@"):
+        return str(value) if isinstance(value, int) else f"{value:.11g}"
+    if re.fullmatch(r"0+", form):
+        return f"{int(_rounded(value, 0)):0{len(form)}d}"
+    found = re.fullmatch(r"(#,##)?0(?:\.(0+))?(%)?", form)
+    if found is None:
+        return None
+    grouped, places, percent = found.groups()
+    rounded = _rounded(value * 100 if percent else value, len(places or ""))
+    return f"{rounded:{',' if grouped else ''}f}{percent or ''}"
+
+
+def _rounded(value: float, places: int) -> Decimal:
+    """Rounded as Excel does it: halves away from zero."""
+    return Decimal(f"{value:.15g}").quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+
+
+def _date(value: datetime | date | time, form: str) -> str | None:
+    form = form.lower().removesuffix(";@")
+    parts = _DATE_PARTS.findall(form)
+    if form in _BY_READER or "".join(parts) != form:
+        return None
+    shown = []
+    previous = ""
+    for number, part in enumerate(parts):
+        following = next((p for p in parts[number + 1 :] if p[0] in "ymdhs"), "")
+        minute = part[0] == "m" and (previous[:1] == "h" or following[:1] == "s")
+        shown.append(_date_part(value, part, minute=minute))
+        previous = part if part[0] in "ymdhs" else previous
+    return None if None in shown else "".join(filter(None, shown))
+
+
+def _date_part(value: datetime | date | time, part: str, *, minute: bool) -> str | None:
+    """One part of a date's format as text; null where the value has no such part."""
+    if part[0] not in "ymdhs":
+        return part.strip('"').removeprefix("\\")
+    names = {"y": "year", "m": "minute" if minute else "month", "d": "day"}
+    number = getattr(value, {**names, "h": "hour", "s": "second"}[part[0]], None)
+    if number is None:
+        return None
+    return f"{number % 100 if part == 'yy' else number:0{1 if part == 'yyyy' else len(part)}d}"

@@ -1,0 +1,386 @@
+"""The rows of the files that people have: CSV, TSV, Excel, JSON, JSON Lines and Parquet, packed or
+not."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import sys
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import polars as pl
+from pydantic_core import from_json
+
+from carb_data.errors import CarbError, Problem
+from carb_data.sheets import Unreadable, read_sheets
+
+__all__ = [
+    "TABLE_SUFFIXES",
+    "Table",
+    "first_record",
+    "json_lines",
+    "kind_of",
+    "parquet_rows",
+    "plain",
+    "read_table",
+]
+
+_KINDS = (".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".ndjson", ".parquet")
+TABLE_SUFFIXES = (*_KINDS, *(f"{kind}.gz" for kind in _KINDS[:-1] if kind != ".xlsx"), ".zip")
+"""Endings of files whose rows are read, in either case of letters."""
+_LARGEST = 2 * 1024**3
+"""Bytes that a packed file may unpack to."""
+_SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+_ABOVE_HEADING = 10
+"""Rows among which a table's heading is looked for."""
+_PARQUET_SLICE = 1024
+"""Rows of a Parquet file that are read at once, which bounds the memory."""
+Record = dict[str, Any]
+Knows = Callable[[Sequence[str]], bool]
+"""Whether column names are those of a known shape."""
+
+csv.field_size_limit(sys.maxsize)  # a prompt may be a whole article; the default is 131,072
+
+
+@dataclass
+class Table:
+    """The rows of a file, with the numbers that a reader of the file would give them."""
+
+    path: Path
+    titles: dict[str, str] = field(default_factory=dict)
+    """Plain name to the name as the file has it, in the order of the columns."""
+    rows: list[tuple[int, Record]] = field(default_factory=list)
+    """Number, and filled cells by plain name."""
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What was not read, in sentences."""
+
+    def filled(self) -> Counter[str]:
+        """How many rows fill each column."""
+        return Counter(name for _, row in self.rows for name in row)
+
+
+def plain(name: str) -> str:
+    """A column's name as it is compared: ``Correct Answer`` is ``correct_answer``."""
+    return re.sub(r"[\s\-_]+", "_", name.strip().casefold())
+
+
+def kind_of(path: Path) -> str | None:
+    """Which kind of table a file is by its name, without the ending of a packed file."""
+    name = path.name.lower().removesuffix(".gz")
+    return next((kind for kind in (*_KINDS, ".zip") if name.endswith(kind)), None)
+
+
+def read_table(path: Path, knows: Knows) -> Table:
+    """The rows of a file.
+
+    Args:
+        path: a file that ends in one of ``TABLE_SUFFIXES``.
+        knows: whether names are those of a known shape; it tells a heading from a title, and which
+            sheet holds the table.
+
+    Raises:
+        CarbError: the file cannot be read at all, or two of its columns have one name.
+    """
+    table = Table(path)
+    try:
+        with _opened(path) as (kind, file):
+            if kind in (".csv", ".tsv"):
+                _delimited(table, kind, _bounded(path, file).decode("utf-8-sig"), knows)
+            elif kind == ".xlsx":
+                _workbook(table, file, knows)
+            elif kind == ".json":
+                _records(table, _json(table, _bounded(path, file), knows))
+            elif kind == ".parquet":
+                _records(table, parquet_rows(path if path.suffix != ".zip" else file))
+            else:
+                _records(table, json_lines(path, file, table.problems))
+    except UnicodeDecodeError:
+        raise CarbError(f"{path} is not text in UTF-8; save it as CSV UTF-8.") from None
+    except (EOFError, zlib.error, zipfile.BadZipFile, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CarbError(f"Cannot read {path}: {reason}.") from None
+    return table
+
+
+def first_record(path: Path) -> Mapping[str, Any]:
+    """The first record of a file of objects; empty for a table of cells, and where there is
+    none."""
+    try:
+        with _opened(path) as (kind, file):
+            if kind in (".jsonl", ".ndjson"):
+                found = next(json_lines(path, file, []), (0, None))[1]
+            elif kind == ".parquet":
+                found = next(parquet_rows(path if path.suffix != ".zip" else file), (0, None))[1]
+            elif kind == ".json":
+                rows = _json(Table(path), _bounded(path, file), lambda names: "responses" in names)
+                found = next(rows, (0, None))[1]
+            else:
+                found = None
+    except (EOFError, zlib.error, zipfile.BadZipFile, OSError):
+        return {}  # whoever reads the file says it
+    return found if isinstance(found, Mapping) else {}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[str, BinaryIO]]:
+    """The kind of a file and its unpacked bytes."""
+    kind = kind_of(path)
+    if kind is None:
+        raise CarbError(f"{path}: unknown file type; carb reads {', '.join(TABLE_SUFFIXES)}.")
+    if kind == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            member = _only_member(path, archive)
+            yield kind_of(Path(member.filename)) or "", io.BytesIO(archive.read(member))
+    elif path.suffix.lower() == ".gz":
+        with gzip.open(path) as packed:
+            yield kind, cast("BinaryIO", packed)
+    else:
+        with path.open("rb") as file:
+            yield kind, file
+
+
+def _only_member(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    members = [
+        member
+        for member in archive.infolist()
+        if kind_of(Path(member.filename)) not in (None, ".zip")
+        and not member.filename.startswith("__MACOSX/")
+        and not member.filename.lower().endswith(".gz")
+    ]
+    if len(members) != 1:
+        raise CarbError(
+            f"{path} holds {len(members)} tables; unpack it and give a file, or the folder."
+        )
+    if members[0].file_size > _LARGEST:
+        raise CarbError(f"{path} unpacks to more than {_LARGEST:,} bytes; unpack it.")
+    return members[0]
+
+
+def _bounded(path: Path, file: BinaryIO) -> bytes:
+    content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise CarbError(f"{path} unpacks to more than {_LARGEST:,} bytes; unpack it.")
+    return content
+
+
+# records: JSON, JSON Lines and Parquet
+
+
+def json_lines(path: Path, file: BinaryIO, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
+    """Number and content of each line that is not blank; a line that is not JSON is appended to
+    ``problems``."""
+    for number, line in enumerate(file, 1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        if not line.strip():
+            continue
+        try:
+            content = from_json(line)
+        except ValueError as error:
+            problems.append(Problem(str(path), number, "", _not_json(line, error)))
+            continue
+        yield number, content
+
+
+def _not_json(line: bytes, error: ValueError) -> str:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return "is not text in UTF-8; save the file as UTF-8"
+    return f"Invalid JSON: {error}".replace("line 1 column", "column")
+
+
+def parquet_rows(file: Path | BinaryIO) -> Iterator[tuple[int, Record]]:
+    """Number and content of each row of a Parquet file."""
+    try:
+        frame = pl.scan_parquet(file)
+        height = frame.select(pl.len()).collect().item()
+        for start in range(0, height, _PARQUET_SLICE):
+            rows = frame.slice(start, _PARQUET_SLICE).collect()
+            yield from enumerate(rows.iter_rows(named=True), start + 1)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise CarbError(f"{file} is not a readable Parquet file: {error}") from None
+
+
+def _records(table: Table, found: Iterable[tuple[int, Any]]) -> None:
+    names: dict[str, str] = {}
+    for number, row in found:
+        if not isinstance(row, dict):
+            reason = "the line is not a JSON object"
+            table.problems.append(Problem(str(table.path), number, "", reason))
+            continue
+        record = {}
+        for name, value in row.items():
+            if name not in names:
+                names[name] = _add_title(table, name)
+            if value is not None and value != "":
+                record[names[name]] = value
+        table.rows.append((number, record))
+
+
+def _add_title(table: Table, name: str) -> str:
+    """The plain name of a column, which no other column has."""
+    if plain(name) in table.titles:
+        raise CarbError(f"{table.path}: two columns have the name '{name}'; give each its own.")
+    table.titles[plain(name)] = name
+    return plain(name)
+
+
+def _json(table: Table, content: bytes, knows: Knows) -> Iterator[tuple[int, Any]]:
+    """The records of a JSON document: a list, JSON Lines, or a form of pandas' ``to_json``."""
+    try:
+        whole = from_json(content.removeprefix(codecs.BOM_UTF8))
+    except ValueError as error:
+        first = content.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")[0]
+        try:
+            from_json(first)
+        except ValueError:
+            raise CarbError(f"{table.path} is not JSON: {error}.") from None
+        yield from json_lines(table.path, io.BytesIO(content), table.problems)
+        return
+    yield from enumerate(_listed(table.path, whole, knows), 1)
+
+
+def _listed(path: Path, whole: Any, knows: Knows) -> Iterable[Any]:
+    if isinstance(whole, list):
+        if whole and isinstance(whole[0], list):
+            raise CarbError(
+                f"{path} holds rows without names of columns (pandas' orient='values'); write it "
+                "with orient='records'."
+            )
+        return whole
+    if not isinstance(whole, dict):
+        raise CarbError(f"{path} holds a {type(whole).__name__}, no list of objects.")
+    if isinstance(whole.get("data"), list) and isinstance(whole.get("columns"), list):
+        return [dict(zip(whole["columns"], row, strict=False)) for row in whole["data"]]
+    keys = whole.get("schema", {}).get("primaryKey", []) if "data" in whole else []
+    lists = [
+        value
+        for value in whole.values()
+        if isinstance(value, list) and value and isinstance(value[0], dict)
+    ]
+    values = list(whole.values())
+    if not knows([*whole]) and len(lists) == 1:
+        rows = [row.get("row", row) if isinstance(row, dict) else row for row in lists[0]]
+        return [{k: v for k, v in row.items() if k not in keys} for row in rows]
+    if values and all(isinstance(value, dict) for value in values):
+        return _by_column(whole) if knows([*whole]) else values
+    if knows([*whole]) and all(isinstance(value, list) for value in values):
+        return [dict(zip(whole, row, strict=False)) for row in zip(*values, strict=False)]
+    return [whole]
+
+
+def _by_column(whole: Mapping[str, Mapping[str, Any]]) -> list[Record]:
+    """The rows of a document that holds its columns (pandas' orient='columns')."""
+    rows: dict[str, Record] = {}
+    for name, column in whole.items():
+        for key, value in column.items():
+            rows.setdefault(key, {})[name] = value
+    return list(rows.values())
+
+
+# cells: CSV, TSV and Excel
+
+
+def _delimited(table: Table, kind: str, text: str, knows: Knows) -> None:
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    separator = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
+    for other in ",;\t":
+        head = text[:100_000].splitlines()[:_ABOVE_HEADING]
+        if not knows(first.split(separator)) and any(knows(line.split(other)) for line in head):
+            separator = other
+            break
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows: list[tuple[int, Sequence[str | Unreadable]]] = []
+    number = 0
+    try:
+        for number, cells in enumerate(lines, 1):
+            rows.append((number, [cell.strip() for cell in cells]))
+    except csv.Error as error:
+        reason = f"{error}; close every double quote, and write one within a text twice"
+        table.problems.append(Problem(str(table.path), number + 1, "", reason))
+    _cells(table, rows, separator, knows)
+
+
+def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
+    sheets = read_sheets(table.path, file)
+    visible = [sheet for sheet in sheets if not sheet.hidden]
+    numbered = {sheet.name: list(enumerate(sheet.rows, 1)) for sheet in visible}
+    known = [s for s in visible if _heading(numbered[s.name], knows) is not None] or visible
+    if not known:
+        raise CarbError(f"{table.path} has no visible sheet; unhide the one with the table.")
+    others = [sheet for sheet in sheets if sheet is not known[0] and any(map(any, sheet.rows))]
+    if others:
+        named = ", ".join(f"{s.name} (hidden)" if s.hidden else s.name for s in others)
+        s = "" if len(others) == 1 else "s"
+        table.notes.append(f"{len(others)} more sheet{s} not read: {named}.")
+    _cells(table, numbered[known[0].name], "", knows)
+
+
+def _heading(rows: Sequence[tuple[int, Sequence[str | Unreadable]]], knows: Knows) -> int | None:
+    """At which place of the rows the heading stands: the first one that has a known shape."""
+    filled = [place for place, (_, cells) in enumerate(rows) if any(cells)]
+    return next(
+        (
+            place
+            for place in filled[:_ABOVE_HEADING]
+            if knows([cell for cell in rows[place][1] if isinstance(cell, str) and cell])
+        ),
+        None,
+    )
+
+
+def _cells(
+    table: Table,
+    rows: Sequence[tuple[int, Sequence[str | Unreadable]]],
+    separator: str,
+    knows: Knows,
+) -> None:
+    """Make records of rows of cells, the heading among the first of them."""
+    filled = [row for row in rows if any(row[1])]
+    place = _heading(filled, knows) or 0
+    if not filled:
+        return
+    if place:
+        number = filled[place][0]
+        table.notes.append(f"The heading is row {number}; the rows above it are not read.")
+    heading = _titles(table, filled[place][1], every=not separator)
+    for number, cells in filled[place + 1 :]:
+        used = max(n for n, cell in enumerate(cells, 1) if cell)
+        if separator and len(cells) > len(filled[place][1]):
+            used = len(cells)  # what a comma shifted may end in an empty cell
+        if used > len(heading):
+            quote = f"put a text with {_SEPARATORS[separator]} in double quotes"
+            reason = f"has {used} cells, the heading has {len(heading)}; {quote}"
+            table.problems.append(Problem(str(table.path), number, "", reason))
+            continue
+        record = dict(zip(heading, cells, strict=False))
+        bad = {name: cell for name, cell in record.items() if isinstance(cell, Unreadable)}
+        for name, cell in bad.items():
+            title = table.titles[name]
+            table.problems.append(Problem(str(table.path), number, title, cell.reason))
+        if not bad:
+            table.rows.append((number, {name: cell for name, cell in record.items() if cell}))
+
+
+def _titles(table: Table, cells: Sequence[str | Unreadable], *, every: bool) -> list[str]:
+    """The plain names of all columns up to the last heading, or of every column; one without a
+    heading is called by its place."""
+    width = len(cells) if every else max((n for n, c in enumerate(cells, 1) if c), default=0)
+    found = []
+    for number, cell in enumerate(cells[:width], 1):
+        if isinstance(cell, Unreadable):
+            raise CarbError(f"{table.path}: the heading cannot be read: {cell.reason}.")
+        found.append(_add_title(table, cell or f"column {number}"))
+    return found

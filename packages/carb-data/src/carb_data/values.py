@@ -1,0 +1,167 @@
+"""What a cell or a JSON value holds: a text, several texts, or a conversation."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_core import from_json
+
+__all__ = ["Answer", "Turn", "UnreadError", "answers", "at", "text", "turns", "unpacked"]
+
+Turn = tuple[str, str]
+"""Role and content."""
+Answer = tuple[str, tuple[Turn, ...]]
+"""The text of an answer, and the turns before it; none where the value was no conversation."""
+
+_ROLES = {
+    "system": "system",
+    "user": "user",
+    "human": "user",
+    "prompter": "user",
+    "assistant": "assistant",
+    "gpt": "assistant",
+    "chatbot": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+}
+_TRANSCRIPT = re.compile(r"(?:\A|\n\n)\s*(Human|User|Assistant|System):[ \t]*")
+_NUMPY_LIST = re.compile(r"""\Aarray\(|\A\[\s*(['"]).*?\1\s+['"]""", re.DOTALL)
+"""A list as numpy prints it, without commas: Python would join its texts to one."""
+_ERRORS = re.compile(r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NULL!|NUM!)|<NA>|NaN|nan")
+"""What spreadsheets and pandas write where a value is missing."""
+
+
+class UnreadError(Exception):
+    """What keeps a row from being a set: field and reason of each defect."""
+
+    def __init__(self, *defects: tuple[str, str]) -> None:
+        super().__init__(defects)
+        self.defects = defects
+
+
+def at(record: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path; ``*`` takes every entry of a list, ``a|b`` the first that is
+    there."""
+    for one in path.split("|"):
+        value = record[one] if one in record else _walked(record, one.split("."))
+        if value not in (None, "", []):
+            return value
+    return None
+
+
+def _walked(value: Any, steps: Sequence[str]) -> Any:
+    for place, step in enumerate(steps):
+        value = unpacked(value)
+        if step == "*":
+            entries = value if isinstance(value, list) else []
+            found = [_walked(entry, steps[place + 1 :]) for entry in entries]
+            return [entry for entry in found if entry is not None]
+        if isinstance(value, list) and step.isdecimal():
+            value = value[int(step)] if int(step) < len(value) else None
+        elif isinstance(value, Mapping):
+            value = value.get(step)
+        else:
+            return None
+    return value
+
+
+def unpacked(value: Any) -> Any:
+    """The list or object that a text holds as JSON or as Python writes it; any other value as it
+    is."""
+    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+        return value
+    for read in (from_json, ast.literal_eval):
+        try:
+            found = read(value)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+        if read is from_json or not _NUMPY_LIST.match(value):
+            return found if _is_structure(found) else value
+    return value
+
+
+def _is_structure(found: Any) -> bool:
+    """Whether it is a list of texts or turns, or an object; a list of numbers may be an answer."""
+    if isinstance(found, list):
+        return bool(found) and all(isinstance(entry, str | Mapping | list) for entry in found)
+    return isinstance(found, Mapping) and bool(found)
+
+
+def turns(value: Any) -> list[Turn] | None:
+    """The turns of a conversation (messages, ShareGPT's, or a transcript); null for other
+    values."""
+    if isinstance(value, Mapping):
+        value = value.get("messages", [value])
+    if isinstance(value, str):
+        return _transcribed(value)
+    if not isinstance(value, list) or not value or not all(isinstance(v, Mapping) for v in value):
+        return None
+    found = []
+    for turn in value:
+        role = _ROLES.get(str(turn.get("role", turn.get("from"))).casefold())
+        content = turn.get("content", turn.get("value"))
+        if role is None or not isinstance(content, str):
+            return None
+        found.append((role, content.strip()))
+    return found
+
+
+def _transcribed(value: str) -> list[Turn] | None:
+    if not re.match(r"\s*(Human|User|System):", value) or "\n\nAssistant:" not in value:
+        return None
+    _, *parts = _TRANSCRIPT.split(value)
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return [(_ROLES[role.casefold()], content.strip()) for role, content in pairs]
+
+
+def answers(value: Any, field: str) -> list[Answer]:
+    """The answers that a value holds, each with the turns before it.
+
+    Raises:
+        UnreadError: it is no text, number or conversation.
+    """
+    found = unpacked(value)
+    if found is value and isinstance(value, str) and _NUMPY_LIST.match(value):
+        reason = "holds a list as numpy prints it, without commas; save the table as JSON Lines"
+        raise UnreadError((field, reason))
+    conversation = turns(found)
+    if conversation is not None:
+        if conversation[-1][0] != "assistant":
+            raise UnreadError((field, "is a conversation that does not end with an answer"))
+        return [(conversation[-1][1], tuple(conversation[:-1]))]
+    if not isinstance(value, str) or isinstance(found, list):
+        value = found  # an object that is written as a text may be an answer in JSON
+    if isinstance(value, list):
+        if any(isinstance(entry, list) and turns(entry) is None for entry in value):
+            raise UnreadError((field, _NO_TEXT))
+        return [answer for entry in value for answer in answers(entry, field)]
+    whole = text(value, field)
+    return [(whole, ())] if whole else []
+
+
+_NO_TEXT = "must be a text, a finite number or messages"
+
+
+def text(value: Any, field: str) -> str:
+    """A text or number as text; empty for a missing value.
+
+    Raises:
+        UnreadError: it is something else, or stands for a missing value.
+    """
+    if value is None:
+        return ""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, str | int | float)
+        or (isinstance(value, float) and not math.isfinite(value))
+    ):
+        raise UnreadError((field, _NO_TEXT))
+    whole = str(value).strip()
+    if _ERRORS.fullmatch(whole):
+        reason = f"holds '{whole}', which stands for a missing value; write the text, or empty it"
+        raise UnreadError((field, reason))
+    return whole

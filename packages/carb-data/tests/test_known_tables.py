@@ -1,0 +1,384 @@
+"""Well-known tables load as they are, with the right answer right in every row; the rows here are
+invented."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+
+import polars as pl
+import pytest
+
+from carb_data import CarbError, DataError, load
+from carb_data.declaration import shapes
+
+ASKED = "How do guests greet a host in the village?"
+ALSO = "What do guests do with their shoes?"
+RIGHT, WRONG = "With both hands.", "With a whistle."
+LEAVE, KEEP = "They leave them outside.", "They keep them on."
+
+
+def said(*texts: str) -> list[dict[str, str]]:
+    return [
+        {"role": "assistant" if n % 2 else "user", "content": text} for n, text in enumerate(texts)
+    ]
+
+
+def sharegpt(*texts: str) -> list[dict[str, str]]:
+    return [{"from": "gpt" if n % 2 else "human", "value": t} for n, t in enumerate(texts)]
+
+
+def transcript(*texts: str) -> str:
+    return "".join(f"\n\n{'Assistant' if n % 2 else 'Human'}: {t}" for n, t in enumerate(texts))
+
+
+CHOICES = [WRONG, RIGHT, "With a bell.", "Not at all."]
+BLEND_ASKS = (
+    f"{ASKED} Without any explanation, choose only one from the given alphabet choices(e.g., A, B, "
+    'C). Provide as JSON format: {"answer_choice":""}\n\nA. a\nB. b\n\nAnswer:'
+)
+TABLES = {
+    "hh": [{"chosen": transcript(ASKED, RIGHT), "rejected": transcript(ASKED, WRONG)}],
+    "openai-preference": [
+        {
+            "input": {"messages": said(ASKED), "tools": [], "parallel_tool_calls": True},
+            "preferred_output": [{"role": "assistant", "content": RIGHT}],
+            "non_preferred_output": [{"role": "assistant", "content": WRONG}],
+        }
+    ],
+    "llama-factory": [
+        {
+            "conversations": sharegpt(ASKED),
+            "chosen": {"from": "gpt", "value": RIGHT},
+            "rejected": {"from": "gpt", "value": WRONG},
+        }
+    ],
+    "alpaca": [{"instruction": ASKED, "input": "", "chosen": RIGHT, "rejected": WRONG}],
+    "ultrafeedback": [
+        {
+            "source": "flan",
+            "instruction": ASKED,
+            "models": ["a", "b"],
+            "completions": [
+                {"model": "a", "response": WRONG, "overall_score": 6.5},
+                {"model": "b", "response": RIGHT, "overall_score": 8.0},
+                {"model": "c", "response": "With a bell.", "overall_score": 7.0},
+            ],
+        }
+    ],
+    "ultrafeedback-binarized": [
+        {
+            "prompt": ASKED,
+            "prompt_id": "ab12",
+            "chosen": said(ASKED, RIGHT),
+            "rejected": said(ASKED, WRONG),
+            "messages": said(ASKED, RIGHT),
+            "score_chosen": 8.0,
+            "score_rejected": 6.5,
+        }
+    ],
+    "rewardbench-2": [
+        {
+            "id": "7",
+            "prompt": ASKED,
+            "chosen": [RIGHT],
+            "rejected": [WRONG, "With a bell.", "Not at all."],
+            "num_correct": 1,
+            "num_incorrect": 3,
+            "subset": "Focus",
+        }
+    ],
+    "m-rewardbench": [
+        {
+            "id": 3,
+            "language": "arb_Arab",
+            "prompt": ASKED,
+            "chosen": RIGHT,
+            "rejected": WRONG,
+            "chosen_model": "m1",
+            "rejected_model": "m2",
+            "category": "Chat",
+        }
+    ],
+    "rm-bench": [
+        {
+            "id": "chat/1",
+            "prompt": ASKED,
+            "chosen": [RIGHT, f"{RIGHT} Always.", f"* {RIGHT}"],
+            "rejected": [WRONG, f"{WRONG} Always.", f"* {WRONG}"],
+            "domain": "chat",
+        }
+    ],
+    "judgebench": [
+        {
+            "pair_id": f"p{label}",
+            "original_id": "1",
+            "source": "made up",
+            "question": ASKED,
+            "response_model": "m",
+            "response_A": RIGHT if label == "A>B" else WRONG,
+            "response_B": WRONG if label == "A>B" else RIGHT,
+            "label": label,
+        }
+        for label in ("A>B", "B>A")
+    ],
+    "llmbar": [
+        {"input": ASKED, "output_1": WRONG, "output_2": RIGHT, "label": 2},
+        {"input": ALSO, "output_1": LEAVE, "output_2": KEEP, "label": 1},
+    ],
+    "mmlu": [{"question": ASKED, "subject": "manners", "choices": CHOICES, "answer": 1}],
+    "mmlu-letter": [{"question": ASKED, "subject": "manners", "choices": CHOICES, "answer": "B"}],
+    "mmlu-text": [{"question": ASKED, "choices": CHOICES, "answer": RIGHT}],
+    "include": [
+        {
+            "language": "Thai",
+            "country": "Thailand",
+            "domain": "Humanities",
+            "subject": "Manners",
+            "regional_feature": "culture",
+            "level": "Academic",
+            "question": ASKED,
+            "choices": CHOICES,
+            "answer": 1,
+        }
+    ],
+    "belebele": [
+        {
+            "link": "https://example.org",
+            "question_number": 1,
+            "flores_passage": "A guest comes to the house.",
+            "question": ASKED,
+            **{f"mc_answer{n}": text for n, text in enumerate(CHOICES, 1)},
+            "correct_answer_num": "2",
+            "dialect": "tha_Thai",
+            "ds": "2023-05-03",
+        }
+    ],
+    "global-mmlu": [
+        {
+            "sample_id": "manners/test/1",
+            "subject": "manners",
+            "subject_category": "Humanities",
+            "question": ASKED,
+            **{f"option_{letter}": t for letter, t in zip("abcd", CHOICES, strict=True)},
+            "answer": "B",
+            "culture": "['Western Culture']",
+            "country": "[]",
+        }
+    ],
+    "blend-choice": [
+        {
+            "MCQID": "Al-en-06_1",
+            "ID": "Al-en-06",
+            "country": "Algeria",
+            "prompt": BLEND_ASKS,
+            "choices": json.dumps(dict(zip("ABCD", CHOICES, strict=True))),
+            "choice_countries": json.dumps({"A": "UK", "B": "Algeria"}),
+            "answer_idx": "B",
+        }
+    ],
+    "helpsteer3": [
+        {
+            "domain": domain,
+            "language": language,
+            "context": said(ASKED),
+            "response1": RIGHT if preference < 0 else WRONG,
+            "response2": WRONG if preference < 0 else RIGHT,
+            "overall_preference": preference,
+            "individual_preference": [],
+        }
+        for domain, language, preference in (
+            ("general", "english", -2),
+            ("code", "python", 3),
+            ("general", "english", 0),
+        )
+    ],
+    "argilla": [
+        {
+            "id": "r1",
+            "status": "completed",
+            "fields": {"prompt": ASKED, "response1": WRONG, "response2": RIGHT},
+            "metadata": {},
+            "responses": {"preference": [{"value": "response2", "user_id": "u"}]},
+        }
+    ],
+    "argilla-ranking": [
+        {
+            "instruction": ASKED,
+            "response_1": WRONG,
+            "response_2": RIGHT,
+            "preference": [
+                {
+                    "user_id": "u",
+                    "value": {"rank": [2, 1], "value": ["response_1", "response_2"]},
+                    "status": "submitted",
+                }
+            ],
+        }
+    ],
+    "label-studio": [
+        {
+            "id": 4,
+            "data": {"prompt": ASKED, "answer1": WRONG, "answer2": RIGHT},
+            "annotations": [
+                {"result": [{"type": "pairwise", "value": {"selected": "right"}}]},
+                {"result": [{"type": "pairwise", "value": {"selected": "right"}}]},
+            ],
+        }
+    ],
+    "label-studio-min": [
+        {"id": 4, "prompt": ASKED, "answer1": RIGHT, "answer2": WRONG, "comparison": "left"}
+    ],
+    "truthfulqa": [
+        {
+            "Type": "Adversarial",
+            "Category": "Manners",
+            "Question": ASKED,
+            "Best Answer": RIGHT,
+            "Correct Answers": f"{RIGHT}; With a smile.",
+            "Incorrect Answers": f"{WRONG}; With a bell.",
+            "Source": "https://example.org",
+        }
+    ],
+    "arc": [
+        {
+            "id": "q1",
+            "question": ASKED,
+            "choices": {"text": CHOICES, "label": ["1", "2", "3", "4"]},
+            "answerKey": "2",
+        }
+    ],
+}
+
+
+def write(path, rows):
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_right_answer_is_right_in_every_row(tmp_path, name):
+    rows = TABLES[name]
+    found = load(write(tmp_path / "rows.jsonl", rows))
+    ties = sum(row.get("overall_preference") == 0 for row in rows)
+    assert len(found) == len(rows) - ties + 2 * (name == "rm-bench")
+    for item in found:
+        asked = item.prompt_text.rpartition("\n")[2]
+        assert asked in (ASKED, ALSO)
+        assert (RIGHT if asked == ASKED else LEAVE) in item.chosen.text
+        assert len(item.rejected) >= 1
+        assert not any(RIGHT in answer.text or LEAVE in answer.text for answer in item.rejected)
+
+
+def test_what_a_known_table_says_of_its_rows_is_kept(tmp_path):
+    def only(name):
+        return load(write(tmp_path / "rows.jsonl", TABLES[name]))[0]
+
+    assert (only("m-rewardbench").language, only("m-rewardbench").id) == ("ar", "3")
+    include = only("include")
+    assert (include.culture, include.language, include.topic) == ("thai", "th", "Manners")
+    belebele = only("belebele")
+    assert (belebele.language, belebele.prompt) == ("th", f"A guest comes to the house.\n\n{ASKED}")
+    blend = only("blend-choice")
+    assert (blend.prompt, blend.culture, blend.domain) == (ASKED, "arabic-dz", "commonsense")
+    assert blend.provenance.license == "LicenseRef-none-stated"
+    assert only("global-mmlu").culture == "unspecified"
+    styles = load(write(tmp_path / "rows.jsonl", TABLES["rm-bench"]))
+    assert {item.source_item for item in styles} == {"own:chat/1"}
+
+
+def test_ties_and_disagreement_are_left_out_and_counted(tmp_path):
+    found = load(write(tmp_path / "rows.jsonl", TABLES["helpsteer3"]))
+    assert "1 rows are ties, and are left out." in found.notes
+    row = TABLES["label-studio"][0]
+    other = {"result": [{"type": "pairwise", "value": {"selected": "left"}}]}
+    split = row | {"annotations": [*row["annotations"], other]}
+    found = load(write(tmp_path / "rows.jsonl", [row, split]))
+    assert (len(found), "1 rows are ties, and are left out." in found.notes) == (1, True)
+
+
+ROWS = [
+    {"prompt": ASKED, "chosen": RIGHT, "rejected": WRONG},
+    {"prompt": ALSO, "chosen": LEAVE, "rejected": KEEP},
+]
+
+
+@pytest.mark.parametrize("orient", ["columns", "index", "records", "split", "table"])
+def test_every_form_of_pandas_that_has_names_is_read(tmp_path, orient):
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame(ROWS).to_json(tmp_path / "a.json", orient=orient)
+    found = load(tmp_path / "a.json")
+    assert [item.chosen.text for item in found] == [RIGHT, LEAVE]
+    assert not any("Not read" in note for note in found.notes)
+
+
+def test_rows_without_names_are_refused_with_the_remedy(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([[*row.values()] for row in ROWS]))
+    with pytest.raises(CarbError, match="orient='records'"):
+        load(path)
+
+
+def packed(path, kind):
+    lines = "\n".join(map(json.dumps, ROWS))
+    cells = "prompt,chosen,rejected\n" + "\n".join(",".join(row.values()) for row in ROWS)
+    if kind in (".jsonl.gz", ".ndjson.gz"):
+        path.write_bytes(gzip.compress(lines.encode()))
+    elif kind == ".csv.gz":
+        path.write_bytes(gzip.compress(cells.encode()))
+    elif kind == ".parquet":
+        pl.DataFrame(ROWS).write_parquet(path)
+    elif kind == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("folder/rows.csv", cells)
+            archive.writestr("README.txt", "invented")
+            archive.writestr("__MACOSX/rows.csv", "x")
+    else:
+        path.write_text({".json": json.dumps(ROWS), ".ndjson": lines, ".lines.json": lines}[kind])
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [".json", ".lines.json", ".ndjson", ".jsonl.gz", ".ndjson.gz", ".csv.gz", ".parquet", ".zip"],
+)
+def test_a_table_is_read_from_every_kind_of_file(tmp_path, kind):
+    found = load(packed(tmp_path / f"rows{kind}", kind))
+    assert [item.chosen.text for item in found] == [RIGHT, LEAVE]
+    assert [[answer.text for answer in item.rejected] for item in found] == [[WRONG], [KEEP]]
+
+
+def test_a_zip_of_two_tables_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.csv", "x")
+        archive.writestr("b.csv", "x")
+    with pytest.raises(CarbError, match="holds 2 tables; unpack it"):
+        load(tmp_path / "a.zip")
+
+
+def test_a_table_that_fits_two_shapes_is_refused_with_both_names(tmp_path):
+    row = TABLES["judgebench"][0] | {"chosen": RIGHT, "rejected": WRONG}
+    with pytest.raises(CarbError, match=r"fits two kinds of tables, .*JudgeBench"):
+        load(write(tmp_path / "a.jsonl", [row]))
+
+
+def test_an_unknown_table_is_told_the_nearest_shape_and_what_is_missing(tmp_path):
+    row = {name: v for name, v in TABLES["judgebench"][0].items() if name != "label"}
+    with pytest.raises(CarbError, match=r"Nearest is JudgeBench; missing: label"):
+        load(write(tmp_path / "a.jsonl", [row]))
+
+
+@pytest.mark.parametrize("name", shapes())
+def test_a_declaration_is_short_and_says_what_it_is(name):
+    declaration = shapes()[name]
+    assert len(declaration.parts) == 1
+    assert declaration.parts[0].columns
+    assert declaration.description or declaration.parts[0].headings
+
+
+def test_a_bad_row_of_a_known_table_is_named(tmp_path):
+    rows = TABLES["judgebench"]
+    bad = rows[1] | {"response_A": rows[1]["response_B"]}
+    with pytest.raises(DataError, match=r"a\.jsonl:2: rejected: two answers are the same"):
+        load(write(tmp_path / "a.jsonl", [rows[0], bad]))
