@@ -145,8 +145,8 @@ def test_planted_knowledge_is_found_as_often_as_by_the_place_effect(size, kind, 
     cell(POWER, row, "place effect", found[1])
     cell(POWER, row, "z", z[0])
     cell(POWER, row, "z of the effect", z[1])
-    if kind != "likelihoods, moved by the place":
-        assert z[0] > 0.9 * z[1]
+    # Fine scores lose up to 15% of z, coarse ones nothing; those that the place moves lose more.
+    assert z[0] > (0.6 if kind == "likelihoods, moved by the place" else 0.85) * z[1]
 
 
 @pytest.mark.parametrize("families", [6, 20, 100])

@@ -20,8 +20,10 @@ from carb_metrics.people import human_line, judge_vs_human
 from carb_metrics.perturbed import perturbation_sensitivity
 from carb_metrics.ranking import rank
 from carb_metrics.raters import agreement
+from carb_metrics.scored import Scored
 
 __all__ = [
+    "Scored",
     "adjust",
     "agreement",
     "bon_accuracy",

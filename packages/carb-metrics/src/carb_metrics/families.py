@@ -14,10 +14,12 @@ from carb_metrics.cells import Result
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.matrices import IMPLIED, Matrices, complete, matrices
+from carb_metrics.matrices import IMPLIED, Matrices, complete
 from carb_metrics.means import FEWEST, clustered_mean, effective_clusters
-from carb_metrics.outcome import frame_of
+from carb_metrics.scored import families_of, frame_of
 from carb_metrics.ties import higher, with_shares
+
+__all__ = ["BLIND", "FamilyReport", "FamilyRow", "PlaceComparison", "family_accuracy", "place_gap"]
 
 GROUPS = ("domain", "language", "topic", "kind")
 """Fields of sets that can divide families into groups."""
@@ -146,7 +148,7 @@ def family_accuracy(
     check_confidence(confidence)
     if by is not None and by not in GROUPS:
         raise CarbError(f"by must be one of {', '.join(GROUPS)} or left out; got '{by}'.")
-    matrix = matrices(dataset)
+    matrix = families_of(scores, dataset)
     groups = None if by is None else _groups(matrix, by)
     rows: list[FamilyRow] = []
     for name, found in readings(scores, matrix).items():
@@ -181,7 +183,7 @@ def place_gap(
         families that were scored in both wordings. Scorers without such a family are left out.
     """
     check_confidence(confidence)
-    matrix = matrices(dataset)
+    matrix = families_of(scores, dataset)
     number = {name: place for place, name in enumerate(matrix.names)}
     found = {}
     for scorer, one in readings(scores, matrix).items():
@@ -206,7 +208,7 @@ def compare_families(
 ) -> PlaceComparison | None:
     """The place win rates of two scorers over the pairs of sets that both scored; null where there
     is none, or one of them failed in all."""
-    matrix = matrices(dataset)
+    matrix = families_of(a, dataset)
     first, second = ([*readings(table, matrix).values()] for table in (a, b))
     return compared(first[0], second[0], confidence) if first and second else None
 

@@ -5,47 +5,36 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted
-from carb_metrics.clusters import Ints, cluster_of, number
+from carb_metrics.clusters import number
 from carb_metrics.intervals import Floats
-from carb_metrics.ties import rounded, tops
+from carb_metrics.scored import (
+    RESPONSES,
+    Scored,
+    as_strings,
+    clusters_of,
+    frame_of,
+    main_conditions,
+    outcomes,
+)
+from carb_metrics.ties import rounded
 
-__all__ = ["set_outcomes"]
+__all__ = [
+    "RESPONSES",
+    "as_text",
+    "counted_sets",
+    "credit_matrix",
+    "frame_of",
+    "main_sets",
+    "margins",
+    "polars_frame",
+    "set_outcomes",
+]
 
 Ties = Literal["shared", "strict"]
-
-SET_KEYS = (
-    "scorer",
-    "culture",
-    "domain",
-    "language",
-    "topic",
-    "source_item",
-    "mirrors",
-    "kind",
-    "item_id",
-)
-"""Columns that a set has, and by which it can be grouped. ``language`` is that of ``chosen``.
-``mirrors`` is the ``family`` of the table, renamed because a culture's language has a family
-too."""
-
-RESPONSES = "_responses"
-"""Column of ``set_outcomes`` that tells which responses a set has: equal for the same ones, in any
-order."""
-
-
-def frame_of(scores: ScoreTable) -> pl.DataFrame:
-    """The frame of a table, or ``CarbError`` where something else is given, such as a frame."""
-    if not isinstance(scores, ScoreTable):
-        raise CarbError(
-            f"Scores come as a carb_data.ScoreTable, not {type(scores).__name__}; use "
-            "ScoreTable(frame)."
-        )
-    return scores.frame
 
 
 def polars_frame(frame: object, name: str) -> pl.DataFrame:
@@ -71,36 +60,25 @@ def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[ScoreTable, Coun
     """The rows that count, and which they are: ``main`` sets, or ``all`` where asked for or where
     none is known."""
     frame = frame_of(scores)
-    if mirrors or not {"mirror", "kind"} & set(frame.columns):
+    conditions = [] if mirrors else main_conditions(frame)
+    if not conditions:
         return scores, "all"
-    if "mirror" in frame.columns:
-        frame = frame.filter(~pl.col("mirror").fill_null(value=False))
-    if "kind" in frame.columns:
-        frame = frame.filter(pl.col("kind").cast(pl.String).fill_null("") != "control")
-    if not frame.height:
-        return scores, "all"
-    return (ScoreTable(frame) if frame.height < scores.frame.height else scores), "main"
+    if isinstance(scores, Scored):
+        main: ScoreTable = scores.main
+    else:
+        kept = frame.filter(*conditions)
+        main = scores if kept.height == frame.height else ScoreTable(kept)
+    return (main, "main") if len(main) else (scores, "all")
 
 
 def as_text(scores: ScoreTable) -> pl.DataFrame:
     """The frame with String columns and ``cluster``: a name of all sets that a source item or a
     family connects."""
-    frame = frame_of(scores)
-    frame = frame.with_columns(
-        pl.col(name).cast(pl.String) for name in frame.columns if name != "score"
-    )
-    keys = [name for name in ("source_item", "family") if name in frame.columns]
-    sets = (
-        frame.select("item_id", *keys)
-        .unique(maintain_order=True)
-        .rename({"family": "mirrors"}, strict=False)
-    )
-    names = sets.select("item_id", _number=pl.Series(cluster_of(sets), dtype=pl.Int64))
-    origin = pl.coalesce(*(pl.col(name) for name in keys), pl.lit("\0") + pl.col("item_id"))
-    names = names.join(frame.select("item_id", origin.alias("_origin")).unique(), on="item_id")
-    labels = names.group_by("_number").agg(pl.col("_origin").min().alias("cluster"))
-    labels = names.select("item_id", "_number").unique().join(labels, on="_number").drop("_number")
-    return frame.join(labels, on="item_id", how="left", maintain_order="left")
+    if isinstance(scores, Scored):
+        return scores.rows
+    frame = as_strings(frame_of(scores))
+    names = clusters_of(frame).select("item_id", "cluster")
+    return frame.join(names, on="item_id", how="left", maintain_order="left")
 
 
 def set_outcomes(scores: ScoreTable, ties: Ties = "shared") -> pl.DataFrame:
@@ -126,60 +104,9 @@ def set_outcomes(scores: ScoreTable, ties: Ties = "shared") -> pl.DataFrame:
     """
     if ties not in ("strict", "shared"):
         raise CarbError(f"ties must be 'shared' or 'strict'; got '{ties}'.")
-    rows = frame_of(scores).filter(pl.col("perturbation").is_null())
-    if "family" in rows.columns:
-        rows = rows.rename({"family": "mirrors"})
-    starts, heads = _first_rows(rows)
-    if (
-        heads.select("scorer", "item_id").is_duplicated().any()
-    ):  # unlike scorers' own, its sets lie apart
-        rows = rows.sort("scorer", "item_id")
-        starts, heads = _first_rows(rows)
-    chosen = (rows["role"].cast(pl.String) == "chosen").to_numpy()
-    _check_roles(rows, starts, chosen)
-    code = rows["response_id"].cast(pl.String).hash().to_numpy()
-    responses = np.add.reduceat(code, starts) if len(starts) else code[:0]
-    right, top = tops(rounded(rows["score"]).to_numpy(), chosen, starts)  # null becomes NaN
-    share = right / np.maximum(top, 1)
-    if "language" in rows.columns:
-        heads = heads.with_columns(
-            language=rows["language"].filter(pl.Series(chosen, dtype=pl.Boolean))
-        )
-    return heads.select(
-        pl.all(),
-        pl.Series(RESPONSES, responses, dtype=pl.UInt64),
-        pl.Series("credit", share if ties == "shared" else share == 1, dtype=pl.Float64),
-        pl.Series("tied", np.where(right > 0, top - 1, 0), dtype=pl.Int64),
-        pl.Series("error", top == 0, dtype=pl.Boolean),
-    )
-
-
-def _first_rows(rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
-    """The place of the first row of each set, and what it has of ``SET_KEYS``."""
-    new = [pl.col(key).ne_missing(pl.col(key).shift()) for key in ("scorer", "item_id")]
-    first = rows.select(pl.any_horizontal(new)).to_series()
-    heads = rows.select(key for key in SET_KEYS if key in rows.columns).filter(first)
-    return first.arg_true().to_numpy().astype(np.int64), heads
-
-
-def _check_roles(rows: pl.DataFrame, starts: Ints, chosen: npt.NDArray[np.bool_]) -> None:
-    """Raise ``CarbError`` where a set lacks a role or holds ``chosen`` twice."""
-    if not len(starts):
-        return
-    right = np.add.reduceat(chosen.astype(np.int64), starts)
-    size = np.diff(starts, append=len(rows))
-    bad = np.flatnonzero((right != 1) | (size < 2))
-    if len(bad):
-        first = bad[0]
-        row = rows.row(int(starts[first]), named=True)
-        raise CarbError(
-            f"{len(bad)} of {len(starts)} sets cannot be judged: a set needs exactly one "
-            "'chosen' and at least one "
-            f"'rejected' row. First: scorer '{row['scorer']}', item '{row['item_id']}' has "
-            f"{right[first]} chosen and "
-            f"{size[first] - right[first]} rejected. Was a part of the table filtered away, "
-            "or joined twice?"
-        )
+    if isinstance(scores, Scored) and ties == "shared":
+        return scores.sets
+    return outcomes(frame_of(scores), ties)
 
 
 def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
 from carb_data import CarbError, Dataset, ScoreTable, cultures, is_main
 from carb_metrics import (
+    Scored,
     bon_accuracy,
     breakdown,
     calibration,
@@ -33,18 +34,19 @@ from carb_metrics import (
     item_analysis,
     judge_bias,
     judge_vs_human,
-    main_sets,
     perturbation_sensitivity,
     place_gap,
     rank,
     surface_floor,
 )
+from carb_metrics.families import BLIND
 from carb_metrics.rows import (
     Cell,
     FamilyReport,
     Grouped,
     Interval,
     ItemAnalysis,
+    JudgeBias,
     JudgedRow,
     Ranking,
     RankRow,
@@ -108,24 +110,24 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
     Raises:
         CarbError: a culture is not registered, or the table is malformed.
     """
-    scores = runs.scores.with_items(runs.dataset)
-    main = main_sets(scores)
-    ranking = rank(_ranked(runs), confidence=confidence, dataset=runs.dataset)
+    scores = Scored(runs.scores, runs.dataset)
+    main = scores.main if len(scores.main) else scores
+    ranking = rank(_without_controls(runs, scores), confidence=confidence, dataset=runs.dataset)
     baselines = {
         name: f"baseline:{s.spec.model}"
         for name, s in runs.scorers.items()
         if s.spec.kind == "baseline"
     }
     try:
-        missed = failures(runs.dataset, runs.scores)
+        missed = failures(runs.dataset, scores)
     except CarbError:  # no scorer is better than chance
         missed = None
     report = Report(
         confidence=confidence,
         dataset=_dataset(runs),
-        scorers=_scorers(runs, scores, ranking, confidence),
-        families=_families(runs, confidence),
-        place_gap=place_gap(runs.scores, runs.dataset, confidence),
+        scorers=_scorers(runs, scores, main, ranking, confidence),
+        families=_families(runs, scores, baselines, confidence),
+        place_gap=place_gap(scores, runs.dataset, confidence),
         ranked_by="place_win" if ranking.by_place else "accuracy",
         pairs=ranking.pairs,
         floor=surface_floor(main, runs.dataset, confidence=confidence, baselines=baselines),
@@ -138,26 +140,22 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
     return report.model_copy(update={"verdict": verdict(report)})
 
 
-def _ranked(runs: Runs) -> ScoreTable:
+def _without_controls(runs: Runs, scores: Scored) -> Scored:
     """The scores of all but the controls, which were shown facts; of all if there are controls
     alone."""
-    scores = runs.scores.with_items(runs.dataset)
     known = [name for name, one in runs.scorers.items() if "facts" not in one.spec.parameters]
-    if len(known) in (0, len(runs.scorers)):
-        return scores
-    return ScoreTable(scores.frame.filter(pl.col("scorer").cast(pl.String).is_in(known)))
+    return scores.where(pl.col("scorer").cast(pl.String).is_in(known)) if known else scores
 
 
 def _scorers(
-    runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
+    runs: Runs, scores: Scored, main: Scored, ranking: Ranking, confidence: float
 ) -> dict[str, ScorerPart]:
     """What was found about each scorer, the best first; controls last."""
-    main = main_sets(scores)
     parts = breakdown(scores, confidence=confidence)
     perturbed = scores.frame["perturbation"].null_count() < len(scores)
     sensitivity = perturbation_sensitivity(scores, confidence) if perturbed else None
     consistency = cross_lingual_consistency(scores, confidence=confidence)
-    kinds = _by_kind(runs, main, confidence)
+    kinds = _by_kind(main, [*runs.scorers], confidence)
     ranks = {row.scorer: row.place for row in ranking.scorers}
     found = {}
     for name, record in runs.scorers.items():
@@ -194,27 +192,25 @@ def _cells(group: Grouped) -> Cells:
     }
 
 
-def _by_kind(runs: Runs, main: ScoreTable, confidence: float) -> dict[str, Cells]:
+def _by_kind(main: Scored, names: Sequence[str], confidence: float) -> dict[str, Cells]:
     """Accuracy of each scorer by kind of fact; empty where no set says its kind."""
-    said = {item.id: str(item.kind) for item in runs.dataset if item.kind is not None}
-    if not said:
+    known = main.where(pl.col("kind").is_not_null())
+    if not len(known):
         return {}
-    kind = (
-        pl.col("item_id").cast(pl.String).replace_strict(said, default=None, return_dtype=pl.String)
-    )
-    known = ScoreTable(main.frame.with_columns(kind=kind).filter(pl.col("kind").is_not_null()))
-    # The main sets were chosen by the caller.
     found = bon_accuracy(known, by=("scorer", "kind"), confidence=confidence, mirrors=True)
-    return {name: _cells(found.of(name)) for name in runs.scorers}
+    return {name: _cells(found.of(name)) for name in names}
 
 
-def _families(runs: Runs, confidence: float) -> FamilyReport | None:
+def _families(
+    runs: Runs, scores: Scored, baselines: Mapping[str, str], confidence: float
+) -> FamilyReport | None:
     """The rows of all families and of each domain, and where sets say their kind, those of each
     kind."""
-    found = family_accuracy(runs.scores, runs.dataset, "domain", confidence)
+    blind = [name for name, baseline in baselines.items() if baseline in BLIND]
+    found = family_accuracy(scores, runs.dataset, "domain", confidence, blind=blind)
     if found is None or not any(item.kind for item in runs.dataset if item.family):
         return found
-    by_kind = family_accuracy(runs.scores, runs.dataset, "kind", confidence)
+    by_kind = family_accuracy(scores, runs.dataset, "kind", confidence, blind=blind)
     more = () if by_kind is None else tuple(row for row in by_kind.rows if row.group is not None)
     return found.model_copy(update={"rows": found.rows + more})
 
@@ -234,7 +230,7 @@ def _items(scores: ScoreTable) -> ItemAnalysis | None:
 
 
 def _judges(
-    folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confidence: float
+    folders: Sequence[Path], dataset: Dataset, scores: Scored, confidence: float
 ) -> JudgesPart:
     """Bias and calibration on the main sets; without a journal, as in entries of a leaderboard,
     none of position."""
@@ -245,17 +241,25 @@ def _judges(
         name: cultures.root_id(name) for name in scores.frame["culture"].unique().cast(pl.String)
     }
     frame = scores.frame.with_columns(pl.col("culture").cast(pl.String).replace(roots))
-    bias = {}
-    for key, part in [((None,), frame), *frame.partition_by("culture", as_dict=True).items()]:
-        sets = part.select(pl.col("item_id").cast(pl.String))
-        own = None if shown is None else shown.join(sets, on="item_id", how="semi")
-        own = own if own is not None and own.height else None
-        bias[key[0]] = judge_bias(ScoreTable(part), own, dataset, confidence)
+    rolled_up = Scored(ScoreTable(frame), clusters=scores.clusters)
     return JudgesPart(
-        bias=bias.pop(None),
-        bias_by_culture=bias,
-        calibration=calibration(ScoreTable(frame), "culture", confidence=confidence),
+        bias=_bias(rolled_up, shown, dataset, confidence),
+        bias_by_culture={
+            root: _bias(rolled_up.where(pl.col("culture") == root), shown, dataset, confidence)
+            for root in dict.fromkeys(frame["culture"].to_list())
+        },
+        calibration=calibration(rolled_up, "culture", confidence=confidence),
     )
+
+
+def _bias(
+    scores: Scored, shown: pl.DataFrame | None, dataset: Dataset, confidence: float
+) -> JudgeBias:
+    """The bias of judges on the sets of a table."""
+    sets = scores.frame.select(pl.col("item_id").cast(pl.String))
+    known = None if shown is None else shown.join(sets, on="item_id", how="semi")
+    some = known if known is not None and known.height else None
+    return judge_bias(scores, some, dataset, confidence)
 
 
 def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:

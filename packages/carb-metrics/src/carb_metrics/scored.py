@@ -1,0 +1,215 @@
+"""Scores with their data set, and everything that metrics read from both, each computed once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from carb_data import CarbError, Dataset, ScoreTable
+from carb_metrics.clusters import CLUSTER, Ints, cluster_of
+from carb_metrics.matrices import Matrices, matrices
+from carb_metrics.ties import rounded, tops
+
+__all__ = ["Scored"]
+
+SET_KEYS = (
+    "scorer",
+    "culture",
+    "domain",
+    "language",
+    "topic",
+    "source_item",
+    "mirrors",
+    "kind",
+    "item_id",
+)
+"""Columns that a set has, and by which it can be grouped. ``language`` is that of ``chosen``.
+``mirrors`` is the ``family`` of the table, renamed because a culture's language has a family
+too."""
+
+RESPONSES = "_responses"
+"""Column of outcomes that holds which responses a set has: equal for the same ones, in any
+order."""
+
+
+class Scored(ScoreTable):
+    """A score table that keeps what is read from it: give it to several metrics, and nothing is
+    computed twice."""
+
+    def __init__(
+        self,
+        scores: ScoreTable,
+        dataset: Dataset | None = None,
+        clusters: pl.DataFrame | None = None,
+    ) -> None:
+        """Keep a table and its data set.
+
+        Args:
+            scores: the table.
+            dataset: the sets that were scored; without it the table's own columns tie sets.
+            clusters: the clusters of a larger table of which this is a part.
+
+        Raises:
+            CarbError: a scorer has not all responses of a set that the table holds.
+        """
+        table = scores if dataset is None else scores.with_items(dataset)
+        super().__init__(frame_of(table))
+        self.dataset = dataset
+        self._given = clusters
+
+    def with_items(self, dataset: Dataset) -> ScoreTable:
+        """This table, where the data set is its own."""
+        return self if dataset is self.dataset else super().with_items(dataset)
+
+    def where(self, *conditions: pl.Expr) -> Scored:
+        """The rows for which the conditions hold, in the same clusters."""
+        frame = self.frame.filter(*conditions)
+        if frame.height == self.frame.height:
+            return self
+        part = Scored(ScoreTable(frame), clusters=self.clusters)
+        part.dataset = self.dataset
+        return part
+
+    @cached_property
+    def main(self) -> Scored:
+        """The rows of main sets; empty where no set is one."""
+        return self.where(*main_conditions(self.frame))
+
+    @cached_property
+    def clusters(self) -> pl.DataFrame:
+        """``item_id``, ``cluster`` (its name) and its number, by name."""
+        if self._given is not None:
+            return self._given
+        return clusters_of(self.frame)
+
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """The frame with String columns and ``cluster``."""
+        names = self.clusters.drop(CLUSTER)
+        return as_strings(self.frame).join(names, on="item_id", how="left", maintain_order="left")
+
+    @cached_property
+    def sets(self) -> pl.DataFrame:
+        """``outcomes`` with ties shared, and the number of each set's cluster."""
+        found = outcomes(self.frame)
+        numbers = self.clusters.select("item_id", CLUSTER)
+        text = found.with_columns(pl.col("item_id").cast(pl.String))
+        return text.join(numbers, on="item_id", how="left", maintain_order="left")
+
+    @cached_property
+    def families(self) -> Matrices:
+        """The families of the data set.
+
+        Raises:
+            CarbError: there is no data set.
+        """
+        if self.dataset is None:
+            raise CarbError("Families are read from the data set: Scored(scores, dataset).")
+        return matrices(self.dataset)
+
+
+def families_of(scores: ScoreTable, dataset: Dataset) -> Matrices:
+    """The families of a data set, kept where the scores keep them."""
+    if isinstance(scores, Scored) and scores.dataset is dataset:
+        return scores.families
+    return matrices(dataset)
+
+
+def frame_of(scores: ScoreTable) -> pl.DataFrame:
+    """The frame of a table, or ``CarbError`` where something else is given, such as a frame."""
+    if not isinstance(scores, ScoreTable):
+        raise CarbError(
+            f"Scores come as a carb_data.ScoreTable, not {type(scores).__name__}; use "
+            "ScoreTable(frame)."
+        )
+    return scores.frame
+
+
+def main_conditions(frame: pl.DataFrame) -> list[pl.Expr]:
+    """What rows of main sets are: no mirrors, and no controls."""
+    conditions = []
+    if "mirror" in frame.columns:
+        conditions.append(~pl.col("mirror").fill_null(value=False))
+    if "kind" in frame.columns:
+        conditions.append(pl.col("kind").cast(pl.String).fill_null("") != "control")
+    return conditions
+
+
+def as_strings(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with every column but ``score`` as text."""
+    return frame.with_columns(
+        pl.col(name).cast(pl.String) for name in frame.columns if name != "score"
+    )
+
+
+def clusters_of(frame: pl.DataFrame) -> pl.DataFrame:
+    """``item_id``, ``cluster`` and its number, of all sets that a source item or a family
+    connects; a cluster has the least name of these."""
+    ties = [name for name in ("source_item", "family") if name in frame.columns]
+    columns = frame.select(pl.col("item_id", *ties).cast(pl.String)).unique(maintain_order=True)
+    sets = columns.rename({"family": "mirrors"}, strict=False)
+    own = pl.lit("\0") + pl.col("item_id")
+    named = columns.select(
+        "item_id",
+        pl.Series(CLUSTER, cluster_of(sets), dtype=pl.Int64),
+        pl.coalesce(*(pl.col(name) for name in ties), own).alias("cluster"),
+    )
+    named = named.with_columns(pl.col("cluster").min().over(CLUSTER))
+    return named.unique("item_id", maintain_order=True).select("item_id", "cluster", CLUSTER)
+
+
+def outcomes(frame: pl.DataFrame, ties: str = "shared") -> pl.DataFrame:
+    """``set_outcomes`` of a frame."""
+    rows = frame.filter(pl.col("perturbation").is_null())
+    if "family" in rows.columns:
+        rows = rows.rename({"family": "mirrors"})
+    starts, heads = _first_rows(rows)
+    if heads.select("scorer", "item_id").is_duplicated().any():  # the rows of a set lie apart
+        rows = rows.sort("scorer", "item_id")
+        starts, heads = _first_rows(rows)
+    chosen = (rows["role"].cast(pl.String) == "chosen").to_numpy()
+    _check_roles(rows, starts, chosen)
+    code = rows["response_id"].cast(pl.String).hash().to_numpy()
+    responses = np.add.reduceat(code, starts) if len(starts) else code[:0]
+    right, top = tops(rounded(rows["score"]).to_numpy(), chosen, starts)  # null becomes NaN
+    share = right / np.maximum(top, 1)
+    if "language" in rows.columns:
+        of_chosen = rows["language"].filter(pl.Series(chosen, dtype=pl.Boolean))
+        heads = heads.with_columns(language=of_chosen)
+    return heads.select(
+        pl.all(),
+        pl.Series(RESPONSES, responses, dtype=pl.UInt64),
+        pl.Series("credit", share if ties == "shared" else share == 1, dtype=pl.Float64),
+        pl.Series("tied", np.where(right > 0, top - 1, 0), dtype=pl.Int64),
+        pl.Series("error", top == 0, dtype=pl.Boolean),
+    )
+
+
+def _first_rows(rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
+    """The number of the first row of each set, and what it has of ``SET_KEYS``."""
+    new = [pl.col(key).ne_missing(pl.col(key).shift()) for key in ("scorer", "item_id")]
+    first = rows.select(pl.any_horizontal(new)).to_series()
+    heads = rows.select(key for key in SET_KEYS if key in rows.columns).filter(first)
+    return first.arg_true().to_numpy().astype(np.int64), heads
+
+
+def _check_roles(rows: pl.DataFrame, starts: Ints, chosen: npt.NDArray[np.bool_]) -> None:
+    """Raise ``CarbError`` where a set lacks a role or holds ``chosen`` twice."""
+    if not len(starts):
+        return
+    right = np.add.reduceat(chosen.astype(np.int64), starts)
+    size = np.diff(starts, append=len(rows))
+    bad = np.flatnonzero((right != 1) | (size < 2))
+    if not len(bad):
+        return
+    first = bad[0]
+    row = rows.row(int(starts[first]), named=True)
+    raise CarbError(
+        f"{len(bad)} of {len(starts)} sets cannot be judged: a set needs exactly one 'chosen' and "
+        f"at least one 'rejected' row. First: scorer '{row['scorer']}', item '{row['item_id']}' "
+        f"has {right[first]} chosen and {size[first] - right[first]} rejected. Was a part of the "
+        "table filtered away, or joined twice?"
+    )
