@@ -6,8 +6,16 @@ import re
 
 import pytest
 
-from carb_cli.review.page_parts import LANGUAGES, language_of, organisers_kit, texts
+from carb_cli.review.asking import ReviewItem
+from carb_cli.review.page_parts import (
+    LANGUAGES,
+    language_of,
+    organisers_kit,
+    single_file,
+    texts,
+)
 from carb_data import cultures
+from cli_helpers import small_set
 
 SCRIPTS = {
     "ar": r"[\u0600-\u06ff]",
@@ -46,3 +54,15 @@ def test_the_organiser_s_kit_is_a_page_in_each_language(language: str) -> None:
     assert "30" in page
     assert not re.search(r"\{\w+\}", page.partition("</style>")[2])
     assert (' dir="rtl"' in page) == (language == "ar")
+
+
+@pytest.mark.parametrize(("culture", "language"), [("thai", "th"), ("arabic", "ar")])
+def test_the_page_as_a_file_has_everything_inside(culture: str, language: str) -> None:
+    """A change of the page's form left its scripts and styles outside of the file."""
+    page = single_file([ReviewItem(small_set(3, culture=culture))], "0" * 64)
+    assert re.findall(r'(?:src|href)="[^"]*"', page) == []
+    assert "Content-Security-Policy" in page
+    assert "new Device" in page
+    assert "--" in page.partition("<style>")[2].partition("</style>")[0]
+    assert f'<html lang="{language}" dir="{"rtl" if language == "ar" else "ltr"}">' in page
+    assert f"<noscript>{texts(language)['noscript']}</noscript>" in page

@@ -17,6 +17,7 @@ from carb_data import cultures
 LANGUAGES = ("ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh")
 MINUTES = 0.75
 """Planned time for one question, for each person."""
+_PAGE = "web/review.html"
 _SCRIPTS = ("parts.js", "device.js", "app.js")
 _KIT = ("people", "time", "consent", "pay", "say", "after", "file")
 
@@ -40,12 +41,19 @@ def language_of(culture: str) -> str:
     return found if found in LANGUAGES else "en"
 
 
-def page_with(**more: Any) -> str:
-    """The page with its words, and with what else its scripts shall find."""
-    data = json.dumps(
-        {"texts": {language: texts(language) for language in LANGUAGES}} | more, ensure_ascii=False
-    )
-    return part("web/review.html").replace("{}", data.replace("<", "\\u003c"))
+def page_with(language: str, **more: Any) -> str:
+    """The page with its words.
+
+    Args:
+        language: the language in which it begins, which it speaks without JavaScript, too.
+        more: what else its scripts find.
+    """
+    words = {name: texts(name) for name in LANGUAGES}
+    data = json.dumps({"texts": words, "language": language} | more, ensure_ascii=False)
+    direction = "rtl" if language == "ar" else "ltr"
+    page = _with('<html lang="en">', f'<html lang="{language}" dir="{direction}">', part(_PAGE))
+    page = _with("NOSCRIPT", escape(texts(language)["noscript"]), page)
+    return _with("{}", data.replace("<", "\\u003c"), page)
 
 
 def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
@@ -67,16 +75,23 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
         "form-action 'none'"
     )
     shown = [item.shown | {"shown": item.tokens} for item in chosen]
-    made = page_with(
-        fingerprint=fingerprint, language=language_of(chosen[0].set.culture), items=shown
+    language = language_of(chosen[0].set.culture)
+    made = page_with(language, fingerprint=fingerprint, items=shown)
+    meta = '<meta charset="utf-8" />'
+    made = _with(
+        meta, f'{meta}<meta http-equiv="Content-Security-Policy" content="{policy}">', made
     )
-    meta = '<meta charset="utf-8">'
-    made = made.replace(
-        meta, f'{meta}\n<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    )
-    made = made.replace('<link rel="stylesheet" href="review.css">', f"<style>{style}</style>")
-    tags = "".join(f'<script src="{name}"></script>' for name in _SCRIPTS)
-    return made.replace(tags, f"<script>{script}</script>")
+    made = _with('<link rel="stylesheet" href="review.css" />', f"<style>{style}</style>", made)
+    for name in _SCRIPTS[:-1]:
+        made = _with(f'<script src="{name}"></script>', "", made)
+    return _with(f'<script src="{_SCRIPTS[-1]}"></script>', f"<script>{script}</script>", made)
+
+
+def _with(old: str, new: str, page: str) -> str:
+    """The page with one text replaced, which must be there once."""
+    if page.count(old) != 1:
+        raise ValueError(f"review.html must have {old} once")
+    return page.replace(old, new)
 
 
 def organisers_kit(language: str, questions: int) -> str:

@@ -80,7 +80,6 @@ def _me(db: sqlite3.Connection, reviewer: str, _: Body) -> dict[str, Any]:
         "ORDER BY id",
         (reviewer,),
     )
-    first = stored(db.execute("SELECT content FROM item ORDER BY rowid").fetchone()["content"])
     return dict(row) | {
         "reviewer": reviewer,
         "total": db.execute(
@@ -92,9 +91,15 @@ def _me(db: sqlite3.Connection, reviewer: str, _: Body) -> dict[str, Any]:
             row["set_id"]: 1
             for row in db.execute("SELECT set_id FROM item WHERE writer = ?", (reviewer,))
         },
-        "suggested": language_of(first.set.culture),
+        "suggested": _language(db),
         "revisions": {answer["item"]: answer["revision"] for answer in answers},
     }
+
+
+def _language(db: sqlite3.Connection) -> str:
+    """The language of the page for the culture of the review's first set."""
+    first = stored(db.execute("SELECT content FROM item ORDER BY rowid").fetchone()["content"])
+    return language_of(first.set.culture)
 
 
 def _person(db: sqlite3.Connection, reviewer: str, sent: Body) -> dict[str, Any]:
@@ -180,7 +185,7 @@ class ReviewPage:
 
     def _routed(self) -> Starlette:
         routes: list[BaseRoute] = [
-            *(Route(path, partial(_file, path)) for path in _FILES),
+            *(Route(path, partial(self._file, path)) for path in _FILES),
             Route("/api/enter", self._enter, methods=["POST"]),
             Route("/api/beat", self._beat, methods=["POST"]),
             *(
@@ -226,6 +231,12 @@ class ReviewPage:
             await _refused(request, refusal)(scope, receive, send_with_headers)
         else:
             await self._app(scope, receive, send_with_headers)
+
+    async def _file(self, path: str, _: Request) -> Response:
+        """A file of the page; the page itself has its words inside."""
+        name, kind = _FILES[path]
+        text = page_with(await self.run(_language)) if path == "/" else part(name)
+        return Response(text, headers={"cache-control": "no-cache"}, media_type=kind)
 
     async def _sent(self, request: Request) -> Body:
         """The JSON object that a request sends."""
@@ -290,13 +301,6 @@ class ReviewPage:
             samesite="strict",
         )
         return response
-
-
-async def _file(path: str, _: Request) -> Response:
-    """A file of the page; the page itself has its words inside."""
-    name, kind = _FILES[path]
-    text = page_with() if path == "/" else part(name)
-    return Response(text, headers={"cache-control": "no-cache"}, media_type=kind)
 
 
 def _refused(request: Request, error: Exception) -> Response:

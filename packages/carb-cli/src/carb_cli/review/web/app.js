@@ -84,7 +84,53 @@ function check() {
 async function introduce({ name, region }) {
   const person = { name, region, language: chooser.value, consent: 1 };
   Object.assign(state, pack ? person : await ask("api/person", person));
+  remember();
+}
+
+// Two reviews on one host have people of their own, and two people on one device have answers of
+// their own.
+const shared = new Device(pack ? pack.fingerprint.slice(0, 16) : location.pathname);
+
+// The people who have answered on this device, the last one first.
+function people() {
+  const ids = shared.read("people") ?? [shared.read("reviewer")];
+  return ids.map((id) => new Device(id).read("state")).filter((person) => person?.consent);
+}
+
+// Keep who answers here.
+function remember() {
+  const others = people().map(({ reviewer }) => reviewer).filter((id) => id !== state.reviewer);
+  shared.write("reviewer", state.reviewer);
+  shared.write("people", [state.reviewer, ...others]);
   device.write("state", state);
+}
+
+// From here on a person answers.
+function take(person) {
+  state = person;
+  device = new Device(state.reviewer);
+  const inside = shuffled(pack?.items ?? []).map((item) => ({
+    ...item,
+    shown: shuffled(item.shown),
+  }));
+  state.items = device.read("state")?.items ?? inside;
+  chooser.value = state.language || state.suggested || DATA.language;
+  navigator.storage?.persist?.().catch(() => {});
+}
+
+// A file is handed on with its device: whoever opens it says who they are.
+function welcome() {
+  show("consent", state);
+  const known = document.getElementById("known");
+  const button = ({ reviewer, name }) => {
+    const made = Object.assign(document.createElement("button"), { type: "button" });
+    Object.assign(made.dataset, { say: "still_yes", reviewer, name: name || reviewer.slice(0, 4) });
+    return made;
+  };
+  const buttons = pack ? people().map(button) : [];
+  known.hidden = !buttons.length;
+  known.lastElementChild.before(...buttons);
+  refresh();
 }
 
 // The last answer of this device to each item.
@@ -220,6 +266,11 @@ async function storeOwn(form) {
 const ACTIONS = {
   start: (form) =>
     introduce(Object.fromEntries(new FormData(form))).then(next, () => scrollTo(0, 0)),
+  still_yes: ({ dataset }) => {
+    take(people().find(({ reviewer }) => reviewer === dataset.reviewer));
+    remember();
+    next();
+  },
   save: () => store(),
   unknown: () => store({ status: "unknown", opinions: {} }),
   back: () => present(earlier(), mine().get(earlier().id).answer),
@@ -236,7 +287,7 @@ const ACTIONS = {
 
 document.addEventListener("click", ({ target }) => {
   if (target.type !== "button") return;
-  ACTIONS[target.dataset.say]();
+  ACTIONS[target.dataset.say](target);
   refresh();
   send();
 });
@@ -268,42 +319,33 @@ addEventListener("storage", refresh); // another window of this device has answe
 async function start() {
   const own = navigator.language.slice(0, 2);
   chooser.value = own in DATA.texts ? own : "en";
-  // Two reviews on one host have people of their own, and two people on one device have answers of
-  // their own.
-  const shared = new Device(pack ? pack.fingerprint.slice(0, 16) : location.pathname);
+  if (pack) {
+    take({ reviewer: uuid(), total: pack.items.length, revisions: {} });
+    return welcome();
+  }
   const kept = new Device(shared.read("reviewer")).read("state");
   const token = location.hash.slice(1);
   const link = token.slice(0, 8); // it names a link, and opens nothing
   try {
     if (token) await ask("api/enter", { token });
-    state = pack
-      ? (kept ?? { reviewer: uuid(), total: pack.items.length, revisions: {} })
-      : await ask("api/me", {});
+    state = await ask("api/me", {});
   } catch {
     if (problem === "offline" && (!token || link === shared.read("link"))) state = kept;
     if (!state) return show("done");
   }
-  device = new Device(state.reviewer);
-  shared.write("reviewer", state.reviewer);
+  take(state);
   if (token) {
     shared.write("link", link);
     // A screenshot or a shared address must not give it away.
     history.replaceState(null, "", location.pathname);
   }
-  const inside = shuffled(pack?.items ?? []).map((item) => ({
-    ...item,
-    shown: shuffled(item.shown),
-  }));
-  state.items = device.read("state")?.items ?? inside;
   if (!problem) compare({ ...state.revisions, ...state.written });
-  device.write("state", state);
-  chooser.value = state.language || (pack ? pack.language : state.suggested);
+  remember();
   send();
   // A reload offline; it needs https.
-  if (!pack) navigator.serviceWorker?.register("worker.js").catch(() => {});
-  navigator.storage?.persist?.().catch(() => {});
+  navigator.serviceWorker?.register("worker.js").catch(() => {});
   if (state.consent) return next();
-  show("consent", state);
+  welcome();
 }
 
 start().finally(() => {
