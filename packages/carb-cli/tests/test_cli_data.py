@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,52 @@ def test_show_counts_every_set_once(carb: Carb, data_file: Path) -> None:
     assert found["fingerprint"] == small_dataset().fingerprint
     assert found["licenses"] == {"CC0-1.0": 12}
     assert "japanese 6, thai 6" in carb("data", "show", data_file).out
+
+
+def test_show_prints_families_as_tables_and_one_by_name(carb: Carb) -> None:
+    shown = carb("data", "show", "carb-seed").out
+    assert sum("right" in line and "·" in line for line in shown.splitlines()) >= 8
+    assert "Always the home's answer" in shown
+    sizes = Counter(item.family for item in load("carb-seed") if item.family)
+    name = next(family for family, size in sizes.items() if size == 4)
+    found = carb("data", "show", "carb-seed", "--family", name, "--json").json
+    assert found["family"] == name
+    assert found["right"] == [[row == column for column in range(4)] for row in range(4)]
+    assert len(found["places"]) == len(found["answers"]) == 4
+    alone = carb("data", "show", "carb-seed", "--family", name).out
+    assert all(answer[:20] in alone for answer in found["answers"])
+    assert "fingerprint" not in alone
+    wrong = carb("data", "show", "carb-seed", "--family", f"{name}x")
+    assert wrong.code == 2
+    assert name in wrong.err
+
+
+def test_show_gives_the_home_line_by_language(carb: Carb, data_file: Path) -> None:
+    found = carb("data", "show", "carb-seed", "--json").json
+    assert found["home_line"]["n"] == sum(line["n"] for line in found["home_by_language"].values())
+    assert 0.5 < found["home_line"]["accuracy"] < 1
+    silent = carb("data", "show", data_file, "--json").json
+    assert silent["home_line"] == {"accuracy": None, "n": 0}
+    assert "home's answer" not in carb("data", "show", data_file).out
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_the_form_alone_is_checked_against_training_data_too(
+    carb: Carb, data_file: Path, tmp_path: Path, options: list[str]
+) -> None:
+    checked = [data_file, "--form-only", *options]
+    ended = carb("data", "check", *checked, "--against", data_file)
+    assert ended.code == 1
+    assert "set-3" in ended.out
+    other = tmp_path / "other.txt"
+    other.write_text("Nothing of note.\n")
+    assert carb("data", "check", *checked, "--against", other).code == 0
+    assert carb("data", "check", *checked).code == 0
+    hard = carb("data", "check", *checked, "--write-hard", tmp_path / "hard.jsonl")
+    assert hard.code == 2
+    assert "--write-hard" in hard.err
+    assert "--form-only" in hard.err
+    assert not (tmp_path / "hard.jsonl").exists()
 
 
 def test_check_reports_findings_attacks_and_hard_sets(carb: Carb, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ COMMANDS = {
 """Name, place and one line for each command."""
 DATA_COMMANDS = {
     "list": (f"{_COMMANDS}.data:list_", "List the data sets and sources that can be used here."),
-    "show": (f"{_COMMANDS}.data:show", "Describe a data set."),
+    "show": (f"{_COMMANDS}.data_show:show", "Describe a data set."),
     "check": (
         f"{_COMMANDS}.data_check:check",
         "Check a data set: form, sets, attacks without the question, copies.",

@@ -10,6 +10,7 @@ from typing import Literal
 
 from carb_data.audit import Attack, AuditReport, audit
 from carb_data.dataset import Dataset
+from carb_data.home import HomeLine, home_line, home_lines
 from carb_data.language import in_languages, same_language, shows_another_language
 from carb_data.models import BonSet, Frozen, Perturbation, Response, Role
 from carb_data.overlap import ContaminationReport, NgramIndex, check_contamination, normalise
@@ -47,6 +48,9 @@ class CheckReport(Frozen):
     """What is wrong with single sets, in the order of the data set."""
     audit: AuditReport
     """What attacks on the answers alone got."""
+    home_line: HomeLine
+    """What "always the home's answer" gets right in the main sets: no surface, and no defect."""
+    home_by_language: dict[str, HomeLine]
     contamination: ContaminationReport | None
     """What the texts it was checked against have of it; null where none were given."""
 
@@ -104,6 +108,8 @@ def check(
         fingerprint=dataset.fingerprint,
         findings=tuple(sorted(found, key=lambda finding: order[finding.item_id])),
         audit=audit(dataset, more=more),
+        home_line=home_line(dataset),
+        home_by_language=home_lines(dataset),
         contamination=None if against is None else check_contamination(against, items),
     )
 

@@ -1,4 +1,4 @@
-"""``carb data``: list, show, split, fetch, build."""
+"""``carb data``: list, split, fetch, build."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.json_output import counts, print_json
+from carb_cli.json_output import print_json
 from carb_cli.options import DataFile, DataName, Json
 from carb_cli.progress import progress
 from carb_cli.selection import loaded
@@ -50,40 +50,6 @@ def list_(*, json: Json = False) -> None:
     )
     display.say(f"carb-seed is {list(seeds)[-1]}.")
     display.say("Next: carb data show carb-seed, or carb data build NAME --out FILE.jsonl")
-
-
-def show(data: DataName, *, json: Json = False) -> None:
-    """Describe a data set: size, cultures, domains, languages, kinds, licences, fingerprint.
-
-    For example:
-
-        carb data show my-sets.jsonl
-    """
-    dataset = loaded(data)
-    found: dict[str, Any] = {
-        "name": data,
-        "sets": len(dataset),
-        "fingerprint": dataset.fingerprint,
-        "perturbed": sum(bool(item.perturbed) for item in dataset),
-        "families": len({item.family for item in dataset if item.family}),
-        "cultures": counts(item.culture for item in dataset),
-        "domains": counts(str(item.domain) for item in dataset),
-        "languages": counts(item.language for item in dataset),
-        "kinds": counts(str(item.kind or "not said") for item in dataset),
-        "licenses": counts(item.provenance.license for item in dataset),
-        "methods": counts(item.provenance.method for item in dataset),
-        "sources": counts(item.provenance.source for item in dataset),
-        "tiers": counts(str(item.provenance.tier or "not said") for item in dataset),
-    }
-    if json:
-        print_json(found)
-        return
-    del found["name"]
-    shown = [
-        (k, ", ".join(f"{a} {b}" for a, b in v.items()) if isinstance(v, dict) else v)
-        for k, v in found.items()
-    ]
-    display.table(data, ["what", "value"], shown)
 
 
 def split(

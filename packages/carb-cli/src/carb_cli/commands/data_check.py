@@ -10,11 +10,20 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from carb_cli import display
+from carb_cli.commands.data_show import show_home
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK
 from carb_cli.options import DataName, Json, Several
 from carb_cli.selection import loaded
-from carb_data import BonSet, CarbError, ContaminationReport, DataError, Dataset, load
+from carb_data import (
+    BonSet,
+    CarbError,
+    ContaminationReport,
+    DataError,
+    Dataset,
+    check_contamination,
+    load,
+)
 from carb_data.audit import AuditReport
 from carb_data.check import CheckReport, Finding
 from carb_data.check import check as check_data
@@ -50,10 +59,14 @@ def check(
     against
         Training data: data sets, or .txt files with a text on each line; may be repeated.
     form_only
-        Check the form alone.
+        Check the form, and with --against the training data, without findings and attacks.
     write_hard
         Write the sets that no working attack solves to this .jsonl or .parquet file.
     """
+    if form_only and write_hard is not None:
+        raise CarbError(
+            "--write-hard needs the attacks, which --form-only leaves out; drop one of them."
+        )
     try:
         dataset = loaded(data)
     except DataError as error:
@@ -71,9 +84,7 @@ def check(
     if not json:
         display.say(f"{len(dataset):,} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
     if form_only:
-        if json:
-            print_json({"valid": True, "sets": len(dataset), "fingerprint": dataset.fingerprint})
-        return OK
+        return _form_only(dataset, against, json=json)
     found = check_data(dataset, against=_texts(against) if against else None)
     if write_hard is not None:
         Dataset(dataset[name] for name in found.audit.hard).save(write_hard)
@@ -84,9 +95,22 @@ def check(
     return OK if found.passed else FAILED
 
 
+def _form_only(dataset: Dataset, against: tuple[str, ...], *, json: bool) -> int:
+    """Look for the sets in the training data, where there is any, and for nothing else."""
+    found = check_contamination(_texts(against), dataset) if against else None
+    clean = found is None or found.clean
+    if json:
+        facts = {"valid": clean, "sets": len(dataset), "fingerprint": dataset.fingerprint}
+        print_json(facts | {"contamination": found and found.model_dump(mode="json")})
+    elif found is not None:
+        _show_contamination(found)
+    return OK if clean else FAILED
+
+
 def _show(found: CheckReport) -> None:
     _show_findings(found)
     _show_audit(found.audit)
+    show_home(found.home_line, found.home_by_language)
     display.say(
         f"{len(found.audit.hard):,} of {found.sets:,} sets are solved by no working attack."
     )

@@ -1,0 +1,143 @@
+"""``carb data show``: what a data set holds, its home line, and families as tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from carb_cli import display
+from carb_cli.json_output import counts, print_json
+from carb_cli.options import DataName, Json
+from carb_cli.selection import loaded
+from carb_data import BonSet, CarbError, Dataset, HomeLine, cultures, home_line
+from carb_data.home import home_lines
+from carb_data.validation import closest
+
+SHOWN_FAMILIES = 2
+UNKNOWN = "unspecified"
+
+
+def show(data: DataName, *, family: str | None = None, json: Json = False) -> None:
+    """Describe a data set: size, cultures, domains, languages, kinds, licences, and two families.
+
+    For example:
+
+        carb data show my-sets.jsonl
+
+    Parameters
+    ----------
+    family
+        Show this family alone: its places, its answers, and which is right where.
+    """
+    dataset = loaded(data)
+    families = _families(dataset)
+    if family is not None:
+        if family not in families:
+            raise CarbError(f"{data} has no family '{family}'.{closest(family, families)}")
+        found = _matrix(family, families[family])
+        print_json(found) if json else _show_family(found)
+        return
+    found = _facts(data, dataset)
+    if json:
+        print_json(found)
+        return
+    _show_facts(found)
+    show_home(home_line(dataset), home_lines(dataset))
+    for name in _examples(families):
+        _show_family(_matrix(name, families[name]))
+
+
+def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
+    return {
+        "name": name,
+        "sets": len(dataset),
+        "fingerprint": dataset.fingerprint,
+        "perturbed": sum(bool(item.perturbed) for item in dataset),
+        "families": len({item.family for item in dataset if item.family}),
+        "origins": len(set(dataset.origins.values())),
+        "copies": len(dataset.origins.copies),
+        "cultures": counts(item.culture for item in dataset),
+        "domains": counts(str(item.domain) for item in dataset),
+        "languages": counts(item.language for item in dataset),
+        "kinds": counts(str(item.kind or UNKNOWN) for item in dataset),
+        "licenses": counts(item.provenance.license for item in dataset),
+        "methods": counts(item.provenance.method for item in dataset),
+        "sources": counts(item.provenance.source for item in dataset),
+        "tiers": counts(str(item.provenance.tier or UNKNOWN) for item in dataset),
+        "home_line": home_line(dataset).model_dump(),
+        "home_by_language": {
+            language: line.model_dump() for language, line in home_lines(dataset).items()
+        },
+    }
+
+
+def _show_facts(found: Mapping[str, Any]) -> None:
+    rows = [
+        (key, ", ".join(f"{a} {b}" for a, b in value.items()) if isinstance(value, dict) else value)
+        for key, value in found.items()
+        if key != "name" and not key.startswith("home")
+    ]
+    display.table(found["name"], ["what", "value"], rows)
+
+
+def show_home(whole: HomeLine, by_language: Mapping[str, HomeLine]) -> None:
+    """Print the home line and that of each language; nothing where answers do not say where."""
+    if whole.accuracy is None:
+        return
+    rows = [("all", display.percent(whole.accuracy), whole.n)]
+    rows += [(name, display.percent(line.accuracy), line.n) for name, line in by_language.items()]
+    display.table(
+        "Always the home's answer",
+        ["language", "right %", "sets"],
+        rows,
+        ["right %", "sets"],
+    )
+
+
+def _families(dataset: Dataset) -> dict[str, list[BonSet]]:
+    """The sets of each family, those in English first."""
+    families: defaultdict[str, list[BonSet]] = defaultdict(list)
+    for item in sorted(dataset, key=lambda item: not item.language.startswith("en")):
+        if item.family is not None:
+            families[item.family].append(item)
+    return families
+
+
+def _examples(families: Mapping[str, Sequence[BonSet]]) -> list[str]:
+    """The first complete families of two domains."""
+    of_domain: dict[str, str] = {}
+    for name, sets in families.items():
+        right = {item.chosen.text for item in sets}
+        if sets[0].wording_of is None and len(right) == len(sets) == len(sets[0].responses):
+            of_domain.setdefault(sets[0].domain, name)
+    return list(of_domain.values())[:SHOWN_FAMILIES]
+
+
+def _matrix(name: str, sets: Sequence[BonSet]) -> dict[str, Any]:
+    """A family as a table: places down, answers across; of a complete one the right answers stand
+    on the diagonal."""
+    right = [item.chosen.text for item in sets]
+    shown = [answer.text for item in sets for answer in item.responses]
+    answers = list(dict.fromkeys([*right, *shown]))
+    return {
+        "family": name,
+        "question": sets[0].prompt_text,
+        "places": [
+            " · ".join(filter(None, (cultures.name(item.culture), item.region))) for item in sets
+        ],
+        "answers": answers,
+        "right": [[text == answer for answer in answers] for text in right],
+    }
+
+
+def _show_family(found: Mapping[str, Any]) -> None:
+    letters = [chr(ord("A") + n) for n in range(len(found["answers"]))]
+    rows = [
+        (place, *("right" if is_right else "·" for is_right in row))
+        for place, row in zip(found["places"], found["right"], strict=True)
+    ]
+    display.sentences(f"{found['family']}: {found['question']}")
+    display.table("", ["place", *letters], rows)
+    for letter, answer in zip(letters, found["answers"], strict=True):
+        display.sentences(f"  {letter}  {answer}")
