@@ -57,7 +57,7 @@ _VOICE = {
     "en": r"\b(I|me|my|mine)\b",
     "es": r"\b(yo|me|mi|mis|conmigo)\b",
     "ja": "私|わたし|僕",
-    "ko": r"\b(저는|제가|제|나는|내가|내)\b",
+    "ko": r"\b(저는|제가|저희)\b",
     "ru": r"\b(я|мне|меня|мой|моя|моё|моего|моей|моему)\b",
     "th": "ฉัน|ผม|ดิฉัน",
     "vi": r"\b(tôi)\b",
@@ -76,6 +76,8 @@ _MARKS = {
     "question": "?？؟",
     "exclamation": "!！",
 }
+
+_SLIPS = ("comma", "dash", "semicolon")
 
 
 def problems(bank: Bank, language: str | None = None) -> list[Problem]:
@@ -263,12 +265,13 @@ def _voice(family: Family, _: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
 
 
 def _marks(family: Family, _: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
-    """Marks that one answer alone has, or alone lacks."""
+    """Marks that one answer alone has or lacks; in mirrored families those that are slips."""
     texts = [answer.text for answer in family.answers]
     if family.form == "reply":
         return
     for name, marks in _MARKS.items():
-        yield from _alone(name, [any(mark in text for mark in marks) for text in texts], texts)
+        if len(family.places) == 1 or name in _SLIPS:
+            yield from _alone(name, [any(mark in text for mark in marks) for text in texts], texts)
     yield from _alone("final mark", [not text.rstrip()[-1].isalnum() for text in texts], texts)
 
 
