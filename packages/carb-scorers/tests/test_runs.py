@@ -180,6 +180,40 @@ def test_errors_are_kept_until_they_are_to_be_retried(tmp_path: Path) -> None:
     assert plain(table(tmp_path)).equals(plain(evaluate(DATASET, [Counting()]).frame))
 
 
+def test_requests_that_a_kill_loses_are_recorded(tmp_path: Path) -> None:
+    """What was asked and not answered was paid for, and stood nowhere."""
+
+    class Killed(Counting):
+        async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+            if len(self.asked) >= 8:
+                raise KeyboardInterrupt
+            return await super().score(requests)
+
+    with pytest.raises(KeyboardInterrupt):
+        go(tmp_path, Killed())
+    scorer = go(tmp_path, Counting()).scorers[0]
+    assert scorer.lost == 4
+    assert scorer.usage.requests == 30
+    assert go(tmp_path, Counting()).scorers[0].lost == 4
+    assert go(tmp_path, Counting(), fresh=True).scorers[0].lost == 0
+
+
+def test_a_server_that_dies_near_the_end_leaves_no_lasting_errors(tmp_path: Path) -> None:
+    """Fewer failures than stop a run were kept as results, and never asked again."""
+    many = example_dataset(2 * STOP_AFTER, perturbed=False)
+
+    class Dies(Counting):
+        async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+            if len(self.asked) >= 2 * STOP_AFTER - 8:
+                return [failed(r, "connection", "refused") for r in requests]
+            return await super().score(requests)
+
+    assert go(tmp_path, Dies(), dataset=many).scorers[0].errors == 8
+    again = Counting()
+    record = go(tmp_path, again, dataset=many)
+    assert (record.scorers[0].errors, len(again.asked)) == (0, 8)
+
+
 def test_cost_is_tokens_times_price(tmp_path: Path) -> None:
     scorer = go(tmp_path, Counting()).scorers[0]
     assert scorer.usage == Usage(input_tokens=3000, output_tokens=300, requests=30)

@@ -159,6 +159,9 @@ def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
             f"  {name}: {percent(cell.accuracy)}% right [{limits}], strict "
             f"{percent(cell.strict)}%{lost}"
         )
+        if scorer.lost:
+            asked = display.counted(scorer.lost, "request")
+            display.say(f"  {name}: {asked} more, lost by interruptions, are in no cost or usage.")
         if doubt := of_mass(name, scorer.label_mass):
             display.say(f"  {doubt} See read=generate.")
     counted = max(found.cell(scorer.spec.name).n for scorer in record.scorers)

@@ -123,12 +123,14 @@ async def score_all(
     on_results: OnResults,
     *,
     window: int | None = WINDOW,
+    on_asked: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Score requests and hand over the results as they come, each exactly once, in any order.
 
     A scorer with ``spec.in_flight`` gets its requests one by one, that many at a time, any other in
     ``windows`` (null: those that go by time). What was scored before an interruption is handed over
-    before the interruption goes on.
+    before the interruption goes on. ``on_asked`` is given the number of requests before each
+    call of the scorer.
 
     Raises:
         CarbError: the scorer met a user's mistake, the window is below 1, or ``on_results`` raised
@@ -140,13 +142,18 @@ async def score_all(
         )
     if scorer.spec.in_flight is None:
         for part in windows(requests, window):
+            on_asked(len(part))
             on_results(await score_window(scorer, part))
     else:
-        await _score_each(scorer, requests, on_results, scorer.spec.in_flight)
+        await _score_each(scorer, requests, on_results, scorer.spec.in_flight, on_asked)
 
 
 async def _score_each(
-    scorer: Scorer, requests: Sequence[ScoreRequest], on_results: OnResults, in_flight: int
+    scorer: Scorer,
+    requests: Sequence[ScoreRequest],
+    on_results: OnResults,
+    in_flight: int,
+    on_asked: Callable[[int], None],
 ) -> None:
     """One request a call, several calls at a time; whatever has come in is handed over together."""
     waiting = iter(requests)  # shared by all workers
@@ -160,6 +167,7 @@ async def _score_each(
 
     async def work() -> None:
         for request in waiting:
+            on_asked(1)
             ready.extend(await score_window(scorer, [request]))
             await checkpoint()  # whoever else is done adds a result meanwhile
             hand_over()

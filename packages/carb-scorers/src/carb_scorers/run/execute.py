@@ -35,7 +35,7 @@ from carb_scorers.run.score_journal import (
     journal_head,
     score_missing,
 )
-from carb_scorers.scorer import Scorer, ScoreResult, ScorerSpec, Usage, failed
+from carb_scorers.scorer import ScoreError, Scorer, ScoreResult, ScorerSpec, failed
 from carb_scorers.spec import check_given, open_scorer, parse_spec, provider, using
 
 JOURNAL = "journal"
@@ -90,45 +90,12 @@ async def run(
     """
     labels = _labels(scorers)
     mistakes: list[tuple[str, CarbError]] = []
+    job = _Job(dataset, out, seed, window, retry_errors, on_progress)
     with _locked(out, fresh=fresh):
         outcomes = _kept(out, dataset, seed, set(labels))
         for label, given in zip(labels, scorers, strict=True):
             try:
-                async with using(given) as scorer:
-                    if scorer.spec.name != label:
-                        raise CarbError(
-                            f"'{label}' calls itself '{scorer.spec.name}'. A scorer keeps "
-                            "its given name."
-                        )
-                    head = journal_head(scorer.spec, fingerprint=dataset.fingerprint, seed=seed)
-                    with ScoreJournal(out / JOURNAL, head) as journal:
-                        blinded = requests_for(dataset, scorer.spec, seed)
-                        requests = [b.request for b in blinded]
-                        try:
-                            results = await score_missing(
-                                scorer,
-                                requests,
-                                journal,
-                                window=window,
-                                retry_errors=retry_errors,
-                                on_progress=on_progress,
-                            )
-                        except NoAnswerError as error:
-                            if error.ever:
-                                raise
-                            kind, message = (
-                                error.last.kind,
-                                f"no answer at all; {error.last.message}",
-                            )
-                            results = [failed(request, kind, message) for request in requests]
-                        outcomes.append(
-                            _outcome(dataset, scorer.spec, blinded, results, journal.spent)
-                        )
-                    del (
-                        journal,
-                        blinded,
-                        results,
-                    )  # their memory serves the next scorer, and the writing
+                outcomes.append(await _scored(job, label, given))
             except (DiskError, OtherRunError):
                 raise  # the next scorer would fail alike
             except CarbError as error:
@@ -153,6 +120,45 @@ async def run(
         )
         _write(out, dataset, outcomes, record)
     return record
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What all scorers of a run have in common."""
+
+    dataset: Dataset
+    out: Path
+    seed: int
+    window: int | None
+    retry_errors: bool
+    on_progress: OnProgress | None
+
+
+async def _scored(job: _Job, label: str, given: Scorer | str) -> _Outcome:
+    """One scorer's results, those that its journal had and the new ones."""
+    async with using(given) as scorer:
+        spec = scorer.spec
+        if spec.name != label:
+            raise CarbError(f"'{label}' calls itself '{spec.name}'. A scorer keeps its given name.")
+        head = journal_head(spec, fingerprint=job.dataset.fingerprint, seed=job.seed)
+        blinded = requests_for(job.dataset, spec, job.seed)
+        requests = [one.request for one in blinded]
+        with ScoreJournal(job.out / JOURNAL, head) as journal:
+            try:
+                results = await score_missing(
+                    scorer,
+                    requests,
+                    journal,
+                    window=job.window,
+                    retry_errors=job.retry_errors,
+                    on_progress=job.on_progress,
+                )
+            except NoAnswerError as error:
+                if error.ever:
+                    raise
+                message = f"no answer at all; {error.last.message}"
+                results = [failed(request, error.last.kind, message) for request in requests]
+            return _outcome(job.dataset, spec, blinded, results, journal)
 
 
 @contextmanager
@@ -266,39 +272,39 @@ def _outcome(
     spec: ScorerSpec,
     blinded: Sequence[Blinded],
     results: Sequence[ScoreResult],
-    spent: Usage,
+    journal: ScoreJournal,
 ) -> _Outcome:
+    outcomes = list(zip(blinded, results, strict=True))
     masses = [result.label_mass for result in results if result.label_mass is not None]
-    errors = []
-    for b, result in zip(blinded, results, strict=True):
-        # One row for a request without any score, else one for each response without.
-        whole = [] if result.error is None else [(None, result.error)]
-        errors += [
-            ErrorRow(
-                scorer=spec.name,
-                item_id=b.item_id,
-                response_id=key,
-                kind=error.kind,
-                message=error.message,
-            )
-            for key, error in (
-                *whole,
-                *((b.recorded[key], error) for key, error in result.errors.items()),
-            )
-        ]
-    return _Outcome(
-        unblind(dataset, spec.name, zip(blinded, results, strict=True)),
-        ScorerRecord(
-            spec=spec,
-            items=len(results),
-            errors=sum(not result.complete for result in results),
-            scored=sum(len(result.scores) for result in results),
-            label_mass=median(masses) if masses else None,
-            usage=spent,
-            cost=cost(spec, spent),
-        ),
-        tuple(errors),
+    record = ScorerRecord(
+        spec=spec,
+        items=len(results),
+        errors=sum(not result.complete for result in results),
+        scored=sum(len(result.scores) for result in results),
+        label_mass=median(masses) if masses else None,
+        usage=journal.spent,
+        lost=journal.lost,
+        cost=cost(spec, journal.spent),
     )
+    errors = tuple(row for one, result in outcomes for row in _error_rows(spec.name, one, result))
+    return _Outcome(unblind(dataset, spec.name, outcomes), record, errors)
+
+
+def _error_rows(scorer: str, blinded: Blinded, result: ScoreResult) -> Iterator[ErrorRow]:
+    """One row for a request without any score, else one for each response without."""
+    errors: dict[str | None, ScoreError] = {
+        blinded.recorded[key]: error for key, error in result.errors.items()
+    }
+    if result.error is not None:
+        errors[None] = result.error
+    for response_id, error in errors.items():
+        yield ErrorRow(
+            scorer=scorer,
+            item_id=blinded.item_id,
+            response_id=response_id,
+            kind=error.kind,
+            message=error.message,
+        )
 
 
 def _all_of(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) -> CarbError:
@@ -311,17 +317,10 @@ def _all_of(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) ->
         if total > len(mistakes)
         else ""
     )
-    return CarbError(
-        "\n".join(
-            [
-                (
-                    f"{len(mistakes)} of {total} scorers could not go on.{done} Correct this "
-                    "and run it again:"
-                ),
-                *lines,
-            ]
-        )
+    head = (
+        f"{len(mistakes)} of {total} scorers could not go on.{done} Correct this and run it again:"
     )
+    return CarbError("\n".join([head, *lines]))
 
 
 def _write(folder: Path, dataset: Dataset, outcomes: Sequence[_Outcome], record: RunRecord) -> None:

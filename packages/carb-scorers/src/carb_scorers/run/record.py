@@ -45,6 +45,9 @@ class ScorerRecord(Frozen):
     is read."""
     usage: Usage
     """Cost of all calls whose outcome was kept, including those that were retried later."""
+    lost: int = 0
+    """Requests asked whose result was not kept, since the run was killed or the server went away;
+    neither usage nor cost holds them."""
     cost: float | None = None
     """Cost in the currency of the scorer's ``price_in`` and ``price_out`` (per million tokens);
     null without prices."""

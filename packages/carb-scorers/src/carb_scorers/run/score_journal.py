@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from carb_data import CarbError, Dataset
-from carb_data.journal import OtherHeadError, Store, read_store
+from carb_data.journal import DiskError, OtherHeadError, Store, read_store
 from carb_data.models import Frozen
 from carb_scorers.blind import blind
 from carb_scorers.evaluation import OnProgress, ProgressCounter, score_all
@@ -102,6 +102,7 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
                 writes into it, or it cannot be written.
         """
         self._replaced = Usage()
+        self._again = 0
         path = None if folder is None else journal_path(folder, head.spec.name)
         try:
             super().__init__(
@@ -110,6 +111,24 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
         except OtherHeadError as error:
             assert folder is not None
             raise _other(folder, head.spec.name, error.changed) from None
+        self._count = None if path is None else path.with_suffix(".asked")
+
+    def asked(self, count: int) -> None:
+        """Note that requests are about to be asked: a byte for each, which survives a kill."""
+        if self._count is None:
+            return
+        try:
+            with self._count.open("ab") as file:
+                file.write(b"." * count)
+        except OSError as error:
+            raise DiskError(self._count, error) from None
+
+    @property
+    def lost(self) -> int:
+        """Requests that were asked, and whose result is not here."""
+        if self._count is None or not self._count.exists():
+            return 0
+        return max(0, self._count.stat().st_size - len(self.values) - self._again)
 
     @property
     def spent(self) -> Usage:
@@ -123,8 +142,9 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
         """The first result with all scores counts; where none has all, the last of those with the
         most."""
         replaces = _prefers(new, old)
-        lost = old if replaces else new
-        self._replaced += lost.usage or Usage()
+        dropped = old if replaces else new
+        self._again += 1
+        self._replaced += dropped.usage or Usage()
         return replaces
 
 
@@ -139,6 +159,9 @@ async def score_missing(
 ) -> list[ScoreResult]:
     """Score what a journal has no result of, and keep each result as it comes; give all results, in
     order.
+
+    Requests at the end that got no answer are given as failed and not kept, since the server may be
+    gone: the same call asks them again.
 
     Raises:
         NoAnswerError: ``STOP_AFTER`` requests in a row, or all, got no answer, and none of these
@@ -164,15 +187,18 @@ async def score_missing(
         journal.append(ready)
         if len(unanswered) >= STOP_AFTER:
             raise NoAnswerError(name, unanswered, ever=bool(journal.values))
-        tally.add(
-            results
-        )  # last: whoever looks at the progress may stop the run, and nothing is lost then
+        # last: whoever looks at the progress may stop the run, and nothing is lost then
+        tally.add(results)
 
-    await score_all(scorer, [r for r in requests if r.request_id not in kept], keep, window=window)
+    missing = [request for request in requests if request.request_id not in kept]
+    await score_all(scorer, missing, keep, window=window, on_asked=journal.asked)
     if unanswered and not journal.values:
         raise NoAnswerError(name, unanswered, ever=False)
-    journal.append(unanswered)
-    return [journal.values[request.request_id] for request in requests]
+    tail = {result.request_id: result for result in unanswered}
+    # an error that stands there already is no more lasting for what its retry cost
+    journal.append([result for key, result in tail.items() if key in journal.values])
+    found = tail | journal.values
+    return [found[request.request_id] for request in requests]
 
 
 def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:
