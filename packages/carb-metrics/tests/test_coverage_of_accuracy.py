@@ -11,7 +11,7 @@ import pytest
 
 from carb_metrics import rank
 from carb_metrics.accuracy import grouped_accuracy
-from carb_metrics.clusters import means, share_interval
+from carb_metrics.means import means, share_interval
 from carb_metrics.paired import paired_rows
 
 pytestmark = pytest.mark.coverage

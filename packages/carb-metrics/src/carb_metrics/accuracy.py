@@ -33,7 +33,7 @@ def bon_accuracy(
 
     Single cells carry Wilson's interval, on an effective sample size where credits are fractions or
     where several sets stem from one source item or one family (``ScoreTable.with_items``); see
-    ``clusters.design``. So do averages over groups, at an effective sample size that also counts
+    ``means.design``. So do averages over groups, at an effective sample size that also counts
     small groups without any variance (``Tally.macro``).
 
     Args:

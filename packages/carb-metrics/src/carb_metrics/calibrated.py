@@ -9,9 +9,10 @@ import polars as pl
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted, OfSets, Result
-from carb_metrics.clusters import Ints, means
+from carb_metrics.clusters import Ints
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.means import means
 from carb_metrics.outcome import counted_sets, margins
 from carb_metrics.surface import FOLDS, assign_folds
 

@@ -11,9 +11,10 @@ import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import OfSets, Result
-from carb_metrics.clusters import TIES, Ints, cluster_of, means, number
+from carb_metrics.clusters import TIES, Ints, cluster_of, number
 from carb_metrics.families import PlaceComparison, compare_families
 from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.means import means
 from carb_metrics.outcome import RESPONSES, counted_sets, set_outcomes
 from carb_metrics.paired import (
     Paired,
@@ -123,7 +124,7 @@ def compare(
     dataset: Dataset | None = None,
 ) -> Comparison:
     """The paired difference of two scorers, with interval and p, which come from one t
-    (``clusters.means``).
+    (``means.means``).
 
     The same sets are harder for both, so differences are taken set by set. Where sets share a
     source item or a family in either table, whole clusters are the units. ``rank`` and the report

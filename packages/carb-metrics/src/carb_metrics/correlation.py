@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from carb_data import CarbError
 from carb_metrics.cells import Result
-from carb_metrics.clusters import Ints, design, numbered
+from carb_metrics.clusters import Ints, numbered
 from carb_metrics.coefficients import (
     FEWEST,
     KINDS,
@@ -23,6 +23,7 @@ from carb_metrics.coefficients import (
 )
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, finite, same_order
+from carb_metrics.means import design
 
 
 class Fit(Result):
@@ -114,7 +115,7 @@ def correlate(
 
     Intervals are analytic (``coefficients.fisher_interval``). Scorers that stem from one base model
     are no independent points: the variance of Pearson's artanh r then grows by the design effect of
-    its influence function (``clusters.design``), and t has the degrees of freedom that the base
+    its influence function (``means.design``), and t has the degrees of freedom that the base
     models leave. Errors of measurement draw r towards 0; the correction is Spearman's (1904,
     American Journal of Psychology 15:72-101), r over the root of the product of the reliabilities
     ``1 − mean(error²)/variance``, which are taken as known.

@@ -12,8 +12,9 @@ import polars as pl
 from carb_data import CarbError, Dataset, ScoreTable, cultures
 from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, OfSets, Result
-from carb_metrics.clusters import Ints, cluster_of, share_interval
+from carb_metrics.clusters import Ints, cluster_of
 from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.means import share_interval
 from carb_metrics.outcome import counted_sets, credit_matrix, set_outcomes
 from carb_metrics.paired import Paired, adjust, paired_rows
 from carb_metrics.surface import (

@@ -9,10 +9,11 @@ import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Result, ScorerRow, Scorers
-from carb_metrics.clusters import Ints, means, number, share_interval
+from carb_metrics.clusters import Ints, number
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval
+from carb_metrics.means import means, share_interval
 from carb_metrics.outcome import as_text, counted_sets, polars_frame
 from carb_metrics.paired import adjust
 from carb_metrics.ties import rounded

@@ -1,21 +1,265 @@
-"""The mean of families over their clusters, with its interval and its test."""
+"""Means over clusters, with their intervals and tests.
+
+Sets that stem from one source item or one family are not independent. ``share_interval`` is of
+shares, ``means`` of bounded values and their differences, ``clustered_mean`` of families.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from carb_metrics.clusters import Ints
 from carb_metrics.interval import Interval
-from carb_metrics.intervals import Floats
+from carb_metrics.intervals import Floats, normal_quantile, wilson
 
 FEWEST = 6
-"""Effective clusters below which no interval and no test is given: there are too few."""
+"""Effective clusters below which a mean of families has no interval and no test."""
 
 PSEUDO = 2.0
-"""Clusters that vary as a scorer at chance does, added to those of the data, so that families
-which are all alike do not look certain."""
+"""Weight, in clusters, of what is assumed beside what the clusters of the data show, so that values
+which are all alike do not look certain: all sets of a cluster alike in a design effect, and a
+scorer at chance in a mean of families."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What clusters do to the variance of means; each is (means,)."""
+
+    effect: Floats
+    """Variance over that of as many independent sets, at least 1."""
+    freedom: Floats
+    """Degrees of freedom of that variance: infinite where no two sets share a cluster."""
+    clusters: Ints
+    """Clusters of a mean."""
+
+    def effective_n(self, accuracy: Floats, independent: Floats, confidence: float) -> Floats:
+        """(means,) effective sample size of each accuracy.
+
+        Few degrees of freedom reduce it by the factor ``(z/t)²``. Where all credits of a mean are
+        alike there is nothing to estimate a variance from: then each cluster counts as one
+        observation.
+
+        Args:
+            accuracy: (means,) the mean accuracies, 0 to 1
+            independent: (means,) the effective sample size if sets were independent.
+            confidence: the confidence level of the interval that is made next, between 0 and 1.
+        """
+        from scipy.special import stdtrit
+
+        mixed = (accuracy > 1e-12) & (accuracy < 1 - 1e-12)
+        t = stdtrit(np.minimum(self.freedom, 1e9), 0.5 + confidence / 2)
+        few = mixed & ~np.isinf(self.freedom)
+        result: Floats = (
+            independent / self.effect * np.where(few, (normal_quantile(confidence) / t) ** 2, 1.0)
+        )
+        return result
+
+
+def design(
+    cluster: Ints,
+    residual: Floats,
+    weight: Floats | None = None,
+    mean: Ints | None = None,
+    means: int = 1,
+) -> Design:
+    """The design effect of means, each over its own sets.
+
+    Few clusters may look more independent than they are. So the effect that they show
+    (``_Pairs.shown``) is averaged with the one that holds if all sets of a cluster turn out alike,
+    which gets the weight of ``PSEUDO`` clusters. Large clusters may have lost no set yet. So the
+    effect is at least ``1 + ρ·(Σ w_c²/Σ w² − 1)`` (Kish 1965, Survey Sampling, section 5.4), where
+    all clusters estimate the intracluster correlation ρ. There are ``W²/Σ w_c² − 1`` degrees of
+    freedom, as many as equally large clusters would leave. The effect is 1 where no cluster has two
+    sets.
+
+    Args:
+        cluster: (sets,) the cluster of each set.
+        residual: (sets,) credit minus its mean.
+        weight: (sets,) the weight of each set; 1 if left out.
+        mean: (sets,) the mean that a set counts for; a single one if left out.
+        means: The number of means that are estimated.
+    """
+    of = np.zeros(len(cluster), dtype=np.int64) if mean is None else mean
+    each = np.ones(len(residual)) if weight is None else weight
+    pairs = _pairs(of, cluster, each, residual, means)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a mean of nothing is NaN
+        squares = pairs.over_means(pairs.weight**2)
+        whole = pairs.over_means(pairs.weight)
+        alike = squares / np.bincount(of, each**2, means)
+        independent = np.bincount(of, (each * residual) ** 2, means)
+        shown = pairs.shown(whole) / independent
+        blended = (pairs.clusters * shown + PSEUDO * alike) / (pairs.clusters + PSEUDO)
+        square = np.bincount(of, residual**2, means).astype(np.float64)
+        least = 1 + (np.asarray(alike, dtype=np.float64) - 1) * pairs.correlation(square)
+        known = (pairs.clusters > 1) & (independent > 1e-12)
+        effect = np.maximum(np.where(known, np.fmax(blended, least), alike), 1.0)
+        freedom = np.maximum(whole**2 / squares - 1, 1.0)
+    shared = alike > 1 + 1e-9
+    return Design(
+        effect=np.where(shared, effect, 1.0),
+        freedom=np.where(shared, freedom, np.inf),
+        clusters=pairs.clusters,
+    )
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Sums over the sets of each pair of a mean and a cluster; each is (pairs,)."""
+
+    mean: Ints
+    """The mean of a pair."""
+    means: int
+    weight: Floats
+    total: Floats
+    """Weighted residuals."""
+    size: Floats
+    """Number of sets."""
+    plain: Floats
+    """Residuals without weights."""
+
+    @property
+    def clusters(self) -> Ints:
+        """(means,) clusters of each mean."""
+        return np.bincount(self.mean, minlength=self.means)
+
+    def over_means(self, values: Floats) -> Floats:
+        """(means,) sums of values of pairs."""
+        return np.bincount(self.mean, values, self.means).astype(np.float64)
+
+    def shown(self, whole: Floats) -> Floats:
+        """(means,) ``(C−1)/C·Σ (e_c / (1 − w_c/W))²`` over the C clusters of a mean, with the
+        residual total e_c and the weight w_c of a cluster.
+
+        The jackknife's variance, linearised (Bell and McCaffrey 2002, Survey Methodology
+        28:169-181, CR3).
+        """
+        left_out = self.total / (1 - self.weight / whole[self.mean])
+        return self.over_means(left_out**2) * (self.clusters - 1) / self.clusters
+
+    def correlation(self, square: Floats) -> Floats:
+        """(means,) intracluster correlation of residuals by a one-way analysis of variance, 0 to 1;
+        NaN for one cluster (Donner 1986, International Statistical Review 54:67-82).
+
+        Args:
+            square: (means,) sum of all squared residuals of a mean.
+        """
+        n = self.over_means(self.size)
+        between = self.over_means(self.plain**2 / self.size)
+        within = (square - between) / np.maximum(n - self.clusters, 1)
+        between = between / (self.clusters - 1)
+        usual = (n - self.over_means(self.size**2) / n) / (self.clusters - 1)
+        ratio = (between - within) / (between + (usual - 1) * within)
+        found: Floats = np.clip(ratio, 0, 1)
+        return found
+
+
+def _pairs(mean: Ints, cluster: Ints, weight: Floats, residual: Floats, means: int) -> _Pairs:
+    count = int(cluster.max(initial=0)) + 1
+    pairs, pair = np.unique(mean * count + cluster, return_inverse=True)
+
+    def total(values: Floats) -> Floats:
+        return np.bincount(pair, values, len(pairs)).astype(np.float64)
+
+    return _Pairs(
+        mean=pairs // count,
+        means=means,
+        weight=total(weight),
+        total=total(weight * residual),
+        size=total(np.ones(len(residual))),
+        plain=total(residual),
+    )
+
+
+def share_interval(
+    credit: Floats, cluster: Ints, confidence: float
+) -> tuple[float | None, float | None, float | None]:
+    """A share with Wilson's interval, at the effective sample size where clusters hold several
+    rows.
+
+    Args:
+        credit: (rows,) 0 or 1; cluster: (rows,) the cluster of each.
+        confidence: the level of the limits, between 0 and 1.
+
+    Returns:
+        share, low, high; null without rows.
+    """
+    if not len(credit):
+        return None, None, None
+    share, n = np.array([credit.mean()]), np.array([float(len(credit))])
+    effective = design(cluster, credit - share).effective_n(share, n, confidence)
+    low, high = wilson(share * effective, effective, confidence)
+    return float(share[0]), float(low[0]), float(high[0])
+
+
+@dataclass(frozen=True)
+class Means:
+    """Means with their intervals and tests; all arrays are (means,), NaN where a mean has no
+    values."""
+
+    n: Ints
+    estimate: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+    """Two-sided p of a mean of 0: below 1 − confidence exactly where the interval leaves 0 out."""
+    effect: Floats
+    """Design effect of the clusters."""
+    centre: Floats
+    """The middle of the interval."""
+    error: Floats
+    """Standard error of ``centre``."""
+    freedom: Floats
+    """Degrees of freedom of ``error``."""
+
+
+def means(
+    values: Floats, cluster: Ints, confidence: float, bounds: tuple[float, float] | None = None
+) -> Means:
+    """Means of rows of values, with the one interval and the one test of means that the package
+    has: t of the clusters.
+
+    Where values are bounded, two clusters of average size are added, one at each bound, so that
+    values which are all alike do not look certain (Agresti and Coull 1998, The American
+    Statistician 52:119-126; for paired differences, Bonett and Price 2012, Journal of Educational
+    and Behavioral Statistics 37:479-488). The variance of a mean grows by the design effect of its
+    clusters, and t has the degrees of freedom that they leave (``design``).
+
+    Args:
+        values: (rows, units), NaN where a row has no such unit.
+        cluster: (units,) the cluster of each unit by number.
+        confidence: the level of the intervals, between 0 and 1.
+        bounds: the least and the largest value that there can be; null for any, which needs two
+            units.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    row, unit = np.nonzero(~np.isnan(values))
+    known, rows = values[row, unit], len(values)
+    n = np.bincount(row, minlength=rows)
+    total, square = np.bincount(row, known, rows), np.bincount(row, known**2, rows)
+    low, high = bounds or (0.0, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a mean of nothing is NaN
+        mean: Floats = np.where(n > 0, total / n, np.nan)
+        found = design(cluster[unit], known - mean[row], mean=row, means=rows)
+        added = np.zeros(rows) if bounds is None else n / found.clusters
+        whole = n + 2 * added
+        centre = (total + added * (low + high)) / whole
+        spread = np.maximum((square + added * (low**2 + high**2)) / whole - centre**2, 0.0)
+        error = np.sqrt(spread / (whole if bounds is not None else n - 1) * found.effect)
+        freedom = np.where(np.isinf(found.freedom), whole - 1, found.freedom)
+        t = np.maximum(freedom, 1.0)
+        half = stdtrit(t, 0.5 + confidence / 2) * error
+        certain = np.where(centre == 0, 1.0, 0.0)
+        p = np.where(error > 0, 2 * stdtr(t, -np.abs(centre) / error), certain)
+        lower, upper = np.minimum(centre - half, mean), np.maximum(centre + half, mean)
+    if bounds is not None:
+        lower, upper = np.maximum(lower, low), np.minimum(upper, high)
+    enough = n > (bounds is None)
+    lower, upper, p = (np.where(enough, part, np.nan) for part in (lower, upper, p))
+    return Means(n, mean, lower, upper, p, found.effect, centre, error, freedom)
 
 
 def effective_clusters(cluster: Ints) -> float:

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from carb_data import CarbError
-from carb_metrics.clusters import Ints, means, numbered
+from carb_metrics.clusters import Ints, numbered
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, finite, same_order
+from carb_metrics.means import means
 
 _OUTSIDE = "Values must lie between 0 and 1; for others give bounded=False."
 

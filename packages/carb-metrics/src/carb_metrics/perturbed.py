@@ -7,10 +7,10 @@ import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import Result, ScorerRow, Scorers
-from carb_metrics.clusters import share_interval
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, ratio
+from carb_metrics.means import share_interval
 from carb_metrics.outcome import as_text, counted_sets
 from carb_metrics.ties import rounded
 

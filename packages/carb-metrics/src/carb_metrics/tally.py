@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 
 from carb_metrics.cells import Cell, Totals
-from carb_metrics.clusters import Design, Ints, cluster_of, design, number
+from carb_metrics.clusters import Ints, cluster_of, number
 from carb_metrics.intervals import Floats, normal_quantile, wilson
+from carb_metrics.means import Design, design
 
 COUNTS = ("n", "ties", "errors")
 
