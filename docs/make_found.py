@@ -25,7 +25,7 @@ from carb_data import BonSet, Dataset, ScoreTable, load
 from carb_data.models import Provenance, Response
 from carb_data.table import COLUMNS
 from carb_metrics import bon_accuracy, family_accuracy
-from carb_metrics.rows import Estimate, FamilyRow
+from carb_metrics.rows import FamilyRow, Interval
 from carb_scorers.run import RunRecord
 
 DOCS = Path(__file__).parent
@@ -287,7 +287,7 @@ def table_of(lines: Sequence[dict[str, str]], known: dict[str, BonSet]) -> Score
     return ScoreTable(pl.DataFrame(cells, schema=COLUMNS))
 
 
-def shown(value: Estimate, scale: float = 1.0, digits: int = 2) -> str:
+def shown(value: Interval, scale: float = 1.0, digits: int = 2) -> str:
     """A number with its interval."""
     if value.estimate is None or value.low is None or value.high is None:
         return "–"
@@ -325,15 +325,12 @@ def readings(found: Found, parts: Sequence[Part]) -> Iterator[tuple[str, dict[st
 
 def table(found: Found, parts: Sequence[Part]) -> str:
     lines = [
-        "| sets | model | families | row % | column % | place effect |",
-        "|---|---|---|---|---|---|",
+        "| sets | model | families | place win % | row % |",
+        "|---|---|---|---|---|",
     ]
     for name, every in readings(found, parts):
         for model, one in every.items():
-            numbers = (
-                f"{shown(one.row, 100, 1)} | {shown(one.column, 100, 1)} | "
-                f"{shown(one.place_effect)}"
-            )
+            numbers = f"{shown(one.place_win, 100, 1)} | {shown(one.row, 100, 1)}"
             lines.append(f"| {name} | {MODELS[model]} | {one.families} | {numbers} |")
     return "\n".join(lines)
 
@@ -347,7 +344,7 @@ def sample(found: Found) -> str:
             table, dataset = found.table(data, model, "likelihood", found.names("all"))
             one = bon_accuracy(table.with_items(dataset)).overall if len(dataset) else None
             if one is not None:
-                of = Estimate(estimate=one.accuracy, low=one.low, high=one.high)
+                of = Interval(estimate=one.accuracy, low=one.low, high=one.high)
                 cells += [str(one.n), shown(of, 100, 1)]
         if len(cells) == 4:
             lines.append(f"| {title} | {' | '.join(cells)} |")
@@ -355,13 +352,13 @@ def sample(found: Found) -> str:
 
 
 def chart(title: str, groups: Sequence[tuple[str, dict[str, FamilyRow]]]) -> str:
-    """Dots with their intervals, from -1 to 1.75, a group for each part and a colour for each
+    """Dots with their intervals, from 25 to 100%, a group for each part and a colour for each
     model."""
     left, wide, line = 240, 460, 16
     named = [model for model in MODELS if any(model in values for _, values in groups)]
 
     def across(value: float) -> float:
-        return left + wide * (min(max(value, -1.0), 1.75) + 1.0) / 2.75
+        return left + wide * (min(max(value, 0.25), 1.0) - 0.25) / 0.75
 
     marks, top = [], 78
     for name, values in groups:
@@ -371,8 +368,9 @@ def chart(title: str, groups: Sequence[tuple[str, dict[str, FamilyRow]]]) -> str
         )
         for model, one in values.items():
             colour = COLOURS[[*MODELS].index(model)]
-            value = one.place_effect
-            x, low, high = (across(v or 0.0) for v in (value.estimate, value.low, value.high))
+            value = one.place_win
+            limits = (value.estimate, value.low, value.high)
+            x, low, high = (across(0.5 if v is None else v) for v in limits)
             marks.append(
                 f'<path d="M{low:.1f} {top}H{high:.1f}" stroke="{colour}" stroke-width="2"/>'
             )
@@ -380,10 +378,10 @@ def chart(title: str, groups: Sequence[tuple[str, dict[str, FamilyRow]]]) -> str
             top += line
         top += line
     axis = []
-    for step in range(-2, 4):
-        x = across(step / 2)
-        axis.append(f'<path d="M{x:.1f} 62V{top}" stroke="#{"555" if step == 0 else "ddd"}"/>')
-        axis.append(f'<text x="{x:.1f}" y="{top + 16}" text-anchor="middle">{step / 2:g}</text>')
+    for percent in (25, 50, 75, 100):
+        x = across(percent / 100)
+        axis.append(f'<path d="M{x:.1f} 62V{top}" stroke="#{"555" if percent == 50 else "ddd"}"/>')
+        axis.append(f'<text x="{x:.1f}" y="{top + 16}" text-anchor="middle">{percent}</text>')
     for number, model in enumerate(named):
         x, colour = 20 + 225 * number, COLOURS[[*MODELS].index(model)]
         axis.append(
