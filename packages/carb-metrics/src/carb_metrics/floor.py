@@ -18,6 +18,7 @@ from carb_metrics.means import share_interval
 from carb_metrics.outcome import counted_sets, credit_matrix, set_outcomes
 from carb_metrics.paired import Paired, adjust, paired_rows
 from carb_metrics.surface import (
+    FEW,
     FOLDS,
     MOST,
     TREE_FOLDS,
@@ -224,7 +225,7 @@ class _Surface:
         scores = self.answers.scores(rows)
         if scores is None or self.together is None:
             return None
-        parts = 2 if len(scores) >= 2 * MOST else TREE_FOLDS
+        parts = FOLDS if len(scores) < FEW else 2 if len(scores) >= 2 * MOST else TREE_FOLDS
         return self._learnt(ranking(scores, self.answers.number), parts, most=MOST)
 
     def _learnt(

@@ -21,6 +21,9 @@ FOLDS = 5
 TREE_FOLDS = 3
 """Parts of a cross-validation of trees."""
 
+FEW = 4_000
+"""Answers below which trees learn from four fifths of them."""
+
 MOST = 8_000
 """Answers that teach trees a scorer's ranking; the scores of more would change little."""
 
