@@ -46,7 +46,8 @@ def made_up(count: int) -> Dataset:
     for number in range(count):
         item = seed[number % len(seed)]
         responses = tuple(
-            r.model_copy(update={"text": other(r.text, item.language)}) for r in item.responses
+            r.model_copy(update={"text": other(r.text, item.language), "source": None})
+            for r in item.responses
         )
         source = item.provenance.model_copy(update={"source_id": f"set-{number:05}"})
         fields = {

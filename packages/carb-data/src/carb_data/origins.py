@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 
+import polars as pl
+
 from carb_data.joined import Joined
 from carb_data.models import BonSet, cited
 from carb_data.overlap import COMMON, LEAST, THRESHOLD, ngrams, normalise
@@ -88,11 +90,10 @@ def _near_copies(
     origin = [joined.name(name) for name in names]
     size, shared = Counter[int](), Counter[tuple[int, int]]()
     for numbers, grams in _owners([units[name] for name in names]).items():
-        if len(numbers) <= COMMON:
-            size.update(dict.fromkeys(numbers, grams))
-            for one, other in combinations(numbers, 2):
-                if origin[one] != origin[other]:
-                    shared[one, other] += grams
+        size.update(dict.fromkeys(numbers, grams))
+        for one, other in combinations(numbers, 2):
+            if origin[one] != origin[other]:
+                shared[one, other] += grams
     right = [{normalise(item.chosen.text) for item in units[name]} for name in names]
     for (one, other), count in shared.items():
         least = min(size[one], size[other])
@@ -102,22 +103,21 @@ def _near_copies(
 
 
 def _owners(units: Sequence[Sequence[BonSet]]) -> Counter[tuple[int, ...]]:
-    """Units that share n-grams, as rising numbers, and how many; one more than ``COMMON`` units
-    stand for all that follow."""
-    groups: list[tuple[int, ...]] = [()]
-    grown: dict[tuple[int, int], int] = {}
-    group_of: dict[str, int] = {}  # numbers of groups: a list for each n-gram takes a second
-    for number, unit in enumerate(units):
-        for gram in _grams(unit):
-            step = group_of.get(gram, 0), number
-            if len(groups[step[0]]) > COMMON:
-                continue
-            if step not in grown:
-                grown[step] = len(groups)
-                groups.append((*groups[step[0]], number))
-            group_of[gram] = grown[step]
-    counts = Counter(group_of.values())
-    return Counter({groups[group]: grams for group, grams in counts.items()})
+    """Units that share n-grams, as rising numbers, and how many; n-grams of more than ``COMMON``
+    units are left out.
+
+    Most n-grams stand in one unit alone, so they are numbers in a table, not keys of a dict.
+    """
+    grams = [list(map(hash, _grams(unit))) for unit in units]
+    numbers = pl.Series("unit", range(len(units)), dtype=pl.Int64)
+    table = pl.DataFrame({"unit": numbers, "gram": pl.Series(grams, dtype=pl.List(pl.Int64))})
+    rows = table.explode("gram").drop_nulls().with_columns(owners=pl.len().over("gram"))
+    alone = rows.filter(pl.col("owners") == 1).group_by("unit").len()
+    shared = rows.filter(pl.col("owners").is_between(2, COMMON))
+    groups = shared.group_by("gram").agg(pl.col("unit").sort())
+    counts = Counter(tuple(group) for group in groups["unit"].to_list())
+    counts.update({(unit,): count for unit, count in alone.rows()})
+    return counts
 
 
 def _grams(items: Sequence[BonSet]) -> set[str]:
