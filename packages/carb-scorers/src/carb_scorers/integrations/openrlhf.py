@@ -14,13 +14,14 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from pydantic import TypeAdapter, ValidationError
 
 from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.models import Conversation
-from carb_scorers.models.marks import control_pattern, guarded_unseen
+from carb_scorers.models.marks import control_pattern, guarded_unseen, marks
 from carb_scorers.models.source import model_source
 
 __all__ = ["Policy", "PolicyTemplate", "families", "policy_of", "response_in"]
@@ -37,8 +38,6 @@ _BEGINNING = re.compile(
     r"|\s)+"
 )
 """What a tokenizer puts before a text."""
-_THOUGHT = re.compile(r"\s*(?:<think>\s*(?:</think>\s*)?|</think>\s*)?\Z")
-"""A thought that a template begins, or leaves empty, where the answer begins."""
 _SHORTEST_END = 8
 """Characters besides spaces that the end of a prompt that was cut must share with a query."""
 _MOST_TURNS = 16
@@ -147,7 +146,8 @@ class Policy:
             raise CarbError(
                 "has control tokens, as a chat template renders it, of no family that is known "
                 f"({families()}). Start the server with --policy-template MODEL, the policy's "
-                "folder or hub id, or train on prompts without a template"
+                "folder or hub id, or with --policy-template '{}' where they are words of the "
+                "question"
             )
         return plain
 
@@ -161,21 +161,29 @@ def _turns(prompt: str, family: Family) -> Turns | None:
     """The turns of a prompt that a family's template rendered, up to where the answer begins."""
     header, end = family.patterns
     text = _BEGINNING.sub("", prompt)
-    marks = list(header.finditer(text))
-    before = text[: marks[0].start()] if marks else text
-    if not marks or (before.strip() and not family.leading):
+    headers = list(header.finditer(text))
+    before = text[: headers[0].start()] if headers else text
+    if not headers or (before.strip() and not family.leading):
         return None
     turns = [(family.leading, before)] if before.strip() else []
-    for mark, following in zip(marks, [*marks[1:], None], strict=True):
-        role = mark[1].casefold()
-        content = text[mark.end() : following.start() if following else len(text)]
+    for begin, following in zip(headers, [*headers[1:], None], strict=True):
+        role = begin[1].casefold()
+        content = text[begin.end() : following.start() if following else len(text)]
         if following is None:
-            answers = _ROLES.get(role, role) == "assistant" and _THOUGHT.match(content)
+            answers = _ROLES.get(role, role) == "assistant" and _begins_the_answer(content)
             return turns if answers else None
         if end.search(content) is None:
             return None
         turns.append((_ROLES.get(role, role), end.sub("", content)))
     return None
+
+
+def _begins_the_answer(text: str) -> bool:
+    """Whether a template wrote this where the answer begins: nothing, or a thought that it begins
+    or leaves empty."""
+    for mark in chain.from_iterable(marks().thoughts):
+        text = text.replace(mark, "")
+    return not text.strip()
 
 
 def _asked(turns: Turns) -> str | Conversation | None:
@@ -223,8 +231,8 @@ class PolicyTemplate(Policy):
         Raises:
             CarbError: the template did not render it.
         """
-        for roles, marks in self._shapes:
-            contents = _between(prompt, marks)
+        for roles, borders in self._shapes:
+            contents = _between(prompt, borders)
             if contents is None or any(guarded_unseen(one) != one for one in contents):
                 continue
             turns = list(zip(roles, contents, strict=True))
@@ -323,21 +331,21 @@ def _undated(text: str) -> str:
     return re.sub(_DATE, "", text)
 
 
-def _between(text: str, marks: list[re.Pattern[str]]) -> list[str] | None:
-    """The texts between marks, which stand one after the other from the start to the end."""
-    first, *others, last = marks
+def _between(text: str, borders: list[re.Pattern[str]]) -> list[str] | None:
+    """The texts between borders, which stand one after the other from the start to the end."""
+    first, *others, last = borders
     begin = first.match(text)
     if begin is None:
         return None
-    contents, place = [], begin.end()
-    for mark in others:
-        found = mark.search(text, place)
-        if found is None:
+    contents, at = [], begin.end()
+    for border in others:
+        match = border.search(text, at)
+        if match is None:
             return None
-        contents.append(text[place : found.start()])
-        place = found.end()
-    end = re.compile(f"{last.pattern}\\Z").search(text, place)
-    return None if end is None else [*contents, text[place : end.start()]]
+        contents.append(text[at : match.start()])
+        at = match.end()
+    end = re.compile(f"{last.pattern}\\Z").search(text, at)
+    return None if end is None else [*contents, text[at : end.start()]]
 
 
 def response_in(query: str, prompt: str) -> str:
