@@ -339,3 +339,37 @@ def test_a_family_counts_as_a_whole_and_mirrors_for_nothing():
         False,
         False,
     ]
+
+
+MY_TABLE = """
+name = "village"
+license = "CC0-1.0"
+tier = "human-written"
+[[parts]]
+columns = { asked = "text", good = "any", poor = "any", where = "text" }
+culture = "{where}"
+domain = "values"
+language = "th"
+make = { rule = "options", prompt = "{asked}", chosen = ["good"], rejected = ["poor"] }
+"""
+
+
+def test_a_table_of_own_columns_is_declared_in_a_few_lines(tmp_path):
+    declared, table = tmp_path / "my.toml", tmp_path / "village.csv"
+    declared.write_text(MY_TABLE)
+    table.write_text(
+        "Our village\nasked,good,poor,where\nWhen?,now,never,Thailand\nWhy?,so,so,Thailand\n"
+        "Who?,we,they,Atlantis\n"
+    )
+    made, *skipped = rows(str(declared), table)
+    assert isinstance(made, BonSet)
+    assert (made.prompt, made.chosen.text, made.culture) == ("When?", "now", "thai")
+    assert (made.domain, made.language, made.id) == ("values", "th", "row-3")
+    assert (made.provenance.source, made.provenance.license) == ("village", "CC0-1.0")
+    assert [(one.source_id, one.reason.partition(":")[0]) for one in skipped] == [
+        ("village.csv:4", "rejected"),
+        ("village.csv:5", "culture"),
+    ]
+    table.write_text("asked,good,where\nWhen?,now,Thailand\n")
+    with pytest.raises(CarbError, match="Nearest is village; missing: poor"):
+        list(rows(str(declared), table))

@@ -81,7 +81,9 @@ def loaded(name: str, *, prefix: bool = False) -> Dataset:
     Raises:
         CarbError: it holds no sets, nothing lacks what is given, or there is no such culture.
     """
-    dataset = load(name, prefix=prefix, skip_bad=invoked.skip_bad, **invoked.filling)
+    dataset = load(
+        name, registry=registry, prefix=prefix, skip_bad=invoked.skip_bad, **invoked.filling
+    )
     for sentence in (*dataset.notes, *unsaid(dataset)):
         display.advice(f"{name}: {sentence}")
     return dataset

@@ -28,6 +28,13 @@ class Given:
     lettered: bool = False
     """Whether the options carried letters of their own."""
 
+    @property
+    def asked(self) -> str:
+        """What is asked as one text."""
+        if isinstance(self.prompt, str):
+            return self.prompt
+        return "\n\n".join(turn["content"] for turn in self.prompt)
+
 
 def read_record(rule: OptionsAsGiven, record: Mapping[str, Any], system: System) -> Given:
     """Read a record by a rule.

@@ -13,7 +13,7 @@ from carb_data.registry import Registry
 from carb_data.shapes import Loaded, checked, left_out, read_sets
 from carb_data.tables import TABLE_SUFFIXES, first_record, kind_of
 
-__all__ = ["holds_sets", "load_path"]
+__all__ = ["holds_sets", "load_path", "table_files"]
 
 _NOBODY_SAID = {"culture": UNSPECIFIED, "domain": UNSPECIFIED, "language": UNDETERMINED}
 
@@ -50,7 +50,7 @@ def load_path(
         DataError: some rows are no sets; all of them are reported.
         CarbError: nothing readable is there, or nothing lacks what is given.
     """
-    paths = _paths(path)
+    paths = table_files(path)
     held = [one for one in paths if holds_sets(one)]
     problems: list[Problem] = []
     notes: list[str] = []
@@ -73,7 +73,12 @@ def load_path(
     return Loaded(sets, notes, used)
 
 
-def _paths(path: Path) -> list[Path]:
+def table_files(path: Path) -> list[Path]:
+    """A file that can be read, or all such files of a folder.
+
+    Raises:
+        CarbError: there is none.
+    """
     if not path.is_dir():
         if path.is_file() and kind_of(path) is None:
             known = ", ".join(TABLE_SUFFIXES)

@@ -82,8 +82,13 @@ class Shape:
 
     @property
     def named(self) -> bool:
-        """Whether it is the shape of one public table, which may say what we have no name for."""
+        """Whether it is the shape of one table, and not of columns by their many names."""
         return self.columns is None
+
+    @property
+    def loose(self) -> bool:
+        """Whether the table is a public one, which may name places and languages that we lack."""
+        return self.named and self.source is None
 
     def record(self, row: Record) -> Record:
         """A row under the names that the declaration uses."""
@@ -134,11 +139,11 @@ class Loaded:
 # which shape a table has
 
 
-def is_known(names: Sequence[str]) -> bool:
-    """Whether plain names of columns are those of a known table."""
+def is_known(names: Sequence[str], own: Sequence[Declaration] = ()) -> bool:
+    """Whether plain names of columns are those of a known table, or of one that is declared."""
     present = {*names}
     columns = columns_of(names)
-    for declaration in shapes().values():
+    for declaration in own or shapes().values():
         part = declaration.parts[0]
         here = present if not part.headings else {*columns.by_field, *_options(columns)}
         if all(any(p.split(".")[0] in here for p in n.split("|")) for n in part.columns):
@@ -525,7 +530,7 @@ class _Reader:
         if not name or self.registry is None:
             return []
         known = _culture(name, self.registry)
-        if known is None and not self.shape.named:
+        if known is None and not self.shape.loose:
             return [("culture", str(self.registry.unknown(name)))]
         self.unregistered[name] += known is None
         found["culture"] = known or self.defaults.get("culture", "")
@@ -534,7 +539,7 @@ class _Reader:
     def _named_language(self, found: dict[str, str]) -> list[tuple[str, str]]:
         found["language"] = language_tag(found["language"])
         defect = language_defect(found["language"]) if found["language"] else None
-        if defect is not None and not self.shape.named:
+        if defect is not None and not self.shape.loose:
             return [("language", defect)]
         if defect is not None:
             found["language"] = self.defaults.get("language", "")

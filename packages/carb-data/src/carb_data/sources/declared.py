@@ -9,16 +9,21 @@ import json
 import random
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from carb_data.declaration import Declaration, Part, Record, Skip, fill
 from carb_data.errors import CarbError
 from carb_data.joined import Joined
+from carb_data.loading import table_files
 from carb_data.models import BonSet, Domain, Response, Role
 from carb_data.registry import cultures
+from carb_data.shapes import find_shape, is_known, sets_of
 from carb_data.sources.declared_rules import Made, apply
 from carb_data.sources.source_files import read_text
+from carb_data.tables import plain as name_of
+from carb_data.tables import read_table
 
 __all__ = ["declared_rows"]
 
@@ -35,6 +40,9 @@ def declared_rows(
     made: list[tuple[Part, Made]] = []
     items = Joined()
     for part in declaration.parts:
+        if part.columns:
+            yield from _tables(declaration, part, path)
+            continue
         records = [
             (number, _placed(part, record)) for number, record in _read_records(path, part, name)
         ]
@@ -51,6 +59,21 @@ def declared_rows(
                 items.join(_key(part, one.keys[0]), _key(part, key))
     for part, one in made:
         yield _set(declaration, part, one, items.name(_key(part, one.keys[0])), seed)
+
+
+def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet | Skip]:
+    """Yield what a part makes of every table in a file or folder."""
+    own = declaration.model_copy(update={"parts": (part,)})
+    paths = table_files(path)
+    for file in paths:
+        table = read_table(file, lambda names: is_known([*map(name_of, names)], [own]))
+        shape = replace(find_shape(table, [own]), source=declaration)
+        yield from sets_of(table, shape, {}, cultures, file.name if len(paths) > 1 else "")
+        for problem in table.problems:
+            yield Skip(
+                source_id=f"{file.name}:{problem.line}",
+                reason=f"{problem.field}: {problem.reason}".removeprefix(": "),
+            )
 
 
 def _set(declaration: Declaration, part: Part, one: Made, source_id: str, seed: int) -> BonSet:

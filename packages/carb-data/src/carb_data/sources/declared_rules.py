@@ -24,7 +24,10 @@ from carb_data.declaration import (
     fill,
     order_key,
 )
+from carb_data.given import Given, TieError, read_record
+from carb_data.keys import System
 from carb_data.overlap import plain
+from carb_data.values import UnreadError
 
 __all__ = ["Made", "apply"]
 
@@ -107,14 +110,20 @@ def _options(
 ) -> Iterator[Made | Skip]:
     made: list[Made] = []
     for item in items:
-        answers = _right_first(rule, item.record)
-        prompt = _question(part, item)
-        reason = answers if isinstance(answers, str) else _wrong_with(part, rule, prompt, answers)
+        try:
+            given = read_record(rule, item.record, System(rule.first))
+            reason = _unlike(part, rule, given)
+        except TieError:
+            reason = "it says that no answer is better"
+        except UnreadError as error:
+            field, why = error.defects[0]
+            reason = "the key names no option" if field == "answer" else f"{field}: {why}"
         if reason is not None:
             yield Skip(source_id=item.number, reason=reason)
-        else:
-            keys = (fill(part.split, item.record) or plain(prompt), f"text: {plain(prompt)}")
-            made.append(Made(item, prompt, tuple(answers), keys))
+            continue
+        prompt = given.asked
+        keys = (fill(part.split, item.record) or plain(prompt), f"text: {plain(prompt)}")
+        made.append(Made(item, prompt, (*given.right, *given.wrong), keys))
     surplus = _surplus(made, seed) if rule.balance else set()
     for one in made:
         if one.asked.number in surplus:
@@ -126,29 +135,16 @@ def _options(
             yield one
 
 
-def _right_first(rule: OptionsAsGiven, record: Record) -> list[str] | str:
-    texts = {
-        key: record.get(field, "")
-        for key, field in zip(rule.keys or rule.options, rule.options, strict=True)
-    }
-    right = record.get(rule.key, "") if rule.key else next(iter(texts))
-    if not texts.get(right):
-        return "the key names no option"
-    others = [record.get(rule.wrong, "")] if rule.wrong else [key for key in texts if key != right]
-    wrong = [texts[key] for key in others if texts.get(key)]
-    return [texts[right], *wrong] if wrong else "there is no wrong option"
-
-
-def _wrong_with(
-    part: Part, rule: OptionsAsGiven, prompt: str, answers: Sequence[str]
-) -> str | None:
-    if not prompt:
-        return "the question is empty"
+def _unlike(part: Part, rule: OptionsAsGiven, given: Given) -> str | None:
+    """Why the answers of a record make no fair set, or None."""
+    answers = (*given.right, *given.wrong)
     if len({plain(answer) or answer for answer in answers}) < len(answers):
         return "two options are the same"
-    if any(_alike(one, other) >= rule.apart for one, other in combinations(answers[1:], 2)):
+    if any(_alike(one, other) >= rule.apart for one, other in combinations(given.wrong, 2)):
         return "two wrong options are nearly the same, so that the right one is the odd one out"
-    if part.forbid is not None and any(part.forbid.search(text) for text in (prompt, *answers)):
+    if part.forbid is not None and any(
+        part.forbid.search(text) for text in (given.asked, *answers)
+    ):
         return "the question or an option holds what is blocked"
     return None
 

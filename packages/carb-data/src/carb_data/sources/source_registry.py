@@ -15,7 +15,7 @@ from carb_data.dataset import Dataset
 from carb_data.declaration import Declaration, Skip, Source, read_declaration, shipped
 from carb_data.errors import CarbError
 from carb_data.journal import write_whole
-from carb_data.models import BonSet, Frozen
+from carb_data.models import UNSPECIFIED, BonSet, Frozen
 from carb_data.registry import cultures
 from carb_data.sources.declared import declared_rows
 from carb_data.sources.source_files import find_files
@@ -172,7 +172,8 @@ def build(
                 )
             )
         else:
-            _ = cultures[row.culture]  # an unknown culture ends the build with what to do
+            if row.culture != UNSPECIFIED:
+                _ = cultures[row.culture]  # an unknown culture ends the build with what to do
             made[row.id] = row
         if progress is not None:
             progress(len(made), len(skipped))
