@@ -393,7 +393,7 @@ def _note_columns(table: Table, shape: Shape) -> None:
     if shape.named:
         table.notes.append(f"Read as {shape.declaration.name}: {shape.declaration.description}.")
     filled = table.filled()
-    ties = _tie_columns([*filled])
+    ties = _tie_columns([*filled], table.rows)
     read = shape.read() | {name for pair in ties for name in pair}
     unread = [
         f"{table.titles[name]} ({filled[name]:,} of {len(table.rows):,} rows filled)"
@@ -411,16 +411,22 @@ def _note_columns(table: Table, shape: Shape) -> None:
         )
 
 
-def _tie_columns(names: Sequence[str]) -> list[tuple[str, ...]]:
+def _tie_columns(names: Sequence[str], rows: Sequence[tuple[int, Record]]) -> list[tuple[str, ...]]:
     """Columns that say that a row is a tie: one that is true, or two scores that are equal."""
     found: list[tuple[str, ...]] = []
     for name in names:
         other = name.replace("chosen", "rejected")
         if name in ("tie", "is_tie", "ties"):
             found.append((name,))
-        elif name not in ("chosen", other) and other in names:
+        elif name not in ("chosen", other) and other in names and _is_score(name, rows):
             found.append((name, other))
     return found
+
+
+def _is_score(name: str, rows: Sequence[tuple[int, Record]]) -> bool:
+    """Whether the first cell of a column is a number."""
+    first = next((row[name] for _, row in rows if name in row), None)
+    return re.fullmatch(r"-?\d+(\.\d+)?", str(first)) is not None
 
 
 def _is_tie(row: Record, names: tuple[str, ...]) -> bool:

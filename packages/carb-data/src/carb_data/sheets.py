@@ -20,7 +20,7 @@ _MOST_CELLS = 20_000_000
 """Cells of a sheet's area, the empty ones too: a stray cell far away makes it huge."""
 _BY_READER = ("mm-dd-yy", "m/d/yy h:mm")
 """Formats that Excel shows in the order of the reader's country."""
-_DATE_PARTS = re.compile(r"y{4}|y{2}|m{1,2}|d{1,2}|h{1,2}|s{1,2}|[-/:., ]|\"[^\"]*\"|\\.")
+_DATE_PARTS = re.compile(r"[md]{3,}|y{4}|y{2}|m{1,2}|d{1,2}|h{1,2}|s{1,2}|[-/:., ]|\"[^\"]*\"|\\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,8 @@ def _date(value: datetime | date | time, form: str) -> str | None:
 
 def _date_part(value: datetime | date | time, part: str, *, minute: bool) -> str | None:
     """One part of a date's format as text; null where the value has no such part."""
+    if part[:3] in ("mmm", "ddd"):
+        return None  # a name, in the language of the reader's Excel
     if part[0] not in "ymdhs":
         return part.strip('"').removeprefix("\\")
     names = {"y": "year", "m": "minute" if minute else "month", "d": "day"}

@@ -1,0 +1,324 @@
+"""What people send by mail: Excel with its habits, headings in their languages, long and joined
+cells; each is read, or refused with its cause and its place."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import zipfile
+
+import pytest
+
+from carb_data import CarbError, DataError, load
+
+HEAD = ["question", "A", "B", "answer"]
+
+
+@pytest.fixture
+def excel():
+    return pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+
+
+@pytest.fixture
+def book(excel, tmp_path):
+    def make(*sheets, change=None):
+        made = excel.Workbook()
+        made.remove(made.active)
+        for title, rows in sheets:
+            sheet = made.create_sheet(title)
+            for row in rows:
+                sheet.append(row)
+        if change is not None:
+            change(made)
+        made.save(tmp_path / "a.xlsx")
+        return tmp_path / "a.xlsx"
+
+    return make
+
+
+def lines(tmp_path, *rows):
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+def cells(tmp_path, text):
+    path = tmp_path / "a.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_sheet_to_read_first_and_a_title_above_the_table_are_passed_over(book):
+    path = book(
+        ("Read me", [["The questions are on the next sheet."]]),
+        ("Items", [["Our village, 2026"], [], HEAD, ["Who greets first?", "guest", "host", "A"]]),
+    )
+    (item,) = load(path)
+    assert (item.id, item.chosen.text) == ("row-4", "guest")
+    assert load(path).notes == (
+        "1 more sheet not read: Read me.",
+        "The heading is row 3; the rows above it are not read.",
+    )
+
+
+def test_a_hidden_sheet_is_not_read_and_is_named(book):
+    def hide(made):
+        made["Old"].sheet_state = "hidden"
+
+    path = book(
+        ("Old", [HEAD, ["Who?", "they", "we", "A"]]),
+        ("New", [HEAD, ["Who?", "we", "they", "A"]]),
+        change=hide,
+    )
+    found = load(path)
+    assert (found[0].chosen.text, found.notes[0]) == ("we", "1 more sheet not read: Old (hidden).")
+
+
+def test_numbers_are_read_as_the_cell_shows_them(book):
+    def show(made):
+        for cell, form in {
+            "B2": "0%",
+            "C2": "0.0%",
+            "B3": "#,##0",
+            "C3": "000",
+            "B4": "h:mm",
+        }.items():
+            made["S"][cell].number_format = form
+        made["S"]["C4"].number_format = "dd/mm/yyyy"
+
+    path = book(
+        (
+            "S",
+            [
+                HEAD,
+                ["How much?", 0.5, 0.125, "A"],
+                ["How many?", 12500, 7, "A"],
+                ["When?", datetime.time(13, 30), datetime.date(2026, 4, 13), "A"],
+            ],
+        ),
+        change=show,
+    )
+    found = load(path)
+    assert [(i.chosen.text, i.rejected[0].text) for i in found] == [
+        ("50%", "12.5%"),
+        ("12,500", "007"),
+        ("13:30", "13/04/2026"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "said"),
+    [
+        (datetime.date(2026, 4, 13), "d mmmm", "cell B2 shows .* 'd mmmm'"),
+        (datetime.date(2026, 4, 13), "mm-dd-yy", "cell B2 shows .* 'mm-dd-yy'"),
+        (datetime.timedelta(hours=30), "[h]:mm", "cell B2 shows"),
+        ("=A2", "General", "holds a formula without a result"),
+        ("#N/A", "General", "cell B2 shows the error #N/A"),
+    ],
+)
+def test_what_the_cell_shows_for_no_reader_in_the_same_way_is_refused(book, value, form, said):
+    def show(made):
+        made["S"]["B2"].number_format = form
+
+    path = book(("S", [HEAD, ["When?", value, "never", "A"]]), change=show)
+    with pytest.raises(DataError, match=rf"a\.xlsx:2: A: {said}"):
+        load(path)
+
+
+def test_cells_merged_downwards_are_filled_and_others_are_refused(book):
+    rows = [["country", *HEAD], ["Thailand", "q1", "a", "b", "A"], [None, "q2", "a", "b", "A"]]
+    path = book(("S", rows), change=lambda made: made["S"].merge_cells("A2:A3"))
+    assert [item.culture for item in load(path)] == ["thai", "thai"]
+    path = book(("S", rows), change=lambda made: made["S"].merge_cells("C3:D3"))
+    with pytest.raises(DataError, match="the cells C3:D3 are merged; split them"):
+        load(path)
+
+
+def test_a_workbook_that_unpacks_to_far_more_is_refused(excel, tmp_path):
+    path = tmp_path / "a.xlsx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", b"0" * (129 * 1024 * 1024))
+    with pytest.raises(CarbError, match=r"unpacks to .* bytes.* save the sheet as CSV"):
+        load(path)
+
+
+def test_a_cell_far_away_and_broken_xml_are_refused(excel, book, tmp_path):
+    def stray(made):
+        made["S"]["XFD900000"] = "x"
+
+    with pytest.raises(CarbError, match="delete the stray cells"):
+        load(book(("S", [HEAD]), change=stray))
+    whole = book(("S", [HEAD, ["q", "a", "b", "A"]]))
+    with zipfile.ZipFile(whole) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(tmp_path / "b.xlsx", "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content[:-40] if "sheet1" in name else content)
+    with pytest.raises(CarbError, match=r"b\.xlsx is not a readable Excel file"):
+        load(tmp_path / "b.xlsx")
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Frage;richtige Antwort;falsche Antwort 1;falsche Antwort 2",
+        "Pregunta;Respuesta correcta;Respuesta incorrecta 1;Respuesta incorrecta 2",
+        "Вопрос;Правильный ответ;Неправильный ответ 1;Неправильный ответ 2",
+        "質問;正解;不正解1;不正解2",
+        "问题;正确答案;错误答案1;错误答案2",
+        "질문;정답;오답1;오답2",
+        "คำถาม;คำตอบที่ถูก;คำตอบที่ผิด 1;คำตอบที่ผิด 2",
+        "Câu hỏi;Đáp án đúng;Đáp án sai 1;Đáp án sai 2",
+        "السؤال;الإجابة الصحيحة;إجابة خاطئة 1;إجابة خاطئة 2",
+    ],
+)
+def test_headings_are_known_in_the_ten_languages(tmp_path, heading):
+    (item,) = load(cells(tmp_path, f"{heading}\nq?;right;one;two\n"))
+    assert (item.prompt, item.chosen.text) == ("q?", "right")
+    assert {answer.text for answer in item.rejected} == {"one", "two"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "key"),
+    [
+        ("question,أ,ب,ج,answer", "ب"),
+        ("question,A,B,C,answer", "ข"),
+        ("คำถาม,ก,ข,ค,เฉลย", "ข."),
+        ("question,A,B,C,answer", "나"),
+        ("вопрос,А,Б,В,ответ", "Б"),
+        ("question,A,B,C,answer", "【B】"),
+        ("question,option 1,option 2,option 3,answer", "②"),
+    ],
+)
+def test_keys_may_be_letters_of_other_alphabets(tmp_path, heading, key):
+    assert load(cells(tmp_path, f"{heading}\nq?,x,y,z,{key}\n"))[0].chosen.text == "y"
+
+
+def test_cyrillic_letters_that_look_like_latin_ones_are_refused(tmp_path):
+    with pytest.raises(CarbError, match="Cyrillic letters that look like Latin ones"):
+        load(cells(tmp_path, "question,A,B,C,answer\nq?,x,y,z,В\n"))
+
+
+def test_a_text_of_any_length_is_read(tmp_path):
+    (item,) = load(cells(tmp_path, f'prompt,chosen,rejected\n"{"word, " * 40_000}",a,b\n'))
+    assert len(item.prompt) > 200_000
+
+
+@pytest.mark.parametrize("value", ["#N/A", "NaN", "#REF!", "<NA>"])
+def test_what_stands_for_a_missing_value_is_no_answer(tmp_path, value):
+    with pytest.raises(DataError, match=rf"a\.csv:2: rejected: holds '{value}'"):
+        load(cells(tmp_path, f"prompt,chosen,rejected\nq?,a,{value}\n"))
+
+
+def test_a_list_that_numpy_printed_is_refused(tmp_path):
+    text = "prompt,chosen,rejected\nq?,a,\"['one' 'two']\"\n"
+    with pytest.raises(DataError, match="as numpy prints it"):
+        load(cells(tmp_path, text))
+    (item,) = load(cells(tmp_path, text.replace("' '", "', '")))
+    assert {answer.text for answer in item.rejected} == {"one", "two"}
+
+
+def test_context_goes_before_the_question_and_other_columns_are_named(tmp_path):
+    row = {"passage": "Ana is a guest.", "question": "What does she do?", "A": "bow", "B": "sing"}
+    found = load(lines(tmp_path, row | {"answer": "A", "note": "x"}, row | {"answer": "B"}))
+    assert found[0].prompt == "Ana is a guest.\n\nWhat does she do?"
+    assert "Not read: note (1 of 2 rows filled)." in found.notes
+
+
+def test_two_columns_that_can_be_the_question_are_refused(tmp_path):
+    row = {"prompt": "Answer shortly.", "question": "Who?", "chosen": "we", "rejected": "they"}
+    with pytest.raises(CarbError, match="prompt and question can be the question"):
+        load(lines(tmp_path, row))
+
+
+def test_the_turns_that_both_answers_share_are_asked(tmp_path):
+    def talk(*texts):
+        return [
+            {"role": "assistant" if n % 2 else "user", "content": text}
+            for n, text in enumerate(texts)
+        ]
+
+    row = {"prompt": "Hi.", "chosen": talk("Hi.", "Hello.", "And?", "Bow."), "system": "Be short."}
+    (item,) = load(lines(tmp_path, row | {"rejected": talk("Hi.", "Hello.", "And?", "Sing.")}))
+    assert [turn.content for turn in item.prompt] == ["Be short.", "Hi.", "Hello.", "And?"]
+    assert (item.prompt[0].role, item.chosen.text) == ("system", "Bow.")
+    with pytest.raises(DataError, match="rejected: follows another conversation"):
+        load(lines(tmp_path, row | {"rejected": talk("Hi.", "Yes?", "And?", "Sing.")}))
+    other = {"prompt": "Ho.", "rejected": talk("Hi.", "Hello.", "And?", "Sing.")}
+    with pytest.raises(DataError, match="prompt: is not the beginning of the conversation"):
+        load(lines(tmp_path, row | other))
+
+
+def test_two_keys_must_agree(tmp_path):
+    row = {"question": "Which?", "A": "w", "B": "x", "C": "y", "label": 3, "correct_option": "C"}
+    other = row | {"question": "And?", "label": 2, "correct_option": "B"}
+    assert load(lines(tmp_path, row, other))[0].chosen.text == "y"
+    with pytest.raises(DataError, match=r"label says 'y' and correct_option says 'x'"):
+        load(lines(tmp_path, row | {"correct_option": "B"}, other))
+
+
+@pytest.mark.parametrize("chosen", ["response_a", "A", "a"])
+def test_a_chosen_that_names_a_column_is_looked_up(tmp_path, chosen):
+    row = {"prompt": "q?", "response_a": "bow", "response_b": "sing"}
+    (item,) = load(lines(tmp_path, row | {"chosen": chosen, "rejected": "response_b"}))
+    assert (item.chosen.text, item.rejected[0].text) == ("bow", "sing")
+
+
+def test_ties_by_a_tables_own_columns_are_named(tmp_path):
+    row = {"prompt": "q?", "chosen": "bow", "rejected": "sing"}
+    equal = {"chosen_score": 4, "rejected_score": 4.0}
+    (note,) = load(lines(tmp_path, row | equal)).notes
+    assert note.startswith("1 of 1 rows are ties by their own columns")
+
+
+def test_letters_of_the_options_are_taken_off_only_in_their_order(tmp_path):
+    row = {"question": "q?", "answer": "B"}
+    found = load(lines(tmp_path, row | {"options": ["A. bow", "B. sing", "C) nod"]}))
+    assert (found[0].chosen.text, len(found.notes)) == ("sing", 1)
+    with pytest.raises(DataError, match="their own letters in the order B, A"):
+        load(lines(tmp_path, row | {"options": ["(B) bow", "(A) sing"]}))
+    same = {"options": ["St. John", "A. Smith"], "answer": "A. Smith"}
+    assert load(lines(tmp_path, row | same))[0].chosen.text == "A. Smith"
+
+
+def test_languages_are_read_as_tags_or_refused(tmp_path):
+    row = {"prompt": "q?", "chosen": "bow", "rejected": "sing"}
+    tags = {
+        "jp": "ja",
+        "kor": "ko",
+        "Deutsch": "de",
+        "EN": "en",
+        "eng_Latn": "en",
+        "zho_Hant": "zh-Hant",
+    }
+    found = load(lines(tmp_path, *(row | {"language": tag} for tag in tags)))
+    assert [item.language for item in found] == [*tags.values()]
+    for tag, said in {"kr": "Kanuri.*'ko'", "xx": "no language of ISO 639"}.items():
+        with pytest.raises(DataError, match=f"language: .*{said}"):
+            load(lines(tmp_path, row | {"language": tag}))
+
+
+def test_bad_rows_are_left_out_up_to_a_number_or_a_share(tmp_path):
+    good, bad = ({"prompt": "q?", "chosen": "a", "rejected": wrong} for wrong in ("b", "a"))
+    path = lines(tmp_path, good, bad, good, good)
+    with pytest.raises(DataError, match="--skip-bad 1"):
+        load(path)
+    for most in (1, 0.25):
+        found = load(path, skip_bad=most)
+        assert [item.id for item in found] == ["row-1", "row-3", "row-4"]
+        assert "1 rows make no set and are left out" in found.notes[0]
+        assert "a.jsonl:2: rejected: two answers are the same" in found.notes[0]
+    with pytest.raises(DataError):
+        load(path, skip_bad=0.2)
+
+
+def test_what_is_given_fills_only_what_is_empty_and_ids_carry_the_file(tmp_path):
+    for name, country in (("ja.csv", "Japan"), ("th.csv", "")):
+        text = f"country,prompt,chosen,rejected\n{country},q?,bow,sing\n"
+        (tmp_path / name).write_text(text)
+    found = load(tmp_path, culture="thai", language="en")
+    assert [(item.id, item.culture) for item in found] == [
+        ("ja.csv:row-2", "japanese"),
+        ("th.csv:row-2", "thai"),
+    ]
+    assert load(tmp_path / "th.csv", prefix=True, culture="thai")[0].id == "th.csv:row-2"
