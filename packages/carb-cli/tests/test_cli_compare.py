@@ -86,6 +86,20 @@ def test_it_says_the_rule_of_ties_the_test_and_the_rate(carb: Carb, families: Pa
     assert "Place win rate" not in rest
 
 
+def test_sets_that_only_one_of_both_scored_are_counted(
+    carb: Carb, families: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "part"
+    options = ["--data", tmp_path / "data.jsonl", "--limit", "8"]
+    assert carb("run", *options, "--scorer", "baseline:label", "--out", out).code == 0
+    pair = (f"{families}#baseline:random", f"{out}#baseline:label")
+    numbers = carb("compare", *pair, "--json").json
+    assert numbers["n"] + numbers["unpaired"] == 10
+    assert numbers["unpaired"] > 0
+    printed = carb("compare", *pair).out
+    assert f"Left out: {numbers['unpaired']} main sets that only one of both scored." in printed
+
+
 def test_a_margin_and_a_plan(carb: Carb, finished_run: Path) -> None:
     pair = (f"{finished_run}#length", f"{finished_run}#random")
     found = carb("compare", *pair, "--margin", 0.5, "--plan", "--json").json

@@ -58,6 +58,20 @@ def test_changes_by_hand(make_table):
     assert result.of("judge").ratio.estimate == pytest.approx(3 / surface)
 
 
+@pytest.mark.parametrize(("near_0", "relative"), [(1, (3 / 5 + 3 / 2 + 3 / 4) / 3), (2, None)])
+def test_a_relative_change_is_null_where_half_of_the_scores_are_near_0(
+    make_table, near_0, relative
+):
+    """A change over a score near 0 is as large as one likes, and so is a mean with it."""
+    sets = [[5.0, 2.0, 3.0, 4.0], [2.0, 3.0, 1.0, 0.0], [4.0, 1.0, 2.0, 3.0], [4.0, 1.0, 2.0, 3.0]]
+    for values in sets[4 - near_0 :]:
+        values[0] = 1e-3
+    table = perturb(make_table(sets), {"CC": lambda s: s - 3})
+    (row,) = perturbation_sensitivity(table).kinds
+    assert row.undefined == near_0
+    assert row.relative == (None if relative is None else pytest.approx(relative))
+
+
 def test_degenerate_sensitivity_is_null(make_table):
     assert perturbation_sensitivity(make_table(SETS)).kinds == ()
     assert perturbation_sensitivity(make_table(SETS)).of("judge").ratio.estimate is None

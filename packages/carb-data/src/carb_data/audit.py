@@ -210,6 +210,7 @@ def _rows(
 
 def share_won(item: BonSet, row: Sequence[float]) -> float:
     """1 where the right answer has the largest number, 1/k where k answers have it, else 0."""
+    # carb_metrics.ties decides elsewhere; these numbers are exact, and no rounding is needed.
     best = [
         r.role is Role.CHOSEN
         for r, value in zip(item.responses, row, strict=True)
