@@ -1,7 +1,7 @@
 """The README's demo: surface baselines, and a language model closed and open book, on short
 families of carb-seed.
 
-The open book is a control: it shows that the place effect is found where there is one.
+The open book is a control: it shows that reading the place is found where there is some.
 
 Usage: python examples/demo.py MODEL_FOLDER OUT_FOLDER [FAMILIES]
 """
