@@ -292,6 +292,8 @@ def test_more_candidates_than_letters() -> None:
         ("mod=listwise", "did you mean 'mode'"),
         ("backend=openai&device=cpu", "'device' is unknown"),
         ("max_tokens=0", "got '0'"),
+        ("temperature=nan", "temperature: "),
+        ("temperature=inf", "temperature: "),
     ],
 )
 def test_wrong_use_is_told_before_a_model_is_loaded(

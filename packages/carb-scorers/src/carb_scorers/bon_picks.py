@@ -18,7 +18,7 @@ from math import comb, isnan
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, FiniteFloat, JsonValue
 
 from carb_data import CarbError, DataError, Problem
 from carb_data.facts import read_lines
@@ -47,7 +47,7 @@ class PolicyOptions(Frozen):
     """Options of a model that samples, beside its backend's."""
 
     backend: str = "hf"
-    temperature: Annotated[float, Field(ge=0)] = 1.0
+    temperature: Annotated[FiniteFloat, Field(ge=0)] = 1.0
     max_new_tokens: Annotated[int, Field(ge=1)] = 256
     sampling_seed: int = 0
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from carb_data import (
     BonSet,
@@ -84,10 +84,10 @@ class ConstructConfig(Frozen):
     rejected: Annotated[tuple[str, ...], Field(min_length=1)]
     """The pool that writes wrong answers under references of other cultures, taken in a seeded
     order."""
-    window: tuple[float, float] = (0.05, 0.95)
+    window: tuple[FiniteFloat, FiniteFloat] = (0.05, 0.95)
     """Least cosine of a wrong answer's character n-grams to the right one's, and the largest to any
     other answer's: below it is off topic, above not another answer."""
-    length_ratio: Annotated[float, Field(ge=1)] = 2.0
+    length_ratio: Annotated[FiniteFloat, Field(ge=1)] = 2.0
     """How many times longer or shorter than the right answer a wrong one may be, in characters."""
     rejected_per_set: Annotated[int, Field(ge=1)] = 3
     attempts: Annotated[int, Field(ge=1)] = 4

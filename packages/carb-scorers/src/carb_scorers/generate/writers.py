@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import anyio
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from carb_data import CarbError
 from carb_data.errors import require
@@ -45,7 +45,7 @@ class WriterOptions(Frozen):
     """Options of a model that writes, beside its backend's."""
 
     backend: str = "hf"
-    temperature: Annotated[float, Field(ge=0)] = 0.7
+    temperature: Annotated[FiniteFloat, Field(ge=0)] = 0.7
     max_new_tokens: Annotated[int, Field(ge=1)] = 400
     one_line: bool = False
     """An answer ends with its first line, as base models need."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from carb_data import CarbError
 from carb_data.models import Frozen
@@ -74,7 +74,7 @@ class JudgeOptions(Frozen):
     forms ``culture`` and ``plain`` are translated."""
     max_tokens: int = Field(default=512, ge=1)
     """Longest answer in tokens with ``read=generate``."""
-    temperature: float = Field(default=0.0, ge=0.0)
+    temperature: FiniteFloat = Field(default=0.0, ge=0.0)
     """Sampling temperature with ``read=generate``; 0 takes the most probable token."""
     seed: int = 0
     """Seed of sampling, where the temperature is above 0."""
