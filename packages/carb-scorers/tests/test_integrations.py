@@ -36,6 +36,9 @@ def test_best_of_n_picks_what_the_scorer_likes_best() -> None:
     pick = best_of_n(scorer, "Was?", ["kurz", "am längsten", "länger", "am längsten"], **PLACE)
     assert (pick.index, pick.response) == (1, "am längsten")
     assert pick.scores == (4.0, 11.0, 6.0, 11.0)
+    assert pick.tied == (1, 3)
+    assert best_of_n(scorer, "Was?", ["kurz", "länger"], **PLACE).tied == ()
+    scorer.requests.pop()
     assert pick.rationale == "why"
     (request,) = scorer.requests
     assert sorted(c.text for c in request.candidates) == [

@@ -13,7 +13,7 @@ pass@k estimator of Chen et al. 2021 (arXiv:2107.03374, section 2.1).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import comb, isnan
 from pathlib import Path
 from typing import Annotated, Literal
@@ -30,7 +30,7 @@ from carb_scorers.generate.writers import derived_seed, open_writer, sha256
 from carb_scorers.models.marks import without_thinking
 from carb_scorers.models.protocol import Failure, Generation, LanguageModel, Prompt, Turn, Writing
 from carb_scorers.run.score_journal import ScoreJournal, journal_head, score_missing
-from carb_scorers.scorer import Scorer, Writable
+from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, Writable
 from carb_scorers.spec import OPERATIONAL, parse_spec
 from carb_scorers.texts import request_about
 
@@ -280,39 +280,42 @@ async def score_samples(
     Raises:
         CarbError: the scorer met a user's mistake, or the journal is of something else.
     """
-    texts = {
-        key: sorted({one.text for one in row if one.text.strip()}) for key, row in samples.items()
-    }
-    requests = {
-        prompt.id: request_about(
-            # new answers make it another request
-            f"{prompt.id}~{sha256(prompt.text, texts[prompt.id])[:16]}",
-            prompt.text,
-            prompt.culture,
-            prompt.language,
-            texts[prompt.id],
-            seed,
-        )
-        for prompt in task.prompts
-        if len(texts[prompt.id]) > 1
-    }
-    with ScoreJournal(
-        folder, journal_head(scorer.spec, fingerprint="samples", seed=seed)
-    ) as journal:
+    requests = _requests(samples, task, seed)
+    head = journal_head(scorer.spec, fingerprint="samples", seed=seed)
+    with ScoreJournal(folder, head) as journal:
         results = await score_missing(
             scorer, list(requests.values()), journal, on_progress=on_progress
         )
-    values = {key: dict.fromkeys(found, 0.0) for key, found in texts.items()}
-    for (key, request), result in zip(requests.items(), results, strict=True):
-        if result.complete:
-            values[key] = {c.text: result.scores[c.id] for c in request.candidates}
-        else:
-            del values[key]
-    return {
-        key: tuple(values[key].get(one.text, float("-inf")) for one in row)
-        for key, row in samples.items()
-        if key in values
-    }
+    outcomes = dict(zip(requests, results, strict=True))
+    scores: Scores = {}
+    for key, row in samples.items():
+        result = outcomes.get(key)
+        if result is None or result.complete:
+            ids = {} if result is None else {c.text: c.id for c in requests[key].candidates}
+            scores[key] = tuple(_score(one.text, result, ids) for one in row)
+    return scores
+
+
+def _requests(samples: Samples, task: Task, seed: int) -> dict[str, ScoreRequest]:
+    """A request for each prompt with several distinct answers, named by a hash of all of them: new
+    answers make it another one."""
+    requests = {}
+    for prompt in task.prompts:
+        texts = sorted({one.text for one in samples[prompt.id] if one.text.strip()})
+        if len(texts) > 1:
+            name = f"{prompt.id}~{sha256(prompt.text, texts)[:16]}"
+            requests[prompt.id] = request_about(
+                name, prompt.text, prompt.culture, prompt.language, texts, seed
+            )
+    return requests
+
+
+def _score(text: str, result: ScoreResult | None, ids: Mapping[str, str]) -> float:
+    """The score of an answer: an empty one is the worst, and a prompt's only one was not asked
+    about."""
+    if not text.strip():
+        return float("-inf")
+    return 0.0 if result is None else result.scores[ids[text]]
 
 
 def pick_weights(scores: Sequence[float], n: int) -> list[float]:

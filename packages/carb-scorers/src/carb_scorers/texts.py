@@ -255,13 +255,16 @@ class Pick:
     """Which response was picked."""
 
     index: int | None
-    """Place in the responses given; the first of several that score equally. ``None`` where a
+    """Position in the responses given; the first of those that are ``tied``. ``None`` where a
     response could not be scored, since that one could have been the best."""
     response: str | None
     scores: tuple[float | None, ...]
     """Score of each response, in the given order."""
     rationale: str | None = None
     error: ScoreError | None = None
+    tied: tuple[int, ...] = ()
+    """Positions of all responses that have the best score, where several have it: to share a
+    prize among them, or to draw one."""
 
 
 def best_of_n(
@@ -279,8 +282,8 @@ def best_of_n(
         scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
         prompt: the text or the conversation (messages with ``role`` and ``content``) that the
             responses answer; a conversation ends with a turn of the user.
-        responses: one or more responses; their order does not matter, since the scorer does not see
-            it.
+        responses: one or more responses. The scorer does not see their order; it decides between
+            equal scores alone, where the first is picked.
         culture: id of the culture that the prompt is about. Without it a judge is not asked about
             any culture, and ``baseline:label``, which looks for its names, is refused.
         language: BCP 47 tag of the prompt's language.
@@ -297,12 +300,13 @@ def best_of_n(
     asked = as_prompt(prompt)
     found = _ask(scorer, [Text(asked, response, culture, language) for response in responses], seed)
     scores = tuple(one.score for one in found)
-    known = [(score, -place) for place, score in enumerate(scores) if score is not None]
+    known = [score for score in scores if score is not None]
     if len(known) < len(scores):
         error = next(one.error for one in found if one.error is not None)
         return Pick(None, None, scores, found[0].rationale, error)
-    place = -max(known)[1]
-    return Pick(place, responses[place], scores, found[0].rationale)
+    best = [position for position, score in enumerate(scores) if score == max(known)]
+    tied = tuple(best) if len(best) > 1 else ()
+    return Pick(best[0], responses[best[0]], scores, found[0].rationale, tied=tied)
 
 
 def score(

@@ -36,7 +36,7 @@ def _pattern(text: str) -> str:
 
 
 Template = Annotated[str, AfterValidator(checked_template)]
-"""Jinja text; see ``docs/how-to/forms.md`` for the fields that it may use."""
+"""Jinja text; docs/evaluate.md lists the fields that it may use."""
 
 
 def _rising(scale: tuple[int, int]) -> tuple[int, int]:

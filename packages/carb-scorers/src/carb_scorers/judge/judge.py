@@ -135,41 +135,28 @@ class JudgeScorer:
         ]
 
 
-def _result(request: ScoreRequest, answered: Sequence[tuple[Ask, Read | Failure]]) -> ScoreResult:
-    """What the answers about an item amount to. A candidate that is always shown alone fails
-    alone."""
+Answered = Sequence[tuple[Ask, Read | Failure]]
+
+
+def _result(request: ScoreRequest, answered: Answered) -> ScoreResult:
+    """What the answers about an item amount to."""
     ids = [candidate.id for candidate in request.candidates]
     usage = sum((answer.usage for _, answer in answered), Usage())
-    errors: dict[str, ScoreError] = {}
-    for ask, answer in answered:
-        if isinstance(answer, Failure):
-            # Of several, one order is missing: what is left would count a preference for a position
-            # as a verdict.
-            for key in ask.order if len(ask.order) == 1 else ids:
-                errors.setdefault(key, answer.error)
+    errors = _errors(ids, answered)
     if errors and len(errors) == len(ids):
         first = next(iter(errors.values()))
         return failed(request, first.kind, first.message, usage)
-    presentations, texts, masses = [], [], []
-    for ask, answer in answered:
-        if isinstance(answer, Read) and errors.keys().isdisjoint(ask.order):
-            presentations.append(
-                Presentation(
-                    order=ask.order, scores=dict(zip(ask.order, answer.values, strict=True))
-                )
-            )
-            texts += [f"{ask.note}{answer.text}"] if answer.text else []
-            masses += [] if answer.mass is None else [answer.mass]
-    # Each candidate's mean over the presentations that show it; over pairs, the share of them that
-    # it won. Every two are compared equally often, so the shares rank them as the strengths of
-    # Bradley and Terry would (Ford 1957, "Solution of a Ranking Problem from Binary Comparisons",
-    # American Mathematical Monthly 64). An exact sum: candidates that won the same shares, in
-    # whatever order, have the same score.
-    values = {
-        key: [shown.scores[key] for shown in presentations if key in shown.scores] for key in ids
-    }
-    means = {key: math.fsum(own) / len(own) if own else 0.0 for key, own in values.items()}
-    scores = {key: mean for key, mean in means.items() if key not in errors}
+    reads = [
+        (ask, answer)
+        for ask, answer in answered
+        if isinstance(answer, Read) and errors.keys().isdisjoint(ask.order)
+    ]
+    presentations = tuple(
+        Presentation(order=ask.order, scores=dict(zip(ask.order, read.values, strict=True)))
+        for ask, read in reads
+    )
+    scores = {key: _mean(key, presentations) for key in ids if key not in errors}
+    texts = [f"{ask.note}{read.text}" for ask, read in reads if read.text]
     alone = all(len(shown.order) == 1 for shown in presentations)
     return ScoreResult(
         request_id=request.request_id,
@@ -177,9 +164,34 @@ def _result(request: ScoreRequest, answered: Sequence[tuple[Ask, Read | Failure]
         errors=errors,
         rationale="\n\n".join(texts) or None,
         usage=usage,
-        presentations=() if alone and len(presentations) == len(scores) else tuple(presentations),
-        label_mass=min(masses, default=None),
+        presentations=() if alone and len(presentations) == len(scores) else presentations,
+        label_mass=min((read.mass for _, read in reads if read.mass is not None), default=None),
     )
+
+
+def _errors(ids: Sequence[str], answered: Answered) -> dict[str, ScoreError]:
+    """The candidates without a score. One that is always shown alone fails alone; else, where one
+    order of several is missing, what is left would count a preference for a position as a
+    verdict."""
+    errors: dict[str, ScoreError] = {}
+    for ask, answer in answered:
+        if isinstance(answer, Failure):
+            for key in ask.order if len(ask.order) == 1 else ids:
+                errors.setdefault(key, answer.error)
+    return errors
+
+
+def _mean(key: str, presentations: Sequence[Presentation]) -> float:
+    """A candidate's mean over the presentations that show it; over pairs, the share of them that it
+    won.
+
+    Every two are compared equally often, so the shares rank them as the strengths of Bradley and
+    Terry would (Ford 1957, "Solution of a Ranking Problem from Binary Comparisons", American
+    Mathematical Monthly 64). The sum is exact: candidates that won the same shares, in whatever
+    order, have the same score.
+    """
+    shares = [shown.scores[key] for shown in presentations if key in shown.scores]
+    return math.fsum(shares) / len(shares) if shares else 0.0
 
 
 def form_of(options: JudgeOptions) -> Form:
