@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -316,3 +317,12 @@ def test_a_socks_proxy_without_its_package_is_said_before_the_first_request(
     assert "secret" not in str(found.value)
     (answer,) = ask(model(serve([chat()]).url))  # nothing stands between a machine and itself
     assert isinstance(answer, Generation)
+
+
+def test_certificates_of_the_environment_are_read_for_this_machine_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "mine.pem"))
+    with pytest.raises(CarbError, match=r"SSL_CERT_FILE=.*mine\.pem.* cannot be read"):
+        model("https://localhost:1/v1")
+    model("http://localhost:1/v1")

@@ -79,6 +79,7 @@ class Endpoint:
         self._newer_name = False
         if not is_this_machine(self.url):
             check_proxies()
+        self._certificates = _certificates() if self.url.startswith("https") else True
 
     async def ask(
         self,
@@ -242,7 +243,7 @@ class Endpoint:
                 follow_redirects=False,  # the key would go along
                 # No proxy stands between a machine and itself.
                 trust_env=not is_this_machine(self.url),
-                verify=_certificates() if is_this_machine(self.url) else True,
+                verify=self._certificates,
             )
             self._open = _Open(client, CapacityLimiter(most), loop)
         opened = self._open
@@ -275,9 +276,20 @@ def check_proxies() -> None:
 
 
 def _certificates() -> Any:
-    """Certificates that the environment names, for a server on this machine."""
-    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    return ssl.create_default_context(cafile=file, capath=folder) if file or folder else True
+    """Certificates that the environment names, for servers on this machine, too.
+
+    Raises:
+        CarbError: they cannot be read.
+    """
+    named = {name: os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+    file, folder = named.values()
+    if not file and not folder:
+        return True
+    try:
+        return ssl.create_default_context(cafile=file or None, capath=folder or None)
+    except OSError as error:  # ssl's own errors, too
+        given = ", ".join(f"{name}={value}" for name, value in named.items() if value)
+        raise CarbError(f"The certificates of {given} cannot be read: {error}.") from None
 
 
 def _usage(answer: Mapping[str, Any], attempts: int) -> Usage:
