@@ -240,3 +240,40 @@ def test_channels_are_kept_apart() -> None:
         "<|channel|>final<|message|>[[B]]<|return|>"
     )["input_ids"]
     assert without_thinking(written_text(tokenizer, ids)) == "[[B]]"
+
+
+DATED = (
+    "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
+    "Today: {{ date_string }}\n" + tiny_models.CHAT
+)
+
+
+def test_a_template_that_writes_the_date_makes_another_model_of_each_day(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tokenizer = tiny_models.tokenizer(chat=True)
+    tokenizer.chat_template = DATED
+    today = set_chat_template(tokenizer, TemplateOptions())
+    assert re.fullmatch(r"\+clock:\d\d \w+ 20\d\d", today)
+    (record,) = caplog.records
+    assert f'chat_template_kwargs={{"date_string": "{today.removeprefix("+clock:")}"}}' in (
+        record.getMessage()
+    )
+    assert today.removeprefix("+clock:") in tokenizer.decode(prompt_ids(tokenizer, PROMPT))
+    pinned = tiny_models.tokenizer(chat=True)
+    pinned.chat_template = DATED
+    given = '{"date_string": "1 May 2020"}'
+    assert set_chat_template(pinned, TemplateOptions(chat_template_kwargs=given)) == ""
+    assert "1 May 2020" in pinned.decode(prompt_ids(pinned, PROMPT))
+
+
+def test_the_clock_of_a_template_stands_still_within_a_run(base: Path, tmp_path: Path) -> None:
+    """Scores of one run had different prompts after midnight."""
+    folder = tiny_models.folder(base, "llama", "CausalLM", chat=True)
+    template = tmp_path / "clock.jinja"
+    template.write_text("{{ strftime_now('%H:%M:%S.%f') }}\n" + tiny_models.CHAT)
+    spec = f"implicit:{folder}?chat_template={template}"
+    first, second = open_scorer(spec), open_scorer(spec)
+    assert first.spec.revision != second.spec.revision
+    assert scores(first) == scores(first)
+    assert scores(first) != scores(second)

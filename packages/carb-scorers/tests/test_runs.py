@@ -8,7 +8,7 @@ import anyio
 import polars as pl
 import pytest
 
-from carb_data import CarbError, Dataset
+from carb_data import CarbError, Dataset, cultures
 from carb_data.table import COLUMNS
 from carb_scorers import Scorer, ScoreRequest, ScoreResult, Usage, evaluate
 from carb_scorers.blind import blind
@@ -338,3 +338,43 @@ def test_a_server_that_dies_in_the_middle_stops_the_run_and_its_errors_are_not_k
     record = go(tmp_path, again, dataset=many)
     assert record.scorers[0].errors == 0
     assert len(again.asked) == 2 * STOP_AFTER
+
+
+class Served(FakeScorer):
+    """Is answered by a server that gives its model's name, and dies after some requests."""
+
+    def __init__(self, model: str = "one 1f", *, lasts: int = 1000) -> None:
+        super().__init__(name="served")
+        self.model, self.lasts = model, lasts
+
+    def result(self, request: ScoreRequest) -> ScoreResult:
+        if len(self.calls) > self.lasts:
+            return failed(request, "connection", "refused")
+        usage = Usage(requests=1, served=(self.model,))
+        return super().result(request).model_copy(update={"usage": usage})
+
+
+def test_another_model_behind_an_address_stops_the_run(tmp_path: Path) -> None:
+    """``run.json`` alone had both names, and the table one number for two models."""
+    assert go(tmp_path, Served(lasts=3), window=1).scorers[0].errors > 0
+    with pytest.raises(CarbError, match=r"answered by two.*answered by one.*--fresh"):
+        go(tmp_path, Served("two 1f"), window=1)
+    record = go(tmp_path, Served("one 2f"), window=1)  # another machine of the same model
+    assert record.scorers[0].errors == 0
+
+
+def test_another_name_of_a_place_is_another_run_for_those_who_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, blind_to_it = (
+        lambda: FakeScorer(name="told", parameters={"tell": "culture"}),
+        lambda: FakeScorer(name="other"),
+    )
+    go(tmp_path / "told", told())
+    go(tmp_path / "other", blind_to_it())
+    monkeypatch.setattr(type(cultures), "name", lambda _, culture: f"people of {culture}")
+    with pytest.raises(CarbError, match="another names of places for 'told'"):
+        go(tmp_path / "told", told())
+    again = blind_to_it()
+    go(tmp_path / "other", again)
+    assert again.calls == []

@@ -18,7 +18,14 @@ from carb_scorers.models.protocol import Choices, Prompt, Turn, Turns, Watch, pl
 from carb_scorers.models.shared_prefix import common_prefix
 from carb_scorers.scorer import Usage
 
-__all__ = ["answer_ids", "conversation", "conversation_ids", "guarded", "prompt_ids"]
+__all__ = [
+    "answer_ids",
+    "conversation",
+    "conversation_ids",
+    "guarded",
+    "prompt_ids",
+    "rendered_turns",
+]
 
 
 def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False) -> list[int]:
@@ -280,14 +287,14 @@ def _control_tokens(tokenizer: Any) -> set[str]:
     template = tokenizer.chat_template
     written = "".join(
         template.values() if isinstance(template, dict) else [template or ""]
-    ) + _rendered(tokenizer)
+    ) + rendered_turns(tokenizer)
     own = {
         text for text, marked in added if marked or (text in written and not text.strip().isalnum())
     }
     return {text for text in special | own if len(text) > 1 and not text.isspace()}
 
 
-def _rendered(tokenizer: Any) -> str:
+def rendered_turns(tokenizer: Any) -> str:
     """What the chat template writes around turns: it may put a control token together from the
     role's name."""
     found = []

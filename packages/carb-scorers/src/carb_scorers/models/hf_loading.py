@@ -30,6 +30,7 @@ from carb_scorers.models.peft_adapters import (
 )
 from carb_scorers.models.shared_prefix import dense_head
 from carb_scorers.models.source import gguf_arguments, gguf_revision, model_source
+from carb_scorers.models.template_clock import stop_clock
 
 HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
 """Files of a local model folder that decide its scores."""
@@ -251,16 +252,16 @@ def device_of(options: HFOptions) -> Any:
 def quiet() -> Iterator[None]:
     """Keep transformers' progress bars and remarks off the terminal meanwhile; its errors still
     show."""
-    logging = require("transformers", package="carb-scorers", extra="hf").utils.logging
-    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    log = require("transformers", package="carb-scorers", extra="hf").utils.logging
+    bars, verbosity = log.is_progress_bar_enabled(), log.get_verbosity()
+    log.disable_progress_bar()
+    log.set_verbosity_error()
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
+        log.set_verbosity(verbosity)
         if bars:
-            logging.enable_progress_bar()
+            log.enable_progress_bar()
 
 
 @contextmanager
@@ -306,7 +307,7 @@ def set_chat_template(tokenizer: Any, options: TemplateOptions) -> str:
             )
     if variables:
         tokenizer.apply_chat_template = partial(tokenizer.apply_chat_template, **variables)
-    return added
+    return added + stop_clock(tokenizer)
 
 
 def _replace_template(tokenizer: Any, given: str | None) -> str:

@@ -140,7 +140,8 @@ async def _scored(job: _Job, label: str, given: Scorer | str) -> _Outcome:
         spec = scorer.spec
         if spec.name != label:
             raise CarbError(f"'{label}' calls itself '{spec.name}'. A scorer keeps its given name.")
-        head = journal_head(spec, fingerprint=job.dataset.fingerprint, seed=job.seed)
+        places = (item.culture for item in job.dataset)
+        head = journal_head(spec, fingerprint=job.dataset.fingerprint, seed=job.seed, places=places)
         blinded = requests_for(job.dataset, spec, job.seed)
         requests = [one.request for one in blinded]
         with ScoreJournal(job.out / JOURNAL, head) as journal:

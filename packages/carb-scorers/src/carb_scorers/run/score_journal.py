@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 
 import polars as pl
 
-from carb_data import CarbError, Dataset
+from carb_data import CarbError, Dataset, cultures
 from carb_data.journal import DiskError, OtherHeadError, Store, read_store
 from carb_data.models import Frozen
 from carb_scorers.blind import blind
@@ -28,6 +28,7 @@ from carb_scorers.scorer import (
     ScoreResult,
     ScorerSpec,
     Usage,
+    told_culture,
 )
 from carb_scorers.spec import identity, kinds, provider
 
@@ -63,6 +64,17 @@ class NoAnswerError(CarbError):
         )
 
 
+class OtherModelError(CarbError):
+    """A server answers as another model than the one that answered before."""
+
+    def __init__(self, scorer: str, before: Set[str], now: Set[str]) -> None:
+        super().__init__(
+            f"'{scorer}' is answered by {', '.join(sorted(now))}, and what is kept was answered by "
+            f"{', '.join(sorted(before))}: one number would stand for two models. Serve the first "
+            "one again, or choose another --out, or discard the old results with --fresh."
+        )
+
+
 class JournalHead(Frozen):
     """What the results of a journal belong to."""
 
@@ -74,14 +86,23 @@ class JournalHead(Frozen):
     spec: ScorerSpec
     version: str
     """Versions of carb-scorers and of the package that provides the scorer."""
+    place_names: str | None = None
+    """A hash of the names of the sets' cultures, for a scorer that is told them."""
 
 
-def journal_head(spec: ScorerSpec, *, fingerprint: str, seed: int) -> JournalHead:
-    """The head of a scorer's journal; prices and the like are no part of it."""
+def journal_head(
+    spec: ScorerSpec, *, fingerprint: str, seed: int, places: Iterable[str] = ()
+) -> JournalHead:
+    """The head of a scorer's journal; prices and the like are no part of it. ``places`` are the ids
+    of the sets' cultures."""
     own = provider("baseline")
     other = provider(spec.kind) if spec.kind in kinds() else own
     made_by = own if other == own else f"{own}, {other}"
-    return JournalHead(fingerprint=fingerprint, seed=seed, spec=identity(spec), version=made_by)
+    named = sorted((place, cultures.name(place)) for place in set(places) if place in cultures)
+    names = hashlib.sha256(repr(named).encode()).hexdigest() if told_culture(spec) else None
+    return JournalHead(
+        fingerprint=fingerprint, seed=seed, spec=identity(spec), version=made_by, place_names=names
+    )
 
 
 def journal_path(folder: Path, scorer: str) -> Path:
@@ -110,7 +131,7 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
             )
         except OtherHeadError as error:
             assert folder is not None
-            raise _other(folder, head.spec.name, error.changed) from None
+            raise _other(folder, head.spec, error.changed) from None
         self._count = None if path is None else path.with_suffix(".asked")
 
     def asked(self, count: int) -> None:
@@ -174,14 +195,19 @@ async def score_missing(
     tally = ProgressCounter(name, len(requests), on_progress)
     tally.add(kept.values(), spent=False)
     unanswered: list[ScoreResult] = []
+    served = _served(known)
 
     def keep(results: Sequence[ScoreResult]) -> None:
         """Keep results; those without an answer only once it is known that the server is not
         gone."""
         ready = []
         for result in results:
+            now = _served([result])
+            if not (served <= now or now <= served):
+                raise OtherModelError(name, served, now)
+            served.update(now)
             unanswered.append(result)
-            if result.error is None or result.error.kind not in TRANSPORT:
+            if _answered(result):
                 ready += unanswered
                 unanswered.clear()
         journal.append(ready)
@@ -199,6 +225,16 @@ async def score_missing(
     journal.append([result for key, result in tail.items() if key in journal.values])
     found = tail | journal.values
     return [found[request.request_id] for request in requests]
+
+
+def _answered(result: ScoreResult) -> bool:
+    return result.error is None or result.error.kind not in TRANSPORT
+
+
+def _served(results: Iterable[ScoreResult]) -> set[str]:
+    """The names of the models that servers gave, without the fingerprints of their machines."""
+    usages = [result.usage for result in results if result.usage is not None]
+    return {name.partition(" ")[0] for usage in usages for name in usage.served}
 
 
 def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:
@@ -279,14 +315,19 @@ def _prefers(new: ScoreResult, old: ScoreResult) -> bool:
     return not old.complete and len(new.scores) >= len(old.scores)
 
 
-def _other(folder: Path, scorer: str, changed: Sequence[str]) -> OtherRunError:
+def _other(folder: Path, spec: ScorerSpec, changed: Sequence[str]) -> OtherRunError:
     what = {
         "fingerprint": "data set",
         "spec": "scorer",
         "version": "version of the scorer's package",
+        "place_names": "names of places",
     }
     named = " and ".join(what.get(name, name) for name in changed)
-    perturbed = (
-        " (or of these sets with or without --perturbed)" if "fingerprint" in changed else ""
-    )
-    return OtherRunError(folder.parent, f"another {named} for '{scorer}'{perturbed}")
+    added = " (or of these sets with or without --perturbed)" if "fingerprint" in changed else ""
+    clock = (spec.revision or "").partition("+clock:")[2]
+    if clock and "spec" in changed:
+        added += (
+            f" (its chat template writes the date, today {clock}; pin it with "
+            "chat_template_kwargs=, or a chat_template= with the date in it)"
+        )
+    return OtherRunError(folder.parent, f"another {named} for '{spec.name}'{added}")
