@@ -87,7 +87,7 @@ def test_origins_are_the_units_and_source_items_are_not(known):
         for name, unit in units.items():
             low, high = interval(values, unit)
             missed[name] += not low <= truth <= high
-    print(
+    print(  # noqa: T201 - the session writes it down
         f"\nplace win rate, {len(made)} families, truth {truth:.3f}: intervals that miss it, "
         + ", ".join(
             f"units {name} ({len(set(units[name].values()))}) {count / RUNS:.3f}"
