@@ -8,6 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from carb_cli.main import invoked
+from carb_data import CarbError
+
 Several = Parameter(negative=(), consume_multiple=True, show_default=False)
 """An option that takes several values, after one another or by being repeated."""
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
@@ -33,6 +36,36 @@ RunFolder = Annotated[
 ]
 DataName = Annotated[str, Parameter(help="carb-seed, a path, or hf://owner/name.")]
 Confidence = Annotated[float, Parameter(help="Confidence of the intervals, between 0 and 1.")]
+
+
+def refuse(given: object, option: str, why: str) -> None:
+    """Refuse an option that another one makes void.
+
+    Raises:
+        CarbError: the option was given.
+    """
+    if given:
+        raise CarbError(f"{option} counts for nothing {why}. Leave one of them out.")
+
+
+def refuse_loading(why: str) -> None:
+    """Refuse options about the rows of a table where no table is read.
+
+    Raises:
+        CarbError: such an option was given.
+    """
+    for option in invoked.loading()[::2]:
+        refuse(True, option, why)
+
+
+def refuse_mixed_output(json: bool, *texts: Path | None) -> None:
+    """Refuse two results on stdout.
+
+    Raises:
+        CarbError: more than one of ``--json`` and the files is stdout.
+    """
+    if json + sum(str(path) == "-" for path in texts) > 1:
+        raise CarbError("Two of --json, --md and --latex go to stdout. Give all but one a file.")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
-from carb_cli.options import Json, Several
+from carb_cli.options import Json, Several, refuse
 from carb_cli.progress import progress
 from carb_data.journal import write_whole
 from carb_data.tasks import Task, open_task
@@ -58,6 +58,7 @@ def bon(
     seed
         Seed of the order in which answers are presented.
     """
+    refuse(seed and not scorer, "--seed", "without --scorer")
     asked = open_task(task)
     with progress() as report:
 

@@ -19,7 +19,7 @@ from carb_cli.commands.validity import finite
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK, invoked
-from carb_cli.options import Flag, Json
+from carb_cli.options import Flag, Json, refuse
 from carb_cli.planning import RunPlan, plan_run
 from carb_cli.probing import WAYS, Mode, probe, probe_plan, why
 from carb_cli.recognise import Recognised, recognise
@@ -95,6 +95,8 @@ def eval_(
     open_report
         Open the report in the browser. By default it is opened where the output is a terminal.
     """
+    refuse(mode and model is None, "--mode", "without a model")
+    refuse(fail_below and model is None, "--fail-below", "without a model")
     gate = None if fail_below is None else _gate(fail_below)
     some = [
         part.removeprefix("--")
@@ -130,6 +132,8 @@ def eval_(
     name = None if asked is None else parse_spec(asked.spec).name
     passed, said = (True, "") if gate is None else _passed(found, name or found.models[0], *gate)
     code = exit_code(record) if passed else FAILED
+    if open_report or (open_report is None and sys.stdout.isatty() and not json):
+        webbrowser.open(page.resolve().as_uri())
     if json:
         print_json(
             {
@@ -150,8 +154,6 @@ def eval_(
         display.say(
             "Next: carb eval MODEL, with a model's folder, a hub id, or a server's address."
         )
-    if open_report or (open_report is None and sys.stdout.isatty()):
-        webbrowser.open(page.resolve().as_uri())
     if said:
         display.say(said)
     return code

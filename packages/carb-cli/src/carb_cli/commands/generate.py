@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from carb_cli import display
 from carb_cli.json_output import print_json
-from carb_cli.options import DataFile, DataName, Flag, Json, Several
+from carb_cli.options import DataFile, DataName, Flag, Json, Several, refuse
 from carb_cli.progress import progress
 from carb_cli.selection import loaded
 from carb_scorers import generate
@@ -52,7 +52,7 @@ def perturb(
         "CL",
         "RP",
     ),
-    languages: Annotated[tuple[str, ...], Several] = ("en",),
+    languages: Annotated[tuple[str, ...], Several] = (),
     seed: int = 0,
     json: Json = False,
 ) -> None:
@@ -72,19 +72,20 @@ def perturb(
         CC changes the concept, RC removes the culture's name, CL translates, RP paraphrases; may be
         repeated.
     languages
-        Languages into which CL translates, as BCP 47 tags; may be repeated.
+        Languages into which CL translates, as BCP 47 tags; may be repeated. Default: en.
     model
         Spec of the model that writes, for example openai:MODEL?url=http://localhost:8000/v1 or
         hf:FOLDER?one_line=true for a base model.
     seed
         Seed of the model's sampling.
     """
+    refuse(languages and "CL" not in kinds, "--languages", "without --kinds CL")
     with progress() as report:
         sets, made = generate.perturb(
             loaded(data),
             kinds,
             model,
-            languages=languages,
+            languages=languages or ("en",),
             seed=seed,
             store=Path(f"{out}.answers.jsonl"),
             progress=lambda done, total, failed: report("perturb", done, total, f"{failed} failed"),

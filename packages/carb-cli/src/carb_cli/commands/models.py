@@ -9,7 +9,7 @@ from typing import Any
 
 from carb_cli import display
 from carb_cli.json_output import print_json
-from carb_cli.options import Flag, Json
+from carb_cli.options import Flag, Json, refuse
 from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.validation import closest
@@ -41,6 +41,7 @@ def models(
     suite
         Print a suite for carb run --suite: the classifiers with less than 10 billion parameters.
     """
+    refuse(suite and json, "--json", "with --suite, which prints TOML")
     if suite:
         sys.stdout.write("".join(_tables(name)))
         return
@@ -49,7 +50,10 @@ def models(
         return
     model = find(name)
     if model is None and name in form_names():
-        sys.stdout.write(form_text(name))
+        if json:
+            print_json(read_form(name).model_dump(mode="json"))
+        else:
+            sys.stdout.write(form_text(name))
         return
     if model is None:
         near = closest(

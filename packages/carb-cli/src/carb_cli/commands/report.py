@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.options import Confidence, LatexFile, MdFile, RunFolder
+from carb_cli.options import (
+    Confidence,
+    LatexFile,
+    MdFile,
+    RunFolder,
+    refuse,
+    refuse_mixed_output,
+)
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections
@@ -49,11 +57,10 @@ def report(
         raise CarbError("Name at least one run folder, for example: carb report runs/first")
     if only is not None and only not in SECTIONS:
         raise CarbError(f"There is no section '{only}'. There are {', '.join(SECTIONS)}.")
-    finished = [folder for folder in runs if (folder / "run.json").is_file()] or list(runs)
-    for folder in runs:
-        if folder not in finished:
-            display.note(f"Left out, because it holds no finished run: {folder}.")
-    read = read_runs(finished)
+    refuse_mixed_output(False, json, md, latex)
+    if "-" in map(str, (json, md, latex)):
+        refuse(only and html is None, "--only", "where a whole table goes to stdout")
+    read = read_runs(_finished(runs))
     found = content(read, confidence=confidence)
     files, printed = save(found, json=json, md=md, latex=latex)
     if html is not None:
@@ -70,6 +77,15 @@ def report(
         section.show()
     for path in files:
         display.say(f"Written: {path.resolve()}")
+
+
+def _finished(runs: Sequence[Path]) -> list[Path]:
+    """The folders of finished runs; the others are named. All where none is finished."""
+    finished = [folder for folder in runs if (folder / "run.json").is_file()] or list(runs)
+    for folder in runs:
+        if folder not in finished:
+            display.note(f"Left out, because it holds no finished run: {folder}.")
+    return finished
 
 
 def save(

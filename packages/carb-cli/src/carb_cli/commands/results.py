@@ -8,7 +8,7 @@ from typing import Annotated
 from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK
-from carb_cli.options import Json, Several
+from carb_cli.options import Json, Several, refuse_loading
 from carb_cli.results import entry as entries
 from carb_cli.results.hub_files import hub_files
 from carb_cli.selection import loaded
@@ -79,6 +79,8 @@ def check(
     data
         Data sets that entries may be about, besides carb-seed: paths, or hf://owner/name.
     """
+    if not data:
+        refuse_loading("without --data")
     folders = entries.found_in(results)
     known = entries.candidates([loaded(name) for name in data])
     checked = {str(folder): entries.check(folder, known) for folder in folders}
@@ -123,6 +125,8 @@ def site(
     data
         Data sets that entries may be about, besides carb-seed: paths, or hf://owner/name.
     """
+    if not data:
+        refuse_loading("without --data")
     from carb_cli.report.site import write_site
 
     if not sources:

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.display import number, percent
 from carb_cli.json_output import print_json
-from carb_cli.options import DataName, Json, Several
+from carb_cli.options import DataName, Json, Several, refuse, refuse_loading
 from carb_cli.report.key_sections import human_lines
 from carb_cli.review import auth, findings, handing_out, review_file
 from carb_cli.review.asking import ReviewItem
@@ -256,6 +256,9 @@ def apply(
     out
         The .jsonl or .parquet file to write; the other file has its name and ends in .review.json.
     """
+    if out is None:
+        refuse(data is not None, "--data", "without --out")
+        refuse_loading("without --out")
     with closing(review_file.connect(reviews)) as db:
         found = findings.find(db)
     if not json:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK, invoked
-from carb_cli.options import Flag, Json, LatexFile, MdFile, Several
+from carb_cli.options import (
+    Flag,
+    Json,
+    LatexFile,
+    MdFile,
+    Several,
+    refuse,
+    refuse_mixed_output,
+)
 from carb_cli.scoring import AS_USUAL, RunOptions, exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
@@ -59,10 +67,9 @@ def run(
     timeout_per_model
         Seconds after which a model of a suite is stopped and named. Default: no limit.
     """
-    if bool(scorer) == (suite is not None):
-        raise CarbError("Give either --scorer or --suite, for example: --scorer baseline:length")
-    if timeout_per_model is not None and not (suite and 0 < timeout_per_model < math.inf):
-        raise CarbError("--timeout-per-model needs --suite, and a number of seconds above 0.")
+    _check(scorer, suite, timeout_per_model)
+    refuse(options.fresh and options.retry_errors, "--retry-errors", "with --fresh")
+    refuse_mixed_output(json, md, latex)
     models = () if suite is None else read_suite(suite)
     dataset = select(data, sets)
     if dry_run:
@@ -100,14 +107,22 @@ def run(
         print_json({"schema": "carb.run/1", "out": str(out), **record.model_dump(mode="json")})
     else:
         say_what_was_found(record, out, dataset)
-        if md is not None or latex is not None:
-            # Importing these takes half a second, which a first score waits for.
-            from carb_cli.commands.report import save
-            from carb_cli.report.content import content, read_runs
+    if md is not None or latex is not None:
+        # Importing these takes half a second, which a first score waits for.
+        from carb_cli.commands.report import save
+        from carb_cli.report.content import content, read_runs
 
-            save(content(read_runs([out])), md=md, latex=latex)
+        save(content(read_runs([out])), md=md, latex=latex)
+    if not json:
         display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
     return exit_code(record)
+
+
+def _check(scorer: Sequence[str], suite: Path | None, timeout: float | None) -> None:
+    if bool(scorer) == (suite is not None):
+        raise CarbError("Give either --scorer or --suite, for example: --scorer baseline:length")
+    if timeout is not None and not (suite and 0 < timeout < math.inf):
+        raise CarbError("--timeout-per-model needs --suite, and a number of seconds above 0.")
 
 
 def _say_whether_it_needs_code(model: SuiteModel) -> None:

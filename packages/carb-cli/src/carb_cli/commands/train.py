@@ -57,6 +57,9 @@ def train(
             raise CarbError(
                 f"Give a TOML file or a preset with --config. Presets: {', '.join(presets())}."
             )
+        if json:
+            print_json({"presets": list(presets())})
+            return
         display.table("Presets", ["carb train --config ..."], [(name,) for name in presets()])
         return
     overrides: dict[str, Any] = {
