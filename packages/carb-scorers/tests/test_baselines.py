@@ -6,7 +6,7 @@ import pytest
 
 from carb_data import CarbError
 from carb_scorers import best_of_n, open_scorer, score
-from carb_scorers.baseline import label_rule, random_rule
+from carb_scorers.baseline import label_rule, overlap_rule, random_rule
 from fake_scorer import request
 
 REQUEST = request("x", prompt="Was?", culture="german", language="de")
@@ -27,6 +27,13 @@ def test_label_looks_for_the_culture() -> None:
     assert label_rule(REQUEST, "In Germany people queue.") == 1.0
     assert label_rule(REQUEST, "In Deutschland steht man an.") == 1.0
     assert label_rule(REQUEST, "People queue.") == 0.0
+
+
+def test_overlap_is_the_share_of_the_text_that_the_question_has() -> None:
+    asked = request("x", prompt="Wann fährt der Zug?", language="de")
+    assert overlap_rule(asked, "der Zug") == 1.0
+    assert overlap_rule(asked, "morgen") == 0.0
+    assert open_scorer("baseline:overlap").spec.model == "overlap"
 
 
 def test_label_needs_a_culture_to_look_for() -> None:

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from carb_data import BonSet, Dataset
+from carb_data import BonSet, Dataset, ScoreTable
+from carb_data.surface import overlap
 from carb_data.surface import surface_features as features_of_set
+from carb_data.table import COLUMNS
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.intervals import Floats
 from carb_metrics.ties import rounded, tops
+
+__all__ = ["overlap_scores"]
 
 FOLDS = 5
 """Parts of a cross-validation of what is quickly learnt: a sign, a curve."""
@@ -102,6 +106,23 @@ def surface_features(sets: Iterable[BonSet]) -> pl.DataFrame:
     return known.with_columns(
         pl.Series(name, values, pl.Float64) for name, values in columns.items()
     )
+
+
+def overlap_scores(dataset: Dataset) -> ScoreTable:
+    """The scores of ``baseline:overlap`` on all sets: what words show that question and answer
+    share.
+
+    A place win rate says that a scorer reads the place only where it is above that of this table.
+    """
+    rows = []
+    for item in dataset:
+        texts = tuple(response.text for response in item.responses)
+        shared = overlap(item.prompt_text, texts)
+        about = (item.culture, str(item.domain))
+        for response, score in zip(item.responses, shared, strict=True):
+            answer = (item.id, response.id, str(response.role), *about, response.language)
+            rows.append(("baseline:overlap", *answer, None, None, score))
+    return ScoreTable(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
 
 
 def assign_folds(cluster: Ints, parts: int = FOLDS, seed: int = 0) -> Ints | None:

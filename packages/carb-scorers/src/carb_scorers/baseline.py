@@ -10,7 +10,7 @@ from importlib.metadata import version
 from carb_data import CarbError
 from carb_data.language import in_language
 from carb_data.models import Frozen, as_text
-from carb_data.surface import names_culture
+from carb_data.surface import names_culture, overlap
 from carb_data.validation import closest, read_options
 from carb_scorers.scorer import UNKNOWN, Scorer, ScoreRequest, ScoreResult, ScorerSpec
 
@@ -69,15 +69,22 @@ def label_rule(request: ScoreRequest, text: str) -> float:
     return float(names_culture(text, request.culture))
 
 
+def overlap_rule(request: ScoreRequest, text: str) -> float:
+    """Share of the text's character 3-grams that the prompt has: words that both share, in
+    languages without spaces, too."""
+    return overlap(as_text(request.prompt), (text,))[0]
+
+
 def open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
-    """Open ``baseline:random?seed=0``, ``baseline:length``, ``baseline:language`` or
-    ``baseline:label``."""
+    """Open ``baseline:random?seed=0``, ``baseline:length``, ``baseline:overlap``,
+    ``baseline:language`` or ``baseline:label``."""
     read = read_options(
         _RandomOptions if target == "random" else Frozen, f"Scorer '{name}'", options
     )
     seed = read.seed if isinstance(read, _RandomOptions) else 0
     rules: dict[str, Rule] = {"random": partial(random_rule, seed=seed)}
-    rules |= {"length": length_rule, "language": language_rule, "label": label_rule}
+    rules |= {"length": length_rule, "overlap": overlap_rule}
+    rules |= {"language": language_rule, "label": label_rule}
     if target not in rules:
         raise CarbError(
             f"Unknown baseline '{target}'.{closest(target, rules)} There are {', '.join(rules)}."

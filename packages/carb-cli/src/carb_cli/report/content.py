@@ -51,6 +51,7 @@ from carb_metrics.rows import (
     Ranking,
     RankRow,
 )
+from carb_metrics.surface import overlap_scores
 from carb_scorers.run import RunRecord, ScorerRecord, read_presentations
 
 
@@ -127,6 +128,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         dataset=_dataset(runs),
         scorers=_scorers(runs, scores, main, ranking, confidence),
         families=_families(runs, scores, baselines, confidence),
+        shared_words=_shared_words(runs.dataset, confidence),
         place_gap=place_gap(scores, runs.dataset, confidence),
         ranked_by="place_win" if ranking.by_place else "accuracy",
         pairs=ranking.pairs,
@@ -213,6 +215,11 @@ def _families(
     by_kind = family_accuracy(scores, runs.dataset, "kind", confidence, blind=blind)
     more = () if by_kind is None else tuple(row for row in by_kind.rows if row.group is not None)
     return found.model_copy(update={"rows": found.rows + more})
+
+
+def _shared_words(dataset: Dataset, confidence: float) -> Interval | None:
+    families = family_accuracy(overlap_scores(dataset), dataset, confidence=confidence)
+    return None if families is None else families.of("baseline:overlap").place_win
 
 
 MOST_ITEMS = 40

@@ -36,13 +36,13 @@ def _of_families(report: Report) -> str:
     best = max(rows, key=lambda row: (row.scorer in sure and _above(row), row.place_win.estimate))
     if best.scorer not in sure:
         return _not_shown(report, best, len(rows))
-    words = _shared_words(report)
+    words = None if report.shared_words is None else report.shared_words.estimate
     name = safe(labels(report.scorers)[best.scorer])
     if not _above(best):
         how = "reads the place the wrong way round"
     elif (best.place_win.estimate or 0.0) < LEAST_RATE:
         how = f"reads no more of the place than {percent(LEAST_RATE)}% shows"
-    elif words is not None and (best.place_win.low or 0.0) <= words:
+    elif words is not None and (best.place_win.low or 0.0) < words:
         how = f"reads no more of the place than shared words show ({percent(words)}%)"
     else:
         how = "reads the place"
@@ -90,14 +90,6 @@ def _on_top(row: FamilyRow) -> str:
         f"the right answer is on top in {percent(row.row.estimate)}%{limits} of {of}, "
         f"by chance in {percent(row.chance)}%."
     )
-
-
-def _shared_words(report: Report) -> float | None:
-    """The place win rate of the baseline that counts words which question and answer share."""
-    for name, part in report.scorers.items():
-        if (part.spec.kind, part.spec.model) == ("baseline", "overlap"):
-            return None if report.families is None else report.families.of(name).place_win.estimate
-    return None
 
 
 def _power(row: FamilyRow, confidence: float) -> str:

@@ -141,6 +141,9 @@ class Report(Frozen):
     families: FamilyReport | None
     """Place win rate and row accuracy of mirrored families: over all of them, by domain and by kind
     of fact; null where the data set has none."""
+    shared_words: Interval | None = None
+    """Place win rate of ``baseline:overlap``, always computed: a scorer reads the place only above
+    it."""
     place_gap: dict[str, PlaceComparison] = Field(default_factory=dict)
     """By scorer: the place win rate where the question names the place (a), where cues imply it
     (b), and their difference; empty where no family was scored in both wordings."""
