@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Result
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.matrices import IMPLIED, Matrices, complete
+from carb_metrics.matrices import IMPLIED, Matrices
 from carb_metrics.means import FEWEST, clustered_mean, effective_clusters
+from carb_metrics.readings import Reading, family_means, readings
 from carb_metrics.scored import families_of, frame_of
-from carb_metrics.ties import higher, with_shares
 
 __all__ = ["BLIND", "FamilyReport", "FamilyRow", "PlaceComparison", "family_accuracy", "place_gap"]
 
@@ -148,10 +146,10 @@ def family_accuracy(
     check_confidence(confidence)
     if by is not None and by not in GROUPS:
         raise CarbError(f"by must be one of {', '.join(GROUPS)} or left out; got '{by}'.")
-    matrix = families_of(scores, dataset)
+    matrix, read = families_of(scores, dataset)
     groups = None if by is None else _groups(matrix, by)
     rows: list[FamilyRow] = []
-    for name, found in readings(scores, matrix).items():
+    for name, found in read.items():
         everything = np.ones(len(matrix.names), dtype=bool)
         parts: list[tuple[str | None, Bools]] = [(None, everything)]
         if groups is not None:
@@ -183,10 +181,10 @@ def place_gap(
         families that were scored in both wordings. Scorers without such a family are left out.
     """
     check_confidence(confidence)
-    matrix = families_of(scores, dataset)
+    matrix, read = families_of(scores, dataset)
     number = {name: place for place, name in enumerate(matrix.names)}
     found = {}
-    for scorer, one in readings(scores, matrix).items():
+    for scorer, one in read.items():
         both = [
             (number[name], number[name + IMPLIED])
             for name in matrix.names
@@ -208,8 +206,8 @@ def compare_families(
 ) -> PlaceComparison | None:
     """The place win rates of two scorers over the pairs of sets that both scored; null where there
     is none, or one of them failed in all."""
-    matrix = families_of(a, dataset)
-    first, second = ([*readings(table, matrix).values()] for table in (a, b))
+    matrix, read = families_of(a, dataset)
+    first, second = [*read.values()], [*readings(frame_of(b), matrix).values()]
     return compared(first[0], second[0], confidence) if first and second else None
 
 
@@ -219,111 +217,9 @@ def compared(first: Reading, second: Reading, confidence: float) -> PlaceCompari
     matrix, both = first.matrix, first.scored & second.scored
     if not both.any() or np.isnan(first.won[both]).all() or np.isnan(second.won[both]).all():
         return None
-    a, b = (_family_means(matrix, one.won, both) for one in (first, second))
+    a, b = (family_means(matrix, one.won, both) for one in (first, second))
     families = np.flatnonzero(~np.isnan(a))
     return _difference(matrix, a[families], b[families], families, confidence)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What one scorer does with each pair of sets and each family."""
-
-    matrix: Matrices
-    scored: Bools
-    """(pairs,) whether the scorer scored both sets."""
-    won: Floats
-    """(pairs,) share of the two comparisons that are won; NaN where a score is missing."""
-    pairs: Ints
-    """(families,) pairs of scored sets."""
-    lost: Ints
-    """(families,) those with a failed score."""
-    value: Floats
-    """(families,) mean over pairs, 1/2 for those with a failed score; NaN without a pair."""
-    whole: Bools
-    """(families,) whether the scored sets are complete."""
-    row: Floats
-    """(families,) share of right answers on top; NaN where the family is not complete."""
-    sets: Ints
-    """(families,) scored sets."""
-    errors: Ints
-    """(families,) those that could not be judged."""
-
-    @property
-    def counted(self) -> Bools:
-        """(families,) whether there is a pair."""
-        found: Bools = self.pairs > 0
-        return found
-
-
-def readings(scores: ScoreTable, matrix: Matrices) -> dict[str, Reading]:
-    """What each scorer does with the families, by name; perturbed rows are left out."""
-    frame = frame_of(scores).filter(pl.col("perturbation").is_null())
-    frame = frame.select(pl.col("scorer", "item_id", "response_id").cast(pl.String), "score")
-    parts = with_shares(frame).partition_by("scorer", as_dict=True)
-    return {str(name): _reading(matrix, part) for (name,), part in sorted(parts.items())}
-
-
-def _reading(matrix: Matrices, table: pl.DataFrame) -> Reading:
-    """What one scorer does, from its rows with ``share`` and ``failed``."""
-    cells = zip(table["item_id"].to_list(), table["response_id"].to_list(), strict=True)
-    number = np.array([matrix.cells.get(cell, -1) for cell in cells], dtype=np.int64)
-    table, number = table.filter(pl.Series(number >= 0)), number[number >= 0]
-    score, share = (np.full(len(matrix.cells), np.nan) for _ in range(2))
-    there, failed = (np.zeros(len(matrix.cells), dtype=bool) for _ in range(2))
-    there[number] = True
-    failed[number] = table["failed"].to_numpy()
-    score[number] = table["score"].cast(pl.Float64).to_numpy()
-    share[number] = table["share"].cast(pl.Float64).fill_null(0.0).to_numpy()
-    sets = there[matrix.key]
-    count = len(matrix.names)
-    scored: Bools = there[matrix.compared].all(axis=1)  # type: ignore[assignment]
-    won = _won(score[matrix.compared])
-    whole = complete(matrix, sets)
-    return Reading(
-        matrix=matrix,
-        scored=scored,
-        won=won,
-        pairs=_count(matrix.of_pair[scored], count),
-        lost=_count(matrix.of_pair[scored & np.isnan(won)], count),
-        value=_family_means(matrix, won, scored),
-        whole=whole,
-        row=np.where(whole, _row_share(matrix, share, sets), np.nan),
-        sets=_count(matrix.family[sets], count),
-        errors=_count(matrix.family[sets & failed[matrix.key]], count),
-    )
-
-
-def _won(scores: Floats) -> Floats:
-    """(pairs,) share of the two comparisons won, from the four scores of ``Matrices.compared``."""
-    first = higher(scores[:, 0], scores[:, 1])
-    second = higher(scores[:, 2], scores[:, 3])
-    won: Floats = (first + second) / 2
-    return won
-
-
-def _family_means(matrix: Matrices, won: Floats, where: Bools) -> Floats:
-    """(families,) the mean over pairs; a failed one counts 1/2. NaN without a pair."""
-    family, count = matrix.of_pair[where], len(matrix.names)
-    total = np.bincount(family, np.nan_to_num(won[where], nan=0.5), count)
-    with np.errstate(invalid="ignore"):
-        mean: Floats = total / np.bincount(family, minlength=count)
-    return mean
-
-
-def _count(numbers: Ints, count: int) -> Ints:
-    return np.bincount(numbers, minlength=count).astype(np.int64)
-
-
-def _row_share(matrix: Matrices, share: Floats, scored: Bools) -> Floats:
-    """(families,) the mean share of right answers, each answer with the same weight."""
-    columns, of = np.unique(matrix.right[scored], return_inverse=True)
-    family = np.zeros(len(columns), dtype=np.int64)
-    family[of] = matrix.family[scored]
-    mean = np.bincount(of, share[matrix.key[scored]], len(columns)) / _count(of, len(columns))
-    count = len(matrix.names)
-    with np.errstate(invalid="ignore"):
-        found: Floats = np.bincount(family, mean, count) / _count(family, count)
-    return found
 
 
 def _groups(matrix: Matrices, by: str) -> np.ndarray:

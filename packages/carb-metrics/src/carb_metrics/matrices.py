@@ -39,7 +39,8 @@ class Matrices:
     """(families,) different right answers."""
     cluster: Ints
     """(families,) families that a source item or a set connects have one number."""
-    cells: dict[Cell, int]
+    numbers: pl.DataFrame
+    """``item_id`` and ``response_id`` of each ``cell``, in the order of its number."""
     key: Ints
     """(sets,) the cell of the right answer."""
     pairs: Ints
@@ -87,7 +88,9 @@ def matrices(dataset: Dataset) -> Matrices:
         width=np.array([len(set(row)) for row in shown], dtype=np.int64),
         answers=np.bincount(distinct[:, 0], minlength=len(names)).astype(np.int64),
         cluster=_clusters(dataset, sets, family, len(names)),
-        cells=cell_of,
+        numbers=pl.DataFrame(
+            cells, schema={"item_id": pl.String, "response_id": pl.String}, orient="row"
+        ).with_row_index("cell"),
         key=np.array([cell_of[one.id, one.chosen.id] for one in sets], dtype=np.int64),
         pairs=pairs,
         compared=compared,

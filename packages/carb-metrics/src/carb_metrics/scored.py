@@ -11,6 +11,7 @@ import polars as pl
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.clusters import CLUSTER, Ints, cluster_of
 from carb_metrics.matrices import Matrices, matrices
+from carb_metrics.readings import Reading, readings
 from carb_metrics.ties import rounded, tops
 
 __all__ = ["Scored"]
@@ -56,7 +57,7 @@ class Scored(ScoreTable):
             CarbError: a scorer has not all responses of a set that the table holds.
         """
         table = scores if dataset is None else scores.with_items(dataset)
-        super().__init__(frame_of(table))
+        self.frame = frame_of(table)  # type: ignore[misc]  # a table is checked already
         self.dataset = dataset
         self._given = clusters
 
@@ -110,12 +111,19 @@ class Scored(ScoreTable):
             raise CarbError("Families are read from the data set: Scored(scores, dataset).")
         return matrices(self.dataset)
 
+    @cached_property
+    def readings(self) -> dict[str, Reading]:
+        """What each scorer does with the families, by name."""
+        return readings(self.frame, self.families)
 
-def families_of(scores: ScoreTable, dataset: Dataset) -> Matrices:
-    """The families of a data set, kept where the scores keep them."""
+
+def families_of(scores: ScoreTable, dataset: Dataset) -> tuple[Matrices, dict[str, Reading]]:
+    """The families of a data set and what each scorer does with them, kept where ``Scored`` keeps
+    them."""
     if isinstance(scores, Scored) and scores.dataset is dataset:
-        return scores.families
-    return matrices(dataset)
+        return scores.families, scores.readings
+    matrix = matrices(dataset)
+    return matrix, readings(frame_of(scores), matrix)
 
 
 def frame_of(scores: ScoreTable) -> pl.DataFrame:

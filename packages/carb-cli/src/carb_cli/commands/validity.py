@@ -12,7 +12,7 @@ from carb_cli.json_output import print_json
 from carb_cli.options import Confidence, Json
 from carb_data import CarbError
 from carb_metrics import correlate
-from carb_metrics.rows import Correlation, Estimate
+from carb_metrics.rows import Correlation, Interval
 
 OPTIONAL = ("covariate", "benchmark_se", "downstream_se")
 """Columns of numbers that are read where a file has them; all others are ignored."""
@@ -131,7 +131,7 @@ def _show(found: Correlation, confidence: float, against: str | None) -> None:
         (row.pearson, row.label) for row in found.influence or () if row.pearson is not None
     )
     for r, label in (known[0], known[-1]) if known else ():
-        rows.append((f"Pearson's r without {label}", Estimate(estimate=r)))
+        rows.append((f"Pearson's r without {label}", Interval(estimate=r)))
     columns = ["correlation", "estimate", f"{100 * confidence:.0f}%", "p"]
     shown = [(name, *_cells(estimate)) for name, estimate in rows]
     display.table(display.counted(found.n, "reward model"), columns, shown, right=columns[1:])
@@ -144,7 +144,7 @@ def _show(found: Correlation, confidence: float, against: str | None) -> None:
         display.say(f"The interval of Pearson's r is over {found.bases} base models.")
 
 
-def _cells(estimate: Estimate) -> tuple[str, str, str]:
+def _cells(estimate: Interval) -> tuple[str, str, str]:
     low, high = display.number(estimate.low, 3), display.number(estimate.high, 3)
     limits = "" if estimate.low is None else f"[{low}, {high}]"
     return display.number(estimate.estimate, 3), limits, display.p_value(estimate.p)

@@ -1,0 +1,120 @@
+"""What one scorer does with each mirrored family: pairs of sets, and rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from carb_metrics.clusters import Bools, Ints
+from carb_metrics.intervals import Floats
+from carb_metrics.matrices import Matrices, complete
+from carb_metrics.ties import higher, with_shares
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one scorer does with each pair of sets and each family."""
+
+    matrix: Matrices
+    scored: Bools
+    """(pairs,) whether the scorer scored both sets."""
+    won: Floats
+    """(pairs,) share of the two comparisons that are won; NaN where a score is missing."""
+    pairs: Ints
+    """(families,) pairs of scored sets."""
+    lost: Ints
+    """(families,) those with a failed score."""
+    value: Floats
+    """(families,) mean over pairs, 1/2 for those with a failed score; NaN without a pair."""
+    whole: Bools
+    """(families,) whether the scored sets are complete."""
+    row: Floats
+    """(families,) share of right answers on top; NaN where the family is not complete."""
+    sets: Ints
+    """(families,) scored sets."""
+    errors: Ints
+    """(families,) those that could not be judged."""
+
+    @property
+    def counted(self) -> Bools:
+        """(families,) whether there is a pair."""
+        found: Bools = self.pairs > 0
+        return found
+
+
+def readings(frame: pl.DataFrame, matrix: Matrices) -> dict[str, Reading]:
+    """What each scorer does with the families, by name; perturbed rows are left out.
+
+    Args:
+        frame: the frame of a score table.
+        matrix: the families.
+    """
+    rows = frame.filter(pl.col("perturbation").is_null())
+    rows = rows.select(pl.col("scorer", "item_id", "response_id").cast(pl.String), "score")
+    cells = with_shares(rows).join(
+        matrix.numbers, on=["item_id", "response_id"], how="inner", maintain_order="left"
+    )
+    parts = cells.partition_by("scorer", as_dict=True)
+    return {str(name): _reading(matrix, part) for (name,), part in sorted(parts.items())}
+
+
+def _reading(matrix: Matrices, table: pl.DataFrame) -> Reading:
+    """What one scorer does, from its rows with ``cell``, ``share`` and ``failed``."""
+    count, number = len(matrix.names), table["cell"].to_numpy()
+    score, share = (np.full(matrix.numbers.height, np.nan) for _ in range(2))
+    there, failed = (np.zeros(matrix.numbers.height, dtype=bool) for _ in range(2))
+    there[number] = True
+    failed[number] = table["failed"].to_numpy()
+    score[number] = table["score"].cast(pl.Float64).to_numpy()
+    share[number] = table["share"].cast(pl.Float64).fill_null(0.0).to_numpy()
+    sets = there[matrix.key]
+    scored: Bools = there[matrix.compared].all(axis=1)  # type: ignore[assignment]
+    won = _won(score[matrix.compared])
+    whole = complete(matrix, sets)
+    return Reading(
+        matrix=matrix,
+        scored=scored,
+        won=won,
+        pairs=_count(matrix.of_pair[scored], count),
+        lost=_count(matrix.of_pair[scored & np.isnan(won)], count),
+        value=family_means(matrix, won, scored),
+        whole=whole,
+        row=np.where(whole, _row_share(matrix, share, sets), np.nan),
+        sets=_count(matrix.family[sets], count),
+        errors=_count(matrix.family[sets & failed[matrix.key]], count),
+    )
+
+
+def _won(scores: Floats) -> Floats:
+    """(pairs,) share of the two comparisons won, from the four scores of ``Matrices.compared``."""
+    first = higher(scores[:, 0], scores[:, 1])
+    second = higher(scores[:, 2], scores[:, 3])
+    won: Floats = (first + second) / 2
+    return won
+
+
+def family_means(matrix: Matrices, won: Floats, where: Bools) -> Floats:
+    """(families,) the mean over pairs; a failed one counts 1/2. NaN without a pair."""
+    family, count = matrix.of_pair[where], len(matrix.names)
+    total = np.bincount(family, np.nan_to_num(won[where], nan=0.5), count)
+    with np.errstate(invalid="ignore"):
+        mean: Floats = total / np.bincount(family, minlength=count)
+    return mean
+
+
+def _count(numbers: Ints, count: int) -> Ints:
+    return np.bincount(numbers, minlength=count).astype(np.int64)
+
+
+def _row_share(matrix: Matrices, share: Floats, scored: Bools) -> Floats:
+    """(families,) the mean share of right answers, each answer with the same weight."""
+    columns, of = np.unique(matrix.right[scored], return_inverse=True)
+    family = np.zeros(len(columns), dtype=np.int64)
+    family[of] = matrix.family[scored]
+    mean = np.bincount(of, share[matrix.key[scored]], len(columns)) / _count(of, len(columns))
+    count = len(matrix.names)
+    with np.errstate(invalid="ignore"):
+        found: Floats = np.bincount(family, mean, count) / _count(family, count)
+    return found
