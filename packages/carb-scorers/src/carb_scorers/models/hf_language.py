@@ -12,6 +12,7 @@ import anyio.to_thread
 from carb_data.errors import require
 from carb_scorers.models.chat_tokens import prompt_ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
+from carb_scorers.models.hf_memory import batch_tokens
 from carb_scorers.models.hf_passes import Passes, check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.marks import written_text
 from carb_scorers.models.protocol import (
@@ -46,7 +47,7 @@ class HFLanguageModel(TokenLanguageModel):
             whole=lambda inputs: model(**inputs).logits,
         )
         self.in_flight: int | None = self._passes.in_flight
-        self._budget = options.batch_tokens
+        self._budget = batch_tokens(options.batch_tokens, model)
 
     def _probe_rows(self, prompt: Prompt, answer: str) -> list[Row]:
         ids = [

@@ -84,9 +84,9 @@ class HFOptions(TemplateOptions):
     """``item``: every item has forward passes of its own, so that nothing beside it can change even
     a rounding. ``budget``: items share passes up to ``batch_tokens``. ``auto``: ``item`` on a CPU,
     ``budget`` on a GPU."""
-    batch_tokens: int = Field(default=4096, ge=1)
-    """Padded tokens in a forward pass that items share; bounds memory. Halved where memory runs
-    out."""
+    batch_tokens: int | None = Field(default=None, ge=1)
+    """Padded tokens in a forward pass that items share; bounds memory. By default 4,096 on a CPU,
+    and on a GPU what half of its free memory holds. Halved where memory runs out."""
     max_length: int | None = Field(default=None, ge=1)
     """Longest row in tokens. Default: what the model's configuration allows."""
     trust_remote_code: bool = False

@@ -18,6 +18,7 @@ from carb_data import CarbError
 from carb_data.errors import require
 from carb_scorers.models.chat_tokens import groups_of
 from carb_scorers.models.hf_loading import HFOptions, Loaded
+from carb_scorers.models.hf_memory import batch_tokens
 from carb_scorers.models.protocol import Failure, Prompt, Turn
 from carb_scorers.models.shared_prefix import (
     PrefixCache,
@@ -107,7 +108,8 @@ class Passes:
         )
         merges = {"item": False, "budget": True, "auto": self._device.type != "cpu"}
         self.merges = merges[options.batching]
-        self.budget = options.batch_tokens if self.merges else ITEM_TOKENS
+        shared = batch_tokens(options.batch_tokens, loaded.model, logits=not head)
+        self.budget = shared if self.merges else ITEM_TOKENS
         config = loaded.model.config.get_text_config()
         self._window: int | None = getattr(config, "sliding_window", None)
         self._padding: int | None = getattr(config, "pad_token_id", None)

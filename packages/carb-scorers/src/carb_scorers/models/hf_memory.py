@@ -1,0 +1,61 @@
+"""How many padded tokens a forward pass may have, from the memory that is free on its device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from carb_data.errors import require
+
+ON_A_CPU = 4096
+"""Padded tokens on a CPU, which larger batches make no faster."""
+FEWEST, MOST = 1024, 65_536
+"""Bounds on a GPU: a card is busy long before the upper one."""
+SHARE = 0.5
+"""Share of the free memory; the rest is for what fragments it and for attention's own workspace."""
+LONGEST = 2048
+"""Tokens of a row, where attention keeps a table of all pairs."""
+
+
+def bytes_per_token(config: Any, width: int, *, logits: bool = False, eager: bool = False) -> int:
+    """What a padded token needs: its keys and values in each layer, the states of one layer, and a
+    row of the vocabulary where every place is read.
+
+    Args:
+        config: the text configuration of the model.
+        width: bytes of a number.
+        logits: whether log-probabilities of every token are read, in float32 beside the model's
+            own numbers.
+        eager: whether attention keeps a table of all pairs for each head.
+    """
+    heads = config.num_attention_heads
+    shared = getattr(config, "num_key_value_heads", None) or heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    remembered = 2 * config.num_hidden_layers * shared * size * width
+    states = (10 * config.hidden_size + 3 * inner) * width
+    table = heads * LONGEST * 4 if eager else 0
+    read = config.vocab_size * (width + 4) if logits else 0
+    return int(remembered + states + table + read)
+
+
+def tokens_within(free: int, each: int) -> int:
+    """The padded tokens of ``each`` bytes that a share of some free bytes holds."""
+    return int(min(MOST, max(FEWEST, SHARE * free / each)))
+
+
+def batch_tokens(given: int | None, model: Any, *, logits: bool = False) -> int:
+    """The padded tokens of a pass: those that the user gives, or what the device has room for."""
+    if given is not None:
+        return given
+    if model.device.type != "cuda":
+        return ON_A_CPU
+    torch = require("torch", package="carb-scorers", extra="hf")
+    free, _ = torch.cuda.mem_get_info(model.device)
+    eager = getattr(model.config, "_attn_implementation", None) == "eager"
+    try:
+        each = bytes_per_token(
+            model.config.get_text_config(), model.dtype.itemsize, logits=logits, eager=eager
+        )
+    except (AttributeError, TypeError):  # an architecture that calls its sizes otherwise
+        return ON_A_CPU
+    return tokens_within(free, each)
