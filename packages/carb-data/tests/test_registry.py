@@ -4,6 +4,8 @@ one?"""
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -161,3 +163,17 @@ def test_every_listed_culture_has_a_pattern_that_finds_its_name():
             or culture.id == "english"
         )
     assert names_culture("An English habit", "english")
+
+
+def test_the_users_cultures_are_read_when_the_registry_is_first_used(tmp_path):
+    welsh = {"id": "welsh", "name": "Welsh", "language": "cy", "script": "Latn"}
+    more = {"family": "Indo-European", "resource_class": 1, "regions": ["GB-WLS"]}
+    path = tmp_path / "more.json"
+    path.write_text(json.dumps([welsh | more]))
+    program = (
+        "import os, sys; from carb_data import cultures; "
+        "os.environ['CARB_CULTURES'] = sys.argv[1]; print(cultures.name('welsh'))"
+    )
+    given = [sys.executable, "-c", program, str(path)]
+    ended = subprocess.run(given, capture_output=True, text=True, check=True)
+    assert ended.stdout == "Welsh\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError
 from carb_data.journal import DiskError, OtherHeadError, Store, read_store, write_whole
-from carb_data.models import Frozen
+from carb_data.models import Citation, Frozen
 
 
 class Head(Frozen):
@@ -80,6 +82,35 @@ def test_one_writer_one_head_and_damaged_lines(tmp_path, caplog):
         assert "a" in store.values
 
 
+HOLD = """
+import sys
+from pathlib import Path
+from carb_data.journal import Store
+from carb_data.models import Citation
+store = Store(Path(sys.argv[1]), Citation(), Citation, lambda row: row.fact)
+store.append([Citation(fact="a")])
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_ends_however(tmp_path):
+    path = tmp_path / "x.jsonl"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(CarbError, match="Another process is writing"):
+            Store(path, Citation(), Citation, lambda row: row.fact)
+        other.kill()
+    with Store(path, Citation(), Citation, lambda row: row.fact) as store:
+        assert list(store.values) == ["a"]
+
+
 def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -106,7 +137,7 @@ def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path, monkeypatch):
     (tmp_path / "pipe").unlink()
     assert (tmp_path / "j").read_bytes() == before
     assert (tmp_path / "f").read_text() == "old"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["f", "j"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".j.lock", "f", "j"]
     write_whole(tmp_path / "f", lambda path: path.write_text("made"))
     assert (tmp_path / "f").read_text() == "made"
 

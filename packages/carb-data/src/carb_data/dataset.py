@@ -119,8 +119,8 @@ class Dataset:
         """
         here = {item.culture for item in self._sets}
         for name in cultures or ():
-            if name not in here:
-                _ = registered[name]  # or it says which one may be meant
+            if name not in here and name not in registered:
+                raise registered.unknown(name)
         for what, asked, known in (
             ("domain", domains, set(Domain)),
             ("language", languages, _known_languages(self._sets)),

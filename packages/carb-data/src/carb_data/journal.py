@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 import polars as pl
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from carb_data.errors import CarbError
@@ -97,7 +98,7 @@ class Store(Generic[H, R, K]):
         self._path, self._end = path, 0
         if path is None:
             return
-        self._file = _open_locked(path)
+        self._file, self._lock = _open_locked(path)
         try:
             lines = whole_lines(path)
             self._end = sum(len(line) + 1 for line in lines)
@@ -115,7 +116,7 @@ class Store(Generic[H, R, K]):
                 raise OtherHeadError(path, changed)
             self._keep(records)
         except BaseException:
-            self._file.close()
+            self.close()
             raise
 
     def append(self, records: Iterable[R]) -> None:
@@ -157,6 +158,7 @@ class Store(Generic[H, R, K]):
         """Close the file and let others write."""
         if self._path is not None:
             self._file.close()
+            self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -287,37 +289,19 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _open_locked(path: Path) -> RawIOBase:
+def _open_locked(path: Path) -> tuple[RawIOBase, FileLock]:
+    """A file to append to, and its lock: a file beside it, since the system may lock no parts."""
+    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0, thread_local=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("ab", buffering=0)  # nothing may linger in a buffer when the disk is full
-    except OSError as error:
-        raise DiskError(path, error) from None
-    if not _locked(file):
-        file.close()
+        lock.acquire()
+        # nothing may linger in a buffer when the disk is full
+        return path.open("ab", buffering=0), lock
+    except Timeout:
         raise CarbError(
             f"Another process is writing into {path}. Wait until it has ended, or choose "
             "another file."
-        )
-    return file
-
-
-def _locked(file: RawIOBase) -> bool:
-    """Take the lock of an open file; false where another process has it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        try:
-            file.seek(2**40)  # far behind any content, which others may go on reading
-            # not on this system
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        ) from None
+    except OSError as error:
+        lock.release()
+        raise DiskError(path, error) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -54,34 +54,32 @@ class Registry:
         self,
         listed: Iterable[Culture] = (),
         varieties: Iterable[Culture] = (),
-        files: Iterable[str | Path] = (),
+        files: Callable[[], Iterable[str | Path]] = tuple,
     ) -> None:
         """Make a registry.
 
         Args:
             listed: Cultures over which iteration goes.
             varieties: The cultures of countries, each with a parent.
-            files: Culture files of the user, as for ``add``. They are read when the registry is
-                first used, so that a mistake in one is an error of the command that needs cultures,
-                and not of ``import carb_data``.
+            files: Names the culture files of the user, as for ``add``, when the registry is first
+                used: a mistake in one is an error of the command that needs cultures, and not of
+                ``import carb_data``.
         """
         shown = list(listed)
         self.listed = [culture.id for culture in shown]
         """Ids of the cultures over which iteration goes."""
         self._known = {culture.id: culture for culture in (*shown, *varieties)}
-        self._unread = tuple(files)
+        self._files: Callable[[], Iterable[str | Path]] | None = files
         self._check_parents()
 
     @property
     def _all(self) -> dict[str, Culture]:
-        unread, self._unread = self._unread, ()
+        files, self._files = self._files, None
         try:
-            if unread:
-                self.add(*unread)
+            if files is not None:
+                self.add(*files())
         except CarbError:
-            self._unread = (
-                unread  # it is said again the next time, instead of going on without these cultures
-            )
+            self._files = files  # say it again, instead of going on without these cultures
             raise
         return self._known
 
@@ -255,12 +253,16 @@ class UnknownCultureError(CarbError, KeyError):
         return self.message
 
 
+def _users_files() -> list[str]:
+    return [path for path in os.environ.get(CULTURES_VARIABLE, "").split(os.pathsep) if path]
+
+
 def _shipped() -> Registry:
     folder = resources.files("carb_data") / "resources"
     return Registry(
         _culture_list.validate_json((folder / "cultures.json").read_bytes()),
         _culture_list.validate_json((folder / "country_cultures.json").read_bytes()),
-        [path for path in os.environ.get(CULTURES_VARIABLE, "").split(os.pathsep) if path],
+        _users_files,
     )
 
 
