@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from carb_data import CarbError, MissingExtraError, install_line
 from carb_scorers import ScorerSpec, open_scorer
 from carb_scorers.integrations import as_inspect_scorer
-from carb_scorers.spec import ENTRY_POINTS, ParsedSpec, identity, parse_spec, provider
+from carb_scorers.spec import ENTRY_POINTS, ParsedSpec, identity, parse_spec, plan_of, provider
+from fake_scorer import request
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
 
@@ -109,6 +110,7 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_other_packages_register_kinds(registered: Path) -> None:
     assert open_scorer("fine:x?b=1&a=2") == ("fine:x?a=2&b=1", "x", {"a": "2", "b": "1"})
     assert provider("fine") == "third 1.2"
+    assert plan_of(parse_spec("fine:x")) is None  # it does not say how it asks
 
 
 @pytest.mark.parametrize("kind", ["broken", "absent", "odd", "strict"])
@@ -149,3 +151,29 @@ def test_a_missing_extra_is_named(
     monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
     with pytest.raises(MissingExtraError, match=re.escape(install_line("carb-scorers", extra))):
         use()
+
+
+@pytest.mark.parametrize(
+    ("spec", "calls", "longest"),
+    [
+        ("baseline:length", 0, 0),
+        ("classifier:m", 3, 0),
+        ("implicit:m", 3, 0),
+        ("implicit:m?ref=other", 6, 0),
+        ("judge:m", 1, 1),
+        ("judge:m?mode=pairwise&read=generate&max_tokens=9", 6, 9),
+        ("judge:m?form=rm-r1", 6, 8192),
+        ("judge:m?mode=pointwise&facts=carb-seed", 3, 1),
+        ("think:m?orders=one&max_new_tokens=7", 3, 7),
+    ],
+)
+def test_a_kind_says_how_its_scorers_ask_before_a_model_is_opened(
+    spec: str, calls: int, longest: int
+) -> None:
+    if spec.startswith("think"):
+        pytest.importorskip("tal_rlvr", reason="needs tal-rlvr, which registers the kind")
+    planned = plan_of(parse_spec(spec))
+    assert planned is not None
+    asked = [] if planned.asks is None else list(planned.asks(request("ONE", "TWO", "THREE")))
+    assert (len(asked), planned.longest) == (calls, longest)
+    assert all("How?" in "".join(texts) for texts in asked)

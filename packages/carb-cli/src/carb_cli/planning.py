@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
-
-from pydantic import BaseModel
+from collections.abc import Sequence
 
 from carb_cli import display
 from carb_cli.labels import labels
-from carb_data import BonSet, Dataset
+from carb_data import Dataset
 from carb_data.models import Frozen
 from carb_data.validation import read_options
 from carb_scorers.blind import blind
-from carb_scorers.judge import Form, JudgeOptions, form_of
 from carb_scorers.models.server_options import ServerOptions
-from carb_scorers.spec import ParsedSpec, parse_spec, provider
-
-_O = TypeVar("_O", bound=BaseModel)
+from carb_scorers.spec import ParsedSpec, parse_spec, plan_of
 
 BYTES_PER_TOKEN = 4
 """UTF-8 bytes of text in a token, about what large multilingual vocabularies pack, and more than
@@ -111,77 +105,43 @@ def plan_run(data: Sequence[str], dataset: Dataset, scorers: Sequence[str]) -> R
 
 
 def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
-    provider(spec.kind)  # an unknown kind is a mistake that a plan should find
-    if spec.kind == "baseline":
-        return ScorerPlan(scorer=spec.name, calls=0, input_tokens=0, output_tokens=0)
-    if spec.kind not in ("classifier", "implicit", "judge", "think"):
+    planned = plan_of(spec)
+    if planned is None:
         return ScorerPlan(scorer=spec.name)
-    prices = _named(ServerOptions, spec, "price_in", "price_out")
-    judge = None
-    if spec.kind in (
-        "judge",
-        "think",
-    ):  # a Think-as-Locals judge is asked as one that writes about pairs
-        preset = (
-            {"mode": "pairwise", "read": "generate", "orders": "both"}
-            if spec.kind == "think"
-            else {}
-        )
-        judge = _named(JudgeOptions, spec, *JudgeOptions.model_fields, **preset)
-    if judge is None:
-        twice = spec.kind == "implicit" and spec.options.get("ref", "none") != "none"
-        pairs = [
-            (item.prompt_text, one.text)
+    asks = planned.asks
+    asked = (
+        [
+            sum(map(_tokens, texts))
             for item in dataset
-            for one in (*item.responses, *item.perturbed)
+            for blinded in blind(item, seed=0, comparative=planned.comparative, told=True)
+            for texts in asks(blinded.request)
         ]
-        asked = [_tokens(prompt) + _tokens(answer) for prompt, answer in pairs] * (
-            2 if twice else 1
-        )
-        longest = 0
-    else:
-        form = form_of(judge)
-        asked = [
-            tokens
-            for item in dataset
-            for tokens in _judged(form, item, comparative=judge.mode != "pointwise")
-        ]
-        longest = judge.max_tokens if judge.read == "generate" else 1
+        if asks is not None
+        else []
+    )
     calls, input_tokens = len(asked), sum(asked)
-    output_tokens = calls * longest
-    cost = None
-    if spec.options.get("backend") == "openai" and (prices.price_in, prices.price_out) != (
-        None,
-        None,
-    ):
-        cost = (
-            input_tokens * (prices.price_in or 0.0) + output_tokens * (prices.price_out or 0.0)
-        ) / 1e6
+    output_tokens = calls * planned.longest
     return ScorerPlan(
         scorer=spec.name,
         calls=calls,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
-        cost=cost,
+        cost=_cost(spec, input_tokens, output_tokens),
     )
 
 
-def _judged(form: Form, item: BonSet, *, comparative: bool) -> Iterator[int]:
-    """The tokens that a judge reads in each call."""
-    for blinded in blind(item, seed=0, comparative=comparative):
-        for ask in form.asks(blinded.request):
-            yield sum(_tokens(turn["content"]) for turn in ask.prompt.messages)
-
-
-def _named(model: type[_O], spec: ParsedSpec, *names: str, **preset: str) -> _O:
-    """Those of a spec's options that have these names; the other ones are left to whoever opens the
-    scorer.
+def _cost(spec: ParsedSpec, input_tokens: int, output_tokens: int) -> float | None:
+    """What the tokens cost at the prices of a spec that asks a server.
 
     Raises:
-        CarbError: an option has no such value.
+        CarbError: a price is no number.
     """
-    given = {name: spec.options[name] for name in names if name in spec.options}
-    return read_options(model, f"Scorer '{spec.name}'", preset | given)
+    given = {name: text for name, text in spec.options.items() if name.startswith("price_")}
+    prices = read_options(ServerOptions, f"Scorer '{spec.name}'", given)
+    if not given or spec.options.get("backend") != "openai":
+        return None
+    spent = input_tokens * (prices.price_in or 0.0) + output_tokens * (prices.price_out or 0.0)
+    return spent / 1e6
 
 
 def _tokens(text: str) -> int:

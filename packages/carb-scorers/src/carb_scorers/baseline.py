@@ -13,6 +13,7 @@ from carb_data.models import Frozen, as_text
 from carb_data.surface import names_culture, overlap
 from carb_data.validation import closest, read_options
 from carb_scorers.scorer import UNKNOWN, Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.spec import Kind, Planned
 
 Rule = Callable[[ScoreRequest, str], float]
 """``(request, candidate's text) -> score``."""
@@ -75,7 +76,7 @@ def overlap_rule(request: ScoreRequest, text: str) -> float:
     return overlap(as_text(request.prompt), (text,))[0]
 
 
-def open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+def _open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     """Open ``baseline:random?seed=0``, ``baseline:length``, ``baseline:overlap``,
     ``baseline:language`` or ``baseline:label``."""
     read = read_options(
@@ -98,3 +99,11 @@ def open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         comparative=False,
     )
     return TextRule(spec, rules[target])
+
+
+def _plan_baseline(name: str, target: str, options: Mapping[str, str]) -> Planned:
+    _open_baseline(name, target, options)
+    return Planned()
+
+
+open_baseline = Kind(_open_baseline, _plan_baseline)

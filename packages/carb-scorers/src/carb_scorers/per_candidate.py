@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from carb_data.models import Frozen
+from carb_data.models import Frozen, as_text
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,
@@ -35,6 +35,7 @@ from carb_scorers.scorer import (
     Usage,
     failed,
 )
+from carb_scorers.spec import Kind, Planned
 
 
 class ClassifierOptions(Frozen):
@@ -65,7 +66,7 @@ class ClassifierScorer:
         await self._model.aclose()
 
 
-def open_classifier(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+def _open_classifier(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     """Open ``classifier:MODEL?backend=hf``; see ``ClassifierOptions`` and the backend's own.
 
     Raises:
@@ -154,7 +155,7 @@ def _difference(
     return policy[0] - reference[0], policy[1] + reference[1]
 
 
-def open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+def _open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     """Open ``implicit:MODEL?ref=REFERENCE`` or ``implicit:MODEL?ref=none``; see
     ``ImplicitOptions``.
 
@@ -169,6 +170,21 @@ def open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     added = {} if reference is None else {"ref_revision": reference.revision}
     spec = spec_of(name, "implicit", target, policy, read, comparative=False, **added)
     return ImplicitScorer(spec, policy, reference, read)
+
+
+def _plan(name: str, target: str, options: Mapping[str, str]) -> Planned:  # noqa: ARG001
+    """Each answer behind its prompt, by the reference model as well where there is one."""
+    models = 1 if options.get("ref", "none") == "none" else 2
+
+    def asks(request: ScoreRequest) -> list[tuple[str, str]]:
+        prompt = as_text(request.prompt)
+        return [(prompt, candidate.text) for candidate in request.candidates] * models
+
+    return Planned(asks)
+
+
+open_classifier = Kind(_open_classifier, _plan)
+open_implicit = Kind(_open_implicit, _plan)
 
 
 def flatten(requests: Sequence[ScoreRequest], cue: str = "") -> tuple[list[Prompt], list[str]]:

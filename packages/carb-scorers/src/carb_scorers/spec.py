@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import cast
 from urllib.parse import quote, urlencode
@@ -17,15 +18,25 @@ from carb_data import CarbError, cultures
 from carb_data.language import language_tag
 from carb_data.models import UNSPECIFIED, Frozen
 from carb_data.validation import closest, read_query
-from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer, ScorerSpec, told_culture
+from carb_scorers.scorer import (
+    UNDETERMINED,
+    UNKNOWN,
+    Scorer,
+    ScoreRequest,
+    ScorerSpec,
+    told_culture,
+)
 
 __all__ = [
     "OPERATIONAL",
+    "Kind",
     "ParsedSpec",
+    "Planned",
     "asked_about",
     "kinds",
     "needs",
     "parse_spec",
+    "plan_of",
     "provider",
     "using",
 ]
@@ -47,7 +58,33 @@ _LONGEST_NAME = 64
 _NAME = re.compile(rf"\w[^=:?#\x00-\x1f\x7f]{{0,{_LONGEST_NAME - 1}}}")
 
 Opener = Callable[[str, str, Mapping[str, str]], Scorer]
-"""``(name, target, options) -> Scorer``; raises ``CarbError`` for what the user can correct."""
+"""``(name, target, options) -> Scorer``; raises ``CarbError`` for what the user can correct. A
+package registers one; where it is a ``Kind``, it also says how its scorers ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """How a scorer would ask, known without opening it."""
+
+    asks: Callable[[ScoreRequest], Iterable[Sequence[str]]] | None = None
+    """The texts that the model reads in each call about a request; ``None`` without a model."""
+    comparative: bool = False
+    longest: int = 0
+    """Most tokens that a call may write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of scorer: calling it opens one."""
+
+    opens: Opener
+    plan: Callable[[str, str, Mapping[str, str]], Planned]
+    """``(name, target, options) -> Planned``."""
+
+    def __call__(self, name: str, target: str, options: Mapping[str, str]) -> Scorer:
+        """Open a scorer."""
+        return self.opens(name, target, options)
+
 
 _BUILT_IN = {
     "baseline": "carb_scorers.baseline:open_baseline",
@@ -148,6 +185,17 @@ def open_scorer(spec: str) -> Scorer:
     except Exception as error:  # in a third party's code, which must not end a whole run
         raise CarbError(f"'{parsed}' cannot be opened: {type(error).__name__}: {error}") from error
     return scorer if bank is None else OpenBookScorer(scorer, bank, search)
+
+
+def plan_of(parsed: ParsedSpec) -> Planned | None:
+    """How the scorer of a spec would ask; ``None`` for a kind that does not say.
+
+    Raises:
+        CarbError: unknown kind, or an option has no such value.
+    """
+    opener = _opener(parsed.kind)
+    options = {key: value for key, value in parsed.options.items() if key != "facts"}
+    return opener.plan(parsed.name, parsed.target, options) if isinstance(opener, Kind) else None
 
 
 def check_given(scorer: object) -> None:

@@ -12,11 +12,12 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from carb_data.models import Frozen, as_text
-from carb_data.validation import read_file
+from carb_data.validation import read_file, read_options
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
-from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, shown_orders
+from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, planned, shown_orders
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Writing
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Watch, read_backend_options
+from carb_scorers.spec import Kind, Planned
 from tal_rlvr.judge_prompts import CUE, GENERAL, PromptConfig, render_prompt
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
 
@@ -148,26 +149,30 @@ def read_think_settings(target: str) -> ThinkSettings:
     )
 
 
-def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
-    """Open ``think:MODEL``: a model trained by ``carb train``, or any language model that follows
-    the form.
-
-    Raises:
-        CarbError: an option is wrong, or the model cannot be opened.
-    """
+def _settings(target: str, options: Mapping[str, str]) -> ThinkSettings:
+    """The settings beside a model, with those that the options change."""
     settings = read_think_settings(target)
     prompts = {key: options[key] for key in ("language", "style", "chat") if key in options}
     changed = {"max_new_tokens": options["max_new_tokens"]} if "max_new_tokens" in options else {}
-    read_backend_options(
-        ThinkOptions, LANGUAGE_MODELS, name, options
-    )  # says what is wrong with one
-    settings = ThinkSettings.model_validate(
+    return ThinkSettings.model_validate(
         {
             **settings.model_dump(),
             "prompts": {**settings.prompts.model_dump(), **prompts},
             **changed,
         }
     )
+
+
+def _open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+    """Open ``think:MODEL``: a model trained by ``carb train``, or any language model that follows
+    the form.
+
+    Raises:
+        CarbError: an option is wrong, or the model cannot be opened.
+    """
+    # says what is wrong with one, before the settings are read from them
+    read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, options)
+    settings = _settings(target, options)
     model, read = open_judge(name, target, options, settings)
     spec = ScorerSpec(
         name=name,
@@ -184,6 +189,17 @@ def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         or (1 if read.backend == "hf" else None),  # here an item takes seconds, and is kept
     )
     return JudgeScorer(spec, model, think_form(settings, read))
+
+
+def _plan_think(name: str, target: str, options: Mapping[str, str]) -> Planned:
+    known = {key: value for key, value in options.items() if key in ThinkOptions.model_fields}
+    read = read_options(ThinkOptions, f"Scorer '{name}'", known)
+    settings = _settings(target, known)
+    form = think_form(settings, read)
+    return planned(form, comparative=True, longest=settings.max_new_tokens)
+
+
+open_think = Kind(_open_think, _plan_think)
 
 
 def open_judge(

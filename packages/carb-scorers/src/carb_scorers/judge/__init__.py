@@ -2,7 +2,7 @@
 and reading."""
 
 from carb_scorers.judge.form import form_names, form_text, read_form
-from carb_scorers.judge.judge import Form, JudgeOptions, JudgeScorer, form_of
+from carb_scorers.judge.judge import Form, JudgeOptions, JudgeScorer, form_of, planned
 from carb_scorers.judge.order_and_prompt import Ask, Asker, shown_orders
 from carb_scorers.judge.reading import Read, among_labels
 
@@ -17,6 +17,7 @@ __all__ = [
     "form_names",
     "form_of",
     "form_text",
+    "planned",
     "read_form",
     "shown_orders",
 ]

@@ -14,6 +14,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from carb_data import CarbError
 from carb_data.models import Frozen
+from carb_data.validation import read_options
 from carb_scorers.judge.form import Mode, read_form
 from carb_scorers.judge.order_and_prompt import (
     LETTERS,
@@ -45,6 +46,7 @@ from carb_scorers.scorer import (
     Usage,
     failed,
 )
+from carb_scorers.spec import Kind, Planned
 
 
 class JudgeOptions(Frozen):
@@ -256,7 +258,7 @@ def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
     return merged
 
 
-def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+def _open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     """Open ``judge:MODEL?backend=hf&mode=listwise&read=logprob``; see ``JudgeOptions``.
 
     Raises:
@@ -278,6 +280,26 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     if writes and model.in_flight == 1:
         spec = spec.model_copy(update={"in_flight": None})
     return JudgeScorer(spec, model, form_of(read))
+
+
+def _plan_judge(name: str, target: str, options: Mapping[str, str]) -> Planned:  # noqa: ARG001
+    given = with_defaults(options)
+    known = {key: value for key, value in given.items() if key in JudgeOptions.model_fields}
+    read = read_options(JudgeOptions, f"Scorer '{name}'", known)
+    longest = read.max_tokens if read.read == "generate" else 1
+    return planned(form_of(read), comparative=read.mode != "pointwise", longest=longest)
+
+
+def planned(form: Form, *, comparative: bool, longest: int) -> Planned:
+    """How a judge of a form would ask, for ``carb run --dry-run``."""
+
+    def asks(request: ScoreRequest) -> list[list[str]]:
+        return [[turn["content"] for turn in ask.prompt.messages] for ask in form.asks(request)]
+
+    return Planned(asks, comparative, longest)
+
+
+open_judge = Kind(_open_judge, _plan_judge)
 
 
 def _prompt_hash(asker: Asker) -> str:

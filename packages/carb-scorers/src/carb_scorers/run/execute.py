@@ -36,7 +36,7 @@ from carb_scorers.run.score_journal import (
     score_missing,
 )
 from carb_scorers.scorer import ScoreError, Scorer, ScoreResult, ScorerSpec, failed
-from carb_scorers.spec import check_given, open_scorer, parse_spec, provider, using
+from carb_scorers.spec import check_given, parse_spec, plan_of, provider, using
 
 JOURNAL = "journal"
 """The folder of the journals within a run's folder."""
@@ -257,8 +257,8 @@ def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
         if isinstance(given, str):
             parsed = parse_spec(given)
             provider(parsed.kind)
-            if parsed.kind == "baseline":  # opening one costs nothing
-                open_scorer(given)
+            if parsed.kind == "baseline":  # no model is behind it, so that it can be tried
+                plan_of(parsed)
             label = parsed.name
         else:
             label = given.spec.name
