@@ -28,7 +28,7 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, sections
 from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.runs import only
-from carb_data import BonSet, Dataset, ScoreTable
+from carb_data import BonSet, Dataset, Kind, ScoreTable
 from carb_data.models import Citation
 from carb_metrics import bon_accuracy, breakdown, compare, judge_bias, rank
 from carb_metrics.rows import Cell, Interval
@@ -216,6 +216,23 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
         "baseline:label reads no more of the place than"
     )
     assert said(0.5, estimate=0.1).startswith("No scorer")
+
+
+def test_groups_of_too_few_clusters_are_not_shown(carb: Carb, tmp_path: Path) -> None:
+    """Two families of one kind are no row, though a blind baseline has an exact number there."""
+    kinds = ["custom"] * 6 + ["taboo"] * 6 + ["word"] * 2
+    items = [
+        item.model_copy(update={"kind": Kind(kind)})
+        for n, kind in enumerate(kinds)
+        for item in small_family(n)
+    ]
+    report = content(read_runs([run_of(carb, tmp_path, *items)]))
+    assert report.families is not None
+    assert {"custom", "taboo", "word"} <= {row.group for row in report.families.rows}
+    (made,) = sections(report, "families")
+    by_group = next(table for table in made.tables if "by domain and kind" in table.title)
+    assert "word" not in by_group.columns
+    assert {"custom", "taboo"} <= {*by_group.columns}
 
 
 def test_colours_are_corrected_over_their_table(report: Report) -> None:

@@ -15,6 +15,8 @@ from carb_metrics.clusters import Ints
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, normal_quantile, wilson
 
+__all__ = ["FEWEST", "clustered_mean", "design", "means", "share_interval"]
+
 FEWEST = 6
 """Effective clusters below which a mean of families has no interval and no test."""
 

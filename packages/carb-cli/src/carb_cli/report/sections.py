@@ -27,6 +27,7 @@ from carb_cli.report.tables import (
     share,
 )
 from carb_data import Perturbation
+from carb_metrics.means import FEWEST
 from carb_metrics.rows import Cell, FamilyReport, FamilyRow, Interval, PairRow
 
 
@@ -129,7 +130,7 @@ def _family_groups(report: Report, found: FamilyReport) -> Table | None:
     rows = {
         (row.scorer, row.group): row
         for row in found.rows
-        if row.group is not None and row.place_win.low is not None
+        if row.group is not None and row.clusters >= FEWEST and row.place_win.low is not None
     }
     groups = list(dict.fromkeys(group for _, group in rows))
     if len(groups) < 2:
