@@ -483,6 +483,29 @@ def test_a_question_of_one_s_own_is_read_blind_by_a_second_person(
     review.server.stop()
 
 
+def test_a_person_is_asked_about_their_town_by_its_name(device: Any, tmp_path: Path) -> None:
+    from carb_cli import main
+
+    file = tmp_path / "review.html"
+    command = ["review", "page", "--data", "carb-seed", "--culture", "thai", "--out", str(file)]
+    assert main(command) == 0
+    page = device(file.as_uri(), offline=True, accept_downloads=True)
+    page.locator("select[name=lives]").select_option("TH-50-chom-thong")
+    page.locator("select[name=knows]").select_option(["TH-84", "TH-63"])
+    assert axe_finds(page) == []
+    begin(page, "northerner")
+    regions = set(page.evaluate("open_items().map((item) => item.region)"))
+    assert {"", "TH-50", "TH-50-chom-thong", "TH-84", "TH-63"} >= regions > {""}
+    assert page.evaluate("state.total") == page.evaluate("open_items().length")
+    page.evaluate("present(open_items().find((item) => item.region === 'TH-50'))")
+    asked = texts("en")["pick_title_in"].replace("{place}", "เชียงใหม่")
+    assert page.locator("h1").inner_text() == asked
+    with page.expect_download() as download:
+        page.get_by_role("button", name=texts("en")["save_file"]).click()
+    saved = json.loads(Path(download.value.path()).read_text("utf-8"))
+    assert saved["person"]["places"] == ["TH-50-chom-thong", "TH-63", "TH-84"]
+
+
 def test_one_file_for_who_has_no_connection(device: Any, tmp_path: Path) -> None:
     """From the disk, without a request: answer, close, go on, save, and collect."""
     from carb_cli import main

@@ -39,7 +39,7 @@ def test_what_is_shown_does_not_say_which_answer_is_the_key() -> None:
     one = ReviewItem(a_set(1))
     moved = a_set(1, responses=tuple(reversed(a_set(1).responses)))
     shown = str(one.shown)
-    assert set(one.shown) == {"id", "language", "turns", "options"}
+    assert set(one.shown) == {"id", "language", "turns", "options", "region", "place"}
     assert not any(f"'r{n}'" in shown for n in range(4))
     assert ReviewItem(moved).shown == one.shown  # the order in the data set leaves no trace
     assert one.key is not None

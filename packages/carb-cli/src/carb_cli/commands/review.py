@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from shlex import quote
@@ -19,6 +20,7 @@ from carb_cli.report.key_sections import human_lines
 from carb_cli.review import auth, findings, handing_out, review_file
 from carb_cli.review.asking import ReviewItem
 from carb_cli.review.page_parts import language_of, organisers_kit, single_file
+from carb_cli.review.regions import counted, region_of
 from carb_cli.selection import loaded, reviewable
 from carb_data import CarbError
 from carb_data.errors import require
@@ -85,6 +87,7 @@ def serve(
     scorer = None if beat in (None, "none") else open_scorer(beat)
     with page_server.listen(host, port, public_url) as taken:
         taken_port = taken.getsockname()[1]
+        _say_which_regions(region_of(one) for one in sets)
         page = f"{public_url.rstrip('/')}/" if public_url else f"http://127.0.0.1:{taken_port}/"
         model = scorer.spec.name if scorer else ""
         with closing(
@@ -145,6 +148,8 @@ def page(
     """
     if out.suffix != ".html":
         raise CarbError(f"{out}: the page is written as .html.")
+    if not culture:
+        _check_one_culture(data)
     sets = reviewable(data, culture)
     items = [ReviewItem(one) for one in sets]
     kept = out.with_suffix(".reviews")
@@ -157,6 +162,22 @@ def page(
         print_json({"out": str(out), "reviews": str(kept), "items": len(items)})
     else:
         display.say(f"{len(items)} items written to {out}. Collect the answers into {kept}.")
+        _say_which_regions(item.region for item in items)
+
+
+def _check_one_culture(data: str) -> None:
+    """A page as a file goes to people of one place."""
+    counts = Counter(one.culture for one in loaded(data))
+    if len(counts) > 1:
+        listed = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items()))
+        raise CarbError(f"Name the culture of the people with --culture. {data} has {listed}.")
+
+
+def _say_which_regions(codes: Iterable[str]) -> None:
+    if listed := counted(codes):
+        display.advice(
+            f"Ask people from these regions, too, since nobody else can answer: {listed}."
+        )
 
 
 def collect(
@@ -295,6 +316,9 @@ def _show(found: findings.Findings) -> None:
     display.say(
         f"Sets by the rules {found.rules}: {verdicts}. Reviews still needed: {found.needed}."
     )
+    if found.nobody:
+        codes = (code for code, count in found.nobody.items() for _ in range(count))
+        display.say(f"Sets that nobody can answer yet: {counted(codes)}.")
     wrong = [one for one in found.sets if one.verdict in ("fix", "retire")]
     if wrong:
         rows = [(one.set_id, one.verdict, "; ".join(one.reasons)) for one in wrong]

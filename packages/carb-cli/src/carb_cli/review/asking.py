@@ -14,12 +14,14 @@ from uuid import UUID
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
+from carb_cli.review.regions import region_name, region_of
 from carb_data import BonSet, Response
 from carb_data.models import Frozen
 
 Words = Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)]
 Short = Annotated[str, StringConstraints(max_length=80, strip_whitespace=True)]
 Answer = Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True)]
+Region = Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}(-[A-Za-z0-9]+)+$", max_length=40)]
 Token = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,16}$")]
 
 
@@ -50,7 +52,9 @@ class ReviewItem:
         }
         self.id = _digest(json.dumps([item.id, item.culture, content]))[:20]
         """Hash of what is shown: a changed text is another item."""
-        self.shown = {"id": self.id, **content}
+        self.region = region_of(item)
+        named = region_name(self.region) if self.region else ""
+        self.shown = {"id": self.id, **content, "region": self.region, "place": named}
 
 
 def _digest(text: str) -> str:
@@ -173,6 +177,8 @@ class Person(Frozen):
     name: Short = ""
     """A pseudonym; empty keeps the given one."""
     region: Short = ""
+    places: tuple[Region, ...] = Field(default=(), max_length=50)
+    """Codes of the regions where they live, grew up, or know people."""
     language: Annotated[str, StringConstraints(pattern=r"^[a-z]{0,3}$")] = ""
     """Language in which the page is shown."""
     consent: Annotated[int, Field(ge=1, le=99)]

@@ -11,8 +11,11 @@ from pathlib import Path
 from statistics import median
 from typing import Literal, get_args
 
+from pydantic import Field
+
 from carb_cli.review.asking import ReviewItem
-from carb_cli.review.review_file import GivenAnswer, given, setting
+from carb_cli.review.regions import covered
+from carb_cli.review.review_file import GivenAnswer, given, places, setting
 from carb_data import BonSet, CarbError, Dataset, Votes
 from carb_data.models import Frozen
 from carb_data.validation import read_file
@@ -170,12 +173,22 @@ class Findings(Frozen):
     verdicts: dict[str, int]
     needed: int
     """Reviews that open sets still need."""
+    nobody: dict[str, int] = Field(default={})
+    """Sets about each region that nobody who answers knows; nobody can answer them yet."""
     sets: tuple[SetTally, ...]
 
 
 def find(db: sqlite3.Connection) -> Findings:
-    """Everything that the answers in an open review file say so far."""
-    answered = given(db)
+    """Everything that the answers in an open review file say so far.
+
+    An answer to a set about a region counts only from somebody who knows that region.
+    """
+    known = {reviewer: covered(codes) for reviewer, codes in places(db).items()}
+    reached = set().union(*known.values())
+    answered = [
+        (item, [one for one in answers if item.region in known.get(one.reviewer, ())])
+        for item, answers in given(db)
+    ]
     counted = [tally(item, answers) for item, answers in answered]
     answers = [one for _, answers in answered for one in answers]
     verdicts = Counter(one.verdict for one in counted)
@@ -188,6 +201,7 @@ def find(db: sqlite3.Connection) -> Findings:
         reviewers=tuple(_reviewer(person, answers, picks) for person in people),
         verdicts={name: verdicts[name] for name in get_args(Verdict)},
         needed=sum(max(0, MIN_REVIEWS - one.reviews) for one in counted),
+        nobody=Counter(item.region for item, _ in answered if item.region not in {"", *reached}),
         sets=tuple(counted),
     )
 

@@ -3,13 +3,15 @@ item."""
 
 from __future__ import annotations
 
+import json
 import secrets
 import sqlite3
 from pathlib import Path
 
 from carb_cli.review import auth
 from carb_cli.review.asking import ReviewItem, stored
-from carb_cli.review.review_file import call, connect, setting, transaction
+from carb_cli.review.regions import covered, region_of
+from carb_cli.review.review_file import call, connect, places, setting, transaction
 from carb_data import CarbError, Dataset
 
 
@@ -33,8 +35,8 @@ def create(
     """
     if not len(dataset):
         raise CarbError("There is no set to review; check --culture.")
-    places = set() if beat is None else {f"{one.culture} {one.language}" for one in dataset}
-    if len(places) > 1:
+    written_about = set() if beat is None else {f"{i.culture} {i.language}" for i in dataset}
+    if len(written_about) > 1:
         raise CarbError(
             "People write questions about one place in one language; name it with --culture."
         )
@@ -46,13 +48,18 @@ def create(
                 f"{path} is a review of other data ({setting(db, 'data')}); name another --out."
             )
         db.executemany("INSERT OR IGNORE INTO project VALUES (?, ?)", made.items())
-        now_so = {"place": "".join(places), "model": beat or "", "url": url}
+        now_so = {"place": "".join(written_about), "model": beat or "", "url": url}
         if url or beat is not None:
             db.executemany("INSERT OR REPLACE INTO project VALUES (?, ?)", now_so.items())
         db.executemany(
-            "INSERT OR IGNORE INTO item (id, set_id, content) VALUES (?, ?, ?)",
+            "INSERT OR IGNORE INTO item (id, set_id, content, region) VALUES (?, ?, ?, ?)",
             [
-                (ReviewItem(one).id, one.id, one.model_dump_json(exclude_defaults=True))
+                (
+                    ReviewItem(one).id,
+                    one.id,
+                    one.model_dump_json(exclude_defaults=True),
+                    region_of(one),
+                )
                 for one in dataset
             ],
         )
@@ -114,21 +121,24 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[Review
     """Hand out the next items, at most ``count``, in a transaction of the caller.
 
     First come items that were handed out and not answered, then questions that people wrote, then
-    new sets. Both kinds are sorted by the number of answers, then by the number of people who were
-    asked, then at random. What people answered never matters here, so a plain mean over the answers
-    is unbiased even if people stop early.
+    new sets, about the country or a region that the reviewer knows. Both kinds are sorted by the
+    number of answers, then by the number of people who were asked, then at random. What people
+    answered never matters here, so a plain mean over the answers is unbiased even if people stop
+    early.
     """
     waiting = db.execute(
         "SELECT content FROM assignment JOIN item ON item.id = item "
         "WHERE reviewer = ? AND payload IS NULL ORDER BY assignment.id LIMIT ?",
         (reviewer, count),
     ).fetchall()
+    known = json.dumps([*covered(places(db).get(reviewer, []))])
     unseen = db.execute(
         "SELECT id, content FROM item WHERE writer IS NOT ?1 "
+        "AND region IN (SELECT value FROM json_each(?3)) "
         "AND id NOT IN (SELECT item FROM assignment WHERE reviewer = ?1) "
         "ORDER BY writer IS NULL, (SELECT count(payload) FROM assignment WHERE item = item.id), "
         "(SELECT count(*) FROM assignment WHERE item = item.id), random() LIMIT ?2",
-        (reviewer, count - len(waiting)),
+        (reviewer, count - len(waiting), known),
     ).fetchall()
     db.executemany(
         "INSERT INTO assignment (item, reviewer) VALUES (?, ?)",

@@ -12,6 +12,7 @@ from typing import Any
 
 from carb_cli.json_output import csp_hash
 from carb_cli.review.asking import ReviewItem
+from carb_cli.review.regions import choices
 from carb_data import cultures
 
 LANGUAGES = ("ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh")
@@ -76,7 +77,8 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
     )
     shown = [item.shown | {"shown": item.tokens} for item in chosen]
     language = language_of(chosen[0].set.culture)
-    made = page_with(language, fingerprint=fingerprint, items=shown)
+    regions = choices({item.region for item in chosen})
+    made = page_with(language, fingerprint=fingerprint, items=shown, regions=regions)
     meta = '<meta charset="utf-8" />'
     made = _with(
         meta, f'{meta}<meta http-equiv="Content-Security-Policy" content="{policy}">', made

@@ -21,7 +21,15 @@ from carb_cli import display
 from carb_cli.review import auth, handing_out
 from carb_cli.review.asking import Person, Sent, stored
 from carb_cli.review.page_parts import language_of, page_with, part
-from carb_cli.review.review_file import Recorded, introduce, record, setting, transaction
+from carb_cli.review.regions import choices, covered
+from carb_cli.review.review_file import (
+    Recorded,
+    introduce,
+    places,
+    record,
+    setting,
+    transaction,
+)
 from carb_data import BonSet, CarbError
 from carb_data.errors import require
 from carb_data.validation import first_defect, validate
@@ -75,6 +83,9 @@ def _me(db: sqlite3.Connection, reviewer: str, _: Body) -> dict[str, Any]:
     row = db.execute(
         "SELECT name, region, language, consent FROM reviewer WHERE id = ?", (reviewer,)
     ).fetchone()
+    known = places(db).get(reviewer, [])
+    items = db.execute("SELECT region, writer FROM item").fetchall()
+    asked = [item for item in items if item["writer"] != reviewer]
     answers = db.execute(
         "SELECT item, revision FROM assignment WHERE reviewer = ? AND payload IS NOT NULL "
         "ORDER BY id",
@@ -82,9 +93,9 @@ def _me(db: sqlite3.Connection, reviewer: str, _: Body) -> dict[str, Any]:
     )
     return dict(row) | {
         "reviewer": reviewer,
-        "total": db.execute(
-            "SELECT count(*) FROM item WHERE writer IS NOT ?", (reviewer,)
-        ).fetchone()[0],
+        "places": known,
+        "regions": choices({item["region"] for item in items}),
+        "total": sum(item["region"] in covered(known) for item in asked),
         "writes": setting(db, "place") != "",
         "model": setting(db, "model") != "",
         "written": {

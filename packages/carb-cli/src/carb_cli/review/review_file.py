@@ -23,17 +23,19 @@ from carb_data.validation import read_file
 
 MOST_QUESTIONS = 100
 """The largest number of questions that one person may write."""
-APPLICATION = 0x43415233
-"""``application_id`` of the file: CAR3; another one where the schema changes."""
+APPLICATION = 0x43415234
+"""``application_id`` of the file: CAR4; another one where the schema changes."""
 BUSY_SECONDS = 30
 SCHEMA = """
 CREATE TABLE project (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE reviewer (
     id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, region TEXT NOT NULL DEFAULT '',
-    language TEXT NOT NULL DEFAULT '', consent INTEGER, link BLOB UNIQUE, expires REAL
+    places TEXT NOT NULL DEFAULT '', language TEXT NOT NULL DEFAULT '', consent INTEGER,
+    link BLOB UNIQUE, expires REAL
 ) STRICT;
 CREATE TABLE item (
     id TEXT PRIMARY KEY, set_id TEXT NOT NULL UNIQUE, content TEXT NOT NULL,
+    region TEXT NOT NULL DEFAULT '',
     writer TEXT REFERENCES reviewer ON DELETE CASCADE, model TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE TABLE assignment (
@@ -47,8 +49,9 @@ CREATE TABLE event (
 CREATE INDEX assignment_of ON assignment (reviewer);
 CREATE INDEX event_of ON event (assignment);
 """
-"""``payload`` is the last event, null until there is one. ``event`` says only which were kept, so
-that each counts once. No time of day is kept: it would say who answered when."""
+"""``places`` are codes of regions, with spaces between. ``payload`` is the last event, null until
+there is one. ``event`` says only which were kept, so that each counts once. No time of day is kept:
+it would say who answered when."""
 
 
 def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
@@ -108,6 +111,12 @@ def setting(db: sqlite3.Connection, name: str) -> str:
     return "" if row is None else str(row["value"])
 
 
+def places(db: sqlite3.Connection) -> dict[str, list[str]]:
+    """The regions that each reviewer knows, of those who have agreed, by reviewer."""
+    rows = db.execute("SELECT id, places FROM reviewer WHERE consent IS NOT NULL")
+    return {row["id"]: row["places"].split() for row in rows}
+
+
 def call(db: sqlite3.Connection, reviewer: str, wanted: str) -> str:
     """Give a reviewer, known or new, the wanted name, with a number behind it if another reviewer
     has that name."""
@@ -130,8 +139,8 @@ def introduce(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
     before = db.execute("SELECT name FROM reviewer WHERE id = ?", (reviewer,)).fetchone()
     call(db, reviewer, person.name or (before["name"] if before else "reviewer"))
     db.execute(
-        "UPDATE reviewer SET region = ?, language = ?, consent = ? WHERE id = ?",
-        (person.region, person.language, person.consent, reviewer),
+        "UPDATE reviewer SET region = ?, places = ?, language = ?, consent = ? WHERE id = ?",
+        (person.region, " ".join(person.places), person.language, person.consent, reviewer),
     )
 
 

@@ -81,10 +81,36 @@ function check() {
 }
 
 // Store what a reviewer says of themselves.
-async function introduce({ name, region }) {
-  const person = { name, region, language: chooser.value, consent: 1 };
+async function introduce({ name, region, places }) {
+  const person = { name, region, places, language: chooser.value, consent: 1 };
   Object.assign(state, pack ? person : await ask("api/person", person));
+  if (pack) state.total = state.items.filter(askable).length;
   remember();
+}
+
+// What a reviewer says of themselves in the form.
+function person_in(form) {
+  const data = new FormData(form);
+  const said = ["lives", "grew_up", "knows"].flatMap((name) => data.getAll(name));
+  const places = [...new Set(said.filter(Boolean))];
+  return { name: data.get("name"), region: data.get("region"), places };
+}
+
+// People are asked about the whole country, and about the regions that they know.
+function askable({ region }) {
+  const known = state.places ?? [];
+  return !region || known.some((place) => place === region || place.startsWith(`${region}-`));
+}
+
+// The regions of the form.
+function offer(regions) {
+  document.getElementById("places").hidden = !regions.length;
+  for (const select of main.querySelectorAll("select")) {
+    const other = Object.assign(new Option("", ""), { selected: !select.multiple });
+    other.dataset.say = "elsewhere";
+    if (!select.multiple) select.add(other);
+    for (const { code, name } of regions) select.add(new Option(name, code));
+  }
 }
 
 // Two reviews on one host have people of their own, and two people on one device have answers of
@@ -121,6 +147,7 @@ function take(person) {
 // A file is handed on with its device: whoever opens it says who they are.
 function welcome() {
   show("consent", state);
+  offer((pack ?? state).regions ?? []);
   const known = document.getElementById("known");
   const button = ({ reviewer, name }) => {
     const made = Object.assign(document.createElement("button"), { type: "button" });
@@ -152,7 +179,7 @@ function held() {
 
 function open_items() {
   const done = answered();
-  return state.items.filter((item) => !done.has(item.id));
+  return state.items.filter((item) => !done.has(item.id) && askable(item));
 }
 
 async function next() {
@@ -185,6 +212,8 @@ function present(item, answer = { opinions: {} }) {
   const last = mine().get(item.id);
   const base = Math.max(state.revisions[item.id] ?? 0, last ? (last.revision ?? last.base + 1) : 0);
   view = { item, base, active: 0 }; // an answer given now stands on this revision
+  if (item.place)
+    Object.assign(main.querySelector("h1").dataset, { say: "pick_title_in", place: item.place });
   const question = main.querySelector(".question");
   question.lang = item.language;
   question.textContent = item.turns.join("\n\n");
@@ -265,7 +294,7 @@ async function storeOwn(form) {
 // What the buttons do, by their words.
 const ACTIONS = {
   start: (form) =>
-    introduce(Object.fromEntries(new FormData(form))).then(next, () => scrollTo(0, 0)),
+    introduce(person_in(form)).then(next, () => scrollTo(0, 0)),
   still_yes: ({ dataset }) => {
     take(people().find(({ reviewer }) => reviewer === dataset.reviewer));
     remember();

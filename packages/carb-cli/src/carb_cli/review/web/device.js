@@ -137,8 +137,8 @@ function compare(revisions) {
 }
 
 function saveFile() {
-  const { name, region, consent, reviewer } = state;
-  const person = { name, region, language: chooser.value, consent };
+  const { name, region, places, consent, reviewer } = state;
+  const person = { name, region, places, language: chooser.value, consent };
   const content = {
     form: "carb.review.answers/1",
     reviewer,

@@ -1,0 +1,57 @@
+"""The regions that sets are about, and who can be asked about them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable
+from functools import cache
+from importlib import resources
+
+from carb_data import BonSet
+
+
+@cache
+def _names() -> dict[str, str]:
+    text = (resources.files("carb_cli.review") / "regions.json").read_text("utf-8")
+    names: dict[str, str] = json.loads(text)
+    return names
+
+
+def region_of(item: BonSet) -> str:
+    """The code of the province or town that a set is about; empty where it is about a country."""
+    return item.region if item.region is not None and "-" in item.region else ""
+
+
+def region_name(code: str) -> str:
+    """A region's name in the language of its country; without one, made from its code."""
+    return _names().get(code) or code.split("-", 1)[1].replace("-", " ").title()
+
+
+def covered(places: Iterable[str]) -> set[str]:
+    """The regions about which somebody from these places can be asked: theirs, and those around
+    them. Everybody can be asked about a country, whose code is empty here."""
+    parts = [place.split("-") for place in places]
+    return {"", *("-".join(part[:end]) for part in parts for end in range(2, len(part) + 1))}
+
+
+def choices(codes: Collection[str]) -> list[dict[str, str]]:
+    """The regions in which a reviewer may live: those of the sets, and the provinces around them;
+    each with its code and name, towns behind their province."""
+    provinces = {"-".join(code.split("-")[:2]) for code in codes}
+    listed = {code for code in {*codes, *provinces} if code in codes or code in _names()}
+
+    def name(code: str) -> str:
+        province = "-".join(code.split("-")[:2])
+        inside = province != code and province in listed
+        return f"{region_name(province)}: {region_name(code)}" if inside else region_name(code)
+
+    made = [{"code": code, "name": name(code)} for code in listed - {""}]
+    return sorted(made, key=lambda one: (one["name"], one["code"]))
+
+
+def counted(codes: Iterable[str]) -> str:
+    """How many sets each region has, in words; empty where none is about a region."""
+    counts = Counter(code for code in codes if code)
+    listed = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{count} about {region_name(code)} ({code})" for code, count in listed)
