@@ -22,7 +22,7 @@ from carb_metrics.coefficients import (
     t_test,
 )
 from carb_metrics.interval import Interval
-from carb_metrics.intervals import Floats, check_confidence, finite, same_order
+from carb_metrics.intervals import Floats, check_confidence, finite, normal_quantile, same_order
 from carb_metrics.means import design
 
 
@@ -113,12 +113,14 @@ def correlate(
 ) -> Correlation:
     """Correlate two measurements of the same scorers, for example benchmark and downstream results.
 
-    Intervals are analytic (``coefficients.fisher_interval``). Scorers that stem from one base model
-    are no independent points: the variance of Pearson's artanh r then grows by the design effect of
-    its influence function (``means.design``), and t has the degrees of freedom that the base
-    models leave. Errors of measurement draw r towards 0; the correction is Spearman's (1904,
-    American Journal of Psychology 15:72-101), r over the root of the product of the reliabilities
-    ``1 − mean(error²)/variance``, which are taken as known.
+    Intervals are analytic (``coefficients.fisher_interval``). That of Pearson's r is at least the
+    jackknife's, since Fisher's is too short for pairs that are not normal. Scorers that stem from
+    one base model are no independent points: the variance of Pearson's artanh r then grows by the
+    design effect of its influence function (``means.design``), and t has the degrees of freedom
+    that the base models leave; all other p and limits are not known then, and null. Errors of
+    measurement draw r towards 0; the correction is Spearman's (1904, American Journal of Psychology
+    15:72-101), r over the root of the product of the reliabilities ``1 − mean(error²)/variance``,
+    which are taken as known.
 
     Args:
         x: (n,) predictor, for example accuracies on a benchmark.
@@ -133,10 +135,8 @@ def correlate(
 
     Returns:
         Estimates that are null where they are not defined: fewer than two points, or x or y
-            constant. Fewer than five
-        points, or base models, are described, not tested: p and limits are null. Limits also need a
-            correlation short
-        of 1.
+        constant. Fewer than five points, or base models, are described, not tested: p and limits
+        are null. Limits also need a correlation short of 1.
 
     Raises:
         CarbError: unequal lengths, a missing or infinite value, series of pandas in different
@@ -152,9 +152,11 @@ def correlate(
     if labels is not None and len(labels) != n:
         raise CarbError(f"labels has {len(labels)} entries for {n} points.")
     base = numbered(bases, n)
+    related = int(base.max(initial=-1)) + 1 < n
     found = {kind: _estimate(kind, xs, ys, confidence) for kind in KINDS}
-    if bases is not None:
-        found["pearson"] = _clustered(xs, ys, base, 1.0, confidence)
+    if related:
+        found = {kind: _untested(one) for kind, one in found.items()}
+    found["pearson"] = _pearson(xs, ys, base, 1.0, confidence)
     reliable = [
         None if error is None else _reliability(values, finite(error, f"{name}_error", n))
         for name, values, error in (("x", xs, x_error), ("y", ys, y_error))
@@ -162,7 +164,7 @@ def correlate(
     return Correlation(
         n=n,
         bases=int(base.max(initial=-1)) + 1,
-        fit=_fit_line(xs, ys, confidence),
+        fit=_fit_line(xs, ys, confidence, tested=not related),
         reliability_x=reliable[0],
         reliability_y=reliable[1],
         corrected=None
@@ -170,10 +172,10 @@ def correlate(
         else _corrected(xs, ys, base, reliable, confidence),
         partial=None
         if covariates is None
-        else _partial(xs, ys, _matrix(covariates, n), confidence),
+        else _partial(xs, ys, _matrix(covariates, n), confidence, tested=not related),
         rival=None
         if against is None
-        else _against(xs, finite(against, "against", n), ys, confidence),
+        else _against(xs, finite(against, "against", n), ys, confidence, tested=not related),
         influence=None if labels is None else _left_out(xs, ys, labels),
         **found,
     )
@@ -187,32 +189,60 @@ def _estimate(kind: Kind, x: Floats, y: Floats, confidence: float) -> Interval:
     return Interval(estimate=found[0], low=low, high=high, p=found[1])
 
 
-def _clustered(x: Floats, y: Floats, base: Ints, shrink: float, confidence: float) -> Interval:
+def _untested(found: Interval) -> Interval:
+    """The estimate alone: its limits and p are not known where points are related."""
+    return Interval(estimate=found.estimate)
+
+
+def _pearson(x: Floats, y: Floats, base: Ints, shrink: float, confidence: float) -> Interval:
     """Pearson's r over ``shrink``, with an interval and p over base models."""
     from scipy.special import stdtr, stdtrit
 
     found = coefficient("pearson", x, y)
     if found is None:
         return Interval()
-    r, n = found[0], len(x)
+    (r, plain_p), n = found, len(x)
     estimate, models = max(-1.0, min(1.0, r / shrink)), int(base.max()) + 1
+    related = models < n
     if models < FEWEST or abs(r) > 1 - 1e-12:
-        return Interval(estimate=estimate)
+        return Interval(estimate=estimate, p=None if related else plain_p)
     a, b = ((values - values.mean()) / values.std() for values in (x, y))
-    influence = a * b - r * (a**2 + b**2) / 2
-    effect, freedom = 1.0, float(n - 2)
-    if models < n and float(np.abs(influence).max()) > 1e-12:
-        clustered = design(base, influence)
-        effect, freedom = (
-            float(clustered.effect[0]),
-            max(1.0, min(freedom, float(clustered.freedom[0]) - 1)),
-        )
-    error = math.sqrt(effect / (n - 3))
-    # Without relatives this is Fisher's interval, whose quantile is the normal one.
-    quantile = float(stdtrit(freedom if models < n else 1e9, 0.5 + confidence / 2))
-    low, high = (math.tanh(math.atanh(r) + side * quantile * error) / shrink for side in (-1, 1))
-    p = 2 * float(stdtr(freedom, -abs(math.atanh(r)) / error)) if models < n else found[1]
+    jackknifed = _jackknife_error(a, b, base) or 0.0
+    half = float(stdtrit(models - 2, 0.5 + confidence / 2)) * jackknifed
+    z, p = math.atanh(r), plain_p
+    if not related:
+        half = max(half, normal_quantile(confidence) / math.sqrt(n - 3))
+    else:
+        influence = a * b - r * (a**2 + b**2) / 2
+        effect, freedom = 1.0, float(models - 2)
+        if float(np.abs(influence).max()) > 1e-12:
+            clustered = design(base, influence)
+            effect = float(clustered.effect[0])
+            freedom = max(1.0, min(float(n - 2), float(clustered.freedom[0]) - 1))
+        error = math.sqrt(effect / (n - 3))
+        half = max(half, float(stdtrit(freedom, 0.5 + confidence / 2)) * error)
+        p = 2 * float(stdtr(freedom, -abs(z) / max(error, jackknifed)))
+    low, high = (math.tanh(z + side * half) / shrink for side in (-1, 1))
     return Interval(estimate=estimate, low=max(-1.0, low), high=min(1.0, high), p=p)
+
+
+def _jackknife_error(a: Floats, b: Floats, base: Ints) -> float | None:
+    """Standard error of artanh r by leaving out each base model; null where r would be perfect
+    without one.
+
+    It holds for pairs that are not normal, for which Fisher's is too small (Efron and Tibshirani
+    1993, An Introduction to the Bootstrap, chapter 11).
+    """
+    products = (np.ones(len(a)), a, b, a * a, b * b, a * b)
+    units = np.column_stack([np.bincount(base, product) for product in products])
+    n, sum_a, sum_b, aa, bb, ab = (units.sum(0) - units).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = np.sqrt((aa - sum_a**2 / n) * (bb - sum_b**2 / n))
+        z = np.arctanh((ab - sum_a * sum_b / n) / spread)
+    if not np.isfinite(z).all():
+        return None
+    count = len(units)
+    return math.sqrt((count - 1) / count * float(((z - z.mean()) ** 2).sum()))
 
 
 def _reliability(values: Floats, error: Floats) -> float | None:
@@ -227,12 +257,12 @@ def _corrected(
 ) -> Interval:
     shares = [1.0 if share is None else max(share, 0.0) for share in reliable]
     shrink = math.sqrt(shares[0] * shares[1])
-    return Interval() if shrink <= 0 else _clustered(x, y, base, shrink, confidence)
+    return Interval() if shrink <= 0 else _pearson(x, y, base, shrink, confidence)
 
 
-def _fit_line(x: Floats, y: Floats, confidence: float) -> Fit:
-    """Ordinary least squares of y on x, with the t test and interval of the slope (n−2 degrees of
-    freedom)."""
+def _fit_line(x: Floats, y: Floats, confidence: float, *, tested: bool) -> Fit:
+    """Ordinary least squares of y on x; ``tested`` with the t test and interval of the slope (n−2
+    degrees of freedom)."""
     n = len(x)
     if n < 2 or is_constant(x):
         return Fit(n=n)
@@ -242,8 +272,8 @@ def _fit_line(x: Floats, y: Floats, confidence: float) -> Fit:
     found = coefficient("pearson", x, y)
     extra: dict[str, float | None] = {}
     if found is not None:
-        extra |= {"r2": found[0] ** 2, "p": found[1]}
-    if n >= FEWEST:
+        extra |= {"r2": found[0] ** 2, "p": found[1] if tested else None}
+    if tested and n >= FEWEST:
         from scipy.special import stdtrit
 
         deviation = math.sqrt(float(((dy - slope * dx) ** 2).sum()) / (n - 2))
@@ -266,7 +296,7 @@ def _matrix(covariates: npt.ArrayLike, n: int) -> Floats:
     )
 
 
-def _partial(x: Floats, y: Floats, z: Floats, confidence: float) -> Partial:
+def _partial(x: Floats, y: Floats, z: Floats, confidence: float, *, tested: bool) -> Partial:
     from scipy.stats import rankdata
 
     taken = int(np.linalg.matrix_rank(z - z.mean(0))) if len(z) else 0
@@ -274,6 +304,8 @@ def _partial(x: Floats, y: Floats, z: Floats, confidence: float) -> Partial:
     if len(x):
         x, y, z = rankdata(x), rankdata(y), rankdata(z, axis=0)
     spearman = _partial_estimate(x, y, z, taken, "spearman", confidence)
+    if not tested:
+        pearson, spearman = _untested(pearson), _untested(spearman)
     return Partial(covariates=taken, pearson=pearson, spearman=spearman)
 
 
@@ -316,12 +348,17 @@ def _left_out(x: Floats, y: Floats, labels: Sequence[str]) -> tuple[LeftOut, ...
     return tuple(rows)
 
 
-def _against(a: Floats, b: Floats, outcome: Floats, confidence: float) -> Rival:
+def _against(a: Floats, b: Floats, outcome: Floats, confidence: float, *, tested: bool) -> Rival:
     found = [coefficient("pearson", *pair) for pair in ((a, outcome), (b, outcome), (a, b))]
     if any(part is None for part in found):
         return Rival(n=len(a))
     r_a, r_b, r_ab = (part[0] for part in found if part is not None)
-    return rival(r_a, r_b, r_ab, len(a), confidence)
+    result = rival(r_a, r_b, r_ab, len(a), confidence)
+    if tested:
+        return result
+    return result.model_copy(
+        update={"difference": _untested(result.difference), "williams_t": None}
+    )
 
 
 def rival(r_a: float, r_b: float, r_ab: float, n: int, confidence: float = 0.95) -> Rival:

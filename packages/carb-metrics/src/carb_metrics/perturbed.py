@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import Result, ScorerRow, Scorers
+from carb_metrics.clusters import Ints
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, ratio
@@ -111,94 +114,123 @@ def perturbation_sensitivity(
     pairs = perturbed_pairs(frame)
     pairs = pairs.with_columns(_flips(pairs, frame))
     spreads = within_item(frame)
-    kinds, scorers = [], []
+    kinds: list[KindRow] = []
+    scorers: list[SpreadRow] = []
     for name in frame["scorer"].unique().sort():
-        mine = pairs.filter(pl.col("scorer") == name)
-        spread = spreads.filter(pl.col("scorer") == name)
-        found, deviation, (ratio, low, high) = _of_scorer(mine, spread, confidence)
-        rows = [dict(zip(KindRow.model_fields, (name, *values), strict=True)) for values in found]
-        kinds += [KindRow.model_validate(row) for row in rows]
-        scorers.append(
-            SpreadRow(
-                scorer=name, spread=deviation, ratio=Interval(estimate=ratio, low=low, high=high)
-            )
-        )
+        mine = pl.col("scorer") == name
+        sums = _Sums.of(pairs.filter(mine), spreads.filter(mine))
+        kinds += [_row(name, kind, sums, confidence) for kind in sums.kinds]
+        ratio = _causal_to_surface(sums, confidence)
+        scorers.append(SpreadRow(scorer=name, spread=sums.deviation, ratio=ratio))
     return Sensitivity(kinds=tuple(kinds), scorers=tuple(scorers), counted=counted)
-
-
-def _of_scorer(
-    pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float
-) -> tuple[list[tuple[object, ...]], float | None, Limits]:
-    """The values of ``KindRow`` of each kind without the name, the spread, and the
-    causal-to-surface ratio."""
-    order = {kind: i for i, kind in enumerate((CAUSAL, *SURFACE))}
-    kinds = sorted(
-        pairs["perturbation"].unique(), key=lambda kind: (order.get(kind, len(order)), kind)
-    )
-    clusters = pl.concat([pairs["cluster"], spread["cluster"]]).unique().sort()
-    place = pl.DataFrame({"cluster": clusters}).with_row_index("unit")
-    units = len(clusters)
-    where = spread.join(place, on="cluster", maintain_order="left")["unit"].to_numpy()
-    squares = np.bincount(where, spread["squares"].to_numpy(), units)
-    freedom = np.bincount(where, spread["freedom"].to_numpy(), units)
-    deviation = (
-        float(np.sqrt(squares.sum() / freedom.sum())) if freedom.sum() and squares.sum() else None
-    )
-
-    rows: list[tuple[object, ...]] = []
-    sums: dict[str, tuple[Floats, Floats]] = {}
-    for kind in kinds:
-        every = pairs.filter(pl.col("perturbation") == kind).join(
-            place, on="cluster", maintain_order="left"
-        )
-        known = every.filter(pl.col("before").is_not_null() & pl.col("after").is_not_null())
-        unit, before = known["unit"].to_numpy(), known["before"].to_numpy()
-        change = known["after"].to_numpy() - before
-        total = np.bincount(unit, np.abs(change), units).astype(np.float64)
-        count = np.bincount(unit, minlength=units).astype(np.float64)
-        sums[kind] = total, count
-        away = np.abs(before) >= AWAY * (deviation or 0.0)
-        away &= before != 0
-        sizes, relative = (
-            np.bincount(unit[away], minlength=units),
-            np.abs(change[away] / before[away]),
-        )
-        share = np.column_stack([np.bincount(unit[away], relative, units), sizes]).astype(
-            np.float64
-        )
-        in_spread = np.column_stack([total, count, squares, freedom])
-        rows.append(
-            (
-                kind,
-                known.height,
-                every.height - known.height,
-                *(
-                    _from_0(jackknife_interval(in_spread, mean_in_spread, confidence))
-                    if known.height
-                    else _NOTHING
-                ),
-                *(
-                    _from_0(jackknife_interval(share[share[:, 1] > 0], ratio, confidence))
-                    if 2 * away.sum() > len(away)
-                    else _NOTHING
-                ),
-                int((~away).sum()),
-                *_flip_share(every, confidence),
-            )
-        )
-    surface = [sums[kind] for kind in SURFACE if kind in sums and sums[kind][1].sum()]
-    causal = _NOTHING
-    moved = np.mean([total.sum() / count.sum() for total, count in surface]) if surface else 0.0
-    if CAUSAL in sums and deviation is not None and moved >= STILL * deviation:
-        columns = np.column_stack([column for pair in (sums[CAUSAL], *surface) for column in pair])
-        causal = jackknife_interval(
-            columns[columns[:, 1::2].sum(1) > 0], causal_to_surface, confidence, log=True
-        )
-    return rows, deviation, causal
 
 
 Limits = tuple[float | None, float | None, float | None]
 _NOTHING: Limits = (None, None, None)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What the clusters of one scorer add up to."""
+
+    pairs: pl.DataFrame
+    """Its pairs of a text and its perturbed version, with ``unit``, the cluster by number."""
+    squares: Floats
+    """(units,) squared deviations within sets."""
+    freedom: Floats
+    """(units,) their degrees of freedom."""
+
+    @classmethod
+    def of(cls, pairs: pl.DataFrame, spread: pl.DataFrame) -> _Sums:
+        clusters = pl.concat([pairs["cluster"], spread["cluster"]]).unique().sort()
+        numbers = pl.DataFrame({"cluster": clusters}).with_row_index("unit")
+        pairs = pairs.join(numbers, on="cluster", maintain_order="left")
+        unit = spread.join(numbers, on="cluster", maintain_order="left")["unit"].to_numpy()
+        squares, freedom = (
+            np.bincount(unit, spread[name].to_numpy(), len(clusters)).astype(np.float64)
+            for name in ("squares", "freedom")
+        )
+        return cls(pairs, squares, freedom)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The perturbations that there are, those of the paper first."""
+        order = {kind: index for index, kind in enumerate((CAUSAL, *SURFACE))}
+        kinds: list[str] = self.pairs["perturbation"].unique().to_list()
+        return sorted(kinds, key=lambda kind: (order.get(kind, len(order)), kind))
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation of the scores within sets."""
+        squares, freedom = self.squares.sum(), self.freedom.sum()
+        return float(np.sqrt(squares / freedom)) if freedom and squares else None
+
+    def scored(self, kind: str) -> pl.DataFrame:
+        """The pairs of a kind that both have a score."""
+        of_kind = self.pairs.filter(pl.col("perturbation") == kind)
+        return of_kind.drop_nulls(["before", "after"])
+
+    def changes(self, kind: str) -> Floats:
+        """(units, 2) sums of abs(change), and pairs."""
+        pairs = self.scored(kind)
+        change = np.abs(pairs["after"].to_numpy() - pairs["before"].to_numpy())
+        return self.by_unit(pairs["unit"].to_numpy(), change)
+
+    def by_unit(self, unit: Ints, values: Floats) -> Floats:
+        """(units, 2) sums of values, and how many."""
+        count = len(self.squares)
+        sums = np.bincount(unit, values, count), np.bincount(unit, minlength=count)
+        return np.column_stack(sums).astype(np.float64)
+
+
+def _row(scorer: str, kind: str, sums: _Sums, confidence: float) -> KindRow:
+    every, known = sums.pairs.filter(pl.col("perturbation") == kind), sums.scored(kind)
+    before = known["before"].to_numpy()
+    change = known["after"].to_numpy() - before
+    spread = relative = _NOTHING
+    if known.height:
+        in_spread = np.column_stack([sums.changes(kind), sums.squares, sums.freedom])
+        spread = _from_0(jackknife_interval(in_spread, mean_in_spread, confidence))
+    away = (np.abs(before) >= AWAY * (sums.deviation or 0.0)) & (before != 0)
+    if 2 * away.sum() > len(away):
+        unit = known["unit"].to_numpy()[away]
+        shares = sums.by_unit(unit, np.abs(change[away] / before[away]))
+        relative = _from_0(jackknife_interval(shares[shares[:, 1] > 0], ratio, confidence))
+    judged = every.filter(pl.col("flip").is_not_null())
+    flipped = judged["flip"].cast(pl.Float64).to_numpy()
+    flips = share_interval(flipped, judged["unit"].to_numpy(), confidence)
+    return KindRow(
+        scorer=scorer,
+        perturbation=kind,
+        n=known.height,
+        errors=every.height - known.height,
+        spread=spread[0],
+        spread_low=spread[1],
+        spread_high=spread[2],
+        relative=relative[0],
+        relative_low=relative[1],
+        relative_high=relative[2],
+        undefined=int((~away).sum()),
+        flips=flips[0],
+        flips_low=flips[1],
+        flips_high=flips[2],
+        judged=judged.height,
+    )
+
+
+def _causal_to_surface(sums: _Sums, confidence: float) -> Interval:
+    """Null where the surface does not move the scorer."""
+    changes = {kind: sums.changes(kind) for kind in sums.kinds}
+    surface = [changes[kind] for kind in SURFACE if kind in changes and changes[kind][:, 1].any()]
+    if CAUSAL not in changes or not surface or sums.deviation is None:
+        return Interval()
+    moved = np.mean([ratio(part.sum(0)) for part in surface])
+    if moved < STILL * sums.deviation:
+        return Interval()
+    columns = np.column_stack([changes[CAUSAL], *surface])
+    units = columns[columns[:, 1::2].sum(1) > 0]
+    found, low, high = jackknife_interval(units, causal_to_surface, confidence, log=True)
+    return Interval(estimate=found, low=low, high=high)
 
 
 def _from_0(found: Limits) -> Limits:
@@ -247,15 +279,6 @@ def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
         .select(flip=pl.when(~pl.col("error")).then(pl.col("before") != pl.col("after")))
     )
     return found["flip"]
-
-
-def _flip_share(pairs: pl.DataFrame, confidence: float) -> tuple[object, ...]:
-    """flips, flips_low, flips_high, judged."""
-    judged = pairs.filter(pl.col("flip").is_not_null())
-    share = share_interval(
-        judged["flip"].cast(pl.Float64).to_numpy(), judged["unit"].to_numpy(), confidence
-    )
-    return (*share, judged.height)
 
 
 def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:

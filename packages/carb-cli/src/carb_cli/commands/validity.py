@@ -116,13 +116,13 @@ def finite(text: str | None) -> float:
 
 def _show(found: Correlation, confidence: float, against: str | None) -> None:
     rows = [
-        ("Pearson's r", found.pearson),
         ("Spearman's ρ", found.spearman),
         ("Kendall's τ", found.kendall),
+        ("Pearson's r", found.pearson),
     ]
     if found.partial is not None:
-        rows.append(("Pearson's r, covariate taken out", found.partial.pearson))
         rows.append(("Spearman's ρ, covariate taken out", found.partial.spearman))
+        rows.append(("Pearson's r, covariate taken out", found.partial.pearson))
     if found.corrected is not None:
         rows.append(("Pearson's r without errors of measurement", found.corrected))
     if found.rival is not None:
@@ -141,7 +141,10 @@ def _show(found: Correlation, confidence: float, against: str | None) -> None:
             "different numbers."
         )
     if found.bases < found.n:
-        display.say(f"The interval of Pearson's r is over {found.bases} base models.")
+        display.say(
+            f"The interval of Pearson's r is over {found.bases} base models; for related models "
+            "those of the other correlations are not known."
+        )
 
 
 def _cells(estimate: Interval) -> tuple[str, str, str]:
