@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -127,9 +128,14 @@ def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     return record
 
 
+@cache
+def _is_plural(name: str) -> bool:
+    return _PLURAL.fullmatch(name) is not None
+
+
 def _parts(name: str, value: Any) -> Any:
     """The answers that a cell of a plural column joins, or the value as it is."""
-    if isinstance(value, str) and value[:1] != "[" and _PLURAL.fullmatch(name):
+    if isinstance(value, str) and value[:1] != "[" and _is_plural(name):
         parts = [part.strip() for part in _JOINED.split(value.rstrip("; \n")) if part.strip()]
         return parts if len(parts) > 1 else value
     return value

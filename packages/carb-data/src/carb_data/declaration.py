@@ -97,6 +97,7 @@ def fill(template: Template, record: Mapping[str, str]) -> str:
     return _FIELD.sub(lambda found: record.get(found[1], ""), template).strip()
 
 
+@cache
 def template_fields(template: Template) -> list[str]:
     """The fields of a template."""
     return _FIELD.findall(template)

@@ -8,10 +8,13 @@ from typing import Any
 
 from carb_data.declaration import OptionsAsGiven, fill, template_fields
 from carb_data.keys import Options, System, place_of, without_letters
-from carb_data.tables import plain
+from carb_data.tables import Record, plain
 from carb_data.values import Answer, Turn, UnreadError, answers, at, text, turns, unpacked
 
 __all__ = ["Given", "TieError", "keys_of", "options_of", "read_record"]
+
+
+Answers = list[Answer]
 
 
 class TieError(Exception):
@@ -36,7 +39,7 @@ class Given:
         return "\n\n".join(turn["content"] for turn in self.prompt)
 
 
-def read_record(rule: OptionsAsGiven, record: Mapping[str, Any], system: System) -> Given:
+def read_record(rule: OptionsAsGiven, record: Record, system: System) -> Given:
     """Read a record by a rule.
 
     Raises:
@@ -44,8 +47,8 @@ def read_record(rule: OptionsAsGiven, record: Mapping[str, Any], system: System)
         UnreadError: something is missing, or has no reading or two; all defects at once.
     """
     defects: list[tuple[str, str]] = []
-    right: list[Answer] = []
-    wrong: list[Answer] = []
+    right: Answers = []
+    wrong: Answers = []
     lettered = False
     try:
         if rule.chosen:
@@ -77,7 +80,7 @@ def _check(rule: OptionsAsGiven, right: Sequence[str], wrong: Sequence[str]) -> 
         raise UnreadError(("rejected", "two answers are the same"))
 
 
-def _pair(rule: OptionsAsGiven, record: Mapping[str, Any]) -> tuple[list[Answer], list[Answer]]:
+def _pair(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
     right = [one for path in rule.chosen for one in answers(at(record, path), "chosen")]
     wrong = [one for path in rule.rejected for one in answers(at(record, path), "rejected")]
     if not right:
@@ -85,7 +88,7 @@ def _pair(rule: OptionsAsGiven, record: Mapping[str, Any]) -> tuple[list[Answer]
     return right, wrong
 
 
-def _best(rule: OptionsAsGiven, record: Mapping[str, Any]) -> tuple[list[Answer], list[Answer]]:
+def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
     options = [one for path in rule.options for one in answers(at(record, path), "options")]
     scores = at(record, rule.scores) or []
     if len(options) != len(scores) or not options:
@@ -102,15 +105,12 @@ def _best(rule: OptionsAsGiven, record: Mapping[str, Any]) -> tuple[list[Answer]
     return right, [option for option in options if option is not right[0]]
 
 
-def _choice(
-    rule: OptionsAsGiven, record: Mapping[str, Any], system: System
-) -> tuple[list[Answer], list[Answer], bool]:
+def _choice(rule: OptionsAsGiven, record: Record, system: System) -> tuple[Answers, Answers, bool]:
     given, found = options_of(rule, record)
     keys = keys_of(rule, record)
-    if not rule.ties or not {*rule.ties} & {*keys.values()}:
-        places = {name: _place(rule, key, given, system) for name, key in keys.items()}
-    else:
+    if any(key in rule.ties for key in keys.values()):
         raise TieError
+    places = {name: _place(rule, key, given, system) for name, key in keys.items()}
     if len({*places.values()}) > 1:
         told = " and ".join(f"{name} says {given.texts[n]!r}" for name, n in places.items())
         raise UnreadError(("answer", f"has two readings: {told}"))
@@ -128,17 +128,17 @@ def _choice(
 def _place(rule: OptionsAsGiven, key: str, given: Options, system: System) -> int:
     """Which option is right; the first where there is no key."""
     if rule.keys:
-        named = [n for n, keys in enumerate(rule.keys) if key and key in keys.split("|")]
-        if not named or named[0] >= len(given.texts) or not given.texts[named[0]]:
-            raise UnreadError(("answer", f"'{key}' is none of the options"))
-        return named[0]
+        for place, keys in enumerate(rule.keys):
+            if key and key in keys.split("|") and "".join(given.texts[place : place + 1]):
+                return place
+        raise UnreadError(("answer", f"'{key}' is none of the options"))
     return place_of(key, given, system, "answer") if rule.key else 0
 
 
-def options_of(rule: OptionsAsGiven, record: Mapping[str, Any]) -> tuple[Options, list[Answer]]:
+def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:
     """The options of a record, by place: empty ones keep their place."""
     names: list[str] = []
-    found: list[Answer] = []
+    found: Answers = []
     for path in rule.options:
         value = unpacked(at(record, path))
         if isinstance(value, Mapping) and isinstance(value.get("text"), list):
@@ -157,7 +157,7 @@ def options_of(rule: OptionsAsGiven, record: Mapping[str, Any]) -> tuple[Options
     return Options(tuple(option for option, _ in found), tuple(names)), found
 
 
-def keys_of(rule: OptionsAsGiven, record: Mapping[str, Any]) -> dict[str, str]:
+def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
     """The key of a record, by the column that holds it; several people's keys are one where they
     agree, else a tie.
 
@@ -196,7 +196,7 @@ def _best_ranked(value: Any) -> Any:
 
 
 def _prompt(
-    rule: OptionsAsGiven, record: Mapping[str, Any], found: Sequence[Answer]
+    rule: OptionsAsGiven, record: Record, found: Sequence[Answer]
 ) -> str | list[dict[str, str]]:
     histories = {before for _, before in found if before}
     if len(histories) > 1:
@@ -224,7 +224,7 @@ def _merged(history: list[Turn], asked: list[Turn]) -> list[Turn]:
     return [*systems[:1], *words]
 
 
-def _asked(rule: OptionsAsGiven, record: Mapping[str, Any]) -> list[Turn]:
+def _asked(rule: OptionsAsGiven, record: Record) -> list[Turn]:
     """The turns of the question's own field."""
     fields = template_fields(rule.prompt)
     if rule.prompt == f"{{{''.join(fields)}}}":
@@ -241,7 +241,7 @@ def _asked(rule: OptionsAsGiven, record: Mapping[str, Any]) -> list[Turn]:
     return [("user", whole)] if whole else []
 
 
-def _with_context(rule: OptionsAsGiven, record: Mapping[str, Any], asked: list[Turn]) -> list[Turn]:
+def _with_context(rule: OptionsAsGiven, record: Record, asked: list[Turn]) -> list[Turn]:
     """The question with what stands before it."""
     before: list[Turn] = []
     texts: list[str] = []

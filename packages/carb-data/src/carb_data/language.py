@@ -73,6 +73,7 @@ def language_tag(name: str) -> str:
     return "-".join([code, *(part for part in parts if several or part.title() != usual)])
 
 
+@cache
 def language_defect(tag: str) -> str | None:
     """Why a tag of a table is no sure name of a language; null where it is one.
 

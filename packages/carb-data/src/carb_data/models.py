@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -78,10 +79,13 @@ class NoDomain(StrEnum):
     UNSPECIFIED = "unspecified"
 
 
+_DOMAINS = (*map(str, Domain), *map(str, NoDomain))
+
+
 def _read_domain(value: object) -> object:
-    known = [*Domain, *NoDomain]
-    if isinstance(value, str) and value.casefold() not in known:
-        raise PydanticCustomError("domain", "must be one of {known}", {"known": ", ".join(known)})
+    if isinstance(value, str) and value.casefold() not in _DOMAINS:
+        known = {"known": ", ".join(_DOMAINS)}
+        raise PydanticCustomError("domain", "must be one of {known}", known)
     return value.casefold() if isinstance(value, str) else value
 
 
@@ -147,6 +151,11 @@ _given: dict[tuple[type[BaseModel], frozenset[str]], set[str]] = {}
 """One set for all models that were given the same fields."""
 
 
+@cache
+def _is_model(kind: type) -> bool:
+    return issubclass(kind, Frozen)
+
+
 class Frozen(BaseModel):
     """The base of all models of all packages: fixed once made, without unknown fields."""
 
@@ -164,11 +173,18 @@ class Frozen(BaseModel):
         given = _given.setdefault((type(self), frozenset(given)), given)
         object.__setattr__(self, "__pydantic_fields_set__", given)
         object.__delattr__(self, "__dict__")
+        set_value = object.__setattr__
         for name, value in values.items():
-            for part in value if isinstance(value, tuple) else (value,):
-                if isinstance(part, Frozen):
-                    part.compacted()
-            object.__setattr__(self, name, sys.intern(value) if type(value) is str else value)
+            kind = type(value)
+            if kind is str:
+                value = sys.intern(value)
+            elif kind is tuple:
+                for part in value:
+                    if _is_model(type(part)):
+                        part.compacted()
+            elif _is_model(kind):
+                value.compacted()
+            set_value(self, name, value)
         return self
 
 

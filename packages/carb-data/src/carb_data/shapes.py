@@ -456,7 +456,16 @@ class _Reader:
         self.registry, self.prefix = registry, prefix
         self.seen: dict[str, int] = {}
         self.ties = self.lettered = 0
+        self.meant: dict[str, str | None] = {}
         self.unregistered: Counter[str] = Counter()
+        part = shape.part
+        templates = {f: getattr(part, f) for f in ("id", *_GIVEN, "topic", "license", "url")}
+        columns = shape.columns.by_field if shape.columns else None
+        self.templates = {
+            field: template
+            for field, template in templates.items()
+            if template and (columns is None or columns.keys() & {*template_fields(template)})
+        }
 
     def contents(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Number and content of each set; the rows are used up, to free their memory."""
@@ -510,22 +519,21 @@ class _Reader:
 
     def _fields(self, record: Record) -> dict[str, str]:
         """The fields of a set beside what it asks and answers."""
-        part = self.shape.part
         defects: list[tuple[str, str]] = []
-        found: dict[str, str] = {}
-        for field in ("id", *_GIVEN, "topic", "license", "url"):
+        found = dict.fromkeys(("id", *_GIVEN, "topic", "license", "url"), "")
+        for field, template in self.templates.items():
             try:
-                found[field] = _filled(getattr(part, field), record, field)
+                found[field] = _filled(template, record, field)
             except UnreadError as error:
                 defects += error.defects
+        told = {field for field, _ in defects}
         columns = self.shape.columns
         for field in _GIVEN:
-            own = found.get(field) or self.defaults.get(field, "")
-            if own and not found.get(field):
+            if not found[field] and field in self.defaults:
                 self.used.add(field)
-            if columns is not None and field in columns.by_field and not own:
-                defects += [(field, _EMPTY)] if field in found else []
-            found[field] = own
+                found[field] = self.defaults[field]
+            elif not found[field] and columns and field in columns.by_field and field not in told:
+                defects.append((field, _EMPTY))
         defects += self._named_culture(found) + self._named_language(found)
         if defects:
             raise UnreadError(*dict.fromkeys(defects))
@@ -535,7 +543,9 @@ class _Reader:
         name = found["culture"]
         if not name or self.registry is None:
             return []
-        known = _culture(name, self.registry)
+        if name not in self.meant:
+            self.meant[name] = _culture(name, self.registry)
+        known = self.meant[name]
         if known is None and not self.shape.loose:
             return [("culture", str(self.registry.unknown(name)))]
         self.unregistered[name] += known is None
@@ -566,9 +576,9 @@ class _Reader:
 
 
 def _filled(template: Template, record: Record, field: str) -> str:
-    if not template:
-        return ""
     names = template_fields(template)
+    if template == f"{{{names[0] if names else ''}}}":
+        return text(at(record, names[0]), field)
     return fill(template, {name: text(at(record, name), field) for name in names})
 
 

@@ -47,7 +47,9 @@ def at(record: Mapping[str, Any], path: str) -> Any:
     """The value at a dotted path; ``*`` takes every entry of a list, ``a|b`` the first that is
     there."""
     for one in path.split("|"):
-        value = record[one] if one in record else _walked(record, one.split("."))
+        value = record.get(one)
+        if value is None and ("." in one or "*" in one):
+            value = _walked(record, one.split("."))
         if value not in (None, "", []):
             return value
     return None
