@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tracemalloc
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -351,3 +352,12 @@ def test_a_family_in_whole_replies_or_traditional_script_is_of_the_source_item_o
     ]
     assert len({one.source_item for one in sets}) == 1
     assert len({one.family for one in sets}) == len(ends)
+
+
+def test_a_set_of_the_seed_takes_less_than_four_kilobytes():
+    load("carb-seed@3")
+    tracemalloc.start()
+    sets = load("carb-seed")
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept / len(sets) < 4_000

@@ -124,3 +124,32 @@ def test_a_set_in_less_memory_is_the_same_set(item: BonSet) -> None:
     assert (
         alike.provenance.license is small.provenance.license or len(small.provenance.license) > 64
     )
+
+
+def test_a_set_is_shown_on_one_screen() -> None:
+    item = BonSet.model_validate(
+        {
+            "id": "tea/1",
+            "culture": "english-gb",
+            "domain": "commonsense",
+            "language": "en",
+            "prompt": "What goes in first?\n" + "word " * 5_000,
+            "responses": [
+                {"id": "r", "text": "Milk.", "role": "chosen", "language": "en"},
+                *(
+                    {"id": f"w{n}", "text": "Salt. " * 99, "role": "rejected", "language": "en"}
+                    for n in range(40)
+                ),
+            ],
+            "provenance": {"source": "t", "license": "CC0-1.0", "method": "authored"},
+        }
+    )
+    shown = repr(item).splitlines()
+    assert len(shown) <= 24
+    assert sum(len(line) // 80 + 1 for line in shown) <= 40
+    assert "tea/1" in shown[0]
+    assert "english-gb" in shown[1]
+    assert "What goes in first? word" in shown[2]
+    assert shown[3] == "  + r: Milk."
+    assert shown[4].startswith("  - w0: Salt.")
+    assert "31 more" in shown[-1]

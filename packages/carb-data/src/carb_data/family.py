@@ -214,19 +214,52 @@ def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ..
     Raises:
         KeyError: a fact of the family is not in the bank.
     """
-    named = [_set(family, n, "named", facts) for n in range(len(family.places))]
-    if family.places[0].implied is None:
-        return tuple(named)
-    naming: Naming = "landmark" if family.landmark else "implied"
-    return (*named, *(_set(family, n, naming, facts) for n in range(len(family.places))))
+    wordings: list[Naming] = ["named"]
+    if family.places[0].implied is not None:
+        wordings.append("landmark" if family.landmark else "implied")
+    shown = _Shown(
+        {role: _responses(family, role, facts) for role in Role}, _perturbed(family, facts)
+    )
+    return tuple(
+        _set(family, position, naming, facts, shown).compacted()
+        for naming in wordings
+        for position in range(len(family.places))
+    )
 
 
-def _set(family: Family, position: int, naming: Naming, facts: Mapping[str, Fact]) -> BonSet:
-    """The set of the place at a position."""
-    place, answer = family.places[position], family.answers[position]
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The responses of a family, which its sets share: half the memory of a data set."""
+
+    by_role: Mapping[Role, Mapping[str, Response]]
+    """By role and fact, in the order in which they are shown."""
+    perturbed: tuple[Response, ...]
+
+
+def _responses(family: Family, role: Role, facts: Mapping[str, Fact]) -> dict[str, Response]:
+    """The answers of a family by fact, in the order in which they are shown."""
     shown = sorted(
         family.answers, key=lambda one: hashlib.sha256(f"{family.id}\0{one.fact}".encode()).digest()
     )
+    return {
+        one.fact: Response(
+            id=_code(one),
+            text=one.text,
+            role=role,
+            language=family.language,
+            culture=facts[one.fact].culture,
+            generator=AUTHOR,
+            source=_source(facts[one.fact]),
+        )
+        for one in shown
+    }
+
+
+def _set(
+    family: Family, position: int, naming: Naming, facts: Mapping[str, Fact], shown: _Shown
+) -> BonSet:
+    """The set of the place at a position."""
+    place, answer = family.places[position], family.answers[position]
     name = family.id if naming == "named" else family.id + _IMPLIED
     return BonSet(
         id=f"{name}/{_code(answer)}",
@@ -238,18 +271,10 @@ def _set(family: Family, position: int, naming: Naming, facts: Mapping[str, Fact
         if place.implied is None or naming == "named"
         else place.implied,
         responses=tuple(
-            Response(
-                id=_code(one),
-                text=one.text,
-                role=Role.CHOSEN if one is answer else Role.REJECTED,
-                language=family.language,
-                culture=facts[one.fact].culture,
-                generator=AUTHOR,
-                source=_source(facts[one.fact]),
-            )
-            for one in shown
+            shown.by_role[Role.CHOSEN][fact] if fact == answer.fact else rejected
+            for fact, rejected in shown.by_role[Role.REJECTED].items()
         ),
-        perturbed=_perturbed(family, facts),
+        perturbed=shown.perturbed,
         provenance=Provenance(
             source="carb-seed",
             source_id=family.id.removesuffix(_HANT).removesuffix(_REPLY),

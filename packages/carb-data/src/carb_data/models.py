@@ -346,6 +346,15 @@ def defect(field: str, reason: str) -> PydanticCustomError:
     return PydanticCustomError("set", "{reason}", {"reason": reason, "field": field})
 
 
+_SHOWN_LINES, _SHOWN_CHARACTERS = 12, 200
+
+
+def _on_a_line(text: str) -> str:
+    """A text on one line of a terminal or two."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 1]}…"
+
+
 class BonSet(Frozen):
     """One prompt with one culturally right response and at least one wrong one (three in CARB)."""
 
@@ -413,6 +422,19 @@ class BonSet(Frozen):
                     f"perturbed response '{response.id}' must have the role of its original",
                 )
         return self
+
+    def __repr__(self) -> str:
+        """The set on one screen: what it is about, its question, its answers, the right one
+        marked."""
+        about = (self.culture, self.region, self.domain.value, self.language, self.family)
+        lines = [" · ".join(part for part in about if part), self.prompt_text]
+        lines += [
+            f"{'+' if one.role is Role.CHOSEN else '-'} {one.id}: {one.text}"
+            for one in (*self.responses, *self.perturbed)
+        ]
+        shown = [_on_a_line(line) for line in lines[:_SHOWN_LINES]]
+        more = [f"... and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else []
+        return "\n  ".join([f"BonSet {self.id}", *shown, *more])
 
     @property
     def chosen(self) -> Response:
