@@ -58,14 +58,18 @@ class FactSearch:
         request without a place gets no fact.
         """
         prompt = as_text(request.prompt)
-        asked, own = set(_stems(prompt)), self._of.get(prompt)
-        found = []
+        words = set(_stems(prompt))
+        of_question = self._of.get(prompt)
+        ranked = []
         for number, fact in enumerate(self._facts):
-            if fact.culture == request.culture:
-                value = self._value(asked, self._words[number])
-                if value > 0 or fact.id == own:
-                    found.append((fact.id != own, -value, number))
-        return [self._facts[number] for _, _, number in sorted(found)[:SHOWN]]
+            if fact.culture != request.culture:
+                continue
+            value = self._value(words, self._words[number])
+            is_its_own = fact.id == of_question
+            if value > 0 or is_its_own:
+                ranked.append((not is_its_own, -value, number))
+        ranked.sort()
+        return [self._facts[number] for _, _, number in ranked[:SHOWN]]
 
     def shown(self, request: ScoreRequest) -> ScoreRequest:
         """The request with the facts before the last turn of its prompt; as it is where none was
@@ -92,12 +96,12 @@ class FactSearch:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def _value(self, asked: set[str], words: Counter[str]) -> float:
-        long = _K1 * (1 - _B + _B * words.total() / self._mean)
-        return sum(
-            self._weights[word] * n * (_K1 + 1) / (n + long)
-            for word, n in words.items()
-            if word in asked
-        )
+        length = _K1 * (1 - _B + _B * words.total() / self._mean)
+        value = 0.0
+        for word, count in words.items():
+            if word in asked:
+                value += self._weights[word] * count * (_K1 + 1) / (count + length)
+        return value
 
 
 class OpenBookScorer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -219,21 +219,36 @@ async def _make(
             reference,
         )
     ]
-    candidates = mismatched(reference, references, config.seed)
-    pool = _shuffled(config.rejected, *key, "pool")
-    for place in range(config.rejected_per_set):
-        used = {home.root for _, home in answers}
-        fresh = [one for one in candidates if one.root not in used] or candidates
-        homes = [fresh[attempt % len(fresh)] for attempt in range(config.attempts)]
-        wrong = [
-            (pool[(place + attempt) % len(pool)], told(home)) for attempt, home in enumerate(homes)
-        ]
+    for number in range(1, config.rejected_per_set + 1):
+        wrong = _asked_for_wrong(number, reference, references, config, answers, told)
         fault = partial(
             _wrong_fault, others=[one.text for one, _ in answers], config=config, language=language
         )
-        passed = await writers.until(f"rejected-{place + 1}", wrong, key, fault)
-        answers.append((passed, homes[len(passed.discarded)]))
+        asks = [(model, prompt) for model, prompt, _ in wrong]
+        passed = await writers.until(f"rejected-{number}", asks, key, fault)
+        answers.append((passed, wrong[len(passed.discarded)][2]))
     return _assembled(reference, config, question, answers, [*steps, *answers])
+
+
+def _asked_for_wrong(
+    number: int,
+    reference: Reference,
+    references: Sequence[Reference],
+    config: ConstructConfig,
+    answers: Sequence[tuple[Passed, Reference]],
+    told: Callable[[Reference], str],
+) -> list[tuple[str, str, Reference]]:
+    """Model, prompt and source of each attempt at a wrong answer, under references of cultures that
+    no answer has yet while there are any."""
+    candidates = mismatched(reference, references, config.seed)
+    pool = _shuffled(config.rejected, config.seed, reference.id, "pool")
+    used = {source.root for _, source in answers}
+    fresh = [one for one in candidates if one.root not in used] or candidates
+    asks = []
+    for attempt in range(config.attempts):
+        source = fresh[attempt % len(fresh)]
+        asks.append((pool[(number - 1 + attempt) % len(pool)], told(source), source))
+    return asks
 
 
 def _assembled(

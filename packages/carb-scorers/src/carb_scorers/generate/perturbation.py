@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from carb_data import BonSet, CarbError, Dataset, Perturbation, Response
@@ -101,37 +102,39 @@ def perturb(
             f"Unknown perturbations {sorted(set(kinds) - set(known))}; there are "
             f"{', '.join(known)}."
         )
-    jobs, skipped = _jobs(
-        dataset, [kind for kind in Perturbation if kind.value in kinds], languages
-    )
-
-    async def make(job: _Job, writers: Writers) -> tuple[str, Response]:
-        item = job.item
-        asked = for_version(job.kind, item.chosen.text, culture=item.culture, language=job.language)
-        key = (seed, item.id, job.response_id)
-        passed = await writers.until(
-            job.kind, [(model, asked)] * ATTEMPTS, key, lambda text: _fault(job, text)
-        )
-        return item.id, job.version(passed.text, model)
-
+    chosen = [kind for kind in Perturbation if kind.value in kinds]
+    jobs, skipped = _jobs(dataset, chosen, languages)
     written, report = write_all(
         [(f"{job.item.id} {job.response_id}", job) for job in jobs],
-        make,
+        partial(_make, model=model, seed=seed),
         store,
         progress,
         count=lambda made: str(made[1].perturbation),
         skipped=skipped,
     )
-    made: dict[str, list[Response]] = {}
-    for name, version in written:
-        made.setdefault(name, []).append(version)
-    new = Dataset(
-        item.model_copy(update={"perturbed": (*item.perturbed, *made[item.id])})
-        if item.id in made
-        else item
-        for item in dataset
+    versions: dict[str, list[Response]] = {}
+    for item_id, version in written:
+        versions.setdefault(item_id, []).append(version)
+    return Dataset(_with(item, versions.get(item.id, ())) for item in dataset), report
+
+
+async def _make(job: _Job, writers: Writers, *, model: str, seed: int) -> tuple[str, Response]:
+    """A set's id, and the version that a model wrote for it."""
+    item = job.item
+    asked = for_version(job.kind, item.chosen.text, culture=item.culture, language=job.language)
+    passed = await writers.until(
+        job.kind,
+        [(model, asked)] * ATTEMPTS,
+        (seed, item.id, job.response_id),
+        partial(_fault, job),
     )
-    return new, report
+    return item.id, job.version(passed.text, model)
+
+
+def _with(item: BonSet, versions: Sequence[Response]) -> BonSet:
+    if not versions:
+        return item
+    return item.model_copy(update={"perturbed": (*item.perturbed, *versions)})
 
 
 def _jobs(

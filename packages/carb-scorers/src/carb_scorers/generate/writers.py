@@ -112,6 +112,10 @@ class GivenUpError(Exception):
         super().__init__(step)
         self.step, self.reasons = step, tuple(reasons)
 
+    def about(self, name: str) -> GivenUp:
+        """The line of the report."""
+        return GivenUp(name=name, step=self.step, reasons=self.reasons)
+
 
 @dataclass
 class Writers:
@@ -211,15 +215,15 @@ def write_all(
     made: dict[int, _Made] = {}
     given_up: dict[int, GivenUp] = {}
     waiting = iter(enumerate(jobs))
+    say = progress or (lambda *_: None)
 
     async def work(writers: Writers) -> None:
         for number, (name, job) in waiting:
             try:
                 made[number] = await make(job, writers)
             except GivenUpError as failure:
-                given_up[number] = GivenUp(name=name, step=failure.step, reasons=failure.reasons)
-            if progress is not None:
-                progress(len(made) + len(given_up), len(jobs), len(given_up))
+                given_up[number] = failure.about(name)
+            say(len(made) + len(given_up), len(jobs), len(given_up))
 
     async def run() -> Writers:
         with Store(store, StoreHead(), Answer, lambda answer: answer.key) as kept:
@@ -234,10 +238,17 @@ def write_all(
     except* CarbError as errors:
         raise errors.exceptions[0] from None
     done = [made[number] for number in sorted(made)]
-    return done, WriteReport(
-        made=dict(sorted(Counter(map(count, done)).items())),
+    lost = [given_up[number] for number in sorted(given_up)]
+    return done, _report(Counter(map(count, done)), skipped, lost, writers)
+
+
+def _report(
+    made: Counter[str], skipped: Mapping[str, int], given_up: Sequence[GivenUp], writers: Writers
+) -> WriteReport:
+    return WriteReport(
+        made=dict(sorted(made.items())),
         skipped=dict(skipped),
-        given_up=tuple(given_up[number] for number in sorted(given_up)),
+        given_up=tuple(given_up),
         discarded=dict(writers.discarded.most_common()),
         cost=writers.cost,
     )

@@ -105,12 +105,7 @@ async def run(
         record = RunRecord(
             created=datetime.now(UTC),
             command=tuple(command),
-            dataset=DatasetRecord(
-                names=tuple(names),
-                fingerprint=dataset.fingerprint,
-                sets=len(dataset),
-                responses=sum(len(item.responses) + len(item.perturbed) for item in dataset),
-            ),
+            dataset=_described(dataset, names),
             scorers=tuple(outcome.record for outcome in outcomes),
             seed=seed,
             window=window,
@@ -120,6 +115,15 @@ async def run(
         )
         _write(out, dataset, outcomes, record)
     return record
+
+
+def _described(dataset: Dataset, names: Sequence[str]) -> DatasetRecord:
+    return DatasetRecord(
+        names=tuple(names),
+        fingerprint=dataset.fingerprint,
+        sets=len(dataset),
+        responses=sum(len(item.responses) + len(item.perturbed) for item in dataset),
+    )
 
 
 @dataclass(frozen=True, slots=True)

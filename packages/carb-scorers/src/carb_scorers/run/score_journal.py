@@ -237,6 +237,18 @@ def _served(results: Iterable[ScoreResult]) -> set[str]:
     return {name.partition(" ")[0] for usage in usages for name in usage.served}
 
 
+def _settled(unanswered: list[ScoreResult], results: Sequence[ScoreResult]) -> list[ScoreResult]:
+    """The results to keep: those without an answer only once another has one, so that the server is
+    not gone. The others wait in ``unanswered``."""
+    ready = []
+    for result in results:
+        unanswered.append(result)
+        if result.error is None or result.error.kind not in TRANSPORT:
+            ready += unanswered
+            unanswered.clear()
+    return ready
+
+
 def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:
     """What a journal belongs to, and its results by request id; nothing is changed.
 
