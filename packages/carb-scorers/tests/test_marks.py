@@ -77,10 +77,12 @@ def test_a_thought_is_cut_and_an_opened_one_is_seen(begin: str, end: str) -> Non
     assert without_thinking(f"{begin}[[A]]?{end} [[B]]") == " [[B]]"
     assert without_thinking(f"[[A]]?{end} [[B]]") == " [[B]]"
     assert without_thinking(f"{begin}[[A]]?") == ""
-    assert opened_thought(f"<|assistant|>\n{begin}\n") == begin
-    assert opened_thought(f"<|assistant|>\n{begin}\n\n{end}\n\n") is None
+    assert opened_thought(f"<|assistant|>\n{begin}\n", "") == begin
+    assert opened_thought(f"<|assistant|>\n{begin}\n\n{end}\n\n", "") is None
 
 
 def test_a_channel_that_the_model_must_choose_is_an_opened_thought() -> None:
-    assert opened_thought("<|start|>assistant") == "<|start|>assistant"
-    assert opened_thought("<|start|>assistant<|channel|>final<|message|>") is None
+    template = "<|start|>{{ m.role }}<|channel|>final<|message|>{{ m.content }}"
+    assert opened_thought("<|start|>assistant", template) == "<|start|>assistant"
+    assert opened_thought("<|start|>assistant", "<|start|>{{ m.role }}{{ m.content }}") is None
+    assert opened_thought("<|start|>assistant<|channel|>final<|message|>", template) is None

@@ -235,5 +235,7 @@ def _asked(request: ScoreRequest, cue: str, group: int) -> Prompt:
     """A conversation as it is; a text is a turn of the user."""
     given = request.prompt
     if isinstance(given, str):
-        return Prompt((Turn(role="user", content=given),), cue=cue, group=group)
-    return Prompt(tuple(Turn(role=m.role, content=m.content) for m in given), cue=cue, group=group)
+        turns: tuple[Turn, ...] = (Turn(role="user", content=given),)
+    else:
+        turns = tuple(Turn(role=m.role, content=m.content) for m in given)
+    return Prompt(turns, cue=cue, at_once=True, group=group)

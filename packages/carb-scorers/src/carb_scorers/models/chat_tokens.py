@@ -40,7 +40,8 @@ def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False)
         CarbError: it may not, and the chat template begins a thought there.
     """
     text = _prompt_text(tokenizer, prompt)
-    if answers_at_once and tokenizer.chat_template and (thought := opened_thought(text)):
+    template = str(tokenizer.chat_template or "")
+    if answers_at_once and template and (thought := opened_thought(text, template)):
         raise CarbError(
             f"This model's chat template ends a prompt with {thought}, so that the model thinks "
             "before it answers, and no answer can be read there. Use "
@@ -288,10 +289,10 @@ def _control_tokens(tokenizer: Any) -> set[str]:
     written = "".join(
         template.values() if isinstance(template, dict) else [template or ""]
     ) + rendered_turns(tokenizer)
-    own = {
+    written_by_it = {
         text for text, marked in added if marked or (text in written and not text.strip().isalnum())
     }
-    return {text for text in special | own if len(text) > 1 and not text.isspace()}
+    return {text for text in special | written_by_it if len(text) > 1 and not text.isspace()}
 
 
 def rendered_turns(tokenizer: Any) -> str:

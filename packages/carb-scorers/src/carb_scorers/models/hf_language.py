@@ -94,13 +94,13 @@ class HFLanguageModel(TokenLanguageModel):
 def _read(logits: Any, rows: Sequence[Row]) -> list[list[float]]:
     """The log-probabilities of each row's targets."""
     torch = require("torch", package="carb-scorers", extra="hf")
-    found = []
+    values = []
     for line, row in enumerate(rows):
-        own = logits[line, -row.keep :].float()
-        targets = torch.tensor(row.targets, device=own.device)
-        picked = own[0, targets] if row.keep == 1 else own.gather(-1, targets[:, None])[:, 0]
-        found.append((picked.double() - own.logsumexp(-1).double()).tolist())
-    return found
+        last = logits[line, -row.keep :].float()
+        targets = torch.tensor(row.targets, device=last.device)
+        picked = last[0, targets] if row.keep == 1 else last.gather(-1, targets[:, None])[:, 0]
+        values.append((picked.double() - last.logsumexp(-1).double()).tolist())
+    return values
 
 
 @uncollected()

@@ -230,7 +230,7 @@ class Passes:
                 yield batch, self._padded_right(batch)
             return
         tokens = {row: self._as_read(row) for row in rows}
-        start = {row: min(row.own or 0, len(tokens[row]) - row.keep) for row in rows}
+        start = {row: min(row.shared or 0, len(tokens[row]) - row.keep) for row in rows}
         prefixes = list(dict.fromkeys(tokens[row][: start[row]] for row in rows))
         longest = max(map(len, tokens.values()))
         if len(prefixes) > 1 and not (all(prefixes) and self._pads(way, longest)):
@@ -306,7 +306,7 @@ class Passes:
         if len(rows) < len(made):
             return Way(cached=False, batched=False)
         starts = [common_prefix([row.tokens for row in rows[:2]])] * 2 + [len(rows[2].tokens) // 2]
-        rows = [replace(row, own=start) for row, start in zip(rows, starts, strict=True)]
+        rows = [replace(row, shared=start) for row, start in zip(rows, starts, strict=True)]
         if self._head and self._padding is not None:
             rows[1] = _lengthened(rows[1], self._padding)
         if not self.merges:
@@ -364,7 +364,7 @@ def _with_prefix(rows: Mapping[int, Sequence[Row]]) -> dict[int, list[Row]]:
     every = [row.tokens for some in rows.values() for row in some]
     start = common_prefix(every) if every else 0
     return {
-        i: [replace(row, own=start) if row.own is None else row for row in some]
+        i: [replace(row, shared=start) if row.shared is None else row for row in some]
         for i, some in rows.items()
     }
 

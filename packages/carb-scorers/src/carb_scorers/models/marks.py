@@ -73,10 +73,13 @@ def without_thinking(text: str) -> str:
     return text.partition(known.channel)[0]
 
 
-def opened_thought(prompt: str) -> str | None:
-    """What a prompt ends with, where the model is to think before it answers; else ``None``."""
-    end = prompt.rstrip()
-    openings = (*(begin for begin, _ in marks().thoughts), marks().before_channel)
+def opened_thought(prompt: str, template: str) -> str | None:
+    """What a prompt ends with, where the model is to think before it answers; else ``None``. A
+    template that knows channels leaves the choice of one to the model."""
+    known, end = marks(), prompt.rstrip()
+    openings = [begin for begin, _ in known.thoughts]
+    if known.channel in template:
+        openings.append(known.before_channel)
     return next((opening for opening in openings if end.endswith(opening)), None)
 
 

@@ -51,6 +51,8 @@ class Prompt:
     bare: bool = False
     """Whether, without a chat template, to put only those special tokens before the text that the
     tokenizer puts there by itself, as trainers do, instead of the start token in any case."""
+    at_once: bool = False
+    """Whether an answer stands directly behind it, so that no thought may come before."""
     group: int | None = None
     """Prompts of one item have the same number within a call. A backend may compute them together,
     but must not let prompts of another item change their result. ``None``: an item of its own."""

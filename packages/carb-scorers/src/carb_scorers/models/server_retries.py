@@ -96,42 +96,50 @@ class Endpoint:
             CarbError: there will be no answer to any request: the key is wrong, or the server is
                 gone.
         """
-        body = {name: value for name, value in body.items() if value is not None}
+        given = {name: value for name, value in body.items() if value is not None}
         attempt, began = 0, self._clock.now()
         async with self._connected() as opened:
             while True:
                 attempt += 1
                 try:
-                    async with opened.running:
-                        while (pause := self._paused_until - self._clock.now()) > 0:
-                            await self._clock.sleep(pause)
-                        sent = self._renamed(body)
-                        response, content = await self._send(opened.client, path, sent)
-                    answer = read_answer(
-                        self.url, self._key, response, content, proven=self._succeeded is not None
-                    )
-                except RequestError as error:
-                    if error.parameter and self._takes_without(error, sent):
-                        continue
-                    backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, 10))
-                    wait = max(error.after, backoff * self._jitter.uniform(0.5, 1.0))
-                    if not (error.again and self._tries_again(error, attempt, began, wait)):
-                        return Failure(
-                            ScoreError(kind=error.kind, message=error.message),
-                            Usage(requests=attempt),
-                        )
-                    self._paused_until = max(self._paused_until, self._clock.now() + error.after)
-                    await self._clock.sleep(wait)
-                else:
-                    self._succeeded = self._clock.now()
+                    answer = await self._answer(opened, path, given)
                     break
+                except RequestError as error:
+                    if not await self._comes_again(error, given, attempt, began):
+                        reason = ScoreError(kind=error.kind, message=error.message)
+                        return Failure(reason, Usage(requests=attempt))
         usage = _usage(answer, attempt)
         try:
             return read(answer, usage)
         except _MALFORMED as error:
-            reason = f"{type(error).__name__}: {error}"[:100]
-            message = f"the server's answer does not have the form of {path} ({reason})"
+            named = f"{type(error).__name__}: {error}"[:100]
+            message = f"the server's answer does not have the form of {path} ({named})"
             return Failure(ScoreError(kind="http", message=message), usage)
+
+    async def _answer(self, opened: _Open, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a request once its turn has come, and read the answer."""
+        async with opened.running:
+            while (pause := self._paused_until - self._clock.now()) > 0:
+                await self._clock.sleep(pause)
+            response, content = await self._send(opened.client, path, self._renamed(body))
+        proven = self._succeeded is not None
+        answer = read_answer(self.url, self._key, response, content, proven=proven)
+        self._succeeded = self._clock.now()
+        return answer
+
+    async def _comes_again(
+        self, error: RequestError, body: dict[str, Any], attempt: int, began: float
+    ) -> bool:
+        """Whether a request that failed is to be sent again, once it has waited."""
+        if error.parameter and attempt <= 2 and self._takes_without(error, body):
+            return True
+        backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, 10))
+        wait = max(error.after, backoff * self._jitter.uniform(0.5, 1.0))
+        if not (error.again and self._tries_again(error, attempt, began, wait)):
+            return False
+        self._paused_until = max(self._paused_until, self._clock.now() + error.after)
+        await self._clock.sleep(wait)
+        return True
 
     def _renamed(self, body: dict[str, Any]) -> dict[str, Any]:
         """A request with the newer name of its length, once the server has refused the older."""
@@ -145,11 +153,11 @@ class Endpoint:
             CarbError: leaving it out would change what is asked, so that the user decides.
         """
         name = error.parameter
-        if name == "max_tokens" in body and "max_completion_tokens" in error.message:
-            self._newer_name = True
-            return True
         if name not in body:
             return False
+        if name == "max_tokens" and "max_completion_tokens" in error.message:
+            self._newer_name = True
+            return True
         if name in {"logprobs", "top_logprobs"}:
             raise CarbError(
                 f"{self.url} reports no log-probabilities ({error.message}). Use read=generate."

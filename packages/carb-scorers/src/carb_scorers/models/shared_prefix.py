@@ -156,9 +156,9 @@ def padded(
     ids = torch.full((len(rows), width), token, dtype=torch.long)
     mask = torch.zeros_like(ids)
     for line, row in enumerate(rows):
-        own = slice(len(row)) if right else slice(width - len(row), width)
-        ids[line, own] = torch.tensor(row, dtype=torch.long)
-        mask[line, own] = 1
+        columns = slice(len(row)) if right else slice(width - len(row), width)
+        ids[line, columns] = torch.tensor(row, dtype=torch.long)
+        mask[line, columns] = 1
     return ids.to(device), mask.to(device)
 
 

@@ -23,7 +23,7 @@ class Row:
     """Token ids, and what is read at their last places."""
 
     tokens: tuple[int, ...]
-    own: int | None = None
+    shared: int | None = None
     """How many of the first tokens are computed once for all rows that share them; ``None``: what
     is common to the rows of an item."""
     keep: int = 1
@@ -131,7 +131,8 @@ class TokenLanguageModel:
         def choices(found: Sequence[Sequence[float]], usage: Usage) -> Choices:
             pairs = zip(tree.after.items(), found, strict=True)
             return tree.choices(
-                {path: dict(zip(tokens, own, strict=True)) for (path, tokens), own in pairs}, usage
+                {path: dict(zip(tokens, values, strict=True)) for (path, tokens), values in pairs},
+                usage,
             )
 
         return await self._logprobs(prompts, None, rows_of, choices)
@@ -145,7 +146,7 @@ class TokenLanguageModel:
         def rows_of(prompt: Prompt, answer: str) -> list[Row]:
             key = conversation_key(prompt)
             if key not in known:  # an item's prompt is the same for all of its candidates
-                known[key] = prompt_ids(self._tokenizer, prompt, answers_at_once=True)
+                known[key] = prompt_ids(self._tokenizer, prompt, answers_at_once=prompt.at_once)
             before = known[key]
             after = answer_ids(self._tokenizer, answer, end_of_turn=end_of_turn)
             if not before or not after:

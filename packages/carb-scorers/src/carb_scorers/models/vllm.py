@@ -146,14 +146,17 @@ class VLLMEngine:
             partial(self._fitted, prompts, answers, rows_of, limit)
         )
         rows = [
-            (i, row) for i, own in enumerate(made) if not isinstance(own, Failure) for row in own[0]
+            (i, row)
+            for i, entry in enumerate(made)
+            if not isinstance(entry, Failure)
+            for row in entry[0]
         ]
         outputs = iter(await self.ask([asked(i, row) for i, row in rows]))
         return [
-            own
-            if isinstance(own, Failure)
-            else finish([(row, next(outputs)) for row in own[0]], own[1])
-            for own in made
+            entry
+            if isinstance(entry, Failure)
+            else finish([(row, next(outputs)) for row in entry[0]], entry[1])
+            for entry in made
         ]
 
     async def ask(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
