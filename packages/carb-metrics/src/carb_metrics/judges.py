@@ -20,6 +20,8 @@ from carb_metrics.ties import rounded
 
 PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
 """Columns of ``presentations``."""
+KEYS = ("scorer", "item_id", "order_id")
+"""Columns that tell presentations apart."""
 
 
 class BiasRow(ScorerRow):
@@ -135,9 +137,12 @@ def judge_bias(
     return JudgeBias(scorers=tuple(rows), positions=tuple(positions), counted=counted)
 
 
-def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
-    """A row per presentation: its keys, ``cluster``, ``order`` (responses as shown), ``shown`` (the
-    same, sorted), ``pick`` (response), ``place`` of the pick, ``size``, ``error``."""
+def _checked(presentations: pl.DataFrame) -> pl.DataFrame:
+    """The columns of ``PRESENTATIONS`` in their types.
+
+    Raises:
+        CarbError: the frame is not as described.
+    """
     polars_frame(presentations, "presentations")
     missing = [name for name in PRESENTATIONS if name not in presentations.columns]
     if missing:
@@ -146,36 +151,38 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
         )
     if not presentations.schema["position"].is_integer():
         raise CarbError("presentations: 'position' must be whole numbers.")
-    text = [
-        pl.col(name).cast(pl.String) for name in ("scorer", "item_id", "order_id", "response_id")
-    ]
     shown = presentations.select(
-        *text, pl.col("position").cast(pl.Int64), pl.col("score").cast(pl.Float64)
+        pl.col(*KEYS, "response_id").cast(pl.String),
+        pl.col("position").cast(pl.Int64),
+        pl.col("score").cast(pl.Float64),
     )
-    keys = ["scorer", "item_id", "order_id"]
-    if (
-        shown.select(*keys, "response_id").is_duplicated().any()
-        or shown.select(*keys, "position").is_duplicated().any()
-    ):
-        raise CarbError(
-            "presentations: a response or a position occurs twice in one presentation (order_id)."
-        )
+    for name in ("response_id", "position"):
+        if shown.select(*KEYS, name).is_duplicated().any():
+            raise CarbError(
+                "presentations: a response or a position occurs twice in one presentation "
+                "(order_id)."
+            )
+    return shown
+
+
+def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
+    """A row per presentation: its keys, ``cluster``, ``order`` (responses as shown), ``shown`` (the
+    same, sorted), ``pick`` (response), ``place`` of the pick, ``size``, ``error``."""
     known = frame.select("scorer", "item_id", "response_id", "cluster")
-    joined = shown.join(known, on=["scorer", "item_id", "response_id"], how="left")
+    keys = ["scorer", "item_id", "response_id"]
+    joined = _checked(presentations).join(known, on=keys, how="left").sort(*KEYS, "position")
     lost = joined.filter(pl.col("cluster").is_null())
     if lost.height:
-        row = lost.sort(*keys, "position").row(0, named=True)
+        row = lost.row(0, named=True)
         raise CarbError(
             f"presentations: the table has no response '{row['response_id']}' of item "
-            f"'{row['item_id']}' "
-            f"scored by '{row['scorer']}'."
+            f"'{row['item_id']}' scored by '{row['scorer']}'."
         )
     level = rounded(pl.col("score"))
     top = level == level.max()
     alone = top.sum() == 1
     return (
-        joined.sort(*keys, "position")
-        .group_by(keys, maintain_order=True)
+        joined.group_by(KEYS, maintain_order=True)
         .agg(
             pl.col("cluster").first(),
             pl.col("response_id").str.join("\0").alias("order"),

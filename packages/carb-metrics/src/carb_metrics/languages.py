@@ -67,49 +67,58 @@ def cross_lingual_consistency(
         raise CarbError(f"k must be a number above 0; got {k}.")
     scores, counted = counted_sets(scores, mirrors=mirrors)
     frame = as_text(scores)
-    differences = _content_pairs(frame)
-    pooled = (
-        within_item(frame).group_by("scorer").agg(pl.col("squares").sum(), pl.col("freedom").sum())
-    )
-    spreads = {name: math.sqrt(s / f) for name, s, f in pooled.rows() if s > 0}
-    known = frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
-    chosen = known.filter(pl.col("role") == "chosen").select(
-        "scorer", "item_id", pl.col("score").alias("own")
-    )
-    apart = known.filter(pl.col("role") == "rejected").join(
-        chosen, on=["scorer", "item_id"], maintain_order="left"
-    )
-    apart = apart.select("scorer", apart=pl.col("own") - pl.col("score"))
+    pairs, apart, spreads = _content_pairs(frame), _different(frame), _spreads(frame)
     rows = []
     for name in frame["scorer"].unique().sort():
-        mine, spread = differences.filter(pl.col("scorer") == name), spreads.get(name)
-        steep = k
+        spread, steep = spreads.get(name), k
         if steep is None:
             different = apart.filter(pl.col("scorer") == name)["apart"].to_numpy()
             steep = calibrate_k(different / (spread or 1.0))
-        usable = mine if steep is not None and spread is not None else mine.clear()
-        value = pl.col("difference") * (-(steep or 0.0) / (spread or 1.0))
-        usable = usable.with_columns(value.exp().alias("value"))
-        sums = (
-            usable.group_by("cluster")
-            .agg(pl.col("value").sum(), pl.len().cast(pl.Float64))
-            .sort("cluster")
+        mine = pairs.filter(pl.col("scorer") == name)
+        if steep is None or spread is None:
+            mine = mine.clear()
+        value = (pl.col("difference") * (-(steep or 0.0) / (spread or 1.0))).exp()
+        mean, low, high = _mean(mine.with_columns(value=value), confidence)
+        row = ConsistencyRow(
+            scorer=name,
+            consistency=mean,
+            low=low,
+            high=high,
+            n=mine.height,
+            k=steep,
+            spread=spread,
         )
-        mean, low, high = jackknife_interval(
-            sums.select("value", "len").to_numpy(), ratio, confidence
-        )
-        rows.append(
-            ConsistencyRow(
-                scorer=name,
-                consistency=mean,
-                low=None if low is None else max(0.0, low),
-                high=None if high is None else min(1.0, high),
-                n=usable.height,
-                k=steep,
-                spread=spread,
-            )
-        )
+        rows.append(row)
     return Consistency(scorers=tuple(rows), counted=counted)
+
+
+def _spreads(frame: pl.DataFrame) -> dict[str, float]:
+    """Standard deviation of each scorer's scores within sets, where it has one."""
+    sums = within_item(frame).group_by("scorer").agg(pl.col("squares", "freedom").sum())
+    return {name: math.sqrt(squares / freedom) for name, squares, freedom in sums.rows() if squares}
+
+
+def _different(frame: pl.DataFrame) -> pl.DataFrame:
+    """``scorer`` and ``apart``: by how much the right answer of a set scores above each other
+    one."""
+    known = frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
+    chosen = known.filter(pl.col("role") == "chosen")
+    right = chosen.select("scorer", "item_id", pl.col("score").alias("right"))
+    rejected = known.filter(pl.col("role") == "rejected")
+    both = rejected.join(right, on=["scorer", "item_id"], maintain_order="left")
+    return both.select("scorer", apart=pl.col("right") - pl.col("score"))
+
+
+def _mean(pairs: pl.DataFrame, confidence: float) -> tuple[float | None, ...]:
+    """The mean of ``value``, and limits between 0 and 1."""
+    sums = pairs.group_by("cluster").agg(pl.col("value").sum(), pl.len().cast(pl.Float64))
+    units = sums.sort("cluster").select("value", "len").to_numpy()
+    mean, low, high = jackknife_interval(units, ratio, confidence)
+    return (
+        mean,
+        None if low is None else max(0.0, low),
+        None if high is None else min(1.0, high),
+    )
 
 
 def calibrate_k(differences: Floats) -> float | None:
