@@ -26,6 +26,7 @@ WHAT_FOR = {
     ("carb-scorers", "gguf"): "models in one GGUF file",
     ("carb-scorers", "api"): "judges behind an OpenAI-compatible server",
     ("carb-scorers", "vllm"): "judges and classifiers on vLLM",
+    ("carb-scorers", "peft"): "LoRA adapters as models",
     ("carb-scorers", "serve"): "serving a scorer as a reward over HTTP",
     ("carb-scorers", "trl"): "a scorer as a reward of TRL's trainers",
     ("carb-scorers", "language"): "the language baseline, by a statistical detector",

@@ -64,12 +64,7 @@ def serve(
 
     if not 0 < timeout < math.inf:
         raise CarbError(f"--timeout {timeout:g}: give a number of seconds above 0.")
-    token = None if token_env is None else os.environ.get(token_env, "").strip()
-    if token == "":
-        raise CarbError(
-            "--token-env names no variable that is set. Give the name of a variable that holds the "
-            "token, and not the token."
-        )
+    token = _token(token_env)
     policy = policy_of(policy_template)
     hosts = rewards.LOOPBACK if host in rewards.LOOPBACK and token is None else ()
     taken = rewards.bind(host, port, token=token)
@@ -88,3 +83,16 @@ def serve(
     )
     sys.stdout.flush()
     rewards.serve(server, taken, display.advice)
+
+
+def _token(variable: str | None) -> str | None:
+    """The token in a variable of the environment; null where none is named."""
+    if variable is None:
+        return None
+    token = os.environ.get(variable, "").strip()
+    if not token:  # and say it without the name, which may be the token itself
+        raise CarbError(
+            "--token-env names no variable that is set. Give the name of a variable that holds the "
+            "token, and not the token."
+        )
+    return token
