@@ -123,3 +123,25 @@ def test_errors_cannot_steer_the_terminal(run) -> None:
     ended = run("carb\x1b[2J\u202eseed")
     clear(ended, "carb\\x1b[2J\\u202eseed")
     assert "\x1b" not in ended.err
+
+
+def test_rows_that_make_no_set_are_left_out_where_that_is_asked_for(run, tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text("prompt,chosen,rejected\nq1?,a,b\nq2?,a,a\n")
+    clear(run(table), "rows.csv:3: rejected: two answers are the same", "--skip-bad 1")
+    ended = run(table, "baseline:length", "--skip-bad", "50%")
+    assert ended.code == 0
+    assert "1 rows make no set and are left out" in ended.err
+    clear(run(table, "baseline:length", "--skip-bad", "many"), "--skip-bad takes a number of rows")
+
+
+def test_a_value_for_rows_without_one_is_taken_wherever_data_are_loaded(
+    carb: Carb, tmp_path: Path
+) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text("country,prompt,chosen,rejected\nJapan,q1?,a,b\n,q2?,c,d\n")
+    for command in ("check", "show"):
+        assert carb("data", command, table).code != 0
+        ended = carb("data", command, table, "--culture", "thai", "--language=en", "--json")
+        assert ended.code == 0
+    clear(carb("report", tmp_path, "--culture", "thai"), "--culture")

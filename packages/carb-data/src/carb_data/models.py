@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
-from functools import cache
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -151,9 +150,14 @@ _given: dict[tuple[type[BaseModel], frozenset[str]], set[str]] = {}
 """One set for all models that were given the same fields."""
 
 
-@cache
+_models: dict[type, bool] = {}
+"""Whether a type is a model; pydantic's own check of an instance takes microseconds."""
+
+
 def _is_model(kind: type) -> bool:
-    return issubclass(kind, Frozen)
+    if kind not in _models:
+        _models[kind] = issubclass(kind, Frozen)
+    return _models[kind]
 
 
 class Frozen(BaseModel):
