@@ -141,7 +141,7 @@ def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: P
         "start",
     )
     assert rest.stdout.splitlines()[-1] == told
-    assert rest.stderr.count("grpo 1 ") == 2  # what is there is not run again
+    assert rest.stderr.count("grpo 1 ") == 1  # what is there is not run again
     held = pl.read_csv(tmp_path / "out" / "verdicts.csv")
     assert sorted(set(held["arm"])) == [
         "C",
