@@ -198,19 +198,12 @@ async def score_missing(
     served = _served(known)
 
     def keep(results: Sequence[ScoreResult]) -> None:
-        """Keep results; those without an answer only once it is known that the server is not
-        gone."""
-        ready = []
         for result in results:
             now = _served([result])
             if not (served <= now or now <= served):
                 raise OtherModelError(name, served, now)
             served.update(now)
-            unanswered.append(result)
-            if _answered(result):
-                ready += unanswered
-                unanswered.clear()
-        journal.append(ready)
+        journal.append(_settled(unanswered, results))
         if len(unanswered) >= STOP_AFTER:
             raise NoAnswerError(name, unanswered, ever=bool(journal.values))
         # last: whoever looks at the progress may stop the run, and nothing is lost then
@@ -225,10 +218,6 @@ async def score_missing(
     journal.append([result for key, result in tail.items() if key in journal.values])
     found = tail | journal.values
     return [found[request.request_id] for request in requests]
-
-
-def _answered(result: ScoreResult) -> bool:
-    return result.error is None or result.error.kind not in TRANSPORT
 
 
 def _served(results: Iterable[ScoreResult]) -> set[str]:
