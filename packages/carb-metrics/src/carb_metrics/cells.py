@@ -9,7 +9,6 @@ from pydantic import ConfigDict, Field, PlainSerializer
 
 from carb_data import CarbError
 from carb_data.models import Frozen
-from carb_metrics.interval import Interval
 
 Frame = Annotated[
     pl.DataFrame, PlainSerializer(lambda frame: frame.to_dicts(), return_type=list[dict[str, Any]])
@@ -27,9 +26,6 @@ class Result(Frozen):
 
     __hash__ = None  # type: ignore[assignment]  # frames are not hashable
 
-
-Estimate = Interval
-"""The older name, until every module uses the new one."""
 
 Counted = Literal["main", "all"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -18,6 +18,8 @@ IMPLIED = "+implied"
 
 Cell = tuple[str, str]
 """A set's id and an answer's id."""
+
+CELL = {"item_id": pl.String, "response_id": pl.String}
 
 
 @dataclass(frozen=True)
@@ -56,45 +58,55 @@ class Matrices:
 
     def values(self, column: str) -> list[tuple[str | None, ...]]:
         """(families,) the values of a field that the sets of each family have, sorted."""
-        found: list[set[str | None]] = [set() for _ in self.names]
-        for number, item in zip(self.family, self.sets, strict=True):
+        values: list[set[str | None]] = [set() for _ in self.names]
+        for family, item in zip(self.family, self.sets, strict=True):
             value = getattr(item, column)
-            found[number].add(None if value is None else str(value))
-        return [tuple(sorted(values, key=str)) for values in found]
+            values[family].add(None if value is None else str(value))
+        return [tuple(sorted(distinct, key=str)) for distinct in values]
 
 
 def matrices(dataset: Dataset) -> Matrices:
     """The families of a data set as matrices."""
-    sets = sorted((one for one in dataset if one.family is not None), key=lambda one: one.id)
-    names = sorted({str(one.family) for one in sets})
-    place = {name: number for number, name in enumerate(names)}
+    sets = sorted((item for item in dataset if item.family is not None), key=lambda item: item.id)
+    names = sorted({str(item.family) for item in sets})
+    family_number = {name: number for number, name in enumerate(names)}
+    family = _ints(family_number[str(item.family)] for item in sets)
     columns = _columns(sets)
-    cells = [(one.id, response.id) for one in sets for response in one.responses]
+    right = _ints(columns[item.id, item.chosen.id] for item in sets)
+    shown = [[columns[item.id, response.id] for response in item.responses] for item in sets]
+    cells = [(item.id, response.id) for item in sets for response in item.responses]
     cell_of = {cell: number for number, cell in enumerate(cells)}
-    shown = [[columns[one.id, response.id] for response in one.responses] for one in sets]
-    right = [columns[one.id, one.chosen.id] for one in sets]
-    family = np.array([place[str(one.family)] for one in sets], dtype=np.int64)
     pairs, compared = _pairs(sets, columns, cell_of)
-    distinct = np.unique(np.column_stack([family, right]).astype(np.int64), axis=0)
-    kinds: dict[tuple[int, ...], int] = {}
     return Matrices(
         names=tuple(names),
         sets=tuple(sets),
         family=family,
-        right=np.array(right, dtype=np.int64),
-        columns=np.array(
-            [kinds.setdefault(tuple(sorted(row)), len(kinds)) for row in shown], dtype=np.int64
-        ),
-        width=np.array([len(set(row)) for row in shown], dtype=np.int64),
-        answers=np.bincount(distinct[:, 0], minlength=len(names)).astype(np.int64),
+        right=right,
+        columns=_kinds(shown),
+        width=_ints(len(set(row)) for row in shown),
+        answers=_distinct(family, right, len(names)),
         cluster=_clusters(dataset, sets, family, len(names)),
-        numbers=pl.DataFrame(
-            cells, schema={"item_id": pl.String, "response_id": pl.String}, orient="row"
-        ).with_row_index("cell"),
-        key=np.array([cell_of[one.id, one.chosen.id] for one in sets], dtype=np.int64),
+        numbers=pl.DataFrame(cells, schema=CELL, orient="row").with_row_index("cell"),
+        key=_ints(cell_of[item.id, item.chosen.id] for item in sets),
         pairs=pairs,
         compared=compared,
     )
+
+
+def _ints(values: Iterable[int | tuple[int, ...]]) -> Ints:
+    return np.array(list(values), dtype=np.int64)
+
+
+def _kinds(shown: list[list[int]]) -> Ints:
+    """(sets,) a number for the columns of each set, in any order."""
+    numbers: dict[tuple[int, ...], int] = {}
+    return _ints(numbers.setdefault(tuple(sorted(row)), len(numbers)) for row in shown)
+
+
+def _distinct(family: Ints, values: Ints, count: int) -> Ints:
+    """(families,) the number of different values of a family's sets."""
+    pairs = np.unique(np.column_stack([family, values]), axis=0)
+    return np.bincount(pairs[:, 0], minlength=count)
 
 
 def _columns(sets: Sequence[BonSet]) -> dict[Cell, int]:
@@ -104,17 +116,17 @@ def _columns(sets: Sequence[BonSet]) -> dict[Cell, int]:
     files with an id for each row do, its answers are told apart by their texts.
     """
     ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for one in sets:
-        for response in one.responses:
-            ids[str(one.family), response.text].add(response.id)
+    for item in sets:
+        for response in item.responses:
+            ids[str(item.family), response.text].add(response.id)
     by_text = {family for (family, _), known in ids.items() if len(known) > 1}
     numbers: dict[tuple[str, str], int] = {}
     columns: dict[Cell, int] = {}
-    for one in sets:
-        family = str(one.family)
-        for response in one.responses:
+    for item in sets:
+        family = str(item.family)
+        for response in item.responses:
             answer = response.text if family in by_text else response.id
-            columns[one.id, response.id] = numbers.setdefault((family, answer), len(numbers))
+            columns[item.id, response.id] = numbers.setdefault((family, answer), len(numbers))
     return columns
 
 
@@ -123,35 +135,32 @@ def _pairs(
 ) -> tuple[Ints, Ints]:
     """``Matrices.pairs`` and ``Matrices.compared``."""
     families: defaultdict[str, list[int]] = defaultdict(list)
-    for number, one in enumerate(sets):
-        families[str(one.family)].append(number)
-    cells = [{columns[one.id, r.id]: cell_of[one.id, r.id] for r in one.responses} for one in sets]
-    right = [columns[one.id, one.chosen.id] for one in sets]
+    cells: list[dict[int, int]] = []
+    for number, item in enumerate(sets):
+        families[str(item.family)].append(number)
+        keys = [(item.id, response.id) for response in item.responses]
+        cells.append({columns[key]: cell_of[key] for key in keys})
+    right = [columns[item.id, item.chosen.id] for item in sets]
     pairs: list[tuple[int, int]] = []
     compared: list[tuple[int, int, int, int]] = []
     for members in families.values():
         for a, b in combinations(members, 2):
-            mine, other = right[a], right[b]
-            if mine != other and mine in cells[b] and other in cells[a]:
-                pairs.append((a, b))
-                compared.append((cells[a][mine], cells[b][mine], cells[b][other], cells[a][other]))
-    return (
-        np.array(pairs, dtype=np.int64).reshape(-1, 2),
-        np.array(compared, dtype=np.int64).reshape(-1, 4),
-    )
+            of_a, of_b = right[a], right[b]
+            if of_a == of_b or of_a not in cells[b] or of_b not in cells[a]:
+                continue
+            pairs.append((a, b))
+            compared.append((cells[a][of_a], cells[b][of_a], cells[b][of_b], cells[a][of_b]))
+    return _ints(pairs).reshape(-1, 2), _ints(compared).reshape(-1, 4)
 
 
 def _clusters(dataset: Dataset, sets: Sequence[BonSet], family: Ints, count: int) -> Ints:
     """(families,) the cluster of each family, numbered by name."""
     origin = dataset.origins
-    frame = pl.DataFrame(
-        [(one.id, origin[one.id], one.family) for one in sets],
-        schema={"item_id": pl.String, "source_item": pl.String, "mirrors": pl.String},
-        orient="row",
-    )
-    found = np.zeros(count, dtype=np.int64)
-    found[family] = cluster_of(frame)
-    return found
+    rows = [(item.id, origin[item.id], item.family) for item in sets]
+    schema = dict.fromkeys(("item_id", "source_item", "mirrors"), pl.String)
+    cluster = np.zeros(count, dtype=np.int64)
+    cluster[family] = cluster_of(pl.DataFrame(rows, schema=schema, orient="row"))
+    return cluster
 
 
 def complete(matrix: Matrices, scored: Bools) -> Bools:
@@ -161,13 +170,9 @@ def complete(matrix: Matrices, scored: Bools) -> Bools:
     """
     count = len(matrix.names)
     family = matrix.family[scored]
-
-    def distinct(values: Ints) -> Ints:
-        pairs = np.unique(np.column_stack([family, values[scored]]), axis=0)
-        return np.bincount(pairs[:, 0], minlength=count).astype(np.int64)
-
+    right = _distinct(family, matrix.right[scored], count)
+    kinds = _distinct(family, matrix.columns[scored], count)
     width = np.zeros(count, dtype=np.int64)
     width[family] = matrix.width[scored]
-    several = distinct(matrix.right) > 1
-    whole: Bools = several & (distinct(matrix.columns) == 1) & (distinct(matrix.right) == width)
+    whole: Bools = (right > 1) & (kinds == 1) & (right == width)
     return whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from carb_metrics.accuracy import Breakdown
 from carb_metrics.calibrated import Calibration, Coverage, MarginRow
-from carb_metrics.cells import Cell, Estimate, Grouped, Result, Totals
+from carb_metrics.cells import Cell, Grouped, Result, Totals
 from carb_metrics.comparison import ComparedGroup, Comparison, Margin
 from carb_metrics.correlation import Correlation, Fit, LeftOut, Partial, Rival
 from carb_metrics.families import FamilyReport, FamilyRow, PlaceComparison
@@ -34,7 +34,6 @@ __all__ = [
     "ConsistencyRow",
     "Correlation",
     "Coverage",
-    "Estimate",
     "Example",
     "Failures",
     "FamilyReport",

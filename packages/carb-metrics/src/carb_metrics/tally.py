@@ -19,97 +19,103 @@ PRIOR = 2.0
 
 
 class Tally:
-    """Counts per group; every array has a place per row of ``rows``."""
+    """Counts per group; every array has a value per row of ``rows``."""
 
     def __init__(self, sets: pl.DataFrame, keys: tuple[str, ...], confidence: float) -> None:
-        self.keys, self.confidence = keys, confidence
+        self.keys = keys
+        self.confidence = confidence
         self.group, self.rows = number(sets, keys)
-        self.scorer = self.rows["scorer"].cast(pl.String).to_numpy() if "scorer" in keys else None
-        groups = int(self.group.max(initial=-1)) + 1
-        self.credit, self.cluster = sets["credit"].to_numpy(), cluster_of(sets)
+        self.credit: Floats = sets["credit"].to_numpy()
+        self.cluster = cluster_of(sets)
         self.values: Floats = sets["credit"].unique().sort().to_numpy()
-        kind = self.group * len(self.values) + np.searchsorted(self.values, self.credit)
-        cells = np.bincount(kind, minlength=groups * len(self.values))
-        self.counts: Ints = cells.reshape(groups, len(self.values))
+        self.counts = self._count_values()
         self.n: Ints = self.counts.sum(1)
-        tied, error = sets["tied"].to_numpy() > 0, sets["error"].to_numpy()
-        self.ties: Ints = np.bincount(self.group[tied], minlength=groups)
-        self.errors: Ints = np.bincount(self.group[error], minlength=groups)
+        self.ties = self._count(sets["tied"] > 0)
+        self.errors = self._count(sets["error"])
         self.accuracy: Floats = self.counts @ self.values / self.n
         self.strict: Floats = self.counts @ (self.values == 1) / self.n
-        effects = self.design(np.arange(groups), groups)
-        independent = self.effective(self.counts, self.n, self.accuracy)
-        self.effective_n = effects.effective_n(self.accuracy, independent, confidence)
+        self.effective_n = self._effective_n()
 
-    def design(self, mean: Ints, means: int, *, macro: bool = False) -> Design:
-        """The design effects of averages over groups.
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return int(self.group.max(initial=-1)) + 1
+
+    def _count(self, which: pl.Series) -> Ints:
+        """(groups,) the number of sets for which something holds."""
+        return np.bincount(self.group[which.to_numpy()], minlength=self.groups)
+
+    def _count_values(self) -> Ints:
+        """(groups, values) the number of sets with each credit."""
+        width = len(self.values)
+        value = np.searchsorted(self.values, self.credit)
+        cells = np.bincount(self.group * width + value, minlength=self.groups * width)
+        return cells.reshape(self.groups, width)
+
+    def _effective_n(self) -> Floats:
+        """(groups,) the effective sample size of each accuracy."""
+        effects = self.design(np.arange(self.groups), self.groups)
+        independent = self.effective(self.counts, self.n, self.accuracy)
+        return effects.effective_n(self.accuracy, independent, self.confidence)
+
+    def design(self, mean: Ints, means: int) -> Design:
+        """The design effects of averages over groups, in which sets weigh the same.
 
         Args:
             mean: (groups,) the average that a group belongs to.
             means: number of averages.
-            macro: whether groups weigh the same in an average, and not sets.
         """
-        of = mean[self.group]
-        if macro:
-            groups = np.bincount(mean, minlength=means)[mean]
-            weight = 1 / (groups * self.n)
-            return design(
-                self.cluster, self.credit - self.accuracy[self.group], weight[self.group], of, means
-            )
+        total = np.bincount(mean, self.counts @ self.values, means)
+        sets = np.bincount(mean, self.n, means)
         with np.errstate(invalid="ignore"):
-            centre = np.bincount(mean, self.counts @ self.values, means) / np.bincount(
-                mean, self.n, means
-            )
+            centre = total / sets
+        of = mean[self.group]
         return design(self.cluster, self.credit - centre[of], mean=of, means=means)
+
+    def macro_design(self, mean: Ints, means: int) -> Design:
+        """The same of averages in which groups weigh the same."""
+        groups = np.bincount(mean, minlength=means)[mean]
+        weight = 1 / (groups * self.n)
+        residual = self.credit - self.accuracy[self.group]
+        return design(self.cluster, residual, weight[self.group], mean[self.group], means)
 
     def frame(self) -> pl.DataFrame:
         """Key columns, then the fields of ``Cell``."""
         low, high = wilson(self.accuracy * self.effective_n, self.effective_n, self.confidence)
         shares = {"accuracy": self.accuracy, "low": low, "high": high, "strict": self.strict}
-        numbers = {
-            name: np.where(self.errors == self.n, np.nan, array) for name, array in shares.items()
-        }
-        counts = {"n": self.n, "ties": self.ties, "errors": self.errors}
-        found = pl.DataFrame(
-            [
-                *(
-                    column.cast(pl.String) if column.dtype != pl.Int64 else column
-                    for column in self.rows
-                ),
-                *(
-                    pl.Series(name, array, dtype=pl.Float64).fill_nan(None)
-                    for name, array in numbers.items()
-                ),
-                *(pl.Series(name, array, dtype=pl.Int64) for name, array in counts.items()),
-            ]
-        )
-        return found.select(*self.rows.columns, *Cell.model_fields)
+        unknown = self.errors == self.n
+        columns = [
+            column if column.dtype == pl.Int64 else column.cast(pl.String) for column in self.rows
+        ]
+        for name, values in shares.items():
+            column = pl.Series(name, np.where(unknown, np.nan, values), dtype=pl.Float64)
+            columns.append(column.fill_nan(None))
+        counts = [pl.Series(name, getattr(self, name), dtype=pl.Int64) for name in COUNTS]
+        return pl.DataFrame([*columns, *counts]).select(*self.rows.columns, *Cell.model_fields)
 
     def effective(self, counts: Ints, n: Any, accuracy: Any) -> Floats:
         """Effective sample size of mean credits of independent sets (Korn and Graubard 1998, Survey
         Methodology 24:193-201): ``p(1−p) / variance``, exactly ``n`` where its own credits are 0
         and 1 or all alike."""
-        between = counts[..., (self.values > 0) & (self.values < 1)].sum(-1)
+        fractions = (self.values > 0) & (self.values < 1)
+        between = counts[..., fractions].sum(-1)
         with np.errstate(divide="ignore", invalid="ignore"):
             variance = (counts @ self.values**2 / n - accuracy**2) / (n - 1)
-            found: Floats = np.where(
-                (between > 0) & (variance > 1e-15), accuracy * (1 - accuracy) / variance, n
-            )
-        return found
+            mixed = (between > 0) & (variance > 1e-15)
+            size: Floats = np.where(mixed, accuracy * (1 - accuracy) / variance, n)
+        return size
 
     def cell(self, rows: Ints, accuracy: float, strict: float, effective: float) -> Cell:
         """The cell of these groups together, with Wilson's interval at an effective sample size."""
-        low, high = (
-            float(limit) for limit in wilson(accuracy * effective, effective, self.confidence)
-        )
         counts = {name: int(getattr(self, name)[rows].sum()) for name in COUNTS}
         if counts["errors"] == counts["n"]:
             return Cell(**counts)
+        low, high = wilson(accuracy * effective, effective, self.confidence)
         return Cell(
             accuracy=accuracy,
             strict=strict,
-            low=min(low, accuracy),
-            high=max(high, accuracy),
+            low=min(float(low), accuracy),
+            high=max(float(high), accuracy),
             **counts,
         )
 
@@ -119,34 +125,49 @@ class Tally:
         A scorer that lacks a group which another one has gets no macro average: an average over
         fewer groups must not stand beside that of all groups.
         """
-        of = np.zeros(len(self.n), dtype=np.int64)
-        if self.scorer is not None:
-            place = {name: number for number, name in enumerate(names)}
-            of = np.array([place[name] for name in self.scorer], dtype=np.int64)
-        by_set, by_group = self.design(of, len(names)), self.design(of, len(names), macro=True)
-        groups = self.rows.select(
-            pl.lit(0), *(key for key in self.keys if key != "scorer")
-        ).n_unique()
-        rows_of = [np.flatnonzero(of == i) for i in range(len(names))]
+        of = self._scorer_of_group(names)
+        rows_of = [np.flatnonzero(of == index) for index in range(len(names))]
+        overall = self._overall(of, rows_of)
+        by_group = self.macro_design(of, len(names))
+        other_keys = [key for key in self.keys if key != "scorer"]
+        complete = self.rows.select(pl.lit(0), *other_keys).n_unique()
+        totals = {}
+        for index, name in enumerate(names):
+            rows = rows_of[index]
+            macro = overall[index]
+            if len(rows) > 1:
+                effect, freedom = by_group.effect[index], by_group.freedom[index]
+                macro = self.macro(rows, float(effect), float(freedom))
+            if len(rows) != complete:
+                macro = Cell()
+            totals[name] = Totals(overall=overall[index], macro=macro)
+        return totals
+
+    def _scorer_of_group(self, names: list[str]) -> Ints:
+        """(groups,) the index of each group's scorer in ``names``."""
+        if "scorer" not in self.keys:
+            return np.zeros(len(self.n), dtype=np.int64)
+        index = {name: i for i, name in enumerate(names)}
+        scorers = self.rows["scorer"].cast(pl.String)
+        return np.array([index[name] for name in scorers], dtype=np.int64)
+
+    def _overall(self, of: Ints, rows_of: list[Ints]) -> list[Cell]:
+        """The cell of each scorer over all its sets."""
         counts = [self.counts[rows].sum(0) for rows in rows_of]
-        accuracy = np.array([float(own @ self.values / own.sum()) for own in counts])
+        sizes = [row.sum() for row in counts]
+        parts = list(zip(counts, sizes, strict=True))
+        accuracy = np.array([float(row @ self.values / n) for row, n in parts])
         independent = [
-            float(self.effective(own, own.sum(), p))
-            for own, p in zip(counts, accuracy, strict=True)
+            float(self.effective(row, n, p)) for (row, n), p in zip(parts, accuracy, strict=True)
         ]
+        by_set = self.design(of, len(rows_of))
         effective = by_set.effective_n(accuracy, np.array(independent), self.confidence)
-        found = {}
-        for i, name in enumerate(names):
-            strict = float(counts[i] @ (self.values == 1) / counts[i].sum())
-            overall = macro = self.cell(rows_of[i], float(accuracy[i]), strict, float(effective[i]))
-            if len(rows_of[i]) > 1:
-                macro = self.macro(
-                    rows_of[i], float(by_group.effect[i]), float(by_group.freedom[i])
-                )
-            found[name] = Totals(
-                overall=overall, macro=macro if len(rows_of[i]) == groups else Cell()
-            )
-        return found
+        cells = []
+        for index, rows in enumerate(rows_of):
+            strict = counts[index] @ (self.values == 1) / sizes[index]
+            size = float(effective[index])
+            cells.append(self.cell(rows, float(accuracy[index]), float(strict), size))
+        return cells
 
     def macro(self, rows: Ints, effect: float, freedom: float) -> Cell:
         """The mean over the groups, with Wilson's interval at an effective sample size.
@@ -163,21 +184,25 @@ class Tally:
 
         # The names of groups do not decide this order, so they change no digit.
         rows = rows[np.lexsort(self.counts[rows].T)]
-        accuracy, n = float(self.accuracy[rows].mean()), float(self.n[rows].sum())
-        sets, won, square = (
-            self.n[rows],
-            self.counts[rows] @ self.values,
-            self.counts[rows] @ self.values**2,
-        )
-        mean = (won + PRIOR * (won.sum() + 1) / (n + 2)) / (sets + PRIOR)
-        of_squares = (square + PRIOR * (square.sum() + 1) / (n + 2)) / (sets + PRIOR)
-        parts = (of_squares - mean**2) / sets / len(rows) ** 2
+        accuracy = float(self.accuracy[rows].mean())
+        sets = self.n[rows]
+        n = float(sets.sum())
+        won = self.counts[rows] @ self.values
+        square = self.counts[rows] @ self.values**2
+
+        def drawn(sums: Floats) -> Floats:
+            mean: Floats = (sums + PRIOR * (sums.sum() + 1) / (n + 2)) / (sets + PRIOR)
+            return mean
+
+        parts = (drawn(square) - drawn(won) ** 2) / sets / len(rows) ** 2
         variance = parts.sum()
-        freedom = min(variance**2 / (parts**2 / (sets + PRIOR)).sum(), freedom)
+        satterthwaite = variance**2 / (parts**2 / (sets + PRIOR)).sum()
+        freedom = max(min(satterthwaite, freedom), 1.0)
         variance *= effect
+        t = float(stdtrit(freedom, 0.5 + self.confidence / 2))
         centre = (accuracy * n + 1) / (n + 2)
-        t = float(stdtrit(max(freedom, 1.0), 0.5 + self.confidence / 2))
-        effective = centre * (1 - centre) / variance * (normal_quantile(self.confidence) / t) ** 2
+        widened = (normal_quantile(self.confidence) / t) ** 2
+        effective = centre * (1 - centre) / variance * widened
         # Near 0 and 1 the variance is mostly unseen, and these sets are worth no more than if all
         # groups were alike.
         most = len(rows) ** 2 / ((1 / sets).sum() * effect)
