@@ -199,7 +199,11 @@ def reliability(said: Floats, right: Floats, cluster: Ints, seed: int = 0) -> Ca
     if clusters < len(cluster):
         apart = np.zeros((clusters, len(used)))
         np.add.at(apart, cluster, (right - said)[:, None] * inside)
-        distance = (2.0 * draw.integers(0, 2, (SIMULATIONS, clusters)) - 1) @ apart
+        if clusters < SIMULATIONS:
+            distance = (2.0 * draw.integers(0, 2, (SIMULATIONS, clusters)) - 1) @ apart
+        else:  # sums of so many turned signs are normal
+            middle = np.zeros(len(used))
+            distance = draw.multivariate_normal(middle, apart.T @ apart, SIMULATIONS)
     elif variance.min() >= MANY:
         distance = draw.normal(size=(SIMULATIONS, len(used))) * np.sqrt(variance)
     else:
