@@ -340,6 +340,6 @@ def test_the_study_writes_what_validity_reads(tmp_path: Path) -> None:
     points = sorted((tmp_path / "study" / "points").glob("*.csv"))
     assert [file.stem for file in points] == [
         "seed-accuracy--file-uk",
-        "seed-place-effect--file-uk",
+        "seed-place-win-rate--file-uk",
     ]
     assert set(pl.read_csv(points[0])["scorer"]) == {"long", "luck0", "luck1", "luck2", "luck3"}

@@ -93,7 +93,7 @@ def test_a_comparison_that_failed_counts_half_in_gate_verdict_and_entry(carb: Ca
         return 400 if right is None else 200, {"data": [{"score": float(asked["text_2"] == right)}]}
 
     with answering(unsure) as url:
-        spec = f"sure=classifier:m?backend=openai&api=score&retries=0&url={url}"
+        spec = f"sure=classifier:m?backend=openai&api=score&bounded=true&retries=0&url={url}"
         ended = carb(
             "eval",
             spec,

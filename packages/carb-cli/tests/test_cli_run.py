@@ -172,7 +172,7 @@ def test_copies_are_said(carb: Carb, tmp_path: Path) -> None:
     ended = carb(
         "run", "--data", tmp_path / "d.jsonl", "--scorer", "baseline:label", "--out", tmp_path / "r"
     )
-    assert "1 of 7 sets have the prompt and the right answer" in " ".join(ended.err.split())
+    assert "1 of 7 sets are copies" in " ".join(ended.err.split())
 
 
 def test_the_strict_share_stands_beside_the_shared_one(

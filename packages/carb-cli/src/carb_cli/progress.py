@@ -28,12 +28,13 @@ Report = Callable[[str, int, int, str], None]
 
 
 @contextmanager
-def progress(*, rest: bool = True) -> Iterator[Report]:
-    """Progress of named tasks: lines that change on a terminal, else one every two seconds; none
-    with --quiet.
+def progress(*, rest: bool = True, every: float = PLAIN_EVERY) -> Iterator[Report]:
+    """Progress of named tasks: lines that change on a terminal, else plain lines; none with
+    --quiet.
 
     Args:
         rest: whether to say how long the rest takes, which needs steps that take equally long.
+        every: seconds between plain lines.
     """
     if invoked.quiet:
         yield lambda _task, _done, _total, _detail: None
@@ -46,7 +47,7 @@ def progress(*, rest: bool = True) -> Iterator[Report]:
         def line(task: str, done: int, total: int, detail: str) -> None:
             now = time.monotonic()
             count = f"{done}/{total}" if total else f"{done}"
-            if (total and done >= total) or now - last.get(task, 0.0) >= PLAIN_EVERY:
+            if (total and done >= total) or now - last.get(task, 0.0) >= every:
                 last[task] = now
                 note(f"{task}: {count} {detail}".rstrip())
 

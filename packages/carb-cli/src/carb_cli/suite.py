@@ -202,7 +202,7 @@ def run_suite(
         bar.ended()
 
     async def work(where: _Machine | _Cluster) -> None:
-        with progress(rest=False) as report:
+        with progress(rest=False, every=0.0) as report:
             bar = _Bar(len(models), report)
             async with anyio.create_task_group() as group:
                 for model in models:

@@ -74,6 +74,12 @@ class Scored(ScoreTable):
         part.dataset = self.dataset
         return part
 
+    def beside(self, scores: ScoreTable) -> Scored:
+        """Another table over the same data set, whose families are read once for both."""
+        other = Scored(scores, self.dataset)
+        other.__dict__["families"] = self.families  # what the cached property would compute
+        return other
+
     @cached_property
     def main(self) -> Scored:
         """The rows of main sets; empty where no set is one."""

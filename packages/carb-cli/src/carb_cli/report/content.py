@@ -128,7 +128,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         dataset=_dataset(runs),
         scorers=_scorers(runs, scores, main, ranking, confidence),
         families=_families(runs, scores, baselines, confidence),
-        shared_words=_shared_words(runs.dataset, confidence),
+        shared_words=_shared_words(scores, runs.dataset, confidence),
         place_gap=place_gap(scores, runs.dataset, confidence),
         ranked_by="place_win" if ranking.by_place else "accuracy",
         pairs=ranking.pairs,
@@ -217,8 +217,9 @@ def _families(
     return found.model_copy(update={"rows": found.rows + more})
 
 
-def _shared_words(dataset: Dataset, confidence: float) -> Interval | None:
-    families = family_accuracy(overlap_scores(dataset), dataset, confidence=confidence)
+def _shared_words(scores: Scored, dataset: Dataset, confidence: float) -> Interval | None:
+    overlap = scores.beside(overlap_scores(dataset))
+    families = family_accuracy(overlap, dataset, confidence=confidence)
     return None if families is None else families.of("baseline:overlap").place_win
 
 
