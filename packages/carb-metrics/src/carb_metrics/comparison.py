@@ -24,6 +24,11 @@ from carb_metrics.paired import (
     sets_needed,
 )
 
+ALIKE = ("culture", "domain")
+"""Columns that both tables of a set must agree in, beside its responses."""
+
+VALUES = ("credit", "tied", "error", RESPONSES)
+
 
 class ComparedGroup(Result):
     """The paired difference of two scorers in one group."""
@@ -163,13 +168,12 @@ def compare(
         a=names[0],
         b=names[1],
         counted=counted,
-        n=both.height,
         unpaired=unpaired,
         by=keys,
         groups=pairs.groups(),
         margin=None if margin is None or not both.height else pairs.within(margin),
         place_win=place_win,
-        **summary,
+        **{**summary, "n": both.height},
     )
 
 
@@ -183,41 +187,40 @@ def _join(
         raise CarbError(
             f"by={list(keys)}: each key must be a column of the table other than 'scorer'."
         )
-    alike = ("culture", "domain")
-    columns = [
-        c for c in dict.fromkeys(("scorer", "item_id", *keys, *TIES, *alike)) if c in left.columns
-    ]
-    values = ("credit", "tied", "error", RESPONSES)
+    columns = dict.fromkeys(("scorer", "item_id", *keys, *TIES, *ALIKE))
     text = pl.col("item_id").cast(pl.String)
-    shared = [
-        pl.col(name).cast(pl.String).alias(f"{name}_b")
-        for name in (*TIES, *alike)
-        if name in right.columns
-    ]
-    other = right.select(text, *shared, *(pl.col(name).alias(f"{name}_b") for name in values))
-    both = (
-        left.select(*columns, *values)
-        .with_columns(text)
-        .join(other, on="item_id", maintain_order="left")
-    )
+    first = left.select(*(name for name in columns if name in left.columns), *VALUES)
+    second = right.select(text, *_second_columns(right.columns))
+    both = first.with_columns(text).join(second, on="item_id", maintain_order="left")
     unpaired = left.height + right.height - 2 * both.height
     if not both.height and left.height and right.height:
         raise CarbError(
             "The two tables have no set in common (by item_id), so there is nothing to compare."
         )
-    for name in (*alike, RESPONSES):
-        other_name = pl.col(f"{name}_b")
-        differ = both.filter(
-            (pl.col(name).cast(pl.String) if name in alike else pl.col(name)) != other_name
-        )
+    _check_same_sets(both)
+    return both, names, unpaired
+
+
+def _second_columns(columns: Sequence[str]) -> list[pl.Expr]:
+    """The columns of the second table, their names with ``_b``."""
+    text = [name for name in (*TIES, *ALIKE) if name in columns]
+    shared = [pl.col(name).cast(pl.String).alias(f"{name}_b") for name in text]
+    return shared + [pl.col(name).alias(f"{name}_b") for name in VALUES]
+
+
+def _check_same_sets(both: pl.DataFrame) -> None:
+    """Raise ``CarbError`` where sets of one id differ in culture, domain or responses."""
+    for name in (*ALIKE, RESPONSES):
+        first = pl.col(name)
+        if name in ALIKE:
+            first = first.cast(pl.String)
+        differ = both.filter(first != pl.col(f"{name}_b"))
         if differ.height:
             what = "other responses" if name == RESPONSES else f"another {name}"
             raise CarbError(
                 f"The two tables are not about the same sets: {differ.height} items have "
-                f"{what} in the second table, "
-                f"the first is '{differ['item_id'][0]}'."
+                f"{what} in the second table, the first is '{differ['item_id'][0]}'."
             )
-    return both, names, unpaired
 
 
 def _only_scorer(sets: pl.DataFrame) -> str | None:
@@ -244,28 +247,24 @@ class _Pairs:
             return ()
         group, rows = number(self.both, self.keys)
         apart = np.where(group == np.arange(rows.height)[:, None], self.d, np.nan)
-        found = paired_rows(apart, self.cluster, self.confidence)
-        adjusted = adjust([math.nan if one.p is None else one.p for one in found])
-        keys = rows.select(pl.col(self.keys).cast(pl.String).fill_null("none")).rows()
-        return tuple(
-            # a group has a pair at least, so that no value of ``Paired`` is null
-            ComparedGroup.model_validate(
-                {
-                    "key": "/".join(key),
-                    "n": one.n,
-                    "only_a": int((self.d[group == i] > 0).sum()),
-                    "only_b": int((self.d[group == i] < 0).sum()),
-                    "accuracy_a": float(self.a[group == i].mean()),
-                    "accuracy_b": float(self.b[group == i].mean()),
-                    "difference": one.estimate,
-                    "low": one.low,
-                    "high": one.high,
-                    "p": one.p,
-                    "p_adjusted": float(value),
-                }
-            )
-            for i, (key, one, value) in enumerate(zip(keys, found, adjusted, strict=True))
-        )
+        tests = paired_rows(apart, self.cluster, self.confidence)
+        adjusted = adjust([math.nan if test.p is None else test.p for test in tests])
+        names = rows.select(pl.col(self.keys).cast(pl.String).fill_null("none")).rows()
+        groups = []
+        for index, (name, test, p) in enumerate(zip(names, tests, adjusted, strict=True)):
+            where = group == index
+            d = self.d[where]
+            values = {
+                "key": "/".join(name),
+                "only_a": int((d > 0).sum()),
+                "only_b": int((d < 0).sum()),
+                "accuracy_a": float(self.a[where].mean()),
+                "accuracy_b": float(self.b[where].mean()),
+                "p_adjusted": float(p),
+                **_tested(test),
+            }
+            groups.append(ComparedGroup.model_validate(values))
+        return tuple(groups)
 
     def summary(self) -> dict[str, Any]:
         if self.both["error"].all() or self.both["error_b"].all():
@@ -273,25 +272,19 @@ class _Pairs:
         whole = paired_rows(self.d[None], self.cluster, self.confidence)[0]
         settled = whole.p is not None and whole.p < 1 - self.confidence
         units = "source items" if len(np.unique(self.cluster)) < len(self.d) else "sets"
+        better = "a" if (whole.estimate or 0.0) > 0 else "b"
         return {
-            **{
-                f"accuracy_{side}": float(credit.mean())
-                for side, credit in (("a", self.a), ("b", self.b))
-            },
-            **{
-                f"strict_{side}": float((credit == 1).mean())
-                for side, credit in (("a", self.a), ("b", self.b))
-            },
+            "accuracy_a": float(self.a.mean()),
+            "accuracy_b": float(self.b.mean()),
+            "strict_a": float((self.a == 1).mean()),
+            "strict_b": float((self.b == 1).mean()),
             "ties_a": int((self.both["tied"] > 0).sum()),
             "ties_b": int((self.both["tied_b"] > 0).sum()),
             "only_a": int((self.d > 0).sum()),
             "only_b": int((self.d < 0).sum()),
-            "difference": whole.estimate,
-            "low": whole.low,
-            "high": whole.high,
-            "p": whole.p,
+            **_tested(whole),
             "test": f"t test of paired differences over {units}",
-            "better": ("a" if (whole.estimate or 0.0) > 0 else "b") if settled else None,
+            "better": better if settled else None,
             "design_effect": whole.design_effect,
             **_planning(whole, float((self.d**2).mean()), self.confidence),
         }
@@ -314,6 +307,17 @@ class _Pairs:
             not_worse=p_worse < alpha,
             equivalent=max(p_worse, p_better) < alpha,
         )
+
+
+def _tested(test: Paired) -> dict[str, Any]:
+    """The fields of a paired difference, as results of this module name them."""
+    return {
+        "n": test.n,
+        "difference": test.estimate,
+        "low": test.low,
+        "high": test.high,
+        "p": test.p,
+    }
 
 
 def _one_sided(d: Floats, cluster: Ints, shift: float) -> float:

@@ -63,50 +63,49 @@ def compare(
     sets = _shared_sets(data_a, data_b)
     one = only(scores_of(folder_a), name_a).with_items(data_a)
     two = only(scores_of(folder_b), name_b).with_items(data_b)
-    found = compare_tables(one, two, confidence=confidence, margin=margin, dataset=sets)
+    result = compare_tables(one, two, confidence=confidence, margin=margin, dataset=sets)
     errors = {"errors_a": _failed(one, two), "errors_b": _failed(two, one)}
     keys = ["culture", "domain"]
     if any(item.kind for item in sets):
         keys.append("kind")
-    by = {key: compare_tables(one, two, key, confidence=confidence).groups for key in keys}
-    groups = {
-        key: sorted(rows, key=lambda row: (-abs(row.difference), row.key))
-        for key, rows in by.items()
-    }
-    planned = _plan(found, confidence) if plan else {}
+    groups = {key: _groups(one, two, key, confidence) for key in keys}
+    planned = _plan(result, confidence) if plan else {}
     if json:
-        print_json(
-            {
-                "a": found.a,
-                "b": found.b,
-                "place_win": _place_win(found),
-                **found.model_dump(mode="json", exclude={"place_win"}),
-                **errors,
-                **{f"by_{key}": [row.model_dump() for row in rows] for key, rows in groups.items()},
-                "plan": [
-                    {"difference": difference, "sets": needed}
-                    for difference, needed in planned.items()
-                ],
-            }
-        )
-    elif found.difference is None:
+        print_json(_as_json(result, errors, groups, planned))
+    elif result.difference is None:
         display.say(
             "A scorer failed on every set that both scored, or there is none: nothing can "
             "be compared."
         )
     else:
-        _show(found, confidence, **errors)
+        _show(result, confidence, **errors)
         _show_groups(groups)
-        rows = [
-            (percent(size), "–" if needed is None else f"{needed:,}")
-            for size, needed in planned.items()
-        ]
-        columns = ["difference, points", "sets"]
-        if rows:
-            display.table(
-                "Sets that show a true difference with 80% power", columns, rows, right=columns
-            )
-    return FAILED if found.difference is None else OK
+        _show_plan(planned)
+    return FAILED if result.difference is None else OK
+
+
+def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> list[ComparedGroup]:
+    """The groups of one column, most different first."""
+    groups = compare_tables(a, b, key, confidence=confidence).groups
+    return sorted(groups, key=lambda row: (-abs(row.difference), row.key))
+
+
+def _as_json(
+    result: Comparison,
+    errors: dict[str, int],
+    groups: dict[str, list[ComparedGroup]],
+    planned: dict[float, int | None],
+) -> dict[str, Any]:
+    plan = [{"difference": size, "sets": needed} for size, needed in planned.items()]
+    return {
+        "a": result.a,
+        "b": result.b,
+        "place_win": _place_win(result),
+        **result.model_dump(mode="json", exclude={"place_win"}),
+        **errors,
+        **{f"by_{key}": [row.model_dump() for row in rows] for key, rows in groups.items()},
+        "plan": plan,
+    }
 
 
 def _both(a: str, b: str | None) -> tuple[tuple[Path, str], tuple[Path, str]]:
@@ -261,3 +260,14 @@ def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
         display.table(
             f"{key.capitalize()}s, most different first", columns, rows, right=columns[1:]
         )
+
+
+def _show_plan(planned: dict[float, int | None]) -> None:
+    if not planned:
+        return
+    columns = ["difference, points", "sets"]
+    rows = [
+        (percent(size), "–" if needed is None else f"{needed:,}")
+        for size, needed in planned.items()
+    ]
+    display.table("Sets that show a true difference with 80% power", columns, rows, right=columns)

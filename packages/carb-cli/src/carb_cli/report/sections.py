@@ -28,7 +28,18 @@ from carb_cli.report.tables import (
 )
 from carb_data import Perturbation
 from carb_metrics.means import FEWEST
-from carb_metrics.rows import Cell, FamilyReport, FamilyRow, Interval, PairRow
+from carb_metrics.rows import (
+    Cell,
+    FamilyReport,
+    FamilyRow,
+    FloorTest,
+    Interval,
+    JudgeBias,
+    KindRow,
+    PairRow,
+    PositionRow,
+    SurfaceFloor,
+)
 
 
 def sections(report: Report, only: str | None = None) -> list[Section]:
@@ -238,46 +249,58 @@ def floor(report: Report) -> Section | None:
         for test in report.floor.tests
         if not test.group and not report.scorers[test.scorer].failed
     ]
-    short = labels(report.scorers)
     above = above_floor(tests)
     finding = (
         "The best predictor that reads nothing but the surface "
-        f"({safe(short.get(whole.predictor, whole.predictor))}) "
+        f"({_predictor(report, whole.predictor)}) "
         f"reaches {percent(whole.floor.accuracy)}% with ties shared"
         + (f"; {above}." if above else "; there is no model to test.")
     )
-    tested = Table(
-        "Scorers against the floor, on the same sets",
-        ("scorer", "accuracy %", "difference %", "p, corrected", "<above"),
-        [
-            (
-                scorer_cell(report, test.scorer),
-                Shown(percent(test.accuracy)),
-                share(test.difference),
-                Shown(p_value(test.p_adjusted)),
-                Shown(ABOVE[test.above]),
-            )
-            for test in tests
-        ],
-    )
-    by_group = Table(
-        "The floor by culture and domain",
-        ("sets of", "floor %", "<best predictor", "sets"),
-        [
-            (
-                Shown(group_name(*next(iter(row.group.items())))),
-                share(row.floor),
-                Shown(safe(short.get(row.predictor, row.predictor))),
-                count(row.floor.n),
-            )
-            for row in report.floor.rows
-            if row.group
-        ],
-        "The best of several predictors on a few sets is partly luck, so the floor of few "
-        "sets is too high.",
-    )
-    tables = tuple(table for table in (tested, by_group) if table.rows)
+    made = (_against_floor(report, tests), _floor_groups(report, report.floor))
+    tables = tuple(table for table in made if table.rows)
     return Section("floor", "Is it more than the surface?", finding, tables)
+
+
+def _predictor(report: Report, name: str) -> str:
+    return safe(labels(report.scorers).get(name, name))
+
+
+def _against_floor(report: Report, tests: Sequence[FloorTest]) -> Table:
+    """A row for each scorer that is tested against the floor."""
+    columns = ("scorer", "accuracy %", "difference %", "p, corrected", "<above")
+    rows = []
+    for test in tests:
+        cells = (
+            scorer_cell(report, test.scorer),
+            Shown(percent(test.accuracy)),
+            share(test.difference),
+            Shown(p_value(test.p_adjusted)),
+            Shown(ABOVE[test.above]),
+        )
+        rows.append(cells)
+    return Table("Scorers against the floor, on the same sets", columns, rows)
+
+
+def _floor_groups(report: Report, known: SurfaceFloor) -> Table:
+    """The floor of each culture and domain."""
+    rows = []
+    for row in known.rows:
+        if not row.group:
+            continue
+        ((column, value),) = row.group.items()
+        cells = (
+            Shown(group_name(column, value)),
+            share(row.floor),
+            Shown(_predictor(report, row.predictor)),
+            count(row.floor.n),
+        )
+        rows.append(cells)
+    note = (
+        "The best of several predictors on a few sets is partly luck, so the floor of few "
+        "sets is too high."
+    )
+    columns = ("sets of", "floor %", "<best predictor", "sets")
+    return Table("The floor by culture and domain", columns, rows, note)
 
 
 def groups(report: Report) -> Section | None:
@@ -347,29 +370,7 @@ def perturbations(report: Report) -> Section | None:
     ]
     if not kinds:
         return None
-    rows = []
-    for name, part in report.scorers.items():
-        cells = [scorer_cell(report, name), estimate(part.causal_to_surface)]
-        for kind in kinds:
-            one = part.perturbation.get(kind)
-            if one is None:
-                cells += [Shown("–"), Shown("–")]
-                continue
-            spread = Interval(estimate=one.spread, low=one.spread_low, high=one.spread_high)
-            cells += [
-                estimate(spread),
-                share(Interval(estimate=one.flips, low=one.flips_low, high=one.flips_high)),
-            ]
-        same = part.consistency
-        alike = Interval(estimate=same.consistency, low=same.low, high=same.high)
-        rows.append((*cells, estimate(alike)))
-    columns = (
-        "scorer",
-        "CC over others",
-        *(f"{kind} {what}" for kind in kinds for what in ("change", "flips %")),
-    )
-    title = "Change of the score, and share of sets with another answer on top"
-    changes = Table(title, (*columns, "consistency"), rows)
+    table = _changes(report, kinds)
     finding = (
         "CC changes the cultural concept and should move the score. RC removes the "
         "culture's name, CL changes the "
@@ -380,34 +381,68 @@ def perturbations(report: Report) -> Section | None:
         "two languages: 1 where language does not matter, 0.5 where it moves the score as "
         "much as another answer."
     )
-    return Section("perturbations", "Does the right thing move the score?", finding, (changes,))
+    return Section("perturbations", "Does the right thing move the score?", finding, (table,))
+
+
+def _changes(report: Report, kinds: Sequence[str]) -> Table:
+    """A row for each scorer: change and flips of each kind of perturbation."""
+    rows = []
+    for name, part in report.scorers.items():
+        cells = [scorer_cell(report, name), estimate(part.causal_to_surface)]
+        for kind in kinds:
+            cells += _change_cells(part.perturbation.get(kind))
+        same = part.consistency
+        alike = Interval(estimate=same.consistency, low=same.low, high=same.high)
+        rows.append((*cells, estimate(alike)))
+    of_kinds = [f"{kind} {measure}" for kind in kinds for measure in ("change", "flips %")]
+    columns = ("scorer", "CC over others", *of_kinds, "consistency")
+    title = "Change of the score, and share of sets with another answer on top"
+    return Table(title, columns, rows)
+
+
+def _change_cells(row: KindRow | None) -> list[Shown]:
+    if row is None:
+        return [Shown("–"), Shown("–")]
+    spread = Interval(estimate=row.spread, low=row.spread_low, high=row.spread_high)
+    flips = Interval(estimate=row.flips, low=row.flips_low, high=row.flips_high)
+    return [estimate(spread), share(flips)]
 
 
 def judges(report: Report) -> Section | None:
     """Biases and calibration in one place."""
-    bias, known = [], report.judges.bias
-    first = {row.scorer: row for row in known.positions if row.position == 0}
-    for row in known.scorers:
-        if row.scorer not in report.models or (
-            row.length.estimate is None and row.scorer not in first
-        ):
+    *of_bias, of_calibration = _judges_by_culture(report)
+    made = (_bias(report), *of_bias, _calibration(report), of_calibration)
+    tables = tuple(table for table in made if table.rows and len(table.columns) > 2)
+    if not tables:
+        return None
+    finding = (
+        "Length r: correlation of score and length between the answers of one set, being "
+        "right taken out. Position: how often the first answer shown is picked. Calibration: "
+        "does a clear margin of the first answer mean that it is right?"
+    )
+    return Section("judges", "What else moves the pick, and is it calibrated?", finding, tables)
+
+
+def _bias(report: Report) -> Table:
+    """Length, position and consistency of each model of which one of the first two is known."""
+    bias = report.judges.bias
+    first = _first_positions(bias)
+    rows = []
+    for row in bias.scorers:
+        known = row.length.estimate is not None or row.scorer in first
+        if row.scorer not in report.models or not known:
             continue
-        one = first.get(row.scorer)
-        at_first = (
-            Interval() if one is None else Interval(estimate=one.share, low=one.low, high=one.high)
+        position = first.get(row.scorer)
+        cells = (
+            scorer_cell(report, row.scorer),
+            estimate(row.length),
+            share(_picked(position)),
+            Shown(percent(None if position is None else position.expected)),
+            Shown(p_value(row.position_p)),
+            share(row.swap_consistency),
+            share(row.self_agreement),
         )
-        even = None if one is None else one.expected
-        bias.append(
-            (
-                scorer_cell(report, row.scorer),
-                estimate(row.length),
-                share(at_first),
-                Shown(percent(even)),
-                Shown(p_value(row.position_p)),
-                share(row.swap_consistency),
-                share(row.self_agreement),
-            )
-        )
+        rows.append(cells)
     columns = (
         "scorer",
         "length r",
@@ -415,51 +450,47 @@ def judges(report: Report) -> Section | None:
         "even picking %",
         "position p",
         "same after a swap %",
+        "same when asked again %",
     )
+    return Table("Position and length", columns, rows)
+
+
+def _first_positions(bias: JudgeBias) -> dict[str, PositionRow]:
+    """By scorer, how often the first answer is picked."""
+    return {row.scorer: row for row in bias.positions if row.position == 0}
+
+
+def _picked(row: PositionRow | None) -> Interval:
+    if row is None:
+        return Interval()
+    return Interval(estimate=row.share, low=row.low, high=row.high)
+
+
+def _judges_by_culture(report: Report) -> list[Table]:
+    """Length, position and calibration of each model by culture."""
     length: dict[tuple[str, str], Shown] = {}
     first_picked: dict[tuple[str, str], Shown] = {}
-    for culture, part in report.judges.bias_by_culture.items():
-        length |= {
-            (one.scorer, culture): estimate(one.length)
-            for one in part.scorers
-            if one.length.estimate
-        }
-        first_picked |= {
-            (one.scorer, culture): share(Interval(estimate=one.share, low=one.low, high=one.high))
-            for one in part.positions
-            if one.position == 0
-        }
+    for culture, bias in report.judges.bias_by_culture.items():
+        for row in bias.scorers:
+            if row.length.estimate:
+                length[row.scorer, culture] = estimate(row.length)
+        for scorer, position in _first_positions(bias).items():
+            first_picked[scorer, culture] = share(_picked(position))
     calibrated = {
         (row.scorer, row.group): Shown(percent(row.calibration.ece), (f"n {row.n:,}",))
         for row in report.judges.calibration
         if row.group and row.calibration
     }
-    *of_bias, of_calibration = [
-        _grid(
-            report,
-            title,
-            {key: cell for key, cell in shown.items() if key[0] in report.models},
-            column="culture",
-        )
-        for title, shown in (
-            ("Length r by root culture", length),
-            ("First picked by root culture, %", first_picked),
-            ("Calibration error by root culture, %", calibrated),
-        )
-    ]
-    whole = Table("Position and length", (*columns, "same when asked again %"), bias)
-    made = (whole, *of_bias, _calibration(report), of_calibration)
-    tables = tuple(table for table in made if table.rows and len(table.columns) > 2)
-    if not tables:
-        return None
-    finding = (
-        "Length r: correlation of score and length between the answers of one set, being "
-        "right taken out. "
-        "Position: how often the first answer shown is picked. Calibration: does a clear "
-        "margin of the first answer "
-        "mean that it is right?"
-    )
-    return Section("judges", "What else moves the pick, and is it calibrated?", finding, tables)
+    tables = {
+        "Length r by root culture": length,
+        "First picked by root culture, %": first_picked,
+        "Calibration error by root culture, %": calibrated,
+    }
+    made = []
+    for title, cells in tables.items():
+        shown = {key: cell for key, cell in cells.items() if key[0] in report.models}
+        made.append(_grid(report, title, shown, column="culture"))
+    return made
 
 
 def _calibration(report: Report) -> Table:
