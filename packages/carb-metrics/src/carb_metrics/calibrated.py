@@ -133,18 +133,19 @@ def _coverage(
     lead: Floats, credit: Floats, cluster: Ints, confidence: float
 ) -> tuple[Coverage, ...]:
     """Accuracy among the surest tenth, two tenths, …, all of the sets."""
-    place = np.argsort(np.argsort(-lead, kind="stable"), kind="stable")
+    order = np.argsort(np.argsort(-lead, kind="stable"), kind="stable")
     kept = [max(1, math.ceil(len(lead) * tenth / 10)) for tenth in range(1, 11)]
-    surest = np.where(place < np.array(kept)[:, None], credit, np.nan)
-    found = means(surest, cluster, confidence, (0.0, 1.0))
-    limits = zip(kept, found.estimate, found.low, found.high, strict=True)
-    return tuple(
-        Coverage(
-            coverage=count / len(lead),
-            accuracy=Interval(estimate=float(share), low=float(low), high=float(high)),
+    surest = np.where(order < np.array(kept)[:, None], credit, np.nan)
+    result = means(surest, cluster, confidence, (0.0, 1.0))
+    rows = []
+    for index, count in enumerate(kept):
+        accuracy = Interval(
+            estimate=float(result.estimate[index]),
+            low=float(result.low[index]),
+            high=float(result.high[index]),
         )
-        for count, share, low, high in limits
-    )
+        rows.append(Coverage(coverage=count / len(lead), accuracy=accuracy))
+    return tuple(rows)
 
 
 def _fitted(lead: Floats, right: Floats, cluster: Ints) -> Floats | None:
@@ -155,18 +156,16 @@ def _fitted(lead: Floats, right: Floats, cluster: Ints) -> Floats | None:
         return None
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]
 
-    said = np.empty(len(lead))
-    for part in range(FOLDS):
-        here = fold == part
-        known = right[~here]
-        if known.min() == known.max():
-            said[here] = (known.sum() + 1) / (
-                len(known) + 2
-            )  # no curve fits answers that are all alike
+    probability = np.empty(len(lead))
+    for index in range(FOLDS):
+        held_out = fold == index
+        known = right[~held_out]
+        if known.min() == known.max():  # no curve fits answers that are all alike
+            probability[held_out] = (known.sum() + 1) / (len(known) + 2)
             continue
-        model = LogisticRegression(C=100).fit(lead[~here, None], known)
-        said[here] = model.predict_proba(lead[here, None])[:, 1]
-    return said
+        model = LogisticRegression(C=100).fit(lead[~held_out, None], known)
+        probability[held_out] = model.predict_proba(lead[held_out, None])[:, 1]
+    return probability
 
 
 def reliability(said: Floats, right: Floats, cluster: Ints, seed: int = 0) -> Calibration:

@@ -53,23 +53,17 @@ def item_analysis(scores: ScoreTable, *, mirrors: bool = False) -> ItemAnalysis:
     scores, counted = counted_sets(scores, mirrors=mirrors)
     credit, scorers, items = credit_matrix(set_outcomes(scores).filter(~pl.col("error")))
     counts = (~np.isnan(credit)).sum(0)
-    rows = [
-        ItemRow(
-            item_id=item_id,
-            culture=culture,
-            domain=domain,
-            n=int(counts[place]),
-            difficulty=float(np.nanmean(credit[:, place])),
-            discrimination=None if math.isnan(value) else float(value),
+    values = discrimination(credit)
+    rows = []
+    for index, item in enumerate(items.select("item_id", "culture", "domain").to_dicts()):
+        value = float(values[index])
+        row = ItemRow(
+            **item,
+            n=int(counts[index]),
+            difficulty=float(np.nanmean(credit[:, index])),
+            discrimination=None if math.isnan(value) else value,
         )
-        for place, ((item_id, culture, domain), value) in enumerate(
-            zip(
-                items.select("item_id", "culture", "domain").iter_rows(),
-                discrimination(credit),
-                strict=True,
-            )
-        )
-    ]
+        rows.append(row)
     return ItemAnalysis(scorers=len(scorers), items=tuple(rows), counted=counted)
 
 
@@ -81,12 +75,16 @@ def discrimination(credit: Floats) -> Floats:
         return np.full(items, np.nan)
     known = ~np.isnan(credit)
     filled = np.where(known, credit, 0.0)
-    total, count = filled.sum(1, keepdims=True), known.sum(1, keepdims=True)
+    judged = known.sum(0)
+    total = filled.sum(1, keepdims=True)
+    count = known.sum(1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = np.where(known, (total - filled) / (count - 1), np.nan)
-        a = credit - np.nansum(credit, 0) / known.sum(0)
-        b = rest - np.nansum(rest, 0) / known.sum(0)
-        aa, bb = np.nansum(a * a, 0), np.nansum(b * b, 0)
-        defined = (aa > 1e-12) & (bb > 1e-12) & (known.sum(0) >= 5)
-        found: Floats = np.where(defined, np.nansum(a * b, 0) / np.sqrt(aa * bb), np.nan)
-    return found
+        a = credit - np.nansum(credit, 0) / judged
+        b = rest - np.nansum(rest, 0) / judged
+        aa = np.nansum(a * a, 0)
+        bb = np.nansum(b * b, 0)
+        r = np.nansum(a * b, 0) / np.sqrt(aa * bb)
+        defined = (aa > 1e-12) & (bb > 1e-12) & (judged >= 5)
+        correlations: Floats = np.where(defined, r, np.nan)
+    return correlations

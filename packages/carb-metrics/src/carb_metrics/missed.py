@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import polars as pl
@@ -135,10 +136,9 @@ def _picks(dataset: Dataset, scores: ScoreTable, good: Sequence[str]) -> pl.Data
     ]
     known = pl.DataFrame(rows, schema=["item_id", "response_id", "taken"], orient="row")
     frame = as_text(scores).filter(pl.col("perturbation").is_null() & pl.col("scorer").is_in(good))
-    frame = (
-        with_shares(frame).filter(~pl.col("failed")).with_columns(right=pl.col("role") == "chosen")
-    )
-    return frame.join(known, on=["item_id", "response_id"], maintain_order="left")
+    judged = with_shares(frame).filter(~pl.col("failed"))
+    picks = judged.with_columns(right=pl.col("role") == "chosen")
+    return picks.join(known, on=["item_id", "response_id"], maintain_order="left")
 
 
 def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
@@ -161,28 +161,30 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
     units = sets.group_by(*group, "cluster").agg(missed=pl.col("missed").mean() >= 0.5)
     marked, total = int(units["missed"].sum()), units.height
     drawn = {key: (int(part["missed"].sum()), part.height) for key, part in units.group_by(*group)}
-    found = []
+    clusters = []
     for key, part in sets.group_by(*group, maintain_order=True):
-        here = part.filter("missed")["item_id"].to_list()
-        if here:
-            hits, size = drawn[key]
-            found.append((key, part, here, float(hypergeom.sf(hits - 1, total, marked, size))))
-    clusters = [
-        Cluster(
+        missed = part.filter("missed")["item_id"].to_list()
+        if not missed:
+            continue
+        hits, size = drawn[key]
+        examples = [Example(item_id=item, prompt=prompts[item]) for item in missed[:EXAMPLES]]
+        cluster = Cluster(
             culture=key[0],
             topic=key[1],
-            missed=len(here),
+            missed=len(missed),
             sets=part.height,
             expected=float(part["alone"].sum()),
-            p=p,
-            p_adjusted=float(corrected),
-            examples=tuple(Example(item_id=item, prompt=prompts[item]) for item in here[:EXAMPLES]),
+            p=float(hypergeom.sf(hits - 1, total, marked, size)),
+            p_adjusted=math.nan,
+            examples=tuple(examples),
         )
-        for (key, part, here, p), corrected in zip(
-            found, adjust([p for *_, p in found]), strict=True
-        )
+        clusters.append(cluster)
+    adjusted = adjust([cluster.p for cluster in clusters])
+    corrected = [
+        cluster.model_copy(update={"p_adjusted": float(p)})
+        for cluster, p in zip(clusters, adjusted, strict=True)
     ]
-    return tuple(sorted(clusters, key=lambda c: (-c.missed, c.culture, c.topic or "")))
+    return tuple(sorted(corrected, key=lambda c: (-c.missed, c.culture, c.topic or "")))
 
 
 def _confusion(picks: pl.DataFrame) -> tuple[Confusion, ...]:
@@ -194,11 +196,12 @@ def _confusion(picks: pl.DataFrame) -> tuple[Confusion, ...]:
         picked=pl.col("share").sum(),
         expected=pl.col("expected").sum(),
     )
-    found = [
+    rows = [
         Confusion(rate=row["picked"] / row["offered"], **row) for row in pairs.iter_rows(named=True)
     ]
-    return tuple(
-        sorted(
-            found, key=lambda c: (-(c.picked / c.expected if c.expected else 0), c.culture, c.taken)
-        )
-    )
+
+    def order(row: Confusion) -> tuple[float, str, str]:
+        excess = row.picked / row.expected if row.expected else 0.0
+        return -excess, row.culture, row.taken
+
+    return tuple(sorted(rows, key=order))

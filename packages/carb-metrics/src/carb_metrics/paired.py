@@ -72,19 +72,23 @@ def paired_rows(
     d: Floats, cluster: Ints, confidence: float, *, bounded: bool = True
 ) -> list[Paired]:
     """``paired_difference`` for each row of differences, NaN where a row has no such pair."""
-    found = means(d, cluster, confidence, (-1.0, 1.0) if bounded else None)
-    rows = zip(found.n, found.estimate, found.low, found.high, found.p, found.effect, strict=True)
-    return [
-        Paired(
-            n=int(n),
-            **{
-                name: None if math.isnan(value) else float(value)
-                for name, value in zip(("estimate", "low", "high", "p"), values, strict=True)
-            },
-            design_effect=float(effect),
+    result = means(d, cluster, confidence, (-1.0, 1.0) if bounded else None)
+    rows = []
+    for index in range(len(d)):
+        row = Paired(
+            n=int(result.n[index]),
+            estimate=_known(result.estimate[index]),
+            low=_known(result.low[index]),
+            high=_known(result.high[index]),
+            p=_known(result.p[index]),
+            design_effect=float(result.effect[index]),
         )
-        for n, *values, effect in rows
-    ]
+        rows.append(row)
+    return rows
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
 
 
 def mean_interval(
@@ -111,14 +115,13 @@ def mean_interval(
     check_confidence(confidence)
     if bounded and ((x < 0) | (x > 1)).any():
         raise CarbError(_OUTSIDE)
-    found = means(
-        x[None], numbered(clusters, len(x), "values"), confidence, (0.0, 1.0) if bounded else None
+    cluster = numbered(clusters, len(x), "values")
+    result = means(x[None], cluster, confidence, (0.0, 1.0) if bounded else None)
+    return Interval(
+        estimate=_known(result.estimate[0]),
+        low=_known(result.low[0]),
+        high=_known(result.high[0]),
     )
-    limits = [
-        None if math.isnan(part[0]) else float(part[0])
-        for part in (found.estimate, found.low, found.high)
-    ]
-    return Interval(estimate=limits[0], low=limits[1], high=limits[2])
 
 
 def adjust(p: npt.ArrayLike) -> Floats:
@@ -138,8 +141,9 @@ def adjust(p: npt.ArrayLike) -> Floats:
     adjusted = np.full(len(values), np.nan)
     known = np.flatnonzero(~np.isnan(values))
     order = known[np.argsort(values[known], kind="stable")]
-    count, place = len(order), np.arange(len(order))
-    adjusted[order] = np.minimum(np.maximum.accumulate(values[order] * (count - place)), 1.0)
+    tests_left = np.arange(len(order), 0, -1)
+    stepped = np.maximum.accumulate(values[order] * tests_left)
+    adjusted[order] = np.minimum(stepped, 1.0)
     return adjusted
 
 
@@ -215,10 +219,13 @@ def minimum_detectable_difference(
         raise CarbError(
             f"n must be at least 1 and discordance in (0, 1]; got {n} and {discordance}."
         )
-    a, squared, size = level * math.sqrt(discordance), strength**2, n / _effect(design_effect)
-    root = math.sqrt(max(0.0, size * a**2 - (size + squared) * (a**2 - squared * discordance)))
-    found = (math.sqrt(size) * a + math.copysign(root, strength)) / (size + squared)
-    return found if found <= discordance else None
+    a = level * math.sqrt(discordance)
+    squared = strength**2
+    size = n / _effect(design_effect)
+    inside = size * a**2 - (size + squared) * (a**2 - squared * discordance)
+    root = math.sqrt(max(0.0, inside))
+    difference = (math.sqrt(size) * a + math.copysign(root, strength)) / (size + squared)
+    return difference if difference <= discordance else None
 
 
 def _effect(design_effect: float) -> float:

@@ -162,11 +162,14 @@ def _ordered(pair: PairRow, by_place: bool) -> _Order:
 
 def _ranks(orders: Sequence[_Order], names: Sequence[str], confidence: float) -> dict[str, RankRow]:
     """The rank of each scorer and its limits."""
-    better = [one for one in orders if one.difference > EQUAL]
-    settled = [one for one in better if (one.p_adjusted or 0.0) < 1 - confidence]
-    settled = [one for one in settled if one.p_adjusted is not None]
-    beaten, clearly = Counter(one.worse for one in better), Counter(one.worse for one in settled)
-    beats = Counter(one.better for one in settled)
+    alpha = 1 - confidence
+    unequal = [order for order in orders if order.difference > EQUAL]
+    settled = [
+        order for order in unequal if order.p_adjusted is not None and order.p_adjusted < alpha
+    ]
+    beaten = Counter(order.worse for order in unequal)
+    clearly = Counter(order.worse for order in settled)
+    beats = Counter(order.better for order in settled)
     return {
         name: RankRow(rank=1 + beaten[name], low=1 + clearly[name], high=len(names) - beats[name])
         for name in names
@@ -180,29 +183,23 @@ def _pairs(
     known = sets.filter(pl.col("scorer").cast(pl.String).is_in(names))
     credit, order, items = credit_matrix(known)
     tied, _, _ = credit_matrix(known.with_columns(credit=(pl.col("tied") > 0).cast(pl.Float64)))
-    place = {name: number for number, name in enumerate(order)}
+    index = {name: row for row, name in enumerate(order)}
     cluster = cluster_of(items)
-    pairs: list[tuple[str, str, Floats, Paired, PlaceComparison | None]] = []
+    pairs: list[PairRow] = []
     for number, a in enumerate(names):
         others = names[number + 1 :]
-        d = credit[place[a]] - credit[[place[b] for b in others]]
+        d = credit[index[a]] - credit[[index[b] for b in others]]
         tests = paired_rows(d, cluster, confidence)
-        pairs += [
-            (a, b, row, test, compared(read[a], read[b], confidence) if {a, b} <= {*read} else None)
-            for b, row, test in zip(others, d, tests, strict=True)
-        ]
-    adjusted = _adjusted([test.p for *_, test, _ in pairs])
-    places = _adjusted([None if win is None else win.difference.p for *_, win in pairs])
+        for b, row, test in zip(others, d, tests, strict=True):
+            both_read = a in read and b in read
+            place_win = compared(read[a], read[b], confidence) if both_read else None
+            counts = _counts(row, tied[index[a]], tied[index[b]], test)
+            pairs.append(PairRow(a=a, b=b, **counts, p_adjusted=None, place_win=place_win))
+    adjusted = _adjusted([pair.p for pair in pairs])
+    places = _adjusted([_place_p(pair) for pair in pairs])
     return [
-        PairRow(
-            a=a,
-            b=b,
-            **_counts(d, tied[place[a]], tied[place[b]], test),
-            p_adjusted=p,
-            place_win=win,
-            place_p_adjusted=place_p,
-        )
-        for (a, b, d, test, win), p, place_p in zip(pairs, adjusted, places, strict=True)
+        pair.model_copy(update={"p_adjusted": p, "place_p_adjusted": place_p})
+        for pair, p, place_p in zip(pairs, adjusted, places, strict=True)
     ]
 
 
