@@ -41,24 +41,34 @@ SKIPPED = {
     token.ENDMARKER,
 }
 """What the tokenizer yields beside tokens of code."""
-BUDGETS: dict[str, float] = {
-    "tokens under packages/*/src": 190_000,
-    "tokens a code line": 8.0,
-    "- carb-data": 8.5,
-    "- carb-scorers": 8.5,
-    "- carb-metrics": 8.5,
-    "- tal-rlvr": 8.5,
-    "- carb-cli": 8.5,
-    f"lines over {WIDE} columns": 0,
-    f"functions over {LONG} lines": 8,
-    "leaf commands": 25,
-    "parameters of commands": 150,
-    "names at the root of carb-metrics": 30,
-    "words of documentation": 30_000,
-    "circles of imports": 0,
-    "file names in two packages or folders": 12,
-    "names from another package's submodules that no root lists": 120,
-    "kilobytes of the five wheels": 3_000,
+
+
+class Budget(NamedTuple):
+    """How large something may be, and how large it should become."""
+
+    most: float
+    """A change that passes it is refused; it only falls."""
+    goal: float
+
+
+BUDGETS: dict[str, Budget] = {
+    "tokens under packages/*/src": Budget(238_000, 190_000),
+    "tokens a code line": Budget(8.7, 8.0),
+    "- carb-data": Budget(8.9, 8.5),
+    "- carb-scorers": Budget(8.5, 8.5),
+    "- carb-metrics": Budget(10.2, 8.5),
+    "- tal-rlvr": Budget(8.5, 8.5),
+    "- carb-cli": Budget(8.5, 8.5),
+    f"lines over {WIDE} columns": Budget(42, 0),
+    f"functions over {LONG} lines": Budget(26, 8),
+    "leaf commands": Budget(25, 25),
+    "parameters of commands": Budget(150, 150),
+    "names at the root of carb-metrics": Budget(30, 30),
+    "words of documentation": Budget(30_000, 30_000),
+    "circles of imports": Budget(0, 0),
+    "file names in two packages or folders": Budget(12, 12),
+    "names from another package's submodules that no root lists": Budget(325, 120),
+    "kilobytes of the five wheels": Budget(3_000, 3_000),
 }
 
 
@@ -325,10 +335,14 @@ def main() -> int:
     passed = 0
     for name, budget in BUDGETS.items():
         if name in figures:
-            over = round(figures[name], 1) > budget
+            over = round(figures[name], 1) > budget.most
             passed += over
-            digits = ",.1f" if isinstance(budget, float) else ",.0f"
-            print(f"{name:60}{figures[name]:>9{digits}} of {budget:>8{digits}}" + "   over" * over)
+            digits = ",.1f" if isinstance(budget.most, float) else ",.0f"
+            goal = f"   goal {budget.goal:,}" if budget.goal < budget.most else ""
+            print(
+                f"{name:60}{figures[name]:>9{digits}} of {budget.most:>8{digits}}{goal}"
+                + "   over" * over
+            )
     for ring in circles():
         print("circle:", ", ".join(sorted(ring)))
     for name, paths in repeated_names().items():
