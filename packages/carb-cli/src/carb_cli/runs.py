@@ -11,6 +11,23 @@ from carb_data import CarbError, Dataset, ScoreTable
 from carb_scorers.run import RunRecord
 
 
+def run_folders(folder: Path) -> list[Path]:
+    """The folder of a run itself; of a folder of runs, such as a suite's, those that are
+    finished."""
+    if (folder / "run.json").is_file():
+        return [folder]
+    return sorted(path.parent for path in folder.glob("*/run.json")) or [folder]
+
+
+def scorers_of(folder: Path) -> list[tuple[Path, str]]:
+    """Each scorer of a run, or of a folder of runs, after the run's folder."""
+    return [
+        (run, scorer.spec.name)
+        for run in run_folders(folder)
+        for scorer in RunRecord.read(run).scorers
+    ]
+
+
 def scores_of(folder: Path) -> ScoreTable:
     """The table of a finished run."""
     RunRecord.read(folder)
@@ -36,16 +53,16 @@ def find_scorer(wanted: str) -> tuple[Path, str]:
         CarbError: there is no such run or scorer, or several fit.
     """
     folder, _, part = wanted.partition("#")
-    record = RunRecord.read(Path(folder))
-    names = [scorer.spec.name for scorer in record.scorers]
-    found = [name for name in names if name == part] or [name for name in names if part in name]
-    if len(found) == 1:
-        return Path(folder), found[0]
+    held = scorers_of(Path(folder))
+    names = [name for _, name in held]
+    matches = [one for one in held if one[1] == part] or [one for one in held if part in one[1]]
+    if len(matches) == 1:
+        return matches[0]
     listed = ", ".join(names)
     if not part:
         first = shlex.quote(f"{folder}#{names[0]}")
         raise CarbError(
             f"{folder} holds {len(names)} scorers; say which, as {first}. It holds {listed}."
         )
-    how = "No scorer" if not found else "More than one scorer"
+    how = "No scorer" if not matches else "More than one scorer"
     raise CarbError(f"{how} of {folder} is named '{part}'. It holds {listed}.")

@@ -26,6 +26,7 @@ from carb_cli.options import Flag, OptionGroup
 from carb_cli.progress import progress
 from carb_cli.selection import chance
 from carb_data import Dataset, ScoreTable, load
+from carb_data.dataset import seed_folders
 from carb_data.journal import write_whole
 from carb_scorers import Progress
 from carb_scorers.run import RunRecord, run
@@ -80,11 +81,20 @@ def score(
             report(labels([state.scorer])[state.scorer], state.done, state.total, errors)
 
         work = partial(
-            run, names=data, command=command_line(), on_progress=on_progress, **asdict(options)
+            run,
+            names=[*map(versioned, data)],
+            command=command_line(),
+            on_progress=on_progress,
+            **asdict(options),
         )
         record = anyio.run(work, dataset, scorers, out)
     _keep_the_review(data, out, record)
     return record
+
+
+def versioned(name: str) -> str:
+    """The name of a data set with the version of the seed, ``carb-seed@3``."""
+    return next((full for full in seed_folders() if full.startswith(f"{name}@")), name)
 
 
 @contextmanager

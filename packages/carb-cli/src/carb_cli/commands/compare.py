@@ -14,12 +14,11 @@ from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Confidence, Flag, Json
-from carb_cli.runs import dataset_of, find_scorer, only, scores_of
+from carb_cli.runs import dataset_of, find_scorer, only, scorers_of, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics import compare as compare_tables
 from carb_metrics import sets_needed
 from carb_metrics.rows import ComparedGroup, Comparison, PlaceComparison
-from carb_scorers.run import RunRecord
 
 PLANNED = (0.01, 0.02, 0.03, 0.05, 0.1)
 """Differences of accuracies for which ``--plan`` says how many sets find them."""
@@ -111,11 +110,12 @@ def _as_json(
 def _both(a: str, b: str | None) -> tuple[tuple[Path, str], tuple[Path, str]]:
     if b is not None:
         return find_scorer(a), find_scorer(b)
-    names = [scorer.spec.name for scorer in RunRecord.read(Path(a)).scorers]
+    held = scorers_of(Path(a))
+    names = [name for _, name in held]
     if len(names) != 2:
         example = shlex.join(["carb", "compare", f"{a}#{names[0]}", f"{a}#{names[-1]}"])
         raise CarbError(f"Name two scorers, for example: {example}")
-    return (Path(a), names[0]), (Path(a), names[1])
+    return held[0], held[1]
 
 
 def _shared_sets(a: Dataset, b: Dataset) -> Dataset:

@@ -21,6 +21,7 @@ from carb_cli.options import (
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections
+from carb_cli.runs import run_folders
 from carb_data import CarbError
 from carb_data.journal import write_whole
 
@@ -81,6 +82,7 @@ def report(
 
 def _finished(runs: Sequence[Path]) -> list[Path]:
     """The folders of finished runs; the others are named. All where none is finished."""
+    runs = [run for folder in runs for run in run_folders(folder)]
     finished = [folder for folder in runs if (folder / "run.json").is_file()] or list(runs)
     for folder in runs:
         if folder not in finished:

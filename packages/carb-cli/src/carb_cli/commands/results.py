@@ -11,6 +11,7 @@ from carb_cli.main import FAILED, OK
 from carb_cli.options import Json, Several, refuse_loading
 from carb_cli.results import entry as entries
 from carb_cli.results.hub_files import hub_files
+from carb_cli.runs import run_folders
 from carb_cli.selection import loaded
 from carb_data import CarbError
 from carb_data.journal import write_whole
@@ -42,7 +43,9 @@ def add(
     """
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb results add runs/first")
-    made = [one for run in runs for one in entries.entries_of(run)]
+    made = [
+        one for folder in runs for run in run_folders(folder) for one in entries.entries_of(run)
+    ]
     folders = tuple(str(entries.save(one, packed, out)) for one, packed in made)
     for path, text in (file for one, _ in made for file in hub_files(one).items()):
         write_whole(out / path, text)

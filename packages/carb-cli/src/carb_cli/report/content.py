@@ -22,7 +22,7 @@ from carb_cli.report.report_json import (
 from carb_cli.review.findings import WHOLE, Findings, line_beside
 from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
-from carb_data import CarbError, Dataset, ScoreTable, cultures, is_main
+from carb_data import CarbError, Dataset, HomeLine, ScoreTable, cultures, home_line, is_main
 from carb_metrics import (
     Scored,
     bon_accuracy,
@@ -50,9 +50,11 @@ from carb_metrics.rows import (
     JudgedRow,
     Ranking,
     RankRow,
+    SurfaceFloor,
 )
 from carb_metrics.surface import overlap_scores
 from carb_scorers.run import RunRecord, ScorerRecord, read_presentations
+from carb_scorers.scorer import told_culture
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +125,22 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         missed = failures(runs.dataset, scores)
     except CarbError:  # no scorer is better than chance
         missed = None
+    home = home_line(runs.dataset)
+    home_or_none = home if home.n else None
+    parts = _scorers(runs, scores, main, ranking, confidence)
+    gaps = place_gap(scores, runs.dataset, confidence)
+    floor = surface_floor(main, runs.dataset, confidence=confidence, baselines=baselines)
     report = Report(
         confidence=confidence,
         dataset=_dataset(runs),
-        scorers=_scorers(runs, scores, main, ranking, confidence),
+        scorers=parts,
         families=_families(runs, scores, baselines, confidence),
         shared_words=_shared_words(scores, runs.dataset, confidence),
-        place_gap=place_gap(scores, runs.dataset, confidence),
+        place_gap={name: None if parts[name].told else gap for name, gap in gaps.items()},
         ranked_by="place_win" if ranking.by_place else "accuracy",
         pairs=ranking.pairs,
-        floor=surface_floor(main, runs.dataset, confidence=confidence, baselines=baselines),
+        home_line=home_or_none,
+        floor=_above_home(floor, parts, home_or_none),
         failures=missed,
         items=_items(main) if len(runs.scorers) > 1 else None,
         judges=_judges(runs.folders, runs.dataset, main, confidence),
@@ -140,6 +148,21 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         runs=runs.records,
     )
     return report.model_copy(update={"verdict": verdict(report)})
+
+
+def _above_home(
+    floor: SurfaceFloor | None, parts: Mapping[str, ScorerPart], home: HomeLine | None
+) -> SurfaceFloor | None:
+    """The floor, with no scorer above it whose accuracy is not clearly above the home line: a rule
+    that never reads the question is surface, too."""
+    if floor is None or home is None or home.accuracy is None:
+        return floor
+    tests = []
+    for test in floor.tests:
+        low = parts[test.scorer].overall.low
+        below = not test.group and test.above and (low is None or low <= home.accuracy)
+        tests.append(test.model_copy(update={"above": False}) if below else test)
+    return floor.model_copy(update={"tests": tuple(tests)})
 
 
 def _without_controls(runs: Runs, scores: Scored) -> Scored:
@@ -167,6 +190,7 @@ def _scorers(
         }
         found[name] = ScorerPart(
             spec=record.spec,
+            told=told_culture(record.spec),
             usage=record.usage,
             cost=record.cost,
             label_mass=record.label_mass,

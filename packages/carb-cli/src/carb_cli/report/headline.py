@@ -122,6 +122,8 @@ def _of_sets(report: Report) -> str:
     said += f"{', the most' if len(known) > 1 else ''}; chance is {percent(chance)}%"
     if report.floor is None:
         return f"{said}."
+    if (home := report.home_line) is not None:
+        said += f", the home line {percent(home.accuracy)}%"
     floor = f"{percent(report.floor.overall.floor.accuracy)}%"
     if above := above_floor(
         [test for name in known if (test := report.floor.test(name)) is not None]

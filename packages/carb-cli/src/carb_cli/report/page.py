@@ -71,7 +71,8 @@ def chart_of(report: Report) -> dict[str, Any]:
         share = Interval(estimate=cell.accuracy, low=cell.low, high=cell.high)
         if families is not None:
             win, share = families.of(name).place_win, families.of(name).row
-        named = {"name": short[name], "whole": name, "model": name in report.models}
+        mark = f" ({part.mark})" if part.mark else ""
+        named = {"name": short[name] + mark, "whole": name, "model": name in report.models}
         rows.append(named | {"share": share, "win": win})
     chance = report.dataset.chance if families is None else families.rows[0].chance
     return {"rows": rows, "families": families is not None, "chance": chance}

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from carb_data import HomeLine
 from carb_data.models import Frozen
 from carb_metrics.rows import (
     Cell,
@@ -60,6 +61,8 @@ class ScorerPart(Frozen):
     """What was found about one scorer."""
 
     spec: ScorerSpec
+    told: bool = False
+    """Whether it was told the culture of a set beside the set's own text (``told_culture``)."""
     usage: Usage
     cost: float | None
     label_mass: float | None = None
@@ -93,6 +96,13 @@ class ScorerPart(Frozen):
     def control(self) -> bool:
         """Whether it was shown facts of a bank; a control has no rank."""
         return "facts" in self.spec.parameters
+
+    @property
+    def mark(self) -> str:
+        """What stands beside its name in every table; empty for most."""
+        if self.control:
+            return "control: shown facts"
+        return "told the culture" if self.told else ""
 
     @property
     def failed(self) -> bool:
@@ -144,15 +154,19 @@ class Report(Frozen):
     shared_words: Interval | None = None
     """Place win rate of ``baseline:overlap``, always computed: a scorer reads the place only above
     it."""
-    place_gap: dict[str, PlaceComparison] = Field(default_factory=dict)
+    place_gap: dict[str, PlaceComparison | None] = Field(default_factory=dict)
     """By scorer: the place win rate where the question names the place (a), where cues imply it
-    (b), and their difference; empty where no family was scored in both wordings."""
+    (b), and their difference; null for a scorer that is told the
+    culture; empty where no family was scored in both wordings."""
     ranked_by: Literal["place_win", "accuracy"] = "accuracy"
     """The measure of ranks, and of the order of scorers and pairs."""
     pairs: tuple[PairRow, ...]
+    home_line: HomeLine | None = None
+    """What "always the home's answer" gets right without the question, over the main sets; null
+    where answers do not say where they are right."""
     floor: SurfaceFloor | None
     """How far the surface alone gets, over all sets and in each culture, and the test of each
-    scorer against it."""
+    scorer against it. None is above that is not above the home line as well."""
     failures: Failures | None
     """What all good scorers miss, and whose answer they take; null where no scorer is good."""
     items: ItemAnalysis | None

@@ -54,9 +54,14 @@ def leaderboard(report: Report) -> Table:
     families = report.families is not None
     columns = ["rank", "<scorer", *["place win %", "row %"] * families, "accuracy %", "strict %"]
     columns += ["main sets", "ties", "errors"]
-    rows = []
+    rows: list[Sequence[Shown]] = []
+    below_line = False
     for name, part in report.scorers.items():
         cell = part.overall
+        if part.control and not below_line:
+            below_line = True
+            label = Shown("control: these were shown facts and have no rank")
+            rows.append((Shown(""), label, *[Shown("")] * (len(columns) - 2)))
         row = [Shown("control" if part.control else part.rank.text), scorer_cell(report, name)]
         if report.families is not None:
             row += _place_cells(report.families.of(name))
@@ -79,6 +84,11 @@ def _why(row: FamilyRow) -> tuple[str, ...]:
 
 def _leaderboard_note(report: Report) -> str:
     note = f"Accuracy counts {counted(report.dataset.sets - report.dataset.mirrors, 'main set')}"
+    if (home := report.home_line) is not None:
+        note += (
+            f"; the home line, always the home's answer, is {percent(home.accuracy)}% of "
+            f"{counted(home.n, 'main set')}"
+        )
     if report.families is not None:
         most = max(row.families for row in report.families.rows)
         note += f"; place win rate and row count {most:,} families"
@@ -164,24 +174,30 @@ def _family_groups(report: Report, found: FamilyReport) -> Table | None:
 
 
 def _named_and_implied(report: Report) -> Table:
-    rows = [
-        (
-            scorer_cell(report, name),
-            Shown(percent(gap.a)),
-            Shown(percent(gap.b)),
-            share(gap.difference),
-            Shown(p_value(gap.difference.p)),
-            count(gap.families),
-        )
-        for name in report.scorers
-        if (gap := report.place_gap.get(name)) is not None
-    ]
+    rows = [_gap_cells(report, name) for name in report.scorers if name in report.place_gap]
     note = (
         "Place win rates of the same families: the place is named, or cues such as a quarter or "
         "a dish tell it."
     )
     columns = ("scorer", "named %", "implied %", "gap %", "p", "families")
     return Table("Named and implied places", columns, rows, note)
+
+
+def _gap_cells(report: Report, name: str) -> tuple[Shown, ...]:
+    """The gap of a scorer, or why it has none: who is told the culture is told what cues imply."""
+    gap = report.place_gap[name]
+    if gap is None:
+        dash = Shown("–")
+        reason = Shown("not measured: told the culture")
+        return (scorer_cell(report, name), dash, dash, reason, dash, dash)
+    return (
+        scorer_cell(report, name),
+        Shown(percent(gap.a)),
+        Shown(percent(gap.b)),
+        share(gap.difference),
+        Shown(p_value(gap.difference.p)),
+        count(gap.families),
+    )
 
 
 def pairs(report: Report) -> Section | None:

@@ -118,8 +118,9 @@ def estimate(found: Interval, *small: str, heat: str = "") -> Shown:
 
 
 def scorer_cell(report: Report, name: str) -> Shown:
-    """The short name of a scorer."""
-    return Shown(safe(labels(report.scorers)[name]), whole=name)
+    """The short name of a scorer, and whether it is a control or told the culture."""
+    mark = report.scorers[name].mark
+    return Shown(safe(labels(report.scorers)[name]), (mark,) if mark else (), whole=name)
 
 
 def group_name(column: str, group: str) -> str:

@@ -1,0 +1,152 @@
+"""Scorers that were told more than the set's text, the home line, and the version of the data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from carb_cli.report.content import content, read_runs
+from carb_cli.report.page import render
+from carb_cli.report.sections import leaderboard, sections
+from carb_data import BonSet, Dataset, home_line
+from cli_helpers import Carb, small_dataset, small_family
+
+CONTROL = "book=baseline:length?facts=carb-seed"
+
+
+def with_places(item: BonSet) -> BonSet:
+    """The set with the culture of each answer."""
+    cultures = ("english-us", "thai", "japanese", "french")
+    answers = tuple(
+        answer.model_copy(update={"culture": culture})
+        for answer, culture in zip(item.responses, cultures, strict=True)
+    )
+    return item.model_copy(update={"responses": answers})
+
+
+@pytest.fixture
+def told_run(carb: Carb, tmp_path: Path) -> Path:
+    """A run of a control, a scorer that is told the culture, and one that is not."""
+    families = (with_places(item) for number in range(12) for item in small_family(number))
+    Dataset(families).save(tmp_path / "data.jsonl")
+    scorers = (CONTROL, "baseline:label", "baseline:length")
+    ended = carb(
+        "run", "--data", tmp_path / "data.jsonl", "--scorer", *scorers, "--out", tmp_path / "run"
+    )
+    assert ended.code == 0, ended.err
+    return tmp_path / "run"
+
+
+def test_told_scorers_are_marked_and_controls_stand_below_a_line(
+    carb: Carb, told_run: Path
+) -> None:
+    runs = read_runs([told_run])
+    report = content(runs)
+    dumped = report.model_dump(mode="json")["scorers"]
+    told = {name: part["told"] for name, part in dumped.items()}
+    assert told == {"book": True, "baseline:label": True, "baseline:length": False}
+    rows = leaderboard(report).rows
+    first = [row[0].text for row in rows]
+    assert first[-2:] == ["", "control"]
+    assert rows[-1][1].whole == "book"
+    assert "control" in rows[-2][1].text
+    marks = {row[1].whole: row[1].small for row in rows if row[1].whole}
+    assert marks["baseline:label"] == ("told the culture",)
+    assert marks["book"] == ("control: shown facts",)
+    assert marks["baseline:length"] == ()
+    for text in (
+        carb("report", told_run).out,
+        carb("report", told_run, "--md", "-").out,
+        carb("report", told_run, "--latex", "-").out,
+        render(report, runs),
+    ):
+        assert "told the culture" in text
+        assert "control: shown facts" in text
+
+
+def test_the_gap_of_a_told_scorer_is_not_printed(told_run: Path) -> None:
+    report = content(read_runs([told_run]))
+    gaps = dict.fromkeys(["baseline:label", "book"])
+    (section,) = sections(report.model_copy(update={"place_gap": gaps}), "families")
+    table = next(table for table in section.tables if "implied" in table.title)
+    assert all("told the culture" in row[3].text for row in table.rows)
+
+
+def test_accuracy_stands_beside_the_home_line(carb: Carb, told_run: Path) -> None:
+    runs = read_runs([told_run])
+    report = content(runs)
+    line = home_line(runs.dataset)
+    assert line.n
+    assert report.home_line == line
+    shown = f"{100 * (line.accuracy or 0):.1f}%"
+    for form in ("--md", "--latex"):
+        text = carb("report", told_run, form, "-").out.replace("\\", "")
+        assert "home line" in text
+        assert shown in text
+    assert "home line" in render(report, runs)
+    assert report.floor is not None
+    for test in report.floor.tests:
+        low = report.scorers[test.scorer].overall.low
+        if not test.group and (low is None or low <= (line.accuracy or 0)):
+            assert test.above is not True
+
+
+def test_no_home_line_where_answers_do_not_say_where_they_are_right(
+    carb: Carb, tmp_path: Path
+) -> None:
+    small_dataset().save(tmp_path / "d.jsonl")
+    carb(
+        "run",
+        "--data",
+        tmp_path / "d.jsonl",
+        "--scorer",
+        "baseline:length",
+        "--out",
+        tmp_path / "r",
+    )
+    report = json.loads(carb("report", tmp_path / "r", "--json", "-").out)
+    assert report["home_line"] is None
+
+
+def test_the_record_has_the_version_of_the_seed(carb: Carb, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    ended = carb(
+        "run", "--data", "carb-seed", "--limit", 4, "--scorer", "baseline:length", "--out", run
+    )
+    assert ended.code == 0, ended.err
+    record = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    assert record["dataset"]["names"] == ["carb-seed@3"]
+    fingerprint = record["dataset"]["fingerprint"][:16]
+    carb("results", "site", run, "--out", tmp_path / "site")
+    index = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    for text in (
+        carb("report", run, "--md", "-").out,
+        carb("report", run, "--latex", "-").out,
+        index,
+    ):
+        assert "carb-seed@3" in text
+        assert fingerprint in text
+
+
+def test_a_folder_of_runs_stands_for_its_runs(carb: Carb, tmp_path: Path) -> None:
+    small_dataset().save(tmp_path / "d.jsonl")
+    for name in ("length", "random"):
+        carb(
+            "run",
+            "--data",
+            tmp_path / "d.jsonl",
+            "--scorer",
+            f"baseline:{name}",
+            "--out",
+            tmp_path / "suite" / name,
+        )
+    suite = tmp_path / "suite"
+    report = json.loads(carb("report", suite, "--json", "-").out)
+    assert set(report["scorers"]) == {"baseline:length", "baseline:random"}
+    both = carb("compare", suite, "--json").json
+    assert {both["a"], both["b"]} == {"baseline:length", "baseline:random"}
+    assert carb("compare", f"{suite}#length", f"{suite}#random", "--json").json["n"] == both["n"]
+    added = carb("results", "add", suite, "--out", tmp_path / "results", "--json").json
+    assert len(added["folders"]) == 2
