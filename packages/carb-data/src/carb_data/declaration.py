@@ -63,6 +63,11 @@ class Skip(Frozen):
     culture: str | None = None
     language: str | None = None
 
+    @classmethod
+    def of(cls, item: BonSet, reason: str) -> Self:
+        """A set that is not taken."""
+        return cls(source_id=item.id, reason=reason, culture=item.culture, language=item.language)
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

@@ -51,12 +51,7 @@ def read_record(rule: OptionsAsGiven, record: Record, system: System) -> Given:
     wrong: Answers = []
     lettered = False
     try:
-        if rule.chosen:
-            right, wrong = _pair(rule, record)
-        elif rule.scores:
-            right, wrong = _best(rule, record)
-        else:
-            right, wrong, lettered = _choice(rule, record, system)
+        right, wrong, lettered = _answers(rule, record, system)
     except UnreadError as error:
         defects += error.defects
     try:
@@ -65,9 +60,26 @@ def read_record(rule: OptionsAsGiven, record: Record, system: System) -> Given:
         raise UnreadError(*error.defects, *defects) from None
     if defects:
         raise UnreadError(*defects)
-    texts = [answer for answer, _ in right], [answer for answer, _ in wrong]
-    _check(rule, *texts)
-    return Given(prompt, tuple(texts[0]), tuple(texts[1]), lettered)
+    right_texts = tuple(answer for answer, _ in right)
+    wrong_texts = tuple(answer for answer, _ in wrong)
+    _check(rule, right_texts, wrong_texts)
+    return Given(prompt, right_texts, wrong_texts, lettered)
+
+
+def _answers(rule: OptionsAsGiven, record: Record, system: System) -> tuple[Answers, Answers, bool]:
+    """The right and the wrong answers, and whether they carried letters of their own."""
+    if rule.chosen:
+        return *_pair(rule, record), False
+    if rule.scores:
+        return *_best(rule, record), False
+    return _choice(rule, record, system)
+
+
+def _answers_at(record: Record, paths: Sequence[str], field: str) -> Answers:
+    gathered: Answers = []
+    for path in paths:
+        gathered += answers(at(record, path), field)
+    return gathered
 
 
 def _check(rule: OptionsAsGiven, right: Sequence[str], wrong: Sequence[str]) -> None:
@@ -81,80 +93,95 @@ def _check(rule: OptionsAsGiven, right: Sequence[str], wrong: Sequence[str]) -> 
 
 
 def _pair(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
-    right = [one for path in rule.chosen for one in answers(at(record, path), "chosen")]
-    wrong = [one for path in rule.rejected for one in answers(at(record, path), "rejected")]
+    right = _answers_at(record, rule.chosen, "chosen")
+    wrong = _answers_at(record, rule.rejected, "rejected")
     if not right:
         raise UnreadError(("chosen", "is empty"))
     return right, wrong
 
 
 def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
-    options = [one for path in rule.options for one in answers(at(record, path), "options")]
+    options = _answers_at(record, rule.options, "options")
     scores = at(record, rule.scores) or []
     if len(options) != len(scores) or not options:
         reason = f"{len(scores)} scores do not fit {len(options)} options"
         raise UnreadError((rule.scores, reason))
     try:
-        numbers = [float(score) for score in scores]
+        numbers = list(map(float, scores))
     except (TypeError, ValueError):
         raise UnreadError((rule.scores, "must be numbers")) from None
     best = max(numbers)
     if numbers.count(best) > 1:
         raise TieError
-    right = [options[numbers.index(best)]]
-    return right, [option for option in options if option is not right[0]]
+    right = options.pop(numbers.index(best))
+    return [right], options
 
 
 def _choice(rule: OptionsAsGiven, record: Record, system: System) -> tuple[Answers, Answers, bool]:
-    given, found = options_of(rule, record)
-    keys = keys_of(rule, record)
-    if any(key in rule.ties for key in keys.values()):
-        raise TieError
-    places = {name: _place(rule, key, given, system) for name, key in keys.items()}
-    if len({*places.values()}) > 1:
-        told = " and ".join(f"{name} says {given.texts[n]!r}" for name, n in places.items())
-        raise UnreadError(("answer", f"has two readings: {told}"))
-    place = next(iter(places.values()))
+    given, options = options_of(rule, record)
+    right = _right_option(rule, record, given, system)
     bare = without_letters(given) if rule.key else None
     if bare is not None:
-        found = [(short, before) for short, (_, before) in zip(bare.texts, found, strict=True)]
-    others: Sequence[int] = range(len(found))
+        histories = [before for _, before in options]
+        options = list(zip(bare.texts, histories, strict=True))
+    others: Sequence[int] = range(len(options))
     if rule.wrong:
-        others = [_place(rule, text(at(record, rule.wrong), "wrong"), given, system)]
-    wrong = [found[n] for n in others if n != place and found[n][0]]
-    return [found[place]], wrong, bare is not None
+        key = text(at(record, rule.wrong), "wrong")
+        others = [_option(rule, key, given, system)]
+    filled = [n for n in others if options[n][0]]
+    wrong = [options[n] for n in filled if n != right]
+    return [options[right]], wrong, bare is not None
 
 
-def _place(rule: OptionsAsGiven, key: str, given: Options, system: System) -> int:
-    """Which option is right; the first where there is no key."""
-    if rule.keys:
-        for place, keys in enumerate(rule.keys):
-            if key and key in keys.split("|") and "".join(given.texts[place : place + 1]):
-                return place
-        raise UnreadError(("answer", f"'{key}' is none of the options"))
-    return place_of(key, given, system, "answer") if rule.key else 0
+def _right_option(rule: OptionsAsGiven, record: Record, given: Options, system: System) -> int:
+    """The number of the option that all keys of a record name."""
+    keys = keys_of(rule, record)
+    if not {*keys.values()}.isdisjoint(rule.ties):
+        raise TieError
+    numbers = {name: _option(rule, key, given, system) for name, key in keys.items()}
+    if len({*numbers.values()}) > 1:
+        readings = [f"{name} says {given.texts[n]!r}" for name, n in numbers.items()]
+        raise UnreadError(("answer", f"has two readings: {' and '.join(readings)}"))
+    return next(iter(numbers.values()))
+
+
+def _option(rule: OptionsAsGiven, key: str, given: Options, system: System) -> int:
+    """The number of the option that a key names; of the first where there is no key."""
+    if not rule.keys:
+        return place_of(key, given, system, "answer") if rule.key else 0
+    known = zip(rule.keys, given.texts, strict=False)
+    for number, (keys, option) in enumerate(known):
+        if key and option and key in keys.split("|"):
+            return number
+    raise UnreadError(("answer", f"'{key}' is none of the options"))
 
 
 def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:
-    """The options of a record, by place: empty ones keep their place."""
+    """The options of a record in their order, empty ones too."""
     names: list[str] = []
-    found: Answers = []
+    options: Answers = []
     for path in rule.options:
         value = unpacked(at(record, path))
         if isinstance(value, Mapping) and isinstance(value.get("text"), list):
-            value = dict(zip(value.get("label", value["text"]), value["text"], strict=False))
-        if isinstance(value, Mapping) and turns(value) is None:
-            names += [plain(str(name)) for name in value]
-            entries = [*value.values()]
-        elif isinstance(value, list) and turns(value) is None:
+            texts = value["text"]
+            labels = value.get("label", texts)
+            value = dict(zip(labels, texts, strict=False))
+        entries = [value]
+        if turns(value) is None and isinstance(value, list):
             entries = value
+        elif turns(value) is None and isinstance(value, Mapping):
+            names += map(plain, map(str, value))
+            entries = [*value.values()]
         else:
-            names.append("|".join(plain(one.rpartition(".")[2]) for one in path.split("|")))
-            entries = [value]
-        found += [(answers(entry, "options") or [("", ())])[0] for entry in entries]
-    if len(names) != len(found):
+            columns = [column.rpartition(".")[2] for column in path.split("|")]
+            names.append("|".join(map(plain, columns)))
+        for entry in entries:
+            readings = answers(entry, "options")
+            options.append(readings[0] if readings else ("", ()))
+    if len(names) != len(options):
         names = []
-    return Options(tuple(option for option, _ in found), tuple(names)), found
+    texts = tuple(option for option, _ in options)
+    return Options(texts, tuple(names)), options
 
 
 def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
@@ -165,63 +192,76 @@ def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
         TieError: they do not agree.
     """
     value = at(record, rule.key) if rule.key else None
-    if isinstance(value, Mapping) and not {"rank", "value"} <= {*value}:
+    if isinstance(value, Mapping) and not _is_ranking(value):
         return {name: text(key, name) for name, key in value.items()}
-    keys = {text(_best_ranked(one), "answer") for one in _flat(value)} - {""}
+    keys = {text(_best_ranked(entry), "answer") for entry in _flat(value)}
+    keys.discard("")
     if len(keys) > 1:
         raise TieError
     return {"answer": next(iter(keys), "")}
 
 
 def _flat(value: Any) -> list[Any]:
-    value = value if not isinstance(value, str) else unpacked(value)
-    if isinstance(value, list):
-        return [inner for entry in value for inner in _flat(entry)]
-    return [value]
+    value = unpacked(value)
+    if not isinstance(value, list):
+        return [value]
+    entries: list[Any] = []
+    for entry in value:
+        entries += _flat(entry)
+    return entries
+
+
+def _is_ranking(value: Any) -> bool:
+    """Whether a value is a ranking as Argilla writes it."""
+    return isinstance(value, Mapping) and {"rank", "value"} <= {*value}
 
 
 def _best_ranked(value: Any) -> Any:
-    """Of a ranking (Argilla's ``rank`` and ``value``), the one at its top."""
-    if isinstance(value, Mapping) and {"rank", "value"} <= {*value}:
-        ranks = value["rank"]
-        if not isinstance(ranks, list):
-            return value["value"]
-        if not ranks or ranks.count(min(ranks)) > 1:
-            raise TieError
-        return value["value"][ranks.index(min(ranks))]
-    return value
+    """The top of a ranking; any other value as it is."""
+    if not _is_ranking(value):
+        return value
+    ranks = value["rank"]
+    if not isinstance(ranks, list):
+        return value["value"]
+    if not ranks or ranks.count(min(ranks)) > 1:
+        raise TieError
+    top = ranks.index(min(ranks))
+    return value["value"][top]
 
 
 # what is asked
 
 
 def _prompt(
-    rule: OptionsAsGiven, record: Record, found: Sequence[Answer]
+    rule: OptionsAsGiven, record: Record, options: Sequence[Answer]
 ) -> str | list[dict[str, str]]:
-    histories = {before for _, before in found if before}
+    histories = {before for _, before in options if before}
     if len(histories) > 1:
         raise UnreadError(("rejected", "follows another conversation than the right answer"))
-    merged = _merged(list(next(iter(histories), ())), _asked(rule, record))
-    turned = _with_context(rule, record, merged)
+    history = list(next(iter(histories), ()))
+    merged = _merged(history, _asked(rule, record))
+    conversation = _with_context(rule, record, merged)
     system = text(at(record, rule.system), "system") if rule.system else ""
-    if system and turned and turned[0][0] != "system":
-        turned.insert(0, ("system", system))
-    if not turned:
+    if not conversation:
         raise UnreadError(("prompt", "is empty"))
-    if len(turned) == 1 and turned[0][0] == "user":
-        return turned[0][1]
-    return [{"role": role, "content": content} for role, content in turned]
+    first_role, first_content = conversation[0]
+    if system and first_role != "system":
+        conversation.insert(0, ("system", system))
+    elif len(conversation) == 1 and first_role == "user":
+        return first_content
+    return [{"role": role, "content": content} for role, content in conversation]
 
 
 def _merged(history: list[Turn], asked: list[Turn]) -> list[Turn]:
     """The turns before the answers, which begin with the question's own field."""
     if not history or not asked:
         return history or asked
-    words, own = ([t for t in said if t[0] != "system"] for said in (history, asked))
-    if words[: len(own)] != own:
+    answered = [turn for turn in history if turn[0] != "system"]
+    question = [turn for turn in asked if turn[0] != "system"]
+    if answered[: len(question)] != question:
         raise UnreadError(("prompt", "is not the beginning of the conversation in the answers"))
-    systems = [turn for turn in (*history, *asked) if turn[0] == "system"]
-    return [*systems[:1], *words]
+    systems = [turn for turn in history + asked if turn[0] == "system"]
+    return systems[:1] + answered
 
 
 def _asked(rule: OptionsAsGiven, record: Record) -> list[Turn]:
@@ -229,12 +269,13 @@ def _asked(rule: OptionsAsGiven, record: Record) -> list[Turn]:
     fields = template_fields(rule.prompt)
     if rule.prompt == f"{{{''.join(fields)}}}":
         raw = at(record, fields[0])
-        found = turns(unpacked(raw))
-        if found is not None:
-            return found
+        conversation = turns(unpacked(raw))
+        if conversation is not None:
+            return conversation
         whole = text(raw, "prompt")
     else:
-        texts = {field: text(at(record, field), field) for field in fields}
+        values = {field: at(record, field) for field in fields}
+        texts = {field: text(value, field) for field, value in values.items()}
         whole = fill(rule.prompt, texts)
     after = text(at(record, rule.after), rule.after) if rule.after else ""
     whole = "\n".join(filter(None, (whole, after)))
@@ -253,20 +294,27 @@ def _with_context(rule: OptionsAsGiven, record: Record, asked: list[Turn]) -> li
         else:
             texts += _context_texts(value, path)
     if asked and asked[-1][0] == "user":
-        asked = [*asked[:-1], ("user", "\n\n".join([*texts, asked[-1][1]]))]
-    elif texts:
+        *asked, (_, question) = asked
+        texts.append(question)
+    if texts:
         asked = [*asked, ("user", "\n\n".join(texts))]
-    return [*before, *asked]
+    return before + asked
 
 
 def _context_texts(value: Any, field: str) -> list[str]:
     entries = value if isinstance(value, list) else [value]
-    return [whole for entry in entries if (whole := text(entry, field))]
+    texts = [text(entry, field) for entry in entries]
+    return list(filter(None, texts))
 
 
 def _pairs(value: Any) -> list[Turn]:
     """The turns of a history of pairs of a question and an answer (LLaMA-Factory)."""
-    if not isinstance(value, list) or not all(isinstance(v, list) and len(v) == 2 for v in value):
+    if not isinstance(value, list):
         return []
-    roles = ("user", "assistant")
-    return [(role, str(said)) for pair in value for role, said in zip(roles, pair, strict=True)]
+    history: list[Turn] = []
+    for pair in value:
+        if not isinstance(pair, list) or len(pair) != 2:
+            return []
+        question, answer = map(str, pair)
+        history += [("user", question), ("assistant", answer)]
+    return history

@@ -10,34 +10,40 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 _ARTICLES = frozenset({"a", "an", "the"})
+_NO_PLURAL = ("ss", "us", "is")
+_PLURAL_IN_ES = ("ches", "shes", "xes", "sses", "oes")
 _STEM = 5
 
 
 def normalise(text: str) -> str:
     """Lower case without accents, articles, plurals and punctuation: the form in which answers are
     compared."""
-    plain = unicodedata.normalize("NFKD", text.casefold().replace("&", " and ").replace("’", "'"))
-    plain = (
-        "".join(char for char in plain if not unicodedata.combining(char))
-        .replace("'s ", " ")
-        .replace("'", "")
-    )
+    plain = text.casefold()
+    for mark, written in (("&", " and "), ("’", "'")):
+        plain = plain.replace(mark, written)
+    decomposed = unicodedata.normalize("NFKD", plain)
+    plain = "".join(char for char in decomposed if not unicodedata.combining(char))
+    plain = plain.replace("'s ", " ")
+    plain = plain.replace("'", "")
     words = re.findall(r"[^\W_]+", plain)
     return " ".join(_singular(word) for word in words if word not in _ARTICLES)
 
 
 def _singular(word: str) -> str:
-    if len(word) <= 3 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+    if len(word) <= 3 or word.endswith(_NO_PLURAL):
         return word
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
-    return word[:-2] if word.endswith(("ches", "shes", "xes", "sses", "oes")) else word[:-1]
+    if word.endswith(_PLURAL_IN_ES):
+        return word[:-2]
+    return word.removesuffix("s")
 
 
 def is_number_or_date(text: str) -> bool:
@@ -45,10 +51,10 @@ def is_number_or_date(text: str) -> bool:
 
     No set has one: whether a number is wrong depends on ranges, units, currencies and calendars.
     """
-    words = re.findall(r"\w+", text.casefold())
-    return any(char.isdigit() for char in text) or bool(
-        words and words[0] in _vocabulary().numbers_and_dates
-    )
+    if any(char.isdigit() for char in text):
+        return True
+    first_word = re.search(r"\w+", text.casefold())
+    return first_word is not None and first_word[0] in _vocabulary().numbers_and_dates
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +87,29 @@ class _Vocabulary:
 
 @cache
 def _vocabulary() -> _Vocabulary:
-    content = json.loads(
-        (resources.files("carb_data") / "resources" / "answers_en.json").read_text("utf-8")
+    file = resources.files("carb_data") / "resources" / "answers_en.json"
+    content = json.loads(file.read_text("utf-8"))
+    kinds = content["kinds"]
+    same = _index(content["same"])
+    general = _index([name] for name in kinds)
+    special = _index(kinds.values())
+    return _Vocabulary(
+        same=same,
+        general=general,
+        special=special,
+        not_answers=frozenset(map(normalise, content["not_answers"])),
+        empty=frozenset(content["empty_words"]),
+        numbers_and_dates=frozenset(content["numbers_and_dates"]),
+        longest=max(phrase.count(" ") + 1 for phrase in (*same, *general, *special)),
     )
-    kinds = list(content["kinds"].items())
-    same = _index(enumerate(content["same"]))
-    general = _index((n, [name]) for n, (name, _) in enumerate(kinds))
-    special = _index((n, members) for n, (_, members) in enumerate(kinds))
-    longest = max(phrase.count(" ") + 1 for table in (same, general, special) for phrase in table)
-    not_answers = frozenset(map(normalise, content["not_answers"]))
-    empty, dates = frozenset(content["empty_words"]), frozenset(content["numbers_and_dates"])
-    return _Vocabulary(same, general, special, not_answers, empty, dates, longest)
 
 
-def _index(groups: Iterable[tuple[int, Iterable[str]]]) -> dict[str, frozenset[int]]:
-    table: dict[str, set[int]] = {}
-    for number, phrases in groups:
+def _index(groups: Iterable[Iterable[str]]) -> dict[str, frozenset[int]]:
+    """Phrase to the numbers of the groups that hold it."""
+    table: defaultdict[str, set[int]] = defaultdict(set)
+    for number, phrases in enumerate(groups):
         for phrase in phrases:
-            table.setdefault(normalise(phrase), set()).add(number)
+            table[normalise(phrase)].add(number)
     return {phrase: frozenset(numbers) for phrase, numbers in table.items()}
 
 
@@ -111,16 +122,20 @@ def is_answer(text: str) -> bool:
 def says_nothing(text: str, question: str) -> bool:
     """Whether an answer only repeats words of the question ("card game")."""
     asked = set(normalise(question).split())
-    words = [word for word in normalise(text).split() if word not in _vocabulary().empty]
-    return bool(words) and all(word in asked for word in words)
+    words = set(normalise(text).split()) - _vocabulary().empty
+    return bool(words) and words <= asked
 
 
 def meaning(variants: Sequence[str]) -> Meaning:
     """The meaning of an answer, from all wordings of it."""
     vocabulary = _vocabulary()
-    forms = frozenset(form for form in map(normalise, variants) if form)
-    phrases = {phrase for form in forms for phrase in _phrases(form.split(), vocabulary.longest)}
-    words = {word for form in forms for word in form.split()} - vocabulary.empty
+    forms = frozenset(filter(None, map(normalise, variants)))
+    phrases: set[str] = set()
+    words: set[str] = set()
+    for form in forms:
+        phrases.update(_phrases(form.split(), vocabulary.longest))
+        words.update(form.split())
+    words -= vocabulary.empty
     return Meaning(
         forms=forms,
         stems=frozenset(word[:_STEM] for word in words if not word[0].isdigit()),
@@ -132,7 +147,8 @@ def meaning(variants: Sequence[str]) -> Meaning:
 
 def _phrases(words: list[str], longest: int) -> Iterable[str]:
     for start in range(len(words)):
-        for end in range(start + 1, min(start + longest, len(words)) + 1):
+        last = min(start + longest, len(words))
+        for end in range(start + 1, last + 1):
             yield " ".join(words[start:end])
 
 
@@ -152,7 +168,9 @@ def may_agree(a: Meaning, b: Meaning, also: Mapping[str, set[str]]) -> bool:
         b: the meaning of the other.
         also: form to the forms that the source gives for one and the same answer.
     """
-    near = {form for own in a.forms for form in also.get(own, {own})}
+    near: set[str] = set()
+    for form in a.forms:
+        near |= also.get(form, {form})
     return (
         not a.stems.isdisjoint(b.stems)
         or not a.same.isdisjoint(b.same)

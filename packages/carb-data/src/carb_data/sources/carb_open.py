@@ -14,9 +14,10 @@ import itertools
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -35,8 +36,8 @@ __all__ = ["OPTIONS", "build", "cell"]
 _LEAKS = "left out for balance: the words of its answers or of its question tell the right answer"
 
 Cell = tuple[str, str, Group]
-_Bin = tuple[str, str, Group, bool]
-"""A cell, and whether a set counts for it or is a mirror; each is filled on its own."""
+_Stratum = tuple[str, str]
+"""A source and a language."""
 _Unit = list[BonSet]
 """A family, or a set that belongs to none."""
 Excess = Mapping[str, tuple[float, float]]
@@ -76,25 +77,43 @@ def build(_: Declaration, path: Path, options: OpenOptions, seed: int) -> Iterat
         yield item
     units = list(_units(options, seed))
     for silver in (False, True):
-        tier = [unit for unit in units if (unit[0].provenance.tier == "silver") == silver]
+        tier = [unit for unit in units if _is_silver(unit) == silver]
         yield from _fill(tier, taken, options.cap, seed)
+
+
+def _is_silver(unit: _Unit) -> bool:
+    return unit[0].provenance.tier == "silver"
 
 
 def cell(item: BonSet) -> Cell:
     """The listed culture, the domain and whether a set is a control."""
-    return (
-        cultures.root_id(item.culture),
-        item.domain.value,
-        "control" if item.group == "control" else "culture",
-    )
+    group: Group = "control" if item.group == "control" else "culture"
+    return cultures.root_id(item.culture), item.domain.value, group
+
+
+class _Bin(NamedTuple):
+    """A culture, a domain and a group that are filled on their own, the mirrors apart."""
+
+    culture: str
+    domain: str
+    group: Group
+    counts: bool
+    """Whether its sets count for the cell, or are mirrors."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the benchmark lists the culture."""
+        return self.culture in cultures.listed
 
 
 def _bin(item: BonSet) -> _Bin:
-    return *cell(item), item.family is None or is_main(item.culture, item.language)
+    counts = item.family is None or is_main(item.culture, item.language)
+    return _Bin(*cell(item), counts)
 
 
 def _units(options: OpenOptions, seed: int) -> Iterator[_Unit]:
-    open_names = [name for name, source in fetchable().items() if source.in_carb_open]
+    sources = fetchable()
+    open_names = [name for name in sources if sources[name].in_carb_open]
     for name in options.sources or open_names:
         families: dict[str, _Unit] = defaultdict(list)
         for row in rows(name, seed=seed):
@@ -108,64 +127,67 @@ def _fill(
 ) -> Iterator[BonSet | Skip]:
     """Take turns among the sources and languages of every bin until it is full; what is left over
     is skipped."""
-    listed = {culture.id for culture in cultures}
-    bins: dict[_Bin, dict[tuple[str, str], list[_Unit]]] = defaultdict(lambda: defaultdict(list))
+    bins: dict[_Bin, dict[_Stratum, list[_Unit]]] = defaultdict(lambda: defaultdict(list))
     for unit in units:
-        first = min(
-            unit, key=lambda item: (_bin(item)[0] not in listed, not _bin(item)[3], item.id)
-        )
-        bins[_bin(first)][first.provenance.source, first.language].append(unit)
+        first = min(unit, key=_rank)
+        bins[_bin(first)][_stratum(first)].append(unit)
     excess = _excess(units)
-    for place in sorted(bins, key=lambda place: (not place[3], str(place))):
-        for members, fits in _in_turn(bins[place], excess, 2 * cap, seed):
-            counting = {
-                _bin(item)
-                for item in members
-                if _bin(item)[0] in listed and _bin(item)[3] == place[3]
-            }
+    for target in sorted(bins, key=lambda one: (not one.counts, str(tuple(one)))):
+        for members, fits in _in_turn(bins[target], excess, 2 * cap, seed):
             reason = None if fits else _LEAKS
-            if place[0] not in listed:
+            if not target.is_listed:
                 reason = "it is about no culture of the benchmark"
-            elif all(taken[own] >= cap for own in counting):
+            elif all(taken[one] >= cap for one in _counting(members, target)):
                 reason = "its cell is full"
             for item in members:
                 if reason is None:
                     taken[_bin(item)] += 1
                     yield item
                 else:
-                    yield Skip(
-                        source_id=item.id,
-                        reason=reason,
-                        culture=item.culture,
-                        language=item.language,
-                    )
+                    yield Skip.of(item, reason)
+
+
+def _rank(item: BonSet) -> tuple[bool, bool, str]:
+    """The set of a family that decides its bin has the lowest rank."""
+    target = _bin(item)
+    return not target.is_listed, not target.counts, item.id
+
+
+def _stratum(item: BonSet) -> _Stratum:
+    return item.provenance.source, item.language
+
+
+def _counting(members: Iterable[BonSet], target: _Bin) -> set[_Bin]:
+    """The bins that a family's members fill: of listed cultures, and mirrors or not as its own."""
+    bins = set(map(_bin, members))
+    return {one for one in bins if one.is_listed and one.counts == target.counts}
 
 
 def _excess(units: Sequence[_Unit]) -> Excess:
     """The excess of attacks on the cultural sets that are no mirrors, learned by source and
     language."""
-    strata: dict[tuple[str, str], list[BonSet]] = defaultdict(list)
+    strata: dict[_Stratum, list[BonSet]] = defaultdict(list)
     for item in itertools.chain.from_iterable(units):
-        if _bin(item)[3] and item.group != "control":
-            strata[item.provenance.source, item.language].append(item)
-    return {
-        name: row for items in strata.values() for name, row in excess_over_chance(items).items()
-    }
+        if _bin(item).counts and item.group != "control":
+            strata[_stratum(item)].append(item)
+    excess: dict[str, tuple[float, float]] = {}
+    for items in strata.values():
+        excess |= excess_over_chance(items)
+    return excess
 
 
 def _in_turn(
-    strata: Mapping[tuple[str, str], list[_Unit]], excess: Excess, most: int, seed: int
+    strata: Mapping[_Stratum, list[_Unit]], excess: Excess, most: int, seed: int
 ) -> Iterator[tuple[Sequence[BonSet], bool]]:
-    queues = [
-        balanced(
-            sorted(units, key=lambda unit: sha256(f"{seed}\0{unit[0].id}".encode()).digest()),
-            excess,
-            most,
-        )
-        for _, units in sorted(strata.items())
-    ]
+    def draw(unit: _Unit) -> bytes:
+        return sha256(f"{seed}\0{unit[0].id}".encode()).digest()
+
+    queues = []
+    for stratum in sorted(strata):
+        units = sorted(strata[stratum], key=draw)
+        queues.append(balanced(units, excess, most))
     for turn in itertools.zip_longest(*queues):
-        yield from (unit for unit in turn if unit is not None)
+        yield from filter(None, turn)
 
 
 # a draw in which neither the words of the answers nor those of the question tell the right answer
@@ -182,15 +204,27 @@ def excess_over_chance(items: Sequence[BonSet]) -> dict[str, tuple[float, float]
     Args:
         items: sets of one source and language; words are learned from all of them.
     """
-    shared = [
-        _over_chance(item, overlap(item.prompt_text, tuple(r.text for r in item.responses)))
-        for item in items
-    ]
-    words = [_over_chance(item, row) for item, row in zip(items, _word_values(items), strict=True)]
-    chances = [1 / len(item.responses) for item in items]
-    least = _WORKS * math.sqrt(sum(chance * (1 - chance) for chance in chances))
-    pair = [row if sum(row) > least else [0.0] * len(items) for row in (shared, words)]
-    return {item.id: (first, second) for item, first, second in zip(items, *pair, strict=True)}
+    shared = [_shared_with_question(item) for item in items]
+    words = _word_values(items)
+    attacks = []
+    variance = sum(_chance(item) * (1 - _chance(item)) for item in items)
+    least = _WORKS * math.sqrt(variance)
+    for values in (shared, words):
+        excess = list(map(_over_chance, items, values))
+        works = sum(excess) > least
+        attacks.append(excess if works else [0.0] * len(items))
+    names = [item.id for item in items]
+    pairs = zip(*attacks, strict=True)
+    return dict(zip(names, pairs, strict=True))
+
+
+def _shared_with_question(item: BonSet) -> Sequence[float]:
+    texts = tuple(response.text for response in item.responses)
+    return overlap(item.prompt_text, texts)
+
+
+def _chance(item: BonSet) -> float:
+    return 1 / len(item.responses)
 
 
 def balanced(
@@ -206,22 +240,29 @@ def balanced(
         excess: what ``excess_over_chance`` found; a set that is not in it counts for nothing.
         most: number of units after which none may be taken any more.
     """
-    waiting = [(unit, [excess[item.id] for item in unit if item.id in excess]) for unit in units]
-    sums = [
-        (unit, sum(row[0] for row in rows), sum(row[1] for row in rows)) for unit, rows in waiting
-    ]
+    waiting = [(unit, *_sums(unit, excess)) for unit in units]
     overlap = words = 0.0
     for _ in range(most):
-        fits = (
-            n for n, (_, *own) in enumerate(sums) if _fits(overlap, own[0]) and _fits(words, own[1])
+        fitting = (
+            index
+            for index, (_, more_overlap, more_words) in enumerate(waiting)
+            if _fits(overlap, more_overlap) and _fits(words, more_words)
         )
-        place = next(fits, None)
-        if place is None:
+        index = next(fitting, None)
+        if index is None:
             break
-        unit, more_overlap, more_words = sums.pop(place)
-        overlap, words = overlap + more_overlap, words + more_words
+        unit, more_overlap, more_words = waiting.pop(index)
+        overlap += more_overlap
+        words += more_words
         yield unit, True
-    yield from ((unit, False) for unit, *_ in sums)
+    for unit, *_sum in waiting:
+        yield unit, False
+
+
+def _sums(unit: Iterable[BonSet], excess: Excess) -> tuple[float, float]:
+    """The excess of both attacks over a unit's sets."""
+    pairs = [excess.get(item.id, (0.0, 0.0)) for item in unit]
+    return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
 
 
 def _fits(so_far: float, more: float) -> bool:
@@ -229,7 +270,7 @@ def _fits(so_far: float, more: float) -> bool:
 
 
 def _over_chance(item: BonSet, values: Sequence[float]) -> float:
-    return share_won(item, values) - 1 / len(item.responses)
+    return share_won(item, values) - _chance(item)
 
 
 def _word_values(items: Sequence[BonSet]) -> list[list[float]]:
@@ -237,35 +278,41 @@ def _word_values(items: Sequence[BonSet]) -> list[list[float]]:
     nothing."""
     pieces = [[_pieces(response.text) for response in item.responses] for item in items]
     names = [item.family or item.source_item for item in items]
-    own: dict[str, tuple[Counter[str], Counter[str]]] = defaultdict(lambda: (Counter(), Counter()))
+    right: dict[str, Counter[str]] = defaultdict(Counter)
+    wrong: dict[str, Counter[str]] = defaultdict(Counter)
     for item, name, parts in zip(items, names, pieces, strict=True):
         for response, held in zip(item.responses, parts, strict=True):
-            own[name][response.role is not Role.CHOSEN].update(held)
-    right, wrong = Counter[str](), Counter[str]()
-    for first, second in own.values():
-        right.update(first)
-        wrong.update(second)
+            counts = right if response.role is Role.CHOSEN else wrong
+            counts[name].update(held)
+    all_right, all_wrong = _total(right.values()), _total(wrong.values())
     rows = []
     for name, parts in zip(names, pieces, strict=True):
-        first, second = own[name]
-        weights = {
-            piece: math.log(
-                (right[piece] - first[piece] + _PRIOR) / (wrong[piece] - second[piece] + _PRIOR)
-            )
-            for piece in frozenset().union(*parts)
-        }
-        rows.append(
-            [
-                round(math.fsum(weights[piece] for piece in held) / (len(held) or 1), 9)
-                for held in parts
-            ]
-        )
+        weights: dict[str, float] = {}
+        for piece in frozenset().union(*parts):
+            in_right = all_right[piece] - right[name][piece]
+            in_wrong = all_wrong[piece] - wrong[name][piece]
+            weights[piece] = math.log((in_right + _PRIOR) / (in_wrong + _PRIOR))
+        rows.append([_mean(weights, held) for held in parts])
     return rows
+
+
+def _total(counts: Iterable[Counter[str]]) -> Counter[str]:
+    total = Counter[str]()
+    for one in counts:
+        total.update(one)
+    return total
+
+
+def _mean(weights: Mapping[str, float], pieces: frozenset[str]) -> float:
+    total = math.fsum(weights[piece] for piece in pieces)
+    return round(total / max(1, len(pieces)), 9)
 
 
 def _pieces(text: str) -> frozenset[str]:
     """Words, and runs of up to three characters, which are all that a script without spaces has."""
-    said = plain(text)
-    return frozenset(said.split()) | {
-        said[n : n + size] for size in (1, 2, 3) for n in range(len(said) - size + 1)
-    }
+    normal = plain(text)
+    pieces = set(normal.split())
+    for size in (1, 2, 3):
+        starts = range(len(normal) - size + 1)
+        pieces.update(normal[start : start + size] for start in starts)
+    return frozenset(pieces)

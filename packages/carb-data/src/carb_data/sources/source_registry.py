@@ -163,14 +163,7 @@ def build(
         if isinstance(row, Skip):
             skipped.append(row)
         elif row.id in made:
-            skipped.append(
-                Skip(
-                    source_id=row.id,
-                    reason="repeated id",
-                    culture=row.culture,
-                    language=row.language,
-                )
-            )
+            skipped.append(Skip.of(row, "repeated id"))
         else:
             if row.culture != UNSPECIFIED:
                 _ = cultures[row.culture]  # an unknown culture ends the build with what to do
