@@ -58,11 +58,8 @@ def _families(
     blend: Answers, declaration: Declaration, number: str, places: Sequence[str], seed: int
 ) -> Iterator[BonSet | Skip]:
     questions = _questions(blend, number, places)
-    tops = [
-        top
-        for place in questions
-        if (top := blend.tops[place, number]) is not None and not _names().search(top.text)
-    ]
+    agreed = [blend.tops[place, number] for place in questions]
+    tops = [top for top in agreed if top is not None and not _names().search(top.text)]
     tops.sort(key=lambda top: order_key(seed, number, top.place))
     pairs = permutations(tops, 2)
     wrong = {
@@ -82,18 +79,7 @@ def _families(
                 topic=blend.topics[top.place].get(number),
                 language="en",
                 prompt=questions[top.place],
-                responses=tuple(
-                    Response(
-                        id=one.place,
-                        text=one.text,
-                        role=Role.CHOSEN if one is top else Role.REJECTED,
-                        language="en",
-                        culture=PLACES[one.place][0],
-                        generator="human",
-                        votes=one.votes_in(top.place),
-                    )
-                    for one in shown
-                ),
+                responses=tuple(_response(one, top) for one in shown),
                 provenance=declaration.provenance(blend.source_item(number)),
                 family=family,
             )
@@ -105,6 +91,19 @@ def _families(
             reason=no_group if tops else "no place agrees on an answer",
             language="en",
         )
+
+
+def _response(answer: Top, right: Top) -> Response:
+    """An answer of a family in the set whose right answer is given."""
+    return Response(
+        id=answer.place,
+        text=answer.text,
+        role=Role.CHOSEN if answer is right else Role.REJECTED,
+        language="en",
+        culture=PLACES[answer.place][0],
+        generator="human",
+        votes=answer.votes_in(right.place),
+    )
 
 
 def _questions(blend: Answers, number: str, places: Sequence[str]) -> dict[str, str]:

@@ -126,13 +126,37 @@ def _opened(
     return source, place, chosen
 
 
+Progress = Callable[[int, int], None]
+"""Function that is called after each source item with the numbers built and skipped so far."""
+
+
+def _made(
+    rows: Iterator[BonSet | Skip], progress: Progress | None
+) -> tuple[dict[str, BonSet], list[Skip]]:
+    """The sets by id, and what is skipped; an unknown culture ends the build with what to do."""
+    made: dict[str, BonSet] = {}
+    skipped: list[Skip] = []
+    for row in rows:
+        if isinstance(row, Skip):
+            skipped.append(row)
+        elif row.id in made:
+            skipped.append(Skip.of(row, "repeated id"))
+        else:
+            if row.culture != UNSPECIFIED:
+                _ = cultures[row.culture]
+            made[row.id] = row
+        if progress is not None:
+            progress(len(made), len(skipped))
+    return made, skipped
+
+
 def build(
     name: str | Source,
     path: str | Path | None,
     out: str | Path,
     *,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> BuildReport:
     """Build a file of sets from a source.
@@ -157,19 +181,7 @@ def build(
     out = Path(out)
     if out.suffix not in (".jsonl", ".parquet"):
         raise CarbError(f"{out}: unknown file type; sets are written to a .jsonl or .parquet file.")
-    made: dict[str, BonSet] = {}
-    skipped: list[Skip] = []
-    for row in source.rows(place, chosen, seed):
-        if isinstance(row, Skip):
-            skipped.append(row)
-        elif row.id in made:
-            skipped.append(Skip.of(row, "repeated id"))
-        else:
-            if row.culture != UNSPECIFIED:
-                _ = cultures[row.culture]  # an unknown culture ends the build with what to do
-            made[row.id] = row
-        if progress is not None:
-            progress(len(made), len(skipped))
+    made, skipped = _made(source.rows(place, chosen, seed), progress)
     reasons = Counter(skip.reason for skip in skipped).most_common()
     if not made:
         why = "; ".join(f"{reason}: {n}" for reason, n in reasons) or "it holds no items"
