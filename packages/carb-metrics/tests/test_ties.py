@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-import carb_metrics
 from carb_metrics.ties import higher, rounded, tied
 
-PACKAGES = Path(carb_metrics.__file__).parents[3]
+PACKAGES = Path(__file__).parents[2]
 
 
 def test_scores_of_a_set_that_agree_to_nine_digits_are_a_tie() -> None:
