@@ -539,3 +539,21 @@ def test_labels_differ_and_end_the_name(names: list[str]) -> None:
     assert len(set(found.values())) == len(names)
     for name, label in found.items():
         assert name.endswith(label.partition(":")[2])
+
+
+def test_near_copies_are_counted_and_printed_by_run_and_report(carb: Carb, tmp_path: Path) -> None:
+    asked = [small_set(n, prompt=f"What would the neighbours bring, on day {n}?") for n in range(6)]
+    copy = asked[3].model_copy(
+        update={"id": "copy", "prompt": "What would the neighbors bring, on day 3?"}
+    )
+    Dataset([*asked, copy]).save(tmp_path / "d.jsonl")
+    given = ("--data", tmp_path / "d.jsonl", "--scorer", "baseline:length", "--out", tmp_path / "r")
+    sentence = "1 of 7 sets are copies or near-copies"
+    assert sentence in " ".join(carb("run", *given).err.split())
+    ended = carb(
+        "report", tmp_path / "r", "--json", tmp_path / "r.json", "--html", tmp_path / "r.html"
+    )
+    assert sentence in " ".join(ended.out.split())
+    dataset = json.loads((tmp_path / "r.json").read_text())["dataset"]
+    assert (dataset["sets"], dataset["origins"], dataset["copies"]) == (7, 6, 1)
+    assert "1 are copies or near-copies" in (tmp_path / "r.html").read_text()

@@ -15,6 +15,7 @@ from carb_cli.main import invoked
 from carb_cli.options import OptionGroup, Several
 from carb_data import CarbError, Dataset, is_main, load
 from carb_data import cultures as registry
+from carb_data.origins import copies_sentence
 from carb_data.shapes import unsaid
 
 
@@ -65,8 +66,8 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
             "of mirrored sets counts "
             "for a culture whose language it is in."
         )
-    if dataset.origins.sentence:
-        display.advice(dataset.origins.sentence)
+    if copies := len(dataset.origins.copies):
+        display.advice(copies_sentence(copies, len(dataset)))
     return dataset if options.perturbed else dataset.without_perturbed()
 
 

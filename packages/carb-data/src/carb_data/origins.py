@@ -13,7 +13,7 @@ from carb_data.joined import Joined
 from carb_data.models import BonSet, cited
 from carb_data.overlap import COMMON, LEAST, THRESHOLD, ngrams, normalise
 
-__all__ = ["Origins", "origins"]
+__all__ = ["Origins", "copies_sentence", "origins"]
 
 MOST_SETS = 100_000
 """Near-copies are looked for in data sets of at most so many sets; copies always are."""
@@ -35,15 +35,13 @@ class Origins(dict[str, str]):
         """Ids of sets that are copies or near-copies of a set from another source item; of each
         group one, with its source item, is left out."""
 
-    @property
-    def sentence(self) -> str | None:
-        """How many sets are copies, for a reader; null where none is."""
-        if not self.copies:
-            return None
-        return (
-            f"{len(self.copies)} of {len(self)} sets are copies or near-copies of sets from "
-            "another source item. Intervals count such copies once; carb data check names them."
-        )
+
+def copies_sentence(copies: int, sets: int) -> str:
+    """How many sets are copies, for a reader."""
+    return (
+        f"{copies:,} of {sets:,} sets are copies or near-copies of sets from another source item. "
+        "Intervals count such copies once; carb data check names them."
+    )
 
 
 def origins(items: Sequence[BonSet]) -> Origins:

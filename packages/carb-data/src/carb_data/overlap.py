@@ -115,25 +115,25 @@ def check_contamination(
     texts = 0
     for position, entry in enumerate(train):
         texts += len(_all_texts(entry))
-        for place, kind, score, text in wanted.hits(entry):
+        for number, kind, score, text in wanted.hits(entry):
             positions.add(position)
-            known = found.get(place)
+            known = found.get(number)
             if known is None or (_STRENGTH[known.kind], known.score) < (_STRENGTH[kind], score):
-                found[place] = Overlap(
-                    item_id=wanted.texts[place].item_id,
-                    field=wanted.texts[place].field,
+                found[number] = Overlap(
+                    item_id=wanted.texts[number].item_id,
+                    field=wanted.texts[number].field,
                     kind=kind,
                     score=score,
                     train_position=position,
                     train_id=None if isinstance(entry, str) else entry.id,
                     train_text=text[:EXCERPT],
-                    test_text=wanted.texts[place].text[:EXCERPT],
+                    test_text=wanted.texts[number].text[:EXCERPT],
                 )
     return ContaminationReport(
         train_texts=texts,
         test_items=len(items),
         threshold=THRESHOLD,
-        overlaps=tuple(found[place] for place in sorted(found)),
+        overlaps=tuple(found[number] for number in sorted(found)),
         train_positions=tuple(sorted(positions)),
     )
 
@@ -143,8 +143,8 @@ def sharing(items: Sequence[BonSet]) -> Iterator[tuple[BonSet, BonSet]]:
     would find."""
     wanted, owners = _Wanted(items), {item.id: item for item in items}
     for item in items:
-        for place, *_ in wanted.hits(item):
-            yield owners[wanted.texts[place].item_id], item
+        for number, *_ in wanted.hits(item):
+            yield owners[wanted.texts[number].item_id], item
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,37 +158,37 @@ class _Wanted:
     """The texts of the test data, found by source item, fact and n-grams."""
 
     def __init__(self, items: Sequence[BonSet | str]) -> None:
-        self.texts = [text for place, entry in enumerate(items) for text in _texts(entry, place)]
+        self.texts = [text for number, entry in enumerate(items) for text in _texts(entry, number)]
         self._named: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-        self._places: list[int] = []
-        for place, text in enumerate(self.texts):
+        self._positions: list[int] = []
+        for number, text in enumerate(self.texts):
             if text.field in _NAMES:
-                self._named[text.field, text.text].append(place)
+                self._named[text.field, text.text].append(number)
             else:
-                self._places.append(place)
-        self._index = NgramIndex([self.texts[place].text for place in self._places], THRESHOLD)
+                self._positions.append(number)
+        self._index = NgramIndex([self.texts[number].text for number in self._positions], THRESHOLD)
 
     def hits(self, entry: str | BonSet) -> Iterator[tuple[int, Evidence, float, str]]:
-        """What a training entry holds: place of a test text in ``texts``, evidence, score, and the
+        """What a training entry holds: number of a test text in ``texts``, evidence, score, and the
         training text."""
         if not isinstance(entry, str):
             for field, name in _names(entry):
-                for place in self._named.get((field, name), ()):
-                    yield place, _NAMES[field], 1.0, name
+                for number in self._named.get((field, name), ()):
+                    yield number, _NAMES[field], 1.0, name
         for text in _all_texts(entry):
             for match in self._index.matches([text]):
                 for copy in self._index.copies(match.indexed):
                     yield (
-                        self._places[copy],
+                        self._positions[copy],
                         "exact" if match.exact else "near",
                         match.containment,
                         text,
                     )
 
 
-def _texts(entry: BonSet | str, place: int) -> Iterator[_Text]:
+def _texts(entry: BonSet | str, number: int) -> Iterator[_Text]:
     if isinstance(entry, str):
-        yield _Text(str(place), "text", entry)
+        yield _Text(str(number), "text", entry)
         return
     for field, name in _names(entry):
         yield _Text(entry.id, field, name)

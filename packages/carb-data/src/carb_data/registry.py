@@ -17,7 +17,7 @@ from carb_data.language import same_language
 from carb_data.models import BonSet, Culture
 from carb_data.validation import closest, read_file
 
-__all__ = ["find_country"]
+__all__ = ["find_country", "is_mirror"]
 
 CULTURES_VARIABLE = "CARB_CULTURES"
 """Environment variable with further culture files, separated as in PATH."""

@@ -24,6 +24,7 @@ from carb_cli.report.sections import SECTIONS, leaderboard, sections
 from carb_cli.runs import run_folders
 from carb_data import CarbError
 from carb_data.journal import write_whole
+from carb_data.origins import copies_sentence
 
 
 def report(
@@ -118,5 +119,7 @@ def show(found: Report) -> None:
     """Print the first screen: verdict and leaderboard."""
     display.sentences(found.verdict)
     leaderboard(found).show()
+    if found.dataset.copies:
+        display.sentences(copies_sentence(found.dataset.copies, found.dataset.sets))
     names = ", ".join(section.name for section in sections(found))
     display.sentences(f"More: carb report … --only SECTION, with one of {names}; or --html FILE.")

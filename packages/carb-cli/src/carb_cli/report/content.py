@@ -22,7 +22,8 @@ from carb_cli.report.report_json import (
 from carb_cli.review.findings import WHOLE, Findings, line_beside
 from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
-from carb_data import CarbError, Dataset, HomeLine, ScoreTable, cultures, home_line, is_main
+from carb_data import CarbError, Dataset, HomeLine, ScoreTable, cultures, home_line
+from carb_data.registry import is_mirror
 from carb_metrics import (
     Scored,
     bon_accuracy,
@@ -350,9 +351,9 @@ def _dataset(runs: Runs) -> DatasetPart:
         names=first.names,
         fingerprint=first.fingerprint,
         sets=first.sets,
-        mirrors=sum(
-            item.family is not None and not is_main(item.culture, item.language) for item in items
-        ),
+        mirrors=sum(map(is_mirror, items)),
+        origins=len(set(items.origins.values())),
+        copies=len(items.origins.copies),
         responses=first.responses,
         chance=chance(items),
         cultures=counts(item.culture for item in items),

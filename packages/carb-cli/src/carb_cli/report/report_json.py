@@ -42,6 +42,10 @@ class DatasetPart(Frozen):
     """All sets that were scored."""
     mirrors: int
     """Number of these sets that are about other places; they count for families alone."""
+    origins: int
+    """Independent groups of sets: those that share a source item, family, fact or near-copy."""
+    copies: int
+    """Sets that are copies or near-copies of sets from another source item."""
     responses: int
     chance: float | None
     """Accuracy of a random pick without ties: the mean of 1/N."""
