@@ -138,6 +138,7 @@ def test_rows_that_make_no_set_are_left_out_where_that_is_asked_for(run, tmp_pat
 def test_a_value_for_rows_without_one_is_taken_wherever_data_are_loaded(
     carb: Carb, tmp_path: Path
 ) -> None:
+    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
     table = tmp_path / "rows.csv"
     table.write_text("country,prompt,chosen,rejected\nJapan,q1?,a,b\n,q2?,c,d\n")
     for command in ("check", "show"):

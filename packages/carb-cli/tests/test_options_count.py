@@ -73,6 +73,7 @@ def test_a_run_writes_its_table_beside_json(carb: Carb, data_file: Path, tmp_pat
 def test_eval_opens_its_report_beside_json(
     carb: Carb, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     given = ("baseline:length", data_file, "--out", tmp_path / "out", "--json")
