@@ -182,11 +182,12 @@ def watched(browser: Any, reports: dict[str, Path]) -> Iterator[Watched]:
     made.context.close()
 
 
-SETS = 7
+SETS = 5
 """Column of the number of sets in a table without families."""
 
 
 def column(page: Any, table: str, index: int) -> list[str]:
+    """The first line of each cell of a column."""
     cells = page.locator(f"{table} tbody tr:visible > :nth-child({index})").all_inner_texts()
     return [text.strip().partition("\n")[0] for text in cells]
 
@@ -359,10 +360,30 @@ def test_hostile_texts_are_shown_and_run_nothing(
     )
 
 
+def test_the_heat_map_of_another_scorer_and_family(
+    watched: Watched, reports: dict[str, Path]
+) -> None:
+    """What the page draws first is what its script draws for the same choice."""
+    page = watched.ready(reports["mirrored"])
+    drawn = "[...document.querySelectorAll('#heat .beaten')].map((one) => one.textContent.trim())"
+    first, said = page.evaluate(drawn), page.inner_text("#heat-won")
+    page.select_option("#heat-scorer", "1")
+    assert page.evaluate(drawn) != first
+    page.select_option("#heat-scorer", "0")
+    assert (page.evaluate(drawn), page.inner_text("#heat-won")) == (first, said)
+    names = page.locator("#heat-family option").all_inner_texts()
+    question = page.inner_text("#heat .question")
+    page.select_option("#heat-family", names[-1])
+    assert page.inner_text("#heat .question") != question
+    with page.expect_download() as saved:
+        page.click("#heat-save")
+    assert "<svg" in Path(saved.value.path()).read_text("utf-8")
+
+
 def test_the_site(watched: Watched, reports: dict[str, Path]) -> None:
     page = watched.open(reports["site"])
     assert page.locator("main > section").count() == 3
-    link = page.locator("main a").first
+    link = page.locator("main a:not([download])").first
     target = link.evaluate("link => link.href")
     link.click()
     page.locator("html[data-ready=yes]").wait_for(state="attached")

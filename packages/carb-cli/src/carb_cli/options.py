@@ -48,6 +48,16 @@ def refuse(given: object, option: str, why: str) -> None:
         raise CarbError(f"{option} counts for nothing {why}. Leave one of them out.")
 
 
+def refuse_folder(path: Path | None) -> None:
+    """Refuse a folder where a file is to be written.
+
+    Raises:
+        CarbError: the path is a folder.
+    """
+    if path is not None and path.is_dir():
+        raise CarbError(f"{path} is a folder. Name a file in it, such as {path / 'report.html'}.")
+
+
 def refuse_loading(why: str) -> None:
     """Refuse options about the rows of a table where no table is read.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from carb_cli import display
+from carb_cli.family_table import FamilyTable, examples, families_of, table_of
 from carb_cli.json_output import counts, print_json
 from carb_cli.options import DataName, Json
 from carb_cli.selection import loaded
-from carb_data import BonSet, CarbError, Dataset, HomeLine, cultures, home_line
+from carb_data import CarbError, Dataset, HomeLine, home_line
 from carb_data.home import home_lines
 from carb_data.validation import closest
 
@@ -31,12 +32,12 @@ def show(data: DataName, *, family: str | None = None, json: Json = False) -> No
         Show this family alone: its places, its answers, and which is right where.
     """
     dataset = loaded(data)
-    families = _families(dataset)
+    families = families_of(dataset)
     if family is not None:
         if family not in families:
             raise CarbError(f"{data} has no family '{family}'.{closest(family, families)}")
-        found = _matrix(family, families[family])
-        print_json(found) if json else _show_family(found)
+        table = table_of(family, families[family])
+        print_json(asdict(table)) if json else _show_family(table)
         return
     found = _facts(data, dataset)
     if json:
@@ -44,8 +45,8 @@ def show(data: DataName, *, family: str | None = None, json: Json = False) -> No
         return
     _show_facts(found)
     show_home(home_line(dataset), home_lines(dataset))
-    for name in _examples(families):
-        _show_family(_matrix(name, families[name]))
+    for name in examples(families, SHOWN_FAMILIES):
+        _show_family(table_of(name, families[name]))
 
 
 def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
@@ -95,49 +96,13 @@ def show_home(whole: HomeLine, by_language: Mapping[str, HomeLine]) -> None:
     )
 
 
-def _families(dataset: Dataset) -> dict[str, list[BonSet]]:
-    """The sets of each family, those in English first."""
-    families: defaultdict[str, list[BonSet]] = defaultdict(list)
-    for item in sorted(dataset, key=lambda item: not item.language.startswith("en")):
-        if item.family is not None:
-            families[item.family].append(item)
-    return families
-
-
-def _examples(families: Mapping[str, Sequence[BonSet]]) -> list[str]:
-    """The first complete families of two domains."""
-    of_domain: dict[str, str] = {}
-    for name, sets in families.items():
-        right = {item.chosen.text for item in sets}
-        if sets[0].wording_of is None and len(right) == len(sets) == len(sets[0].responses):
-            of_domain.setdefault(sets[0].domain, name)
-    return list(of_domain.values())[:SHOWN_FAMILIES]
-
-
-def _matrix(name: str, sets: Sequence[BonSet]) -> dict[str, Any]:
-    """A family as a table: places down, answers across; of a complete one the right answers stand
-    on the diagonal."""
-    right = [item.chosen.text for item in sets]
-    shown = [answer.text for item in sets for answer in item.responses]
-    answers = list(dict.fromkeys([*right, *shown]))
-    return {
-        "family": name,
-        "question": sets[0].prompt_text,
-        "places": [
-            " · ".join(filter(None, (cultures.name(item.culture), item.region))) for item in sets
-        ],
-        "answers": answers,
-        "right": [[text == answer for answer in answers] for text in right],
-    }
-
-
-def _show_family(found: Mapping[str, Any]) -> None:
-    letters = [chr(ord("A") + n) for n in range(len(found["answers"]))]
+def _show_family(table: FamilyTable) -> None:
+    letters = [chr(ord("A") + n) for n in range(len(table.answers))]
     rows = [
         (place, *("right" if is_right else "·" for is_right in row))
-        for place, row in zip(found["places"], found["right"], strict=True)
+        for place, row in zip(table.places, table.right, strict=True)
     ]
-    display.sentences(f"{found['family']}: {found['question']}")
+    display.sentences(f"{table.family}: {table.question}")
     display.table("", ["place", *letters], rows)
-    for letter, answer in zip(letters, found["answers"], strict=True):
+    for letter, answer in zip(letters, table.answers, strict=True):
         display.sentences(f"  {letter}  {answer}")

@@ -16,9 +16,10 @@ from carb_cli.options import (
     MdFile,
     RunFolder,
     refuse,
+    refuse_folder,
     refuse_mixed_output,
 )
-from carb_cli.report.content import content, read_runs
+from carb_cli.report.content import Runs, content, read_runs
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections
 from carb_cli.runs import run_folders
@@ -34,6 +35,7 @@ def report(
         Path | None, Parameter(name="--json", allow_leading_hyphen=True, show_default=False)
     ] = None,
     html: Annotated[Path | None, Parameter(show_default=False)] = None,
+    figure: Annotated[Path | None, Parameter(show_default=False)] = None,
     md: MdFile = None,
     latex: LatexFile = None,
     confidence: Confidence = 0.95,
@@ -54,6 +56,8 @@ def report(
         printed.
     html
         Write one self-contained HTML file.
+    figure
+        Write the first chart as an SVG file.
     """
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb report runs/first")
@@ -62,15 +66,12 @@ def report(
     refuse_mixed_output(False, json, md, latex)
     if "-" in map(str, (json, md, latex)):
         refuse(only and html is None, "--only", "where a whole table goes to stdout")
+    for path in (json, html, figure, md, latex):
+        refuse_folder(path)
     read = read_runs(_finished(runs))
     found = content(read, confidence=confidence)
     files, printed = save(found, json=json, md=md, latex=latex)
-    if html is not None:
-        from carb_cli.report.page import render
-        from carb_cli.report.shown import written
-
-        write_whole(html, render(found, read, written(read.folders), only=only))
-        files.append(html)
+    files += _save_pages(found, read, html, figure, only)
     if printed:
         return
     if only is None:
@@ -79,6 +80,20 @@ def report(
         section.show()
     for path in files:
         display.say(f"Written: {path.resolve()}")
+
+
+def _save_pages(
+    found: Report, read: Runs, html: Path | None, figure: Path | None, only: str | None
+) -> list[Path]:
+    """Write the page and the chart; returns the files."""
+    from carb_cli.report import page
+    from carb_cli.report.shown import written
+
+    if html is not None:
+        write_whole(html, page.render(found, read, written(read.folders), only=only))
+    if figure is not None:
+        write_whole(figure, page.figure(page.chart_of(found)))
+    return [path for path in (html, figure) if path is not None]
 
 
 def _finished(runs: Sequence[Path]) -> list[Path]:

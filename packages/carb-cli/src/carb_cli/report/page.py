@@ -8,6 +8,7 @@ strings and no request.
 
 from __future__ import annotations
 
+import base64
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -22,13 +23,14 @@ from carb_cli.display import number, p_value, percent, safe
 from carb_cli.json_output import csp_hash
 from carb_cli.labels import labels
 from carb_cli.report.content import Runs
+from carb_cli.report.heat_map import heat_map
 from carb_cli.report.payload import payload
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import leaderboard, sections
 from carb_cli.report.shown import JudgeTexts
 from carb_metrics.rows import Interval
 
-SCRIPTS = ("base.js", "address.js", "set.js", "sets.js")
+SCRIPTS = ("base.js", "address.js", "set.js", "heat.js", "sets.js")
 
 
 def render(
@@ -53,6 +55,7 @@ def render(
         report=report,
         level=f"{100 * report.confidence:.4g}%",
         chart=chart_of(report),
+        map=heat_map(report, runs),
         board=leaderboard(report),
         sections=sections(report, only),
         data=data,
@@ -75,7 +78,14 @@ def chart_of(report: Report) -> dict[str, Any]:
         named = {"name": short[name] + mark, "whole": name, "model": name in report.models}
         rows.append(named | {"share": share, "win": win})
     chance = report.dataset.chance if families is None else families.rows[0].chance
-    return {"rows": rows, "families": families is not None, "chance": chance}
+    chart = {"rows": rows, "families": families is not None, "chance": chance}
+    drawn = base64.b64encode(figure(chart).encode("utf-8")).decode("ascii")
+    return chart | {"svg": f"data:image/svg+xml;base64,{drawn}"}
+
+
+def figure(chart: Mapping[str, Any]) -> str:
+    """The first chart as an SVG file."""
+    return _environment().get_template("figure.svg.jinja").render(chart=chart)
 
 
 def page(name: str, scripts: Sequence[str], /, **fields: object) -> str:

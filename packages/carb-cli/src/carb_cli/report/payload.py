@@ -16,6 +16,7 @@ from typing import Any
 
 import polars as pl
 
+from carb_cli.family_table import place_name
 from carb_cli.labels import labels
 from carb_cli.report.content import Runs
 from carb_cli.report.report_json import Report
@@ -198,6 +199,7 @@ def _entry(
     return {
         "id": item.id,
         "culture": item.culture,
+        "place": place_name(item),
         "root": registry.root_id(item.culture),
         "domain": str(item.domain),
         "family": item.family or "",

@@ -169,8 +169,8 @@ const familyTable = (data, item, others, order) => {
   const rows = others.map((other) => {
     const name =
       other === item
-        ? make("b", {}, other.culture)
-        : make("a", { href: linkTo(other) }, other.culture);
+        ? make("b", {}, other.place)
+        : make("a", { href: linkTo(other) }, other.place);
     const cells = other.scores.map((scores, n) => {
       const top = topOf(scores);
       const picks = scores.flatMap((value, index) =>

@@ -142,6 +142,7 @@ unfold();
 const start = async () => {
   const data = await unpack();
   setList(data);
+  startHeat(data);
   showChoices();
   readAddress();
   addEventListener("hashchange", readAddress);

@@ -1,0 +1,69 @@
+"""A mirrored family as a table: places down, answers across."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from carb_data import BonSet, Dataset, cultures
+
+__all__ = ["FamilyTable", "examples", "families_of", "place_name", "table_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyTable:
+    """Of a complete family the right answers stand on the diagonal."""
+
+    family: str
+    question: str
+    """That of the first place."""
+    places: tuple[str, ...]
+    answers: tuple[str, ...]
+    right: tuple[tuple[bool, ...], ...]
+    """(places, answers)"""
+
+
+def families_of(dataset: Dataset) -> dict[str, list[BonSet]]:
+    """The sets of each family, those in English first."""
+    families: defaultdict[str, list[BonSet]] = defaultdict(list)
+    for item in sorted(dataset, key=lambda item: not item.language.startswith("en")):
+        if item.family is not None:
+            families[item.family].append(item)
+    return families
+
+
+def is_complete(sets: Sequence[BonSet]) -> bool:
+    """Whether the sets show the same answers, each right under one place."""
+    right = {item.chosen.text for item in sets}
+    shown = [{answer.text for answer in item.responses} for item in sets]
+    return len(right) == len(sets) and all(answers == right for answers in shown)
+
+
+def examples(families: Mapping[str, Sequence[BonSet]], most: int) -> list[str]:
+    """The first complete family of each domain that names its places."""
+    of_domain: dict[str, str] = {}
+    for name, sets in families.items():
+        if sets[0].wording_of is None and is_complete(sets):
+            of_domain.setdefault(sets[0].domain, name)
+    return list(of_domain.values())[:most]
+
+
+def table_of(name: str, sets: Iterable[BonSet]) -> FamilyTable:
+    """The table of one family."""
+    sets = tuple(sets)
+    right = [item.chosen.text for item in sets]
+    shown = [answer.text for item in sets for answer in item.responses]
+    answers = tuple(dict.fromkeys([*right, *shown]))
+    return FamilyTable(
+        family=name,
+        question=sets[0].prompt_text,
+        places=tuple(map(place_name, sets)),
+        answers=answers,
+        right=tuple(tuple(text == answer for answer in answers) for text in right),
+    )
+
+
+def place_name(item: BonSet) -> str:
+    """The culture and the region that a set is about."""
+    return " · ".join(filter(None, (cultures.name(item.culture), item.region)))

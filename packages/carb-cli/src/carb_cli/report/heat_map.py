@@ -1,0 +1,82 @@
+"""One family and one scorer as a heat map: what the place win rate counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from carb_cli.family_table import FamilyTable, examples, families_of, table_of
+from carb_cli.labels import labels
+from carb_cli.report.content import Runs
+from carb_cli.report.report_json import Report
+from carb_data import BonSet
+from carb_metrics.ties import higher
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """A complete family under one scorer."""
+
+    table: FamilyTable
+    scorer: str
+    beaten: tuple[tuple[float | None, ...], ...]
+    """(places, answers) the other places under which the answer scores lower, ties half; null where
+    a score is missing."""
+
+    @property
+    def won(self) -> float:
+        """Comparisons that the right answers win; a failed one counts half."""
+        others = len(self.table.places) - 1
+        diagonal = [row[index] for index, row in enumerate(self.beaten)]
+        return sum(others / 2 if beaten is None else beaten for beaten in diagonal)
+
+    @property
+    def comparisons(self) -> int:
+        return len(self.table.places) * (len(self.table.places) - 1)
+
+
+def heat_map(report: Report, runs: Runs) -> HeatMap | None:
+    """The first complete family under the first scorer; null where no family is complete."""
+    families = families_of(runs.dataset)
+    names = examples(families, 1)
+    if not names or not report.scorers:
+        return None
+    name, scorer = names[0], next(iter(report.scorers))
+    sets = families[name]
+    table = table_of(name, sets)
+    scores = _scores(runs, scorer, sets)
+    values = [
+        [scores.get((item.id, _id_of(item, text))) for text in table.answers] for item in sets
+    ]
+    return HeatMap(table, labels(report.scorers)[scorer], beaten(values))
+
+
+def beaten(values: Sequence[Sequence[float | None]]) -> tuple[tuple[float | None, ...], ...]:
+    """(places, answers) under how many other places each score is lower, ties half.
+
+    Args:
+        values: (places, answers) scores; null where one is missing.
+    """
+    matrix = np.array(values, dtype=np.float64)
+    counts = higher(matrix[:, None], matrix[None]).sum(axis=1) - 0.5  # less the tie with itself
+    return tuple(tuple(None if np.isnan(n) else float(n) for n in row) for row in counts)
+
+
+def _id_of(item: BonSet, text: str) -> str:
+    return next(answer.id for answer in item.responses if answer.text == text)
+
+
+def _scores(
+    runs: Runs, scorer: str, sets: Sequence[BonSet]
+) -> Mapping[tuple[str, str], float | None]:
+    """The scores of one scorer by set and answer."""
+    rows = runs.scores.frame.filter(
+        pl.col("perturbation").is_null()
+        & (pl.col("scorer") == scorer)
+        & pl.col("item_id").cast(pl.String).is_in([item.id for item in sets])
+    )
+    keys = pl.col("item_id", "response_id").cast(pl.String)
+    return {(item, answer): score for item, answer, score in rows.select(keys, "score").rows()}

@@ -1,0 +1,70 @@
+"""The family of a report's first screen counts what the place win rate counts; the chart is a
+file."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carb_cli.report.content import content, read_runs
+from carb_cli.report.heat_map import HeatMap, beaten, heat_map
+from carb_data import Dataset, ScoreTable
+from carb_metrics import family_accuracy
+from carb_scorers import evaluate
+from cli_helpers import Carb, small_family
+
+SCORES = st.lists(
+    st.lists(st.sampled_from([-1.5, 0.0, 0.25, 3.0]), min_size=4, max_size=4),
+    min_size=4,
+    max_size=4,
+)
+
+
+@given(SCORES)
+def test_it_counts_what_the_place_win_rate_counts(values: list[list[float]]) -> None:
+    sets = Dataset(small_family(0))
+    frame = evaluate(sets, "baseline:length").frame
+    place = pl.col("item_id").cast(pl.String).str.tail(1).cast(pl.Int64)
+    answer = pl.col("response_id").cast(pl.String).str.tail(1).cast(pl.Int64)
+    flat = pl.Series(np.ravel(values))
+    scored = frame.with_columns(score=(4 * place + answer).map_batches(lambda n: flat.gather(n)))
+    win = family_accuracy(ScoreTable(scored), sets).of("baseline:length").place_win.estimate
+    diagonal = sum(row[n] or 0.0 for n, row in enumerate(beaten(values)))
+    assert win is not None
+    assert np.isclose(diagonal / 12, win)
+
+
+def test_a_missing_score_leaves_its_column_open() -> None:
+    found = beaten([[1.0, None], [0.0, 2.0]])
+    assert found == ((1.0, None), (0.0, None))
+
+
+def test_the_first_screen_shows_the_best_scorer_on_a_family(carb: Carb, tmp_path: Path) -> None:
+    Dataset(item for number in range(8) for item in small_family(number)).save(tmp_path / "d.jsonl")
+    run, html, svg = tmp_path / "run", tmp_path / "r.html", tmp_path / "f.svg"
+    scorers = ("baseline:length", "a <script>=baseline:label")
+    assert carb("run", "--data", tmp_path / "d.jsonl", "--scorer", *scorers, "--out", run).code == 0
+    assert carb("report", run, "--html", html, "--figure", svg).code == 0
+    runs = read_runs([run])
+    found = heat_map(content(runs), runs)
+    assert isinstance(found, HeatMap)
+    assert (found.won, found.comparisons) == (6.0, 12)
+    page = html.read_text("utf-8")
+    assert page.count('<rect class="right"') == 4
+    assert found.table.question in page
+    drawn = ElementTree.parse(svg).getroot()
+    texts = "".join(drawn.itertext())
+    assert "a <script>" in texts
+    assert "50.0" in texts
+
+
+def test_a_folder_is_refused_before_anything_is_computed(carb: Carb, tmp_path: Path) -> None:
+    ended = carb("report", tmp_path / "no-run", "--html", tmp_path)
+    assert ended.code == 2
+    assert str(tmp_path) in ended.err
+    assert "folder" in ended.err
