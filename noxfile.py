@@ -1,9 +1,9 @@
 """Development sessions.
 
 ``tests``, ``lint``, ``types``, ``isolation``, ``docs`` and ``size`` pass with every change;
-``demo``, ``real``, ``coverage``, ``browser``, ``kit``, ``lowest``, ``build``, ``rehearsal`` and
-``bench`` with a release; and there is one session for each library that needs an environment of its
-own.
+``demo``, ``real``, ``coverage``, ``mutants``, ``browser``, ``kit``, ``lowest``, ``build``,
+``rehearsal`` and ``bench`` with a release; and there is one session for each library that needs an
+environment of its own.
 
 Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and
 remade when ``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout,
@@ -192,6 +192,17 @@ def examples(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def mutants(session: nox.Session) -> None:
+    """A random sample of mutations, and the share that the tests notice; about an hour of one
+    core."""
+    python = executable(dev(session), "python")
+    session.run(
+        *(python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS)), "cosmic-ray"
+    )
+    session.run(python, "benchmarks/mutants.py", *session.posargs)
+
+
+@nox.session(python=False)
 def size(session: nox.Session) -> None:
     """How large the project is beside its budgets."""
     session.run(executable(dev(session), "python"), "benchmarks/size.py")
@@ -292,9 +303,11 @@ def isolation(session: nox.Session, package: str) -> None:
     ]
     session.run(*pip, package)
     session.run(python, "tests/bare_imports.py", package)
-    session.run(*pip, *TESTING)
+    session.run(*pip, *TESTING, *PARALLEL)
     session.run(
-        python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", f"packages/{package}/tests"
+        *(python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider"),
+        *(*SPREAD, f"packages/{package}/tests"),
+        env={"OMP_NUM_THREADS": "1"},
     )
     for extra in ISOLATED_EXTRAS.get(package, []):
         python = fresh(session, f"isolation-{package}-{extra}")

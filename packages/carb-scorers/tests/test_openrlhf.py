@@ -43,7 +43,8 @@ RENDERED = {
     "Mistral": "<s>[SYSTEM_PROMPT]{system}[/SYSTEM_PROMPT][INST] {user} [/INST]",
     "Phi, Zephyr, GLM": "<|system|>\n{system}<|end|>\n<|user|>\n{user}<|end|>\n<|assistant|>\n",
     "Granite": "<|start_of_role|>system<|end_of_role|>{system}<|end_of_text|>\n"
-    "<|start_of_role|>user<|end_of_role|>{user}<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>",
+    "<|start_of_role|>user<|end_of_role|>{user}<|end_of_text|>\n"
+    "<|start_of_role|>assistant<|end_of_role|>",
     "Command": COMMAND,
     "Kimi": "<|im_system|>system<|im_middle|>{system}<|im_end|><|im_user|>user<|im_middle|>{user}"
     "<|im_end|><|im_assistant|>assistant<|im_middle|>",

@@ -118,7 +118,13 @@ def _environment() -> Environment:
             safe(value) if type(value) is str else value
         ),  # texts of others steer no line
     )
-    made.filters |= {"percent": percent, "number": number, "p": p_value, "shell": shlex.join}
+    made.filters |= {
+        "count": "{:,}".format,
+        "percent": percent,
+        "number": number,
+        "p": p_value,
+        "shell": shlex.join,
+    }
     return made
 
 
