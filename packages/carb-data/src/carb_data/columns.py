@@ -114,14 +114,16 @@ def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     """A row under the names of fields: options and keys by column, several contexts as a list."""
     record: dict[str, Any] = {}
     for known, names in columns.by_field.items():
-        values = {name: _parts(name, row[name]) for name in names if name in row}
-        if not values:
+        if len(names) == 1:
+            if names[0] in row:
+                record[known] = _parts(names[0], row[names[0]])
             continue
+        values = {name: _parts(name, row[name]) for name in names if name in row}
         if known in ("options", "answer") and len(values) > 1:
             record[known] = values
-        elif known in _SEVERAL and len(values) > 1:
+        elif len(values) > 1:
             record[known] = [*values.values()]
-        else:
+        elif values:
             record[known] = next(iter(values.values()))
     if columns.options:
         record["options"] = {name: row.get(name, "") for name in columns.options}

@@ -288,6 +288,8 @@ def _with_context(rule: OptionsAsGiven, record: Record, asked: list[Turn]) -> li
     texts: list[str] = []
     for path in rule.context:
         value = unpacked(at(record, path))
+        if value is None:
+            continue
         conversation = turns(value) or _pairs(value)
         if conversation:
             before += conversation

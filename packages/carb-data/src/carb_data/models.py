@@ -191,6 +191,18 @@ class Frozen(BaseModel):
             set_value(self, name, value)
         return self
 
+    def changed(self, **values: object) -> Self:
+        """The same model with other values, compact and unchecked: for those that a loader checks
+        itself, since pydantic takes most of the time of a large table."""
+        copy = object.__new__(type(self))
+        set_value = object.__setattr__
+        for name, value in self.__dict__.items():
+            set_value(copy, name, values.get(name, value))
+        set_value(copy, "__pydantic_fields_set__", self.model_fields_set)
+        set_value(copy, "__pydantic_extra__", None)
+        set_value(copy, "__pydantic_private__", None)
+        return copy
+
 
 class Culture(Frozen):
     """A culture that sets are about."""

@@ -94,6 +94,8 @@ def _near_copies(
                 shared[one, other] += grams
     right = [{normalise(item.chosen.text) for item in units[name]} for name in names]
     for (one, other), count in shared.items():
+        if count < THRESHOLD * LEAST:
+            continue
         least = min(size[one], size[other])
         near = least >= LEAST and count >= THRESHOLD * least
         if near and any(_alike(*pair) for pair in product(right[one], right[other])):

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from carb_data.declaration import (
     template_fields,
 )
 from carb_data.errors import CarbError, DataError, Problem
-from carb_data.given import Given, TieError, keys_of, options_of, read_record
+from carb_data.given import TieError, keys_of, options_of, read_record
 from carb_data.keys import System, system_of
 from carb_data.language import UNDETERMINED, detect_all, language_defect, language_tag
 from carb_data.models import UNSPECIFIED, BonSet
@@ -59,6 +59,10 @@ _EMPTY = "is empty"
 _SAMPLE = 50
 """Rows whose values must be of the kinds that a declaration says."""
 _OWN = Declaration(name="own")
+_MARK = re.compile(r"[a-z]|\d")
+_ID = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
+_PATTERNS = 1_000
+"""Most sets of a table after which others are made."""
 _BATCH = 5_000
 """Sets whose languages are detected at once."""
 
@@ -249,20 +253,21 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
     columns = shape.columns
     if columns is None or "chosen" not in shape.part.columns:
         return shape
-    told = {
-        known: {
-            plain(str(row[n])) for n in columns.by_field[known] for _, row in table.rows if n in row
-        }
-        for known in ("chosen", "rejected")
-    }
-    options = columns.options or [n for n in table.titles if n in told["chosen"] | told["rejected"]]
-    marks = {one for one in told["chosen"] if columns.options and re.fullmatch(r"[a-z]|\d", one)}
-    if len(options) < 2 or not told["chosen"] <= {*options, *marks}:
-        return shape
+    for rows in (table.rows[:_SAMPLE], table.rows):
+        told = {known: _values(rows, columns.by_field[known]) for known in ("chosen", "rejected")}
+        either = told["chosen"] | told["rejected"]
+        options = columns.options or [name for name in table.titles if name in either]
+        marks = {one for one in told["chosen"] if columns.options and _MARK.fullmatch(one)}
+        if len(options) < 2 or not told["chosen"] <= {*options, *marks}:
+            return shape
     by_field = {known: names for known, names in columns.by_field.items() if known not in told}
     by_field["answer"] = columns.by_field["chosen"]
     declared = shapes()["question, A, B, C, D, answer"]
     return Shape(declared, declared.parts[0], Columns(by_field, options))
+
+
+def _values(rows: Sequence[tuple[int, Record]], names: Sequence[str]) -> set[str]:
+    return {plain(str(row[name])) for name in names for _, row in rows if name in row}
 
 
 # from a table to sets
@@ -375,17 +380,17 @@ def sets_of(
     ``used``."""
     _note_columns(table, shape)
     reader = _Reader(table, shape, defaults, registry, prefix, set() if used is None else used)
-    contents = reader.contents()
-    while batch := list(islice(contents, _BATCH)):
+    drafts = reader.drafts()
+    while batch := list(islice(drafts, _BATCH)):
         _detect(batch)
-        for number, content in batch:
+        for draft in batch:
             try:
-                yield BonSet.model_validate(content).compacted()
+                yield reader.made(draft)
             except ValidationError as error:
-                found = list(line_problems(table.path, number, error))
+                problems = list(line_problems(table.path, draft.number, error))
                 # its answers have their language from the row
-                own = [problem for problem in found if not problem.field.startswith("responses")]
-                table.problems.extend(own or found)
+                whole = [one for one in problems if not one.field.startswith("responses")]
+                table.problems.extend(whole or problems)
     reader.note()
 
 
@@ -439,6 +444,29 @@ def _is_tie(row: Record, names: tuple[str, ...]) -> bool:
         return False
 
 
+@dataclass(slots=True)
+class _Draft:
+    """What a set will hold."""
+
+    number: int
+    """The row."""
+    id: str
+    source_id: str
+    prompt: str | list[dict[str, str]]
+    texts: list[str]
+    """All answers, in an order that tells nothing."""
+    right: int
+    """Which of them is right."""
+    fields: dict[str, str]
+    notes: str | None = None
+
+    @property
+    def asked(self) -> str:
+        """The words whose language is the set's: the last turn and the right answer."""
+        prompt = self.prompt if isinstance(self.prompt, str) else self.prompt[-1]["content"]
+        return f"{prompt}\n{self.texts[self.right]}"
+
+
 class _Reader:
     """Reads the rows of one table, and counts what the user should know."""
 
@@ -458,6 +486,7 @@ class _Reader:
         self.ties = self.lettered = 0
         self.meant: dict[str, str | None] = {}
         self.unregistered: Counter[str] = Counter()
+        self.patterns: dict[tuple[object, ...], BonSet] = {}
         part = shape.part
         templates = {f: getattr(part, f) for f in ("id", *_GIVEN, "topic", "license", "url")}
         columns = shape.columns.by_field if shape.columns else None
@@ -467,15 +496,15 @@ class _Reader:
             if template and (columns is None or columns.keys() & {*template_fields(template)})
         }
 
-    def contents(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Number and content of each set; the rows are used up, to free their memory."""
+    def drafts(self) -> Iterator[_Draft]:
+        """What each set will hold; the rows are used up, to free their memory."""
         system = _system(self.table, self.shape)
         rows = self.table.rows
         rows.reverse()
         while rows:
             number, row = rows.pop()
             try:
-                yield from self._sets(number, self.shape.record(row), system)
+                yield from self._drafts(number, self.shape.record(row), system)
             except TieError:
                 self.ties += 1
             except UnreadError as error:
@@ -484,9 +513,7 @@ class _Reader:
                     for field, reason in error.defects
                 )
 
-    def _sets(
-        self, number: int, record: Record, system: System
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _drafts(self, number: int, record: Record, system: System) -> Iterator[_Draft]:
         defects: list[tuple[str, str]] = []
         given = fields = None
         try:
@@ -502,9 +529,32 @@ class _Reader:
         self.lettered += given.lettered
         name = self._id(fields["id"], number)
         for place, right in enumerate(given.right, 1):
-            one = replace(given, right=(right,))
+            texts = _in_no_order(given.prompt, [right, *given.wrong])
             item = f"{name}/{place}" if len(given.right) > 1 else name
-            yield number, _content(item, name, one, fields, self.shape.source)
+            yield _Draft(number, item, name, given.prompt, texts, texts.index(right), fields)
+
+    def made(self, draft: _Draft) -> BonSet:
+        """The set of a draft: validated, or like an earlier one that was.
+
+        Raises:
+            ValidationError: something of it has not its form.
+        """
+        fields = draft.fields
+        head = (fields["culture"], fields["domain"], fields["language"], fields["topic"])
+        rest = (fields["license"], fields["url"], draft.notes, draft.right, len(draft.texts))
+        pattern = self.patterns.get(head + rest)
+        if pattern is None or not isinstance(draft.prompt, str) or not _ID.fullmatch(draft.id):
+            item = BonSet.model_validate(_content(draft, self.shape.source)).compacted()
+            if len(self.patterns) < _PATTERNS:
+                self.patterns[head + rest] = item
+            return item
+        answers = zip(pattern.responses, draft.texts, strict=True)
+        return pattern.changed(
+            id=draft.id,
+            prompt=draft.prompt,
+            responses=tuple(response.changed(text=text) for response, text in answers),
+            provenance=pattern.provenance.changed(source_id=draft.source_id),
+        )
 
     def _id(self, own: str, number: int) -> str:
         name = f"{self.prefix}:" if self.prefix else ""
@@ -601,61 +651,55 @@ def _system(table: Table, shape: Shape) -> System:
     return system_of(keyed(), table.path, rule.first)
 
 
-def _detect(batch: Sequence[tuple[int, dict[str, Any]]]) -> None:
+def _detect(batch: Sequence[_Draft]) -> None:
     """Set the language of those sets for which nobody gave one."""
-    unsaid = [content for _, content in batch if not content["language"]]
-    asked = [_asked(content) for content in unsaid]
-    for content, language in zip(unsaid, detect_all(asked), strict=True):
-        content["language"] = language or UNDETERMINED
-        content["provenance"]["notes"] = _DETECTED
-        for response in content["responses"]:
-            response["language"] = content["language"]
+    unsaid = [draft for draft in batch if not draft.fields["language"]]
+    languages = detect_all([draft.asked for draft in unsaid])
+    for draft, language in zip(unsaid, languages, strict=True):
+        draft.fields = draft.fields | {"language": language or UNDETERMINED}
+        draft.notes = _DETECTED
 
 
-def _asked(content: Mapping[str, Any]) -> str:
-    """The words of a set whose language is detected: the last turn and the right answer."""
-    prompt = content["prompt"]
-    right = next(r["text"] for r in content["responses"] if r["role"] == "chosen")
-    return f"{prompt if isinstance(prompt, str) else prompt[-1]['content']}\n{right}"
+def _in_no_order(prompt: str | list[dict[str, str]], texts: Sequence[str]) -> list[str]:
+    """Answers in an order that tells nothing and depends on the texts alone."""
+    asked = hashlib.sha256(f"{prompt}\0".encode("utf-8", "surrogatepass"))
+
+    def digest(text: str) -> bytes:
+        whole = asked.copy()
+        whole.update(text.encode("utf-8", "surrogatepass"))
+        return whole.digest()
+
+    return sorted(texts, key=digest)
 
 
-def _content(
-    name: str,
-    source_id: str,
-    given: Given,
-    fields: Mapping[str, str],
-    declared: Declaration | None,
-) -> dict[str, Any]:
-    """The content of a set; its answers stand in an order that tells nothing."""
-    asked = given.prompt if isinstance(given.prompt, str) else str(given.prompt)
-    texts = sorted(
-        (*given.right, *given.wrong),
-        key=lambda one: hashlib.sha256(f"{asked}\0{one}".encode("utf-8", "surrogatepass")).digest(),
-    )
+def _content(draft: _Draft, declared: Declaration | None) -> dict[str, Any]:
+    """The content of a set."""
+    fields = draft.fields
+    source = declared or _OWN
     return {
-        "id": name,
+        "id": draft.id,
         "culture": fields["culture"] or UNSPECIFIED,
         "domain": fields["domain"] or UNSPECIFIED,
         "language": fields["language"],
         "topic": fields["topic"] or None,
-        "prompt": given.prompt,
+        "prompt": draft.prompt,
         "responses": [
             {
-                "id": str(place),
-                "text": one,
-                "role": "chosen" if one in given.right else "rejected",
+                "id": str(number),
+                "text": text,
+                "role": "rejected" if number - 1 != draft.right else "chosen",
                 "language": fields["language"],
             }
-            for place, one in enumerate(texts, 1)
+            for number, text in enumerate(draft.texts, 1)
         ],
         "provenance": {
-            "source": declared.name if declared else "own",
-            "source_id": source_id,
-            "license": fields["license"] or (declared or _OWN).license,
-            "url": fields["url"] or (declared.url if declared else None),
-            "method": (declared or _OWN).method,
-            "tier": declared.tier if declared else None,
-            "notes": None,
+            "source": source.name,
+            "source_id": draft.source_id,
+            "license": fields["license"] or source.license,
+            "url": fields["url"] or source.url,
+            "method": source.method,
+            "tier": source.tier,
+            "notes": draft.notes,
         },
     }
 

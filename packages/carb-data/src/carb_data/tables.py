@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -70,6 +71,7 @@ class Table:
         return Counter(name for _, row in self.rows for name in row)
 
 
+@lru_cache(maxsize=4096)
 def plain(name: str) -> str:
     """A column's name as it is compared: ``Correct Answer`` is ``correct_answer``."""
     return re.sub(r"[\s\-_]+", "_", name.strip().casefold())

@@ -33,6 +33,7 @@ _NUMPY_LIST = re.compile(r"""\Aarray\(|\A\[\s*(['"]).*?\1\s+['"]""", re.DOTALL)
 """A list as numpy prints it, without commas: Python would join its texts to one."""
 _ERRORS = re.compile(r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NULL!|NUM!)|<NA>|NaN|nan")
 """What spreadsheets and pandas write where a value is missing."""
+_LONGEST_ERROR = len("#DIV/0!")
 
 
 class UnreadError(Exception):
@@ -46,6 +47,9 @@ class UnreadError(Exception):
 def at(record: Mapping[str, Any], path: str) -> Any:
     """The value at a dotted path; ``*`` takes every entry of a list, ``a|b`` the first that is
     there."""
+    value = record.get(path)
+    if value not in (None, "", []):
+        return value
     for one in path.split("|"):
         value = record.get(one)
         if value is None and ("." in one or "*" in one):
@@ -113,7 +117,7 @@ def turns(value: Any) -> list[Turn] | None:
 
 
 def _transcribed(value: str) -> list[Turn] | None:
-    if not re.match(r"\s*(Human|User|System):", value) or "\n\nAssistant:" not in value:
+    if "\n\nAssistant:" not in value or not re.match(r"\s*(Human|User|System):", value):
         return None
     _, *parts = _TRANSCRIPT.split(value)
     pairs = zip(parts[::2], parts[1::2], strict=True)
@@ -127,7 +131,7 @@ def answers(value: Any, field: str) -> list[Answer]:
         UnreadError: it is no text, number or conversation.
     """
     found = unpacked(value)
-    if found is value and isinstance(value, str) and _NUMPY_LIST.match(value):
+    if found is value and isinstance(value, str) and value[:1] in "[a" and _NUMPY_LIST.match(value):
         reason = "holds a list as numpy prints it, without commas; save the table as JSON Lines"
         raise UnreadError((field, reason))
     conversation = turns(found)
@@ -156,14 +160,11 @@ def text(value: Any, field: str) -> str:
     """
     if value is None:
         return ""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, str | int | float)
-        or (isinstance(value, float) and not math.isfinite(value))
-    ):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not isinstance(value, str) and not (is_number and math.isfinite(value)):
         raise UnreadError((field, _NO_TEXT))
     whole = str(value).strip()
-    if _ERRORS.fullmatch(whole):
+    if len(whole) <= _LONGEST_ERROR and _ERRORS.fullmatch(whole):
         reason = f"holds '{whole}', which stands for a missing value; write the text, or empty it"
         raise UnreadError((field, reason))
     return whole
