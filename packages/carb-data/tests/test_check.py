@@ -8,10 +8,11 @@ import pytest
 pytest.importorskip("lingua", reason="needs the extra 'checks'")
 pytest.importorskip("numpy", reason="needs the extra 'checks'")
 
-from carb_data import BonSet, Dataset, Perturbation, Role, load
+from carb_data import BonSet, CarbError, Dataset, Perturbation, Role, load
 from carb_data.audit import _interval
 from carb_data.check import check
-from carb_data.language import detect, in_language
+from carb_data.language import check_language, detect_all, in_language
+from small_sets import small_set
 
 GERMAN = load("carb-seed").filter(
     lambda item: (
@@ -177,13 +178,37 @@ SENTENCES = {
 
 @pytest.mark.parametrize("tag", SENTENCES)
 def test_each_language_is_told_from_the_others(tag):
-    assert detect(SENTENCES[tag]) == tag
+    assert detect_all([SENTENCES[tag]]) == [tag]
     assert [other for other in SENTENCES if in_language(SENTENCES[tag], other)] == [tag]
 
 
 @pytest.mark.parametrize("text", ["42", "1,5 %", "🙂", " - "])
 def test_texts_without_letters_belong_to_every_language(text):
     assert all(in_language(text, tag) for tag in SENTENCES)
+
+
+def test_long_and_short_texts_are_told_in_one_call():
+    texts = [" ".join([SENTENCES[tag]] * n) for tag in ("de", "es") for n in (1, 8)]
+    assert detect_all(texts) == ["de", "de", "es", "es"]
+
+
+def test_languages_that_the_detector_lacks_are_counted():
+    sets = [small_set(name, ["One", "Two"], language=name) for name in ("ha", "en")]
+    assert check(Dataset(sets)).undetected == {"ha": 1}
+
+
+@pytest.mark.parametrize(
+    ("tag", "right"),
+    [("jp", "ja"), ("kr", "ko"), ("Deutsch", "de"), ("Thai", "th"), ("thia", "th")],
+)
+def test_what_is_no_tag_of_a_language_is_refused_with_the_nearest(tag, right):
+    with pytest.raises(CarbError, match=f"'{right}'"):
+        check_language(tag)
+
+
+@pytest.mark.parametrize("tag", ["ja", "zh-Hant", "en-US", "und", "yue"])
+def test_a_tag_of_a_language_is_accepted(tag):
+    check_language(tag)
 
 
 def test_a_language_that_the_detector_does_not_know_is_not_contradicted():

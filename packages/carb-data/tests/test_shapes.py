@@ -121,11 +121,13 @@ def test_a_table_without_culture_domain_and_language_loads(tmp_path, name):
     path = write(tmp_path / name, text)
     (item,) = load(path)
     assert (item.culture, item.domain, item.language) == ("unspecified", "unspecified", "de")
-    assert unsaid([item]) == [
-        "No culture in 1 sets: results by culture leave them out. To set one for all: --culture.",
-        "No domain in 1 sets: results by domain leave them out. To set one for all: --domain.",
-        "Languages were detected: de 1. To set one for all: --language.",
-    ]
+    culture, domain, language = unsaid([item])
+    assert "No culture in 1 sets" in culture
+    assert "--culture" in culture
+    assert "No domain in 1 sets" in domain
+    assert "--domain" in domain
+    assert "detected: de 1, out of ar, az, bn" in language
+    assert "--language" in language
     (item,) = load(path, culture="thai", domain="values", language="English")
     assert (item.culture, item.domain, item.language) == ("thai", "values", "en")
     assert unsaid([item]) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.main import invoked
 from carb_cli.options import OptionGroup, Several
+from carb_cli.progress import progress
 from carb_data import CarbError, Dataset, is_main, load
 from carb_data import cultures as registry
 from carb_data.origins import copies_sentence
@@ -36,6 +38,8 @@ class SetOptions(OptionGroup):
 
 
 EVERY_SET = SetOptions()
+PATIENCE = 1.0
+"""Seconds after which reading shows its progress."""
 
 
 def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
@@ -82,9 +86,21 @@ def loaded(name: str, *, prefix: bool = False) -> Dataset:
     Raises:
         CarbError: it holds no sets, nothing lacks what is given, or there is no such culture.
     """
-    dataset = load(
-        name, registry=registry, prefix=prefix, skip_bad=invoked.skip_bad, **invoked.filling
-    )
+    with progress() as report:
+        start = time.monotonic()
+
+        def rows(done: int, total: int) -> None:
+            if time.monotonic() - start > PATIENCE:
+                report(f"read {name}", done, total, "rows")
+
+        dataset = load(
+            name,
+            registry=registry,
+            prefix=prefix,
+            skip_bad=invoked.skip_bad,
+            progress=rows,
+            **invoked.filling,
+        )
     for sentence in (*dataset.notes, *unsaid(dataset)):
         display.advice(f"{name}: {sentence}")
     return dataset

@@ -4,6 +4,7 @@ sections."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Literal
@@ -11,7 +12,13 @@ from typing import Literal
 from carb_data.audit import Attack, AuditReport, audit
 from carb_data.dataset import Dataset
 from carb_data.home import HomeLine, home_line, home_lines
-from carb_data.language import in_languages, same_language, shows_another_language
+from carb_data.language import (
+    UNDETERMINED,
+    in_languages,
+    is_detected,
+    same_language,
+    shows_another_language,
+)
 from carb_data.models import BonSet, Frozen, Perturbation, Response, Role
 from carb_data.overlap import ContaminationReport, NgramIndex, check_contamination, normalise
 from carb_data.surface import is_known, names_culture
@@ -51,6 +58,8 @@ class CheckReport(Frozen):
     home_line: HomeLine
     """What "always the home's answer" gets right in the main sets: no surface, and no defect."""
     home_by_language: dict[str, HomeLine]
+    undetected: dict[str, int]
+    """Languages that the detector lacks, with the sets in them, whose texts it did not check."""
     contamination: ContaminationReport | None
     """What the texts it was checked against have of it; null where none were given."""
 
@@ -110,6 +119,11 @@ def check(
         audit=audit(dataset, more=more),
         home_line=home_line(dataset),
         home_by_language=home_lines(dataset),
+        undetected=Counter(
+            item.language
+            for item in items
+            if item.language != UNDETERMINED and not is_detected(item.language)
+        ),
         contamination=None if against is None else check_contamination(against, items),
     )
 

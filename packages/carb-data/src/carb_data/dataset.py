@@ -21,6 +21,7 @@ from carb_data.origins import Origins, origins
 from carb_data.overlap import sharing
 from carb_data.registry import Registry
 from carb_data.registry import cultures as registered
+from carb_data.shapes import Progress, silent
 from carb_data.tables import TABLE_SUFFIXES
 from carb_data.validation import closest
 
@@ -58,6 +59,7 @@ class Dataset:
         registry: Registry | None = registered,
         prefix: bool = False,
         skip_bad: float = 0,
+        progress: Progress = silent,
         **given: str,
     ) -> Self:
         """Load a file of sets, a table of which sets are made (``shapes``), or a folder of both.
@@ -68,13 +70,16 @@ class Dataset:
             prefix: whether ids in a table begin with its file's name.
             skip_bad: how many rows of a file, or which share below 1, may be left out because they
                 make no set; ``notes`` names them.
+            progress: called with how many rows of a table were read, of how many.
             given: ``culture``, ``domain`` and ``language`` of what has none of its own.
 
         Raises:
             DataError: some rows are no sets; all of them are reported.
             CarbError: nothing readable is there.
         """
-        found = load_path(Path(path), given, registry, prefix=prefix, skip_bad=skip_bad)
+        found = load_path(
+            Path(path), given, registry, prefix=prefix, skip_bad=skip_bad, progress=progress
+        )
         return cls(found.sets, found.notes)
 
     def save(self, path: str | Path) -> None:
@@ -263,6 +268,7 @@ def load(
     registry: Registry | None = registered,
     prefix: bool = False,
     skip_bad: float = 0,
+    progress: Progress = silent,
     **given: str,
 ) -> Dataset:
     """Load a data set by name.
@@ -274,6 +280,7 @@ def load(
         registry: cultures that may occur; ``None`` accepts any.
         prefix: as for ``Dataset.load``, as are the others.
         skip_bad: how many bad rows may be left out.
+        progress: called with how many rows of a table were read, of how many.
         given: ``culture``, ``domain`` and ``language`` of what has none of its own.
 
     Raises:
@@ -291,7 +298,9 @@ def load(
             f"There is no data set '{name}'.{closest(name, seeds)} Give '{SEED}', a path, "
             "or hf://owner/name."
         )
-    return Dataset.load(path, registry=registry, prefix=prefix, skip_bad=skip_bad, **given)
+    return Dataset.load(
+        path, registry=registry, prefix=prefix, skip_bad=skip_bad, progress=progress, **given
+    )
 
 
 def seed_folders() -> dict[str, Path]:

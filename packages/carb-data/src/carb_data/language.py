@@ -12,9 +12,17 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
-from carb_data.errors import MissingExtraError, require
+from carb_data.errors import CarbError, MissingExtraError, require
 
-__all__ = ["detect", "in_language", "language_tag", "same_language"]
+__all__ = [
+    "DETECTED",
+    "UNDETERMINED",
+    "check_language",
+    "in_language",
+    "is_detected",
+    "language_tag",
+    "same_language",
+]
 
 UNDETERMINED = "und"
 """The tag of a text whose language nobody said (BCP 47)."""
@@ -52,9 +60,13 @@ _SHORTEST_DETECTED = 24
 """Letters that a text must have before the statistical detector overrules the language that a set
 declares."""
 
-_DETECTED = frozenset(_LANGUAGES["detected"])
+DETECTED: tuple[str, ...] = tuple(_LANGUAGES["detected"])
 """Languages that the detector chooses among. It supports more, but each costs memory and makes
 short texts ambiguous; it has no Hausa, and Norwegian by its written forms."""
+
+_LONG = 150
+"""Characters from which the detector reads groups of three letters alone, so that the models of
+other groups need not be loaded, which takes seconds; Lingua does so from 120."""
 
 
 @cache
@@ -92,36 +104,67 @@ def language_defect(tag: str) -> str | None:
     return f"'{tag}' is no language of ISO 639, such as en, ja or zh-Hant.{hint}"
 
 
+def check_language(tag: str, owner: str = "language") -> None:
+    """Refuse what a user wrote for a language and is no tag of one: ``jp``, ``Deutsch``.
+
+    Raises:
+        CarbError: with the nearest tag.
+    """
+    usual = language_tag(tag)
+    if defect := language_defect(usual):
+        raise CarbError(f"{owner}: {defect}")
+    if _primary(usual) != tag.partition("-")[0]:
+        raise CarbError(
+            f"{owner}: '{tag}' is no language tag (BCP 47), such as en or zh-Hant. Did you mean "
+            f"'{usual}'?"
+        )
+
+
 @cache
-def _detector() -> Any:
+def _detector(*, long: bool) -> Any:
     lingua = require("lingua", package="carb-data", extra="checks")
-    languages = [language for language in lingua.Language.all() if _code(language) in _DETECTED]
-    return lingua.LanguageDetectorBuilder.from_languages(*languages).build()
+    languages = [language for language in lingua.Language.all() if _code(language) in DETECTED]
+    builder = lingua.LanguageDetectorBuilder.from_languages(*languages)
+    return (builder.with_low_accuracy_mode() if long else builder).build()
 
 
-def detect(text: str) -> str | None:
-    """The most likely language as an ISO 639-1 code, or null where the text has no letters.
+def _detected(texts: Sequence[str]) -> list[str | None]:
+    """The most likely languages as codes of ISO 639-1, on all cores; null for a text without
+    letters.
 
     Raises:
         MissingExtraError: the detector is not installed.
     """
-    return _code(_detector().detect_language_of(text))
+    lines = [re.sub(r"\s+", " ", text) for text in texts]
+    languages: list[str | None] = [None] * len(lines)
+    for long in (False, True):
+        numbers = [n for n, line in enumerate(lines) if (len(line) >= _LONG) == long]
+        if numbers:
+            detector = _detector(long=long)
+            asked = [lines[n] for n in numbers]
+            answers = map(_code, detector.detect_languages_in_parallel_of(asked))
+            for number, language in zip(numbers, answers, strict=True):
+                languages[number] = language
+    return languages
 
 
 def detect_all(texts: Sequence[str]) -> list[str | None]:
-    """``detect`` for many texts at once, on all cores; null for all without the detector."""
-    found = [_own_script(text) for text in texts]
-    asked = [place for place, language in enumerate(found) if language is None]
-    if asked:
-        try:
-            detector = _detector()
-        except MissingExtraError:
-            return found
-        lines = [re.sub(r"\s+", " ", texts[place]) for place in asked]
-        languages = detector.detect_languages_in_parallel_of(lines)
-        for place, language in zip(asked, languages, strict=True):
-            found[place] = _code(language)
-    return found
+    """The most likely languages of texts as codes of ISO 639-1; null for one without letters, and
+    for all whose script does not tell where the detector is not installed."""
+    languages = [_own_script(text) for text in texts]
+    numbers = [number for number, language in enumerate(languages) if language is None]
+    try:
+        answers = _detected([texts[number] for number in numbers])
+    except MissingExtraError:
+        return languages
+    for number, language in zip(numbers, answers, strict=True):
+        languages[number] = language
+    return languages
+
+
+def is_detected(tag: str) -> bool:
+    """Whether ``in_language`` can tell a language from others."""
+    return _primary(tag) in DETECTED
 
 
 def _own_script(text: str) -> str | None:
@@ -150,13 +193,10 @@ def in_language(text: str, tag: str) -> bool:
 def in_languages(texts: Sequence[tuple[str, str]]) -> list[bool]:
     """``in_language`` for many pairs of text and tag at once, on all cores."""
     answers = [_by_script(text, _primary(tag)) for text, tag in texts]
-    asked = [place for place, answer in enumerate(answers) if answer is None]
-    if asked:
-        lines = [re.sub(r"\s+", " ", texts[place][0]) for place in asked]
-        for place, language in zip(
-            asked, _detector().detect_languages_in_parallel_of(lines), strict=True
-        ):
-            answers[place] = _code(language) == _primary(texts[place][1])
+    numbers = [number for number, answer in enumerate(answers) if answer is None]
+    languages = _detected([texts[number][0] for number in numbers])
+    for number, language in zip(numbers, languages, strict=True):
+        answers[number] = language == _primary(texts[number][1])
     return [bool(answer) for answer in answers]
 
 
@@ -200,4 +240,4 @@ def _by_script(text: str, language: str) -> bool | None:
         return not (language == "zh" and kana)
     if any(name.startswith(("CJK", "HANGUL", "HIRAGANA", "KATAKANA", "THAI")) for name in letters):
         return False
-    return None if language in _DETECTED else True
+    return None if language in DETECTED else True

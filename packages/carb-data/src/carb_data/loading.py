@@ -10,7 +10,7 @@ from carb_data.files import load_files, suffix_of
 from carb_data.language import UNDETERMINED
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry
-from carb_data.shapes import Loaded, checked, left_out, read_sets
+from carb_data.shapes import Loaded, Progress, checked, left_out, read_sets, silent
 from carb_data.tables import TABLE_SUFFIXES, first_record, kind_of
 
 __all__ = ["holds_sets", "load_path", "table_files"]
@@ -34,6 +34,7 @@ def load_path(
     *,
     prefix: bool = False,
     skip_bad: float = 0,
+    progress: Progress = silent,
 ) -> Loaded:
     """The sets of a file, or of all files in a folder.
 
@@ -45,6 +46,7 @@ def load_path(
             from those of another table. In a folder they do.
         skip_bad: how many rows of a file, or which share below 1, may be left out because they make
             no set.
+        progress: called with how many rows of a table were read, of how many.
 
     Raises:
         DataError: some rows are no sets; all of them are reported.
@@ -62,7 +64,12 @@ def load_path(
             name = one.relative_to(path).as_posix() if path.is_dir() else one.name
             mark = name if prefix or len(paths) > 1 else ""
             table = read_sets(
-                one, defaults=given, registry=registry, prefix=mark, skip_bad=skip_bad
+                one,
+                defaults=given,
+                registry=registry,
+                prefix=mark,
+                skip_bad=skip_bad,
+                progress=progress,
             )
             sets += table.sets
             used |= table.filled

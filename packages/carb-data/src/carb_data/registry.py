@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from carb_data.errors import CarbError
-from carb_data.language import same_language
+from carb_data.language import language_tag, same_language
 from carb_data.models import BonSet, Culture
 from carb_data.validation import closest, read_file
 
@@ -128,6 +128,9 @@ class Registry:
             found += [
                 culture for culture in known if culture.language == asked and culture.parent is None
             ]
+        if not found:
+            tag = language_tag(asked)
+            found = [c for c in known if c.language == tag and c.parent is None]
         broader = {culture.parent for culture in found}
         return named or sorted(culture.id for culture in found if culture.id not in broader)
 

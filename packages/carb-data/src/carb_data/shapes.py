@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,7 @@ from carb_data.declaration import (
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.given import TieError, keys_of, options_of, read_record
 from carb_data.keys import System, system_of
-from carb_data.language import UNDETERMINED, detect_all, language_defect, language_tag
+from carb_data.language import DETECTED, UNDETERMINED, detect_all, language_defect, language_tag
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry, cultures
 from carb_data.tables import Record, Table, plain, read_table
@@ -65,6 +65,12 @@ _PATTERNS = 1_000
 """Most sets of a table after which others are made."""
 _BATCH = 5_000
 """Sets whose languages are detected at once."""
+
+Progress = Callable[[int, int], None]
+
+
+def silent(_done: int, _total: int) -> None:
+    """Report no progress."""
 
 
 @dataclass(frozen=True)
@@ -290,6 +296,7 @@ def read_sets(
     registry: Registry | None = cultures,
     prefix: str = "",
     skip_bad: float = 0,
+    progress: Progress = silent,
 ) -> Loaded:
     """The sets of a table.
 
@@ -300,6 +307,7 @@ def read_sets(
         registry: cultures that may occur; null accepts any.
         prefix: what stands before the ids, so that tables can be put together.
         skip_bad: how many rows, or which share below 1, may be left out because they make no set.
+        progress: called with how many rows were read, of how many.
 
     Raises:
         DataError: with every row that makes no set; rows count from 1, the heading of a table being
@@ -313,7 +321,12 @@ def read_sets(
         raise CarbError(f"{path} holds no rows.")
     rows = len(table.rows)
     used: set[str] = set()
-    sets = [] if not rows else [*sets_of(table, find_shape(table), given, registry, prefix, used)]
+    sets: list[BonSet] = []
+    if rows:
+        for item in sets_of(table, find_shape(table), given, registry, prefix, used):
+            sets.append(item)
+            if len(sets) % _BATCH == 0:
+                progress(rows - len(table.rows), rows)
     left_out(table.problems, rows, skip_bad, table.notes)
     return Loaded(sets, table.notes, used)
 
@@ -717,7 +730,10 @@ def unsaid(sets: Iterable[BonSet]) -> list[str]:
     told = Counter(item.language for item in items if item.provenance.notes == _DETECTED)
     if told:
         named = ", ".join(f"{language} {count:,}" for language, count in told.most_common())
-        found.append(f"Languages were detected: {named}. {_fill('language')}")
+        found.append(
+            f"Languages were detected: {named}, out of {', '.join(DETECTED)}; a text in another "
+            f"language counts as one of these. {_fill('language')}"
+        )
     return found
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from pydantic import Field
 
 from carb_data import CarbError, cultures
-from carb_data.language import language_tag
+from carb_data.language import check_language
 from carb_data.models import UNSPECIFIED, Frozen
 from carb_data.validation import closest, read_query
 from carb_scorers.scorer import (
@@ -270,6 +270,8 @@ def asked_about(
             )
     if "culture" in read and culture != UNKNOWN and culture not in cultures:
         raise cultures.unknown(str(culture))
+    if language is not None:
+        check_language(language)
     return culture or UNKNOWN, language or UNDETERMINED
 
 
@@ -281,12 +283,7 @@ def check_about(culture: str, language: str) -> None:
     """
     if culture not in (UNKNOWN, UNSPECIFIED) and culture not in cultures:
         raise cultures.unknown(culture)
-    if re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*", language) is None:
-        tag = language_tag(language)
-        hint = f" Did you mean '{tag}'?" if tag != language else ""
-        raise CarbError(
-            f"language: '{language}' is no language tag (BCP 47), such as en or zh-Hant.{hint}"
-        )
+    check_language(language)
 
 
 def kinds() -> list[str]:

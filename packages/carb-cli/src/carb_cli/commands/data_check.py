@@ -109,6 +109,9 @@ def _form_only(dataset: Dataset, against: tuple[str, ...], *, json: bool) -> int
 
 def _show(found: CheckReport) -> None:
     _show_findings(found)
+    if found.undetected:
+        named = ", ".join(f"{tag} {sets:,}" for tag, sets in found.undetected.items())
+        display.say(f"The detector lacks these languages, and checked no text in them: {named}.")
     _show_audit(found.audit)
     show_home(found.home_line, found.home_by_language)
     display.say(
