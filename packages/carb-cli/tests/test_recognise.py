@@ -57,6 +57,16 @@ def test_the_users_word_wins(tmp_path: Path) -> None:
     assert recognise("baseline:length").spec == "baseline:length"
 
 
+def test_a_folder_gets_the_name_that_the_user_gives(tmp_path: Path) -> None:
+    folder = model(tmp_path / "m", "Qwen3ForCausalLM", template="inside")
+    found = recognise(f"Mine=judge:{folder}")
+    assert found.spec == f"Mine=judge:{folder}"
+    found = recognise(f"Mine={folder}")
+    assert (found.spec, found.chat) == (f"Mine=judge:{folder}", folder)
+    other = found.asked(f"implicit:{folder}?ref=none", "It was asked so.")
+    assert other.spec == f"Mine=implicit:{folder}?ref=none"
+
+
 @pytest.mark.parametrize(
     ("architecture", "said"),
     [("BertForTokenClassification", "classifier:"), (None, "no architecture")],

@@ -6,7 +6,8 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich import box
 from rich.cells import cell_len
@@ -70,6 +71,16 @@ def sentences(text: str) -> None:
 def note(text: str) -> None:
     """Print a line beside the result, on stderr."""
     notes.print(safe(text), markup=False, soft_wrap=True)
+
+
+@contextmanager
+def busy(text: str) -> Iterator[None]:
+    """Show on a terminal what is being computed, until it is done."""
+    if notes.is_terminal and not notes.is_dumb_terminal:
+        with notes.status(escape(safe(text))):
+            yield
+    else:
+        yield
 
 
 def advice(text: str) -> None:

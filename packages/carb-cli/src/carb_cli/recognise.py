@@ -18,6 +18,7 @@ from carb_scorers.models.source import has_chat_template, model_source
 from carb_scorers.spec import kinds
 
 _SPEC = re.compile(r"(?:[^=:?#]+=)?([a-z][a-z0-9_-]*):")
+_NAMED = re.compile(r"([^=:?#/]+)=(.+)", re.DOTALL)
 _HEADS = ("ForSequenceClassification", "RewardModel", "ForReward", "ForRewardModel")
 _WRITERS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
@@ -32,6 +33,13 @@ class Recognised(Frozen):
     chat: str | None = None
     """The model, where it is a chat model that can be asked in several ways; null for everything
     else."""
+    name: str | None = None
+    """The name that the user gives it."""
+
+    def asked(self, spec: str, why: str) -> Recognised:
+        """The same model, asked by another spec."""
+        named = spec if self.name is None else f"{self.name}={spec}"
+        return Recognised(spec=named, why=why, name=self.name)
 
 
 def recognise(model: str) -> Recognised:
@@ -47,6 +55,10 @@ def recognise(model: str) -> Recognised:
     """
     if (match := _SPEC.match(model)) and match[1] in kinds():
         return Recognised(spec=model, why="You said how to ask it.")
+    if (given := _NAMED.fullmatch(model)) and not Path(model).expanduser().exists():
+        unnamed = recognise(given[2])
+        update = {"spec": f"{given[1]}={unnamed.spec}", "name": given[1]}
+        return unnamed.model_copy(update=update)
     if urlsplit(model).scheme in ("http", "https"):
         return _server(model)
     if not Path(model).expanduser().exists() and (found := find(model)) is not None:

@@ -1,5 +1,4 @@
-"""Scoring into a run's folder, as ``carb run`` and ``carb eval`` do it: progress, Ctrl-C, and what
-is said."""
+"""Scoring into a run's folder, as ``carb run`` and ``carb eval`` do it: progress and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,13 +18,11 @@ import anyio
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
 from carb_cli.options import Flag, OptionGroup
 from carb_cli.progress import progress
-from carb_cli.selection import chance
-from carb_data import Dataset, ScoreTable, load
+from carb_data import Dataset, load
 from carb_data.dataset import seed_folders
 from carb_data.journal import write_whole
 from carb_scorers import Progress
@@ -138,48 +135,6 @@ def exit_code(record: RunRecord) -> int:
         for scorer in record.scorers
     )
     return FAILED if failed else OK
-
-
-def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
-    """Print how many sets failed, and the accuracy of each scorer."""
-    # Importing these takes half a second, which a first score waits for.
-    from carb_cli.report.headline import of_mass
-    from carb_metrics import bon_accuracy
-
-    errors = sum(scorer.errors for scorer in record.scorers)
-    what = (
-        display.counted(len(record.scorers), "scorer"),
-        display.counted(record.dataset.sets, "set"),
-    )
-    display.say(f"{', '.join(what)}, {display.counted(errors, 'error')}: {out}")
-    if errors:
-        display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
-    found = bon_accuracy(
-        ScoreTable.load(out / "scores.parquet").with_items(dataset), by=("scorer",)
-    )
-    short = labels(scorer.spec.name for scorer in record.scorers)
-    for scorer in record.scorers:
-        name, cell = short[scorer.spec.name], found.cell(scorer.spec.name)
-        if cell.errors and cell.n == cell.errors:
-            display.say(f"  {name}: no scores, every set failed")
-            continue
-        lost = f", {cell.errors:,} of {cell.n:,} sets failed" if cell.errors else ""
-        limits = display.interval(cell.low, cell.high)
-        display.say(
-            f"  {name}: {percent(cell.accuracy)}% right [{limits}], strict "
-            f"{percent(cell.strict)}%{lost}"
-        )
-        if scorer.lost:
-            asked = display.counted(scorer.lost, "request")
-            display.say(f"  {name}: {asked} more, lost by interruptions, are in no cost or usage.")
-        if doubt := of_mass(name, scorer.label_mass):
-            display.say(f"  {doubt} See read=generate.")
-    counted = max(found.cell(scorer.spec.name).n for scorer in record.scorers)
-    which = f" Shares are of the {counted:,} main sets." if counted < len(dataset) else ""
-    ties = "ties are shared, and wrong where strict"
-    display.say(
-        f"Chance is {percent(chance(dataset))}%; {ties}; brackets are 95% intervals.{which}"
-    )
 
 
 def _keep_the_review(data: Sequence[str], out: Path, record: RunRecord) -> None:

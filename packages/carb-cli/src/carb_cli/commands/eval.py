@@ -74,8 +74,8 @@ def eval_(
     Parameters
     ----------
     model
-        A model's folder, a hub id owner/name, the address of an OpenAI-compatible server, or a
-        scorer's spec, [NAME=]KIND:TARGET?key=value&...
+        [NAME=] and a model's folder, a hub id owner/name, the address of an OpenAI-compatible
+        server, or a scorer's spec, KIND:TARGET?key=value&...
     data
         The data set: carb-seed, a file, or hf://owner/name.
     out
@@ -98,55 +98,61 @@ def eval_(
     refuse(mode and model is None, "--mode", "without a model")
     refuse(fail_below and model is None, "--fail-below", "without a model")
     gate = None if fail_below is None else _gate(fail_below)
-    some = [
-        part.removeprefix("--")
-        for part in sets.arguments()
-        if part not in ("--limit", "--cultures", "--domains")
-    ]
-    folder = out or Path("runs") / "-".join(map(_slug, ("eval", model or "baselines", data, *some)))
-    asked = (
-        None
-        if model is None
-        else _asked(recognise(model), mode, folder, fresh=fresh, dry_run=dry_run)
-    )
+    folder = out or _folder(model, data, sets)
+    known = None if model is None else recognise(model)
+    asked = None if known is None else _asked(known, mode, folder, fresh=fresh, dry_run=dry_run)
     dataset = select([data], sets)
     scorers = QUICK if asked is None else (asked.spec, *(b for b in BASELINES if b != asked.spec))
     plan = plan_run([data], dataset, scorers)
     if dry_run:
-        if asked is not None and asked.chat is not None:
-            plan = plan.model_copy(
-                update={"scorers": (*probe_plan(asked.chat).scorers, *plan.scorers)}
-            )
-        if json:
-            print_json(plan.model_dump())
-        else:
-            plan.show()
+        _show_plan(plan, asked, json=json)
         return OK
     if not json:
         _say_what_will_be_done(asked, scorers, plan, sets)
     record = score([data], dataset, scorers, folder, RunOptions(fresh=fresh))
-    read = read_runs([folder])
-    found = content(read)
-    page = folder / "report.html"
-    write_whole(page, render(found, read, written(read.folders)))
+    found, page = _write_report(folder)
     name = None if asked is None else parse_spec(asked.spec).name
-    passed, said = (True, "") if gate is None else _passed(found, name or found.models[0], *gate)
-    code = exit_code(record) if passed else FAILED
+    passed, judged = (True, None) if gate is None else _passed(found, name or "", *gate)
     if open_report or (open_report is None and sys.stdout.isatty() and not json):
         webbrowser.open(page.resolve().as_uri())
     if json:
-        print_json(
-            {
-                "verdict": found.verdict,
-                "scorer": name,
-                "why": None if asked is None else asked.why,
-                "run": str(folder),
-                "html": str(page),
-                "gate": said or None,
-                "report": found.model_dump(mode="json"),
-            }
-        )
-        return code
+        head = {"verdict": found.verdict, "scorer": name, "why": asked and asked.why}
+        files = {"run": str(folder), "html": str(page), "gate": judged}
+        print_json(head | files | {"report": found.model_dump(mode="json")})
+    else:
+        _show_verdict(found, page, asked, judged)
+    return exit_code(record) if passed else FAILED
+
+
+def _folder(model: str | None, data: str, sets: SetOptions) -> Path:
+    """The folder of the run where none is given."""
+    names = ("--limit", "--cultures", "--domains")
+    some = [part.removeprefix("--") for part in sets.arguments() if part not in names]
+    return Path("runs") / "-".join(map(_slug, ("eval", model or "baselines", data, *some)))
+
+
+def _show_plan(plan: RunPlan, asked: Recognised | None, *, json: bool) -> None:
+    """Print what the run takes, that of the probe of a chat model first."""
+    if asked is not None and asked.chat is not None:
+        both = (*probe_plan(asked.chat).scorers, *plan.scorers)
+        plan = plan.model_copy(update={"scorers": both})
+    if json:
+        print_json(plan.model_dump())
+    else:
+        plan.show()
+
+
+def _write_report(folder: Path) -> tuple[Report, Path]:
+    """The report of a run, and its page."""
+    with display.busy("Computing the report"):
+        read = read_runs([folder])
+        found = content(read)
+        page = folder / "report.html"
+        write_whole(page, render(found, read, written(read.folders)))
+    return found, page
+
+
+def _show_verdict(found: Report, page: Path, asked: Recognised | None, judged: str | None) -> None:
     display.say("")
     show(found)
     display.say(f"Report: {page.resolve()}")
@@ -154,9 +160,8 @@ def eval_(
         display.say(
             "Next: carb eval MODEL, with a model's folder, a hub id, or a server's address."
         )
-    if said:
-        display.say(said)
-    return code
+    if judged is not None:
+        display.say(judged)
 
 
 def _asked(
@@ -175,13 +180,13 @@ def _asked(
             )
         return found
     if mode is not None:
-        return Recognised(
-            spec=WAYS[mode].format(model=found.chat), why=f"It is a chat model, asked by {mode}."
+        return found.asked(
+            WAYS[mode].format(model=found.chat), f"It is a chat model, asked by {mode}."
         )
     if dry_run:
         return found
     asked = probe(found.chat, folder / "probe", fresh=fresh)
-    return Recognised(spec=asked[0].spec, why=why(asked))
+    return found.asked(asked[0].spec, why(asked))
 
 
 def _gate(text: str) -> tuple[str, float]:

@@ -68,8 +68,9 @@ def report(
         refuse(only and html is None, "--only", "where a whole table goes to stdout")
     for path in (json, html, figure, md, latex):
         refuse_folder(path)
-    read = read_runs(_finished(runs))
-    found = content(read, confidence=confidence)
+    with display.busy("Computing the report"):
+        read = read_runs(_finished(runs))
+        found = content(read, confidence=confidence)
     files, printed = save(found, json=json, md=md, latex=latex)
     files += _save_pages(found, read, html, figure, only)
     if printed:

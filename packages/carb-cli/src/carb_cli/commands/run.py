@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,13 +19,15 @@ from carb_cli.options import (
     MdFile,
     Several,
     refuse,
+    refuse_folder,
     refuse_mixed_output,
 )
-from carb_cli.scoring import AS_USUAL, RunOptions, exit_code, say_what_was_found, score
+from carb_cli.scoring import AS_USUAL, RunOptions, exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
-from carb_data import CarbError
+from carb_data import CarbError, Dataset
 from carb_scorers.known import find
+from carb_scorers.run import RunRecord
 
 
 def run(
@@ -70,51 +73,21 @@ def run(
     _check(scorer, suite, timeout_per_model)
     refuse(options.fresh and options.retry_errors, "--retry-errors", "with --fresh")
     refuse_mixed_output(json, md, latex)
+    refuse_folder(md)
+    refuse_folder(latex)
     models = () if suite is None else read_suite(suite)
     dataset = select(data, sets)
     if dry_run:
-        from carb_cli.planning import plan_run  # which imports the judges
-
-        plan = plan_run(data, dataset, scorer or [str(model.scorer) for model in models])
-        if json:
-            print_json(plan.model_dump())
-        else:
-            plan.show()
-        for model in models:
-            _say_whether_it_needs_code(model)
+        specs = scorer or [str(model.scorer) for model in models]
+        _show_plan(data, dataset, specs, models, json=json)
         return OK
     if models:
         given = [*sets.arguments(), *invoked.loading(), *options.arguments()]
-        given += [part for file in invoked.culture_files for part in ("--culture-file", file)]
-
-        def arguments(model: SuiteModel, folder: Path) -> list[str]:
-            return [
-                "run",
-                "--data",
-                *data,
-                "--scorer",
-                str(model.scorer),
-                "--out",
-                str(folder),
-                *given,
-            ]
-
-        seconds = timeout_per_model or math.inf
-        outcomes = run_suite(models, dataset, out, arguments, seconds)
-        return _show(outcomes, out, md=md, latex=latex, json=json)
+        command = partial(_command_of, data, given)
+        outcomes = run_suite(models, dataset, out, command, timeout_per_model or math.inf)
+        return _show_suite(outcomes, out, md=md, latex=latex, json=json)
     record = score(data, dataset, scorer, out, options)
-    if json:
-        print_json({"schema": "carb.run/1", "out": str(out), **record.model_dump(mode="json")})
-    else:
-        say_what_was_found(record, out, dataset)
-    if md is not None or latex is not None:
-        # Importing these takes half a second, which a first score waits for.
-        from carb_cli.commands.report import save
-        from carb_cli.report.content import content, read_runs
-
-        save(content(read_runs([out])), md=md, latex=latex)
-    if not json:
-        display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
+    _show_run(record, out, dataset, md=md, latex=latex, json=json)
     return exit_code(record)
 
 
@@ -123,6 +96,62 @@ def _check(scorer: Sequence[str], suite: Path | None, timeout: float | None) -> 
         raise CarbError("Give either --scorer or --suite, for example: --scorer baseline:length")
     if timeout is not None and not (suite and 0 < timeout < math.inf):
         raise CarbError("--timeout-per-model needs --suite, and a number of seconds above 0.")
+
+
+def _show_plan(
+    data: Sequence[str],
+    dataset: Dataset,
+    scorers: Sequence[str],
+    models: Sequence[SuiteModel],
+    *,
+    json: bool,
+) -> None:
+    from carb_cli.planning import plan_run  # which imports the judges
+
+    plan = plan_run(data, dataset, scorers)
+    if json:
+        print_json(plan.model_dump())
+    else:
+        plan.show()
+    for model in models:
+        _say_whether_it_needs_code(model)
+
+
+def _command_of(
+    data: Sequence[str], given: Sequence[str], model: SuiteModel, folder: Path
+) -> list[str]:
+    """The arguments of the command that scores one model of a suite."""
+    files = [part for file in invoked.culture_files for part in ("--culture-file", file)]
+    scored = ["--scorer", str(model.scorer), "--out", str(folder)]
+    return ["run", "--data", *data, *scored, *given, *files]
+
+
+def _show_run(
+    record: RunRecord,
+    out: Path,
+    dataset: Dataset,
+    *,
+    md: Path | None,
+    latex: Path | None,
+    json: bool,
+) -> None:
+    """Print what one run found, and write the tables that were asked for."""
+    # Importing these takes half a second, which a first score waits for.
+    from carb_cli import summary
+    from carb_cli.commands.report import save
+    from carb_cli.report.content import content, read_runs
+
+    if json:
+        found = summary.numbers(record, out, dataset)
+        head = {"schema": "carb.run/1", "out": str(out)}
+        results = {"results": [one.model_dump(mode="json") for one in found]}
+        print_json(head | results | record.model_dump(mode="json"))
+    else:
+        summary.show(record, out, dataset)
+    if md is not None or latex is not None:
+        save(content(read_runs([out])), md=md, latex=latex)
+    if not json:
+        display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
 
 
 def _say_whether_it_needs_code(model: SuiteModel) -> None:
@@ -134,7 +163,7 @@ def _say_whether_it_needs_code(model: SuiteModel) -> None:
         )
 
 
-def _show(
+def _show_suite(
     found: Mapping[str, Outcome], out: Path, *, md: Path | None, latex: Path | None, json: bool
 ) -> int:
     """Print one table of a suite, and what was not scored."""
