@@ -127,7 +127,28 @@ TABLES = {
         {"input": ASKED, "output_1": WRONG, "output_2": RIGHT, "label": 2},
         {"input": ALSO, "output_1": LEAVE, "output_2": KEEP, "label": 1},
     ],
-    "mmlu": [{"question": ASKED, "subject": "manners", "choices": CHOICES, "answer": 1}],
+    "mmlu": [
+        {"question": ASKED, "subject": "manners", "choices": CHOICES, "answer": 1},
+        {"question": ALSO, "subject": "manners", "choices": [LEAVE, KEEP], "answer": 0},
+    ],
+    "rmb-pairs": [
+        {
+            "pair_uid": "1",
+            "conversation_input": said(ASKED),
+            "chosen": {"llm_name": "m", "answer": RIGHT, "score": 5.0},
+            "reject": {"llm_name": "n", "answer": WRONG, "score": 4.5},
+            "category_path": "Pairwise_set/Manners",
+        }
+    ],
+    "rmb-best": [
+        {
+            "bon_uid": "2",
+            "conversation_input": said(ASKED),
+            "bon_best": {"llm_name": "m", "answer": RIGHT},
+            "loser_list": [{"llm_name": n, "answer": f"{WRONG} {n}"} for n in "ab"],
+            "category_path": "BoN_set/Manners",
+        }
+    ],
     "mmlu-letter": [{"question": ASKED, "subject": "manners", "choices": CHOICES, "answer": "B"}],
     "mmlu-text": [{"question": ASKED, "choices": CHOICES, "answer": RIGHT}],
     "include": [
@@ -201,6 +222,17 @@ TABLES = {
             "fields": {"prompt": ASKED, "response1": WRONG, "response2": RIGHT},
             "metadata": {},
             "responses": {"preference": [{"value": "response2", "user_id": "u"}]},
+        }
+    ],
+    "argilla-2-ranking": [
+        {
+            "id": "r2",
+            "instruction": ASKED,
+            "response_1": WRONG,
+            "response_2": RIGHT,
+            "ranking.responses": [["response_2", "response_1"], ["response_2", "response_1"]],
+            "ranking.responses.users": ["u", "v"],
+            "ranking.responses.status": ["submitted", "submitted"],
         }
     ],
     "argilla-ranking": [
@@ -382,3 +414,52 @@ def test_a_bad_row_of_a_known_table_is_named(tmp_path):
     bad = rows[1] | {"response_A": rows[1]["response_B"]}
     with pytest.raises(DataError, match=r"a\.jsonl:2: rejected: two answers are the same"):
         load(write(tmp_path / "a.jsonl", [rows[0], bad]))
+
+
+def mmlu(tmp_path, *answers):
+    path = tmp_path / "mmlu.jsonl"
+    rows = [
+        {"question": f"{ASKED} {n}", "subject": "manners", "choices": CHOICES, "answer": answer}
+        for n, answer in enumerate(answers)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("answers", "first", "right"), [((1, 0), 0, 1), ((1, 4), 1, 0)])
+def test_from_where_numbers_count_is_reported_where_it_is_certain(tmp_path, answers, first, right):
+    sets = load(mmlu(tmp_path, *answers), language="en")
+    assert sets[0].chosen.text == CHOICES[right]
+    assert f"Answers that are numbers count from {first}." in sets.notes
+
+
+def test_numbers_that_can_count_from_0_and_from_1_are_refused(tmp_path):
+    with pytest.raises(CarbError, match="from 0 or from 1"):
+        load(mmlu(tmp_path, 1, 2, 3), language="en")
+
+
+def test_the_csv_of_mmlu_has_no_heading(tmp_path):
+    path = tmp_path / "manners_test.csv"
+    path.write_text(f"{ASKED},{','.join(CHOICES)},B\n{ALSO},{LEAVE},{KEEP},a,b,A\n", "utf-8")
+    sets = load(path, language="en")
+    assert [item.chosen.text for item in sets] == [RIGHT, LEAVE]
+    assert "No heading" in " ".join(sets.notes)
+
+
+def test_a_first_row_that_is_no_row_of_a_declared_table_is_a_heading(tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("q,w,x,y,z,right\nWho?,we,they,a,b,B\n", "utf-8")
+    with pytest.raises(CarbError, match="right"):
+        load(path, language="en")
+
+
+def test_one_person_who_ranks_otherwise_makes_a_tie(tmp_path):
+    row = TABLES["argilla-2-ranking"][0] | {
+        "ranking.responses": [["response_2", "response_1"], ["response_1", "response_2"]]
+    }
+    rows = [row, TABLES["argilla-2-ranking"][0] | {"id": "other"}]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    sets = load(path, language="en")
+    assert [item.chosen.text for item in sets] == [RIGHT]
+    assert "1 rows are ties, and are left out." in sets.notes

@@ -61,6 +61,12 @@ def test_a_sheet_to_read_first_and_a_title_above_the_table_are_passed_over(book)
     )
 
 
+def test_two_sheets_that_hold_tables_are_refused_by_name(book):
+    rows = [["prompt", "chosen", "rejected"], ["Who?", "we", "they"]]
+    with pytest.raises(CarbError, match=r"2 sheets hold tables \(Japan, Thailand\)"):
+        load(book(("Japan", rows), ("Thailand", rows)), language="en")
+
+
 def test_a_hidden_sheet_is_not_read_and_is_named(book):
     def hide(made):
         made["Old"].sheet_state = "hidden"

@@ -370,6 +370,11 @@ def test_a_table_of_own_columns_is_declared_in_a_few_lines(tmp_path):
         ("village.csv:4", "rejected"),
         ("village.csv:5", "culture"),
     ]
+    table.write_text("asked,good,poor,where,page\nWhen?,now,never,Thailand,p. 3\n")
+    (note,) = [
+        one for one in build(str(declared), table, tmp_path / "o.jsonl").notes if "Not" in one
+    ]
+    assert "page (1 of 1 rows filled)" in note
     table.write_text("asked,good,where\nWhen?,now,Thailand\n")
     with pytest.raises(CarbError, match="Nearest is village; missing: poor"):
         list(rows(str(declared), table))

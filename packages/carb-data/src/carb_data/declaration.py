@@ -76,10 +76,10 @@ class Source:
     name: str
     description: str
     license: str
-    rows: Callable[[Path, Any, int], Iterator[BonSet | Skip]]
+    rows: Callable[[Path, Any, int], Iterator[BonSet | Skip | str]]
     """Function of the path, the options and the seed. It yields a set or a ``Skip`` for every item
-    of the source, in an order and with a content that depend on its arguments alone, and raises
-    ``CarbError`` when the path does not hold the source."""
+    of the source, and sentences on what was not read, in an order and with a content that depend on
+    its arguments alone, and raises ``CarbError`` when the path does not hold the source."""
     options: type[Frozen] = Frozen
     """Each field is an option by name, with a default and a docstring."""
     has_files: bool = True

@@ -194,7 +194,8 @@ def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
     value = at(record, rule.key) if rule.key else None
     if isinstance(value, Mapping) and not _is_ranking(value):
         return {name: text(key, name) for name, key in value.items()}
-    keys = {text(_best_ranked(entry), "answer") for entry in _flat(value)}
+    entries = _flat(value) if rule.keys else _rankings(value)
+    keys = {text(_best_ranked(entry), "answer") for entry in entries}
     keys.discard("")
     if len(keys) > 1:
         raise TieError
@@ -209,6 +210,24 @@ def _flat(value: Any) -> list[Any]:
     for entry in value:
         entries += _flat(entry)
     return entries
+
+
+def _rankings(value: Any) -> list[Any]:
+    """The choice of each person; of a list of all options in their order, the first (Argilla 2)."""
+    value = unpacked(value)
+    if not isinstance(value, list):
+        return [value]
+    people: list[Any] = []
+    for entry in map(unpacked, value):
+        ranked = isinstance(entry, list) and all(map(_is_ranking, entry))
+        if ranked and all(isinstance(one["rank"], int) for one in entry):
+            columns = {name: [one[name] for one in entry] for name in ("rank", "value")}
+            people.append(columns)
+        elif isinstance(entry, list) and entry:
+            people.append(entry[0])
+        else:
+            people.append(entry)
+    return people
 
 
 def _is_ranking(value: Any) -> bool:

@@ -43,6 +43,7 @@ __all__ = [
     "Loaded",
     "checked",
     "find_shape",
+    "heading_of",
     "is_known",
     "left_out",
     "read_rows",
@@ -153,12 +154,27 @@ def is_known(names: Sequence[str], own: Sequence[Declaration] = ()) -> bool:
     """Whether plain names of columns are those of a known table, or of one that is declared."""
     present = {*names}
     columns = columns_of(names)
-    for declaration in own or shapes().values():
-        part = declaration.parts[0]
+    for part in _parts(own):
         here = present if not part.headings else {*columns.by_field, *_options(columns)}
         if all(any(p.split(".")[0] in here for p in n.split("|")) for n in part.columns):
             return True
     return False
+
+
+def _parts(own: Sequence[Declaration]) -> Iterator[Part]:
+    for declaration in own or shapes().values():
+        yield from declaration.parts
+
+
+def heading_of(rows: Sequence[Sequence[str]], own: Sequence[Declaration] = ()) -> Sequence[str]:
+    """The names of the columns of a table without heading, where a declaration has them; empty
+    where none fits."""
+    for part in _parts(own):
+        if part.header and all(len(cells) == len(part.header) for cells in rows):
+            records = [dict(zip(part.header, cells, strict=True)) for cells in rows]
+            if not _lacking(Shape(_OWN, part), records):
+                return part.header
+    return ()
 
 
 def _options(columns: Columns) -> list[str]:
@@ -316,7 +332,7 @@ def read_sets(
             count from 0 and from 1.
     """
     given = checked(defaults, registry)
-    table = read_table(path, lambda names: is_known([plain(name) for name in names]))
+    table = read_table(path, lambda names: is_known([*map(plain, names)]), heading_of)
     if not table.rows and not table.problems:
         raise CarbError(f"{path} holds no rows.")
     rows = len(table.rows)
@@ -661,7 +677,10 @@ def _system(table: Table, shape: Shape) -> System:
                 continue
             yield from ((key, options) for key in keys.values())
 
-    return system_of(keyed(), table.path, rule.first)
+    system = system_of(keyed(), table.path, rule.first)
+    if rule.first is None and system.first is not None:
+        table.notes.append(f"Answers that are numbers count from {system.first}.")
+    return system
 
 
 def _detect(batch: Sequence[_Draft]) -> None:

@@ -49,6 +49,8 @@ _PARQUET_SLICE = 1024
 Record = dict[str, Any]
 Knows = Callable[[Sequence[str]], bool]
 """Whether column names are those of a known shape."""
+HeadingOf = Callable[[Sequence[Sequence[str]]], Sequence[str]]
+"""The names of the columns of rows without a heading; empty where they are not known."""
 
 csv.field_size_limit(sys.maxsize)  # a prompt may be a whole article; the default is 131,072
 
@@ -83,13 +85,14 @@ def kind_of(path: Path) -> str | None:
     return next((kind for kind in (*_KINDS, ".zip") if name.endswith(kind)), None)
 
 
-def read_table(path: Path, knows: Knows) -> Table:
+def read_table(path: Path, knows: Knows, heading_of: HeadingOf = lambda _: ()) -> Table:
     """The rows of a file.
 
     Args:
         path: a file that ends in one of ``TABLE_SUFFIXES``.
         knows: whether names are those of a known shape; it tells a heading from a title, and which
             sheet holds the table.
+        heading_of: names of the columns where no row of a CSV has them.
 
     Raises:
         CarbError: the file cannot be read at all, or two of its columns have one name.
@@ -98,7 +101,8 @@ def read_table(path: Path, knows: Knows) -> Table:
     try:
         with _opened(path) as (kind, file):
             if kind in (".csv", ".tsv"):
-                _delimited(table, kind, _bounded(path, file).decode("utf-8-sig"), knows)
+                text = _bounded(path, file).decode("utf-8-sig")
+                _delimited(table, kind, text, knows, heading_of)
             elif kind == ".xlsx":
                 _workbook(table, file, knows)
             elif kind == ".json":
@@ -295,7 +299,7 @@ def _by_column(whole: Mapping[str, Mapping[str, Any]]) -> list[Record]:
 # cells: CSV, TSV and Excel
 
 
-def _delimited(table: Table, kind: str, text: str, knows: Knows) -> None:
+def _delimited(table: Table, kind: str, text: str, knows: Knows, heading_of: HeadingOf) -> None:
     first = next((line for line in text.splitlines() if line.strip()), "")
     separator = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
     for other in ",;\t":
@@ -312,6 +316,10 @@ def _delimited(table: Table, kind: str, text: str, knows: Knows) -> None:
     except csv.Error as error:
         reason = f"{error}; close every double quote, and write one within a text twice"
         table.problems.append(Problem(str(table.path), number + 1, "", reason))
+    texts = [[str(cell) for cell in row] for _, row in rows if any(row)]
+    if texts and _heading(rows, knows) is None and (names := heading_of(texts)):
+        rows.insert(0, (0, names))
+        table.notes.append(f"No heading; the columns are read as {', '.join(names)}.")
     _cells(table, rows, separator, knows)
 
 
@@ -319,7 +327,14 @@ def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
     sheets = read_sheets(table.path, file)
     visible = [sheet for sheet in sheets if not sheet.hidden]
     numbered = {sheet.name: list(enumerate(sheet.rows, 1)) for sheet in visible}
-    known = [s for s in visible if _heading(numbered[s.name], knows) is not None] or visible
+    known = [s for s in visible if _heading(numbered[s.name], knows) is not None]
+    if len(known) > 1:
+        names = ", ".join(sheet.name for sheet in known)
+        raise CarbError(
+            f"{table.path}: {len(known)} sheets hold tables ({names}), and one is read. Save each "
+            "as a file of its own and give the folder, or hide those that do not count."
+        )
+    known = known or visible
     if not known:
         raise CarbError(f"{table.path} has no visible sheet; unhide the one with the table.")
     others = [sheet for sheet in sheets if sheet is not known[0] and any(map(any, sheet.rows))]

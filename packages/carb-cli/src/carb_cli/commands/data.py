@@ -196,6 +196,8 @@ def build(
     if json:
         print_json(result.model_dump(mode="json"))
         return
+    for sentence in result.notes:
+        display.advice(sentence)
     rows = [(culture, sum(domains.values())) for culture, domains in result.counts.items()]
     display.table(f"Built {result.built} sets in {out}", ["culture", "sets"], rows, ["sets"])
     display.table(f"Skipped {result.skipped}", ["reason", "n"], list(result.reasons.items()), ["n"])

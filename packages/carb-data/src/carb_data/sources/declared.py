@@ -19,7 +19,7 @@ from carb_data.joined import Joined
 from carb_data.loading import table_files
 from carb_data.models import BonSet, Domain, Response, Role
 from carb_data.registry import cultures
-from carb_data.shapes import find_shape, is_known, sets_of
+from carb_data.shapes import find_shape, heading_of, is_known, sets_of
 from carb_data.sources.declared_rules import Made, apply
 from carb_data.sources.source_files import read_text
 from carb_data.tables import plain as name_of
@@ -34,7 +34,7 @@ _LARGEST = 512 * 1024 * 1024
 
 def declared_rows(
     declaration: Declaration, path: Path, _: object, seed: int
-) -> Iterator[BonSet | Skip]:
+) -> Iterator[BonSet | Skip | str]:
     """Yield a set or a skip for every record of a declaration: its ``Source.rows``."""
     name = declaration.name
     made: list[tuple[Part, Made]] = []
@@ -61,14 +61,19 @@ def declared_rows(
         yield _set(declaration, part, one, items.name(_key(part, one.keys[0])), seed)
 
 
-def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet | Skip]:
+def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet | Skip | str]:
     """Yield what a part makes of every table in a file or folder."""
     own = declaration.model_copy(update={"parts": (part,)})
     paths = table_files(path)
     for file in paths:
-        table = read_table(file, lambda names: is_known([*map(name_of, names)], [own]))
+        table = read_table(
+            file,
+            lambda names: is_known([*map(name_of, names)], [own]),
+            lambda rows: heading_of(rows, [own]),
+        )
         shape = replace(find_shape(table, [own]), source=declaration)
         yield from sets_of(table, shape, {}, cultures, file.name if len(paths) > 1 else "")
+        yield from (f"{file.name}: {note}" for note in table.notes)
         for problem in table.problems:
             yield Skip(
                 source_id=f"{file.name}:{problem.line}",

@@ -88,6 +88,8 @@ class BuildReport(Frozen):
     """Reason to number of skipped items, most frequent first; they sum to ``skipped``."""
     licenses: tuple[str, ...]
     """Licences of the built sets."""
+    notes: tuple[str, ...] = ()
+    """What was not read, in sentences."""
 
 
 def rows(
@@ -106,7 +108,7 @@ def rows(
         CarbError: unknown source or option, or ``path`` does not hold the source.
     """
     source, place, chosen = _opened(name, path, options)
-    return source.rows(place, chosen, seed)
+    return (row for row in source.rows(place, chosen, seed) if not isinstance(row, str))
 
 
 def _opened(
@@ -131,23 +133,27 @@ Progress = Callable[[int, int], None]
 
 
 def _made(
-    rows: Iterator[BonSet | Skip], progress: Progress | None
-) -> tuple[dict[str, BonSet], list[Skip]]:
-    """The sets by id, and what is skipped; an unknown culture ends the build with what to do."""
+    rows: Iterator[BonSet | Skip | str], progress: Progress | None
+) -> tuple[dict[str, BonSet], list[Skip], list[str]]:
+    """The sets by id, what is skipped, and sentences on what was not read; an unknown culture ends
+    the build with what to do."""
     made: dict[str, BonSet] = {}
     skipped: list[Skip] = []
+    notes: list[str] = []
     for row in rows:
-        if isinstance(row, Skip):
+        if isinstance(row, str):
+            notes.append(row)
+        elif isinstance(row, Skip):
             skipped.append(row)
         elif row.id in made:
             skipped.append(Skip.of(row, "repeated id"))
         else:
             if row.culture != UNSPECIFIED:
-                _ = cultures[row.culture]
+                cultures.root(row.culture)  # which refuses an unknown one
             made[row.id] = row
         if progress is not None:
             progress(len(made), len(skipped))
-    return made, skipped
+    return made, skipped, notes
 
 
 def build(
@@ -181,7 +187,7 @@ def build(
     out = Path(out)
     if out.suffix not in (".jsonl", ".parquet"):
         raise CarbError(f"{out}: unknown file type; sets are written to a .jsonl or .parquet file.")
-    made, skipped = _made(source.rows(place, chosen, seed), progress)
+    made, skipped, notes = _made(source.rows(place, chosen, seed), progress)
     reasons = Counter(skip.reason for skip in skipped).most_common()
     if not made:
         why = "; ".join(f"{reason}: {n}" for reason, n in reasons) or "it holds no items"
@@ -203,4 +209,5 @@ def build(
         counts={culture: dict(counts[culture]) for culture in sorted(counts)},
         reasons=dict(reasons),
         licenses=tuple(sorted({item.provenance.license for item in made.values()})),
+        notes=tuple(notes),
     )
