@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.models import Frozen
-from carb_scorers.known import find
+from carb_scorers.known import KnownModel, find
 from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.source import has_chat_template, model_source
 from carb_scorers.spec import kinds
@@ -62,14 +62,7 @@ def recognise(model: str) -> Recognised:
     if urlsplit(model).scheme in ("http", "https"):
         return _server(model)
     if not Path(model).expanduser().exists() and (found := find(model)) is not None:
-        own = (
-            " It needs code of its own: add trust_remote_code=true to the spec."
-            if found.remote_code
-            else ""
-        )
-        return Recognised(
-            spec=found.spec(), why=f"It is the published {found.kind} {found.id}.{own}"
-        )
+        return _published(found)
     if Path(model).expanduser().is_file():
         if not model.endswith(".gguf"):
             asked = f"carb eval MODEL {shlex.quote(model)}"
@@ -93,6 +86,13 @@ def recognise(model: str) -> Recognised:
         "language model. Say what it "
         f"is: classifier:{model}, judge:{model} or implicit:{model}?ref=none."
     )
+
+
+def _published(model: KnownModel) -> Recognised:
+    why = f"It is the published {model.kind} {model.id}."
+    if model.remote_code:
+        why += " It needs code of its own: add trust_remote_code=true to the spec."
+    return Recognised(spec=model.spec(), why=why)
 
 
 def _adapted(model: str, base: str, task: str) -> Recognised:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +15,11 @@ from carb_cli.display import percent
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.options import Json, Several, refuse
-from carb_cli.progress import progress
+from carb_cli.progress import Report, progress
 from carb_data.journal import write_whole
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
+from carb_scorers import Progress
 from carb_scorers.bon_picks import Grades, Samples, Scores, bon_curve, grade, sample, score_samples
 from carb_scorers.spec import using
 
@@ -61,31 +63,9 @@ def bon(
     refuse(seed and not scorer, "--seed", "without --scorer")
     asked = open_task(task)
     with progress() as report:
-
-        async def draw() -> Samples:
-            return await sample(
-                policy,
-                asked,
-                n,
-                out / "samples.jsonl",
-                on_samples=lambda done, total: report("policy", done, total, "samples"),
-            )
-
-        async def scored(spec: str) -> tuple[str, Scores]:
-            async with using(spec) as opened:
-                return opened.spec.name, await score_samples(
-                    samples,
-                    asked,
-                    opened,
-                    out / "scores",
-                    seed=seed,
-                    on_progress=lambda p: report(
-                        labels([p.scorer])[p.scorer], p.done, p.total, f"{p.errors} errors"
-                    ),
-                )
-
-        samples = anyio.run(draw)
+        samples = anyio.run(_sampled, policy, asked, n, out, report)
         grades = grade(samples, asked)
+        scored = partial(_scored, samples=samples, task=asked, out=out, seed=seed, report=report)
         scores = dict(anyio.run(scored, spec) for spec in dict.fromkeys(scorer))
     result = _result(policy, samples, asked, scores, grades) | {"out": str(out), "n": n}
     write_whole(out / "bon.json", json_module.dumps(result, ensure_ascii=False, indent=1) + "\n")
@@ -93,6 +73,30 @@ def bon(
         print_json(result)
     else:
         _show(result)
+
+
+async def _sampled(policy: str, task: Task, n: int, out: Path, report: Report) -> Samples:
+    def on_samples(done: int, total: int) -> None:
+        report("policy", done, total, "samples")
+
+    return await sample(policy, task, n, out / "samples.jsonl", on_samples=on_samples)
+
+
+async def _scored(
+    spec: str, *, samples: Samples, task: Task, out: Path, seed: int, report: Report
+) -> tuple[str, Scores]:
+    """The name of a scorer and what it gave the samples."""
+
+    def on_progress(state: Progress) -> None:
+        errors = display.counted(state.errors, "error")
+        report(labels([state.scorer])[state.scorer], state.done, state.total, errors)
+
+    async with using(spec) as scorer:
+        folder = out / "scores"
+        scores = await score_samples(
+            samples, task, scorer, folder, seed=seed, on_progress=on_progress
+        )
+        return scorer.spec.name, scores
 
 
 def _result(
@@ -140,36 +144,7 @@ def _picked(samples: Samples, task: Task, scores: Scores, grades: Grades) -> dic
 def _show(found: Mapping[str, Any]) -> None:
     graded = [one for one in found["scorers"] if one["curve"]]
     if graded:
-        columns = [
-            "scorer",
-            *(f"n={point['n']}" for point in graded[0]["curve"]),
-            "95%",
-            "regret",
-            "prompts",
-        ]
-        short = labels(one["scorer"] for one in graded)
-        rows = [
-            (
-                short[one["scorer"]],
-                *(percent(point["picked"]) for point in one["curve"]),
-                display.interval(one["low"], one["high"]),
-                percent(one["regret"]),
-                one["prompts"],
-            )
-            for one in graded
-        ]
-        rows.append(
-            (
-                "best available",
-                *(percent(point["best"]) for point in graded[0]["curve"]),
-                "",
-                "",
-                "",
-            )
-        )
-        display.table(
-            f"Quality of the pick, in percent: {found['task']}", columns, rows, right=columns[1:]
-        )
+        _show_curves(found["task"], graded)
     elif found["random"] is not None:
         display.say(
             f"A random sample is worth {percent(found['random'])}%, the best of "
@@ -182,3 +157,23 @@ def _show(found: Mapping[str, Any]) -> None:
             "bon.json."
         )
     display.say(f"Written to {found['out']}: bon.json, and what was sampled and scored")
+
+
+def _show_curves(task: str, graded: Sequence[Mapping[str, Any]]) -> None:
+    """Print the quality of the picks of each scorer, by number of samples."""
+    points = graded[0]["curve"]
+    columns = ["scorer", *(f"n={point['n']}" for point in points), "95%", "regret", "prompts"]
+    short = labels(one["scorer"] for one in graded)
+    rows = [
+        (
+            short[one["scorer"]],
+            *(percent(point["picked"]) for point in one["curve"]),
+            display.interval(one["low"], one["high"]),
+            percent(one["regret"]),
+            one["prompts"],
+        )
+        for one in graded
+    ]
+    best = ("best available", *(percent(point["best"]) for point in points), "", "", "")
+    title = f"Quality of the pick, in percent: {task}"
+    display.table(title, columns, [*rows, best], right=columns[1:])

@@ -99,8 +99,7 @@ def eval_(
     refuse(fail_below and model is None, "--fail-below", "without a model")
     gate = None if fail_below is None else _gate(fail_below)
     folder = out or _folder(model, data, sets)
-    known = None if model is None else recognise(model)
-    asked = None if known is None else _asked(known, mode, folder, fresh=fresh, dry_run=dry_run)
+    asked = None if model is None else _asked(model, mode, folder, fresh=fresh, dry_run=dry_run)
     dataset = select([data], sets)
     scorers = QUICK if asked is None else (asked.spec, *(b for b in BASELINES if b != asked.spec))
     plan = plan_run([data], dataset, scorers)
@@ -165,13 +164,14 @@ def _show_verdict(found: Report, page: Path, asked: Recognised | None, judged: s
 
 
 def _asked(
-    found: Recognised, mode: Mode | None, folder: Path, *, fresh: bool, dry_run: bool
+    model: str, mode: Mode | None, folder: Path, *, fresh: bool, dry_run: bool
 ) -> Recognised:
     """A model with the way in which it is asked.
 
     Raises:
         CarbError: a way is named for what is no chat model in this process.
     """
+    found = recognise(model)
     if found.chat is None:
         if mode is not None:
             raise CarbError(

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from shlex import quote
+from sqlite3 import Connection
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -213,37 +214,25 @@ def collect(
         raise CarbError(
             "Name at least one file, for example: carb review collect thai.reviews answers.json"
         )
-    said: dict[str, Any] = {}
-    lines = []
+    changes: list[tuple[str, dict[str, Any]]] = []
     with closing(review_file.connect(reviews)) as db:
         if forget is not None:
-            said["forgotten"] = gone = handing_out.forget(db, forget)
-            lines.append(
-                f"{forget} and {gone} answers are removed from {reviews}. Delete the copies "
-                "yourself."
-            )
+            changes.append(_forget(db, forget, reviews))
         if renew is not None:
-            with review_file.transaction(db):
-                token = auth.make_link(db, handing_out.named(db, renew))
-            said["link"] = link = f"{review_file.setting(db, 'url')}#{token}"
-            lines.append(f"{renew}: {link}")
+            changes.append(_renew(db, renew))
         outcomes = review_file.collect(db, answers)
         if written is not None:
-            made = findings.written(db)
-            made.save(written)
-            agreed = sum(item.provenance.tier == "human-voted" for item in made)
-            said |= {"questions": len(made), "agreed": agreed}
-            lines.append(
-                f"{len(made)} questions written to {written}; other people agree on {agreed}."
-            )
+            changes.append(_write_questions(db, written))
     states = Counter(one.state for _, one in outcomes)
     new, known, newer = (states[state] for state in ("kept", "known", "conflict"))
     refused = [f"{where}: {one.reason}" for where, one in outcomes if one.state == "refused"]
+    lines = [line for line, _ in changes]
     if answers:
         lines.append(f"{new} new answers, {known} known, {newer} with a newer answer in the file.")
     lines += [f"Refused: {line}" for line in refused]
     if json:
-        print_json(said | {"new": new, "known": known, "newer": newer, "refused": refused})
+        facts = {key: value for _, changed in changes for key, value in changed.items()}
+        print_json(facts | {"new": new, "known": known, "newer": newer, "refused": refused})
     else:
         display.say("\n".join(lines))
     return 1 if refused else 0
@@ -323,3 +312,27 @@ def _show(found: findings.Findings) -> None:
     if wrong:
         rows = [(one.set_id, one.verdict, "; ".join(one.reasons)) for one in wrong]
         display.table("To fix or retire", ["set", "verdict", "reasons"], rows)
+
+
+def _forget(db: Connection, person: str, reviews: Path) -> tuple[str, dict[str, Any]]:
+    """Remove a person; returns a sentence about it, and what ``--json`` holds."""
+    gone = handing_out.forget(db, person)
+    line = f"{person} and {gone} answers are removed from {reviews}. Delete the copies yourself."
+    return line, {"forgotten": gone}
+
+
+def _renew(db: Connection, person: str) -> tuple[str, dict[str, Any]]:
+    """Make a new link of a person."""
+    with review_file.transaction(db):
+        token = auth.make_link(db, handing_out.named(db, person))
+    link = f"{review_file.setting(db, 'url')}#{token}"
+    return f"{person}: {link}", {"link": link}
+
+
+def _write_questions(db: Connection, path: Path) -> tuple[str, dict[str, Any]]:
+    """Write the questions that people wrote."""
+    made = findings.written(db)
+    made.save(path)
+    agreed = sum(item.provenance.tier == "human-voted" for item in made)
+    line = f"{len(made)} questions written to {path}; other people agree on {agreed}."
+    return line, {"questions": len(made), "agreed": agreed}

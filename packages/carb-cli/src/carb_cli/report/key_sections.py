@@ -19,7 +19,7 @@ from carb_cli.report.tables import (
     share,
 )
 from carb_cli.review.findings import WHOLE
-from carb_metrics.rows import HumanLine, Interval
+from carb_metrics.rows import Failures, HumanLine, Interval
 
 SHOWN = 12
 """Clusters and confusions that the section on failures shows."""
@@ -113,54 +113,61 @@ def items(report: Report) -> Section | None:
 
 def failures(report: Report) -> Section | None:
     """What all good scorers miss, and whose answer they take."""
-    found, title = report.failures, "What do all good scorers miss?"
-    if found is None:
-        return Section(
-            "failures", title, "No scorer is clearly better than chance, so this says nothing.", ()
-        )
-    good = len(found.good)
-    missed = f"{found.missed:,} of {found.sets:,} main sets"
+    missed, title = report.failures, "What do all good scorers miss?"
+    if missed is None:
+        none = "No scorer is clearly better than chance, so this says nothing."
+        return Section("failures", title, none, ())
+    tables = (_where_missed(report, missed), _taken_instead(missed))
+    kept = tuple(table for table in tables if table.rows)
+    return Section("failures", title, _how_many_missed(missed), kept)
+
+
+def _how_many_missed(missed: Failures) -> str:
+    good = len(missed.good)
+    share = f"{missed.missed:,} of {missed.sets:,} main sets"
     if good == 1:
-        finding = f"1 scorer is clearly better than chance. It misses {missed}."
-    else:
-        finding = (
-            f"{good} scorers are clearly better than chance. All of them miss {missed}; "
-            "were their misses independent, "
-            f"it would be {number(found.expected, 1)}. In {percent(found.same_answer)}% of "
-            "these all take the same "
-            "wrong answer."
-        )
-    where = [
-        (
-            Shown(group_name("culture", c.culture)),
-            Shown(c.topic or ""),
-            count(c.missed),
-            count(c.sets),
-            Shown(number(c.expected, 1)),
-            Shown(p_value(c.p_adjusted)),
-            _example(report, [(one.item_id, one.prompt) for one in c.examples]),
-        )
-        for c in found.clusters[:SHOWN]
-    ]
-    taken = [
-        (
-            Shown(group_name("culture", c.culture)),
-            Shown(group_name("culture", c.taken)),
-            count(c.offered),
-            Shown(number(c.picked, 1)),
-            Shown(percent(c.rate)),
-            Shown(number(c.expected, 1)),
-        )
-        for c in found.confusion
-        if c.expected and c.picked > c.expected
-    ][:SHOWN]
-    columns = ("culture", "<topic", "missed", "of", "expected", "p, corrected", "<for example")
-    heads = ("right in", "<taken from", "offered", "taken", "rate %", "expected")
-    tables = (
-        Table("Where", columns, where),
-        Table("Another culture's answer is picked more often than by chance", heads, taken),
+        return f"1 scorer is clearly better than chance. It misses {share}."
+    return (
+        f"{good} scorers are clearly better than chance. All of them miss {share}; "
+        f"were their misses independent, it would be {number(missed.expected, 1)}. "
+        f"In {percent(missed.same_answer)}% of these all take the same wrong answer."
     )
-    return Section("failures", title, finding, tuple(table for table in tables if table.rows))
+
+
+def _where_missed(report: Report, missed: Failures) -> Table:
+    rows = [
+        (
+            Shown(group_name("culture", cluster.culture)),
+            Shown(cluster.topic or ""),
+            count(cluster.missed),
+            count(cluster.sets),
+            Shown(number(cluster.expected, 1)),
+            Shown(p_value(cluster.p_adjusted)),
+            _example(report, [(one.item_id, one.prompt) for one in cluster.examples]),
+        )
+        for cluster in missed.clusters[:SHOWN]
+    ]
+    columns = ("culture", "<topic", "missed", "of", "expected", "p, corrected", "<for example")
+    return Table("Where", columns, rows)
+
+
+def _taken_instead(missed: Failures) -> Table:
+    rows = [
+        (
+            Shown(group_name("culture", pair.culture)),
+            Shown(group_name("culture", pair.taken)),
+            count(pair.offered),
+            Shown(number(pair.picked, 1)),
+            Shown(percent(pair.rate)),
+            Shown(number(pair.expected, 1)),
+        )
+        for pair in missed.confusion
+        if pair.expected and pair.picked > pair.expected
+    ]
+    heads = ("right in", "<taken from", "offered", "taken", "rate %", "expected")
+    return Table(
+        "Another culture's answer is picked more often than by chance", heads, rows[:SHOWN]
+    )
 
 
 def _example(report: Report, examples: Sequence[tuple[str, str]]) -> Shown:

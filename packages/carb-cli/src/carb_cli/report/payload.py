@@ -188,11 +188,6 @@ def _entry(
     answers = (item.chosen, *item.rejected)
     ids = [answer.id for answer in answers]
     given = [[response.id for response in in_order(item, item.responses, seed)] for seed in seeds]
-    turns = (
-        [("", item.prompt)]
-        if isinstance(item.prompt, str)
-        else [(turn.role, turn.content) for turn in item.prompt]
-    )
     source = item.provenance
     stated = item.chosen.source
     gloss = (stated and stated.note) or ""
@@ -206,24 +201,32 @@ def _entry(
         "mirror": bool(item.family) and not is_main(item.culture, item.language),
         "topic": " · ".join(str(part) for part in (item.topic, item.kind) if part),
         "language": item.language,
-        "prompt": [[text[:LONGEST_TEXT], len(text), role] for role, text in turns],
-        "answers": [
-            [
-                a.text[:LONGEST_TEXT],
-                len(a.text),
-                a.language,
-                a.culture or "",
-                a.generator or "",
-                _cited(a),
-            ]
-            for a in answers
-        ],
+        "prompt": [[text[:LONGEST_TEXT], len(text), role] for role, text in _turns(item)],
+        "answers": list(map(_answer, answers)),
         "source": f"{source.source}, {source.license}",
         "gloss": gloss[:LONGEST_TEXT],
         "orders": [[ids.index(key) for key in order] for order in given],
         "outcomes": outcomes,
         "scores": [[known.get((item.id, key)) for key in ids] for known in scores],
     }
+
+
+def _turns(item: BonSet) -> list[tuple[str, str]]:
+    """The role and the text of each turn of a prompt; a plain question has no role."""
+    if isinstance(item.prompt, str):
+        return [("", item.prompt)]
+    return [(turn.role, turn.content) for turn in item.prompt]
+
+
+def _answer(answer: Response) -> list[str | int]:
+    return [
+        answer.text[:LONGEST_TEXT],
+        len(answer.text),
+        answer.language,
+        answer.culture or "",
+        answer.generator or "",
+        _cited(answer),
+    ]
 
 
 def _cited(answer: Response) -> str:
