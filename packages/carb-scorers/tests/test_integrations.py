@@ -19,6 +19,7 @@ from carb_data import CarbError
 from carb_scorers import ScoreRequest, ScoreResult, best_of_n, open_scorer, score, texts
 from carb_scorers.integrations import as_trl_reward, as_verl_reward
 from carb_scorers.integrations.verl import NoRewardError
+from carb_scorers.texts import as_prompt
 from fake_scorer import FakeScorer
 
 PLACE = {"culture": "german", "language": "de"}
@@ -271,6 +272,11 @@ ANSWER = {"role": "assistant", "content": "Blumen."}
         ([CALL, {"role": "tool", "content": "Rosen"}, ANSWER], 7),
         ([CALL | {"content": None}, ANSWER], 7),
         ([CALL | {"content": ""}, ANSWER], 7),
+        ([CALL, {"role": "tool", "name": "look_up"}, ANSWER], 7),
+        ([{"role": "assistant", "function_call": {"name": "look_up"}}, ANSWER], 7),
+        ([CALL | {"content": "\n\n"}, ANSWER], 7),
+        ([CALL | {"content": []}, ANSWER], 7),
+        ([{"role": "assistant", "refusal": "No."}, ANSWER], 7),
         ([CALL], 0),
         ([ANSWER, CALL, ANSWER], 16),
         ([{"role": "assistant", "reasoning_content": "Hm."}], 0),
@@ -280,6 +286,30 @@ def test_a_turn_that_only_calls_a_tool_adds_nothing_to_the_text(turns: Any, leng
     """It added two line breaks, or the message without ``content`` was refused."""
     prompts = [[{"role": "user", "content": "Was?"}]]
     assert as_trl_reward("baseline:length")(prompts=prompts, completions=[turns]) == [length]
+
+
+def test_a_prompt_has_no_turn_that_only_calls_a_tool() -> None:
+    question = {"role": "user", "content": "Was?"}
+    turns = [question, CALL, {"role": "tool", "tool_call_id": "1"}, question]
+    found = as_prompt(turns)
+    assert not isinstance(found, str)
+    assert [(turn.role, turn.content) for turn in found] == [("user", "Was?")] * 2
+    assert as_prompt([question, CALL]) == "Was?"
+
+
+@pytest.mark.parametrize("around", ["\n\n", " ", "\r\n", "\u3000"])
+def test_white_space_around_an_answer_changes_no_score_whichever_way_it_comes(around: str) -> None:
+    """A line break in front of an answer changed the score in every way but ``/get_reward``."""
+    spaced = f"{around}Blumen.{around}"
+    prompts = [[{"role": "user", "content": "Was?"}]]
+    turns = [[{"role": "assistant", "content": spaced}]]
+    info = {"prompt": "Was?"}
+    assert as_trl_reward("baseline:length")(prompts=["Was?"], completions=[spaced]) == [7]
+    assert as_trl_reward("baseline:length")(prompts=prompts, completions=turns) == [7]
+    assert as_verl_reward("baseline:length")("x", spaced, "", info) == 7
+    assert score("baseline:length", ["Was?"], [spaced]) == [7]
+    picked = best_of_n("baseline:length", "Was?", [spaced, "Blumen."])
+    assert (picked.response, picked.scores, picked.tied) == (spaced, (7, 7), (0, 1))
 
 
 @pytest.mark.parametrize(("installed", "refused"), [("1.5.0", True), ("1.16.0", False)])

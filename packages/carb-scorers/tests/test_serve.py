@@ -136,6 +136,11 @@ async def test_rewards_come_in_order_and_without_control_tokens() -> None:
         assert (await client.get("/spec")).json()["spec"]["name"] == "letters"
 
 
+async def test_white_space_around_a_response_changes_no_score() -> None:
+    async with served() as (client, _):
+        assert (await asked(client, "\n\neins", "eins", "eins\n"))[1]["scores"] == [4.0] * 3
+
+
 async def test_a_failure_is_an_error_and_never_a_number() -> None:
     async with served() as (client, _):
         answer = await client.post("/get_reward", json=sent("good", "bad"))

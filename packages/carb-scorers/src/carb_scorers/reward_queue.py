@@ -12,10 +12,9 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from carb_data import CarbError
-from carb_data.models import Conversation
 from carb_scorers.evaluation import score_window
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.texts import Scored, Text, request_about
+from carb_scorers.texts import About, Scored, Text, request_about
 
 __all__ = ["Call", "RewardQueue", "make_call"]
 
@@ -29,7 +28,6 @@ _GROWTH = 4
 _TOGETHER, _ALONE = 0.125, 0.5
 """Which part of a call's time the requests of a window may take, several of them or one."""
 _numbers = count()
-_Asked = tuple[str | Conversation, str, str]
 
 
 @dataclass(eq=False)
@@ -38,7 +36,7 @@ class Part:
 
     call: Call
     request: ScoreRequest
-    asked: _Asked
+    asked: About
     cuts: int = 0
     """How often it was under way when the time of its window ended."""
     answered: bool = False
@@ -51,7 +49,7 @@ class Call:
     texts: Sequence[Text]
     waiting: deque[Part] = field(default_factory=deque)
     open_parts: int = 0
-    known: dict[tuple[_Asked, str], Scored] = field(default_factory=dict)
+    known: dict[tuple[About, str], Scored] = field(default_factory=dict)
     done: anyio.Event = field(default_factory=anyio.Event)
     reason: str = ""
     """Why the scorer refused the whole call; empty where it did not."""
@@ -59,7 +57,7 @@ class Call:
 
     def scored(self) -> list[Scored | None]:
         """What each response got; null where nothing has come."""
-        return [self.known.get((_asked(text), text.response)) for text in self.texts]
+        return [self.known.get((text.about, text.answer)) for text in self.texts]
 
     def take(self, part: Part, result: ScoreResult) -> None:
         """Keep the result of a part."""
@@ -80,19 +78,15 @@ class Call:
         self.done.set()
 
 
-def _asked(text: Text) -> _Asked:
-    return text.prompt, text.culture, text.language
-
-
 def make_call(texts: Sequence[Text], spec: ScorerSpec) -> Call:
     """Cut responses into requests, each distinct text once.
 
     A scorer that compares gets all responses to a prompt in one request. Any other gets few, so
     that a call which is given up ends soon; a server gets each alone.
     """
-    groups: dict[_Asked, dict[str, None]] = {}
+    groups: dict[About, dict[str, None]] = {}
     for text in texts:
-        groups.setdefault(_asked(text), {})[text.response] = None
+        groups.setdefault(text.about, {})[text.answer] = None
     size = 1 if (spec.in_flight or 1) > 1 else PART
     call = Call(texts)
     for asked, group in groups.items():

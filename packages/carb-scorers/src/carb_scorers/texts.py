@@ -29,8 +29,11 @@ from carb_scorers.spec import check_about, check_given, open_scorer, using
 from carb_scorers.waiting import wait_for
 
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
-_Asked = tuple[str | Conversation, str, str]
+About = tuple[str | Conversation, str, str]
 """Prompt, culture and language."""
+_MAY_BE_ALONE = frozenset(
+    ("content", "tool_calls", "function_call", "reasoning_content", "reasoning", "refusal")
+)
 Messages = Sequence[Mapping[str, object]]
 """A conversation as chat APIs have it: a ``role`` and a ``content`` for each turn."""
 
@@ -43,6 +46,17 @@ class Text:
     response: str
     culture: str
     language: str
+
+    @property
+    def about(self) -> About:
+        """The response aside."""
+        return self.prompt, self.culture, self.language
+
+    @property
+    def answer(self) -> str:
+        """The response without the white space around it, which would change some scores: trainers
+        and servers add line breaks in front of an answer, or do not."""
+        return self.response.strip()
 
 
 _text: TypeAdapter[Text] = TypeAdapter(Text)
@@ -123,10 +137,10 @@ async def score_together(
     return [_read(texts, grouped, results) for texts, grouped in zip(calls, asked, strict=True)]
 
 
-def _grouped(texts: Sequence[Text], seed: int, call: int) -> dict[_Asked, ScoreRequest]:
-    groups: dict[_Asked, dict[str, None]] = {}
+def _grouped(texts: Sequence[Text], seed: int, call: int) -> dict[About, ScoreRequest]:
+    groups: dict[About, dict[str, None]] = {}
     for text in texts:
-        groups.setdefault((text.prompt, text.culture, text.language), {})[text.response] = None
+        groups.setdefault(text.about, {})[text.answer] = None
     return {
         key: request_about(f"{call}-{number}", *key, responses, seed)
         for number, (key, responses) in enumerate(groups.items())
@@ -134,9 +148,9 @@ def _grouped(texts: Sequence[Text], seed: int, call: int) -> dict[_Asked, ScoreR
 
 
 def _read(
-    texts: Sequence[Text], grouped: dict[_Asked, ScoreRequest], results: dict[str, ScoreResult]
+    texts: Sequence[Text], grouped: dict[About, ScoreRequest], results: dict[str, ScoreResult]
 ) -> list[Scored]:
-    found: dict[tuple[_Asked, str], Scored] = {}
+    found: dict[tuple[About, str], Scored] = {}
     for key, request in grouped.items():
         result = results[request.request_id]
         for candidate in request.candidates:
@@ -144,7 +158,7 @@ def _read(
             found[key, candidate.text] = Scored(
                 score, result.rationale, result.error_of(candidate.id)
             )
-    return [found[(text.prompt, text.culture, text.language), text.response] for text in texts]
+    return [found[text.about, text.answer] for text in texts]
 
 
 def request_about(
@@ -188,9 +202,10 @@ def as_prompt(messages: object) -> str | Conversation:
     """A prompt as people, trainers and evaluation tools give it: a text, or messages with ``role``
     and ``content``.
 
-    Turns of a conversation stay as they are, and one message is its text. Messages that are no
-    conversation which ends with the user's turn (the assistant's answer was begun, a tool spoke)
-    become one text with the roles before them.
+    Turns of a conversation stay as they are, and one message is its text. Turns without a text,
+    such as a call of a tool, are left out. Messages that are no conversation which ends with the
+    user's turn (the assistant's answer was begun, a tool spoke) become one text with the roles
+    before them.
 
     Raises:
         CarbError: it is neither a text nor messages.
@@ -203,7 +218,7 @@ def as_prompt(messages: object) -> str | Conversation:
         and all(isinstance(message, Message) for message in messages)
     ):
         return tuple(messages)
-    turns = _turns(messages)
+    turns = [turn for turn in _turns(messages) if turn[1].strip()]
     if len(turns) == 1:
         return turns[0][1]
     try:
@@ -223,7 +238,7 @@ def text_of(messages: object) -> str:
     """
     if isinstance(messages, str):
         return messages
-    return "\n\n".join(content for _, content in _turns(messages) if content)
+    return "\n\n".join(content for _, content in _turns(messages) if content.strip())
 
 
 def _turns(messages: object) -> list[tuple[str, str]]:
@@ -235,9 +250,10 @@ def _turns(messages: object) -> list[tuple[str, str]]:
 
 
 def _is_message(message: object) -> bool:
-    """Whether it has a content; a turn that calls a tool or only thinks may have none."""
-    return isinstance(message, dict) and bool(
-        {"content", "tool_calls", "reasoning_content"} & message.keys()
+    """Whether it has a content, or is of a tool, calls one, refuses or thinks: then it may have
+    none."""
+    return isinstance(message, dict) and (
+        message.get("role") in ("tool", "function") or not _MAY_BE_ALONE.isdisjoint(message)
     )
 
 
