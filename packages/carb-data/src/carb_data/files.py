@@ -26,58 +26,34 @@ from carb_data.registry import Registry
 from carb_data.tables import json_lines, parquet_rows, read_table
 from carb_data.validation import line_problems
 
-_RESPONSE = pl.Struct(
-    {
-        "id": pl.String,
-        "text": pl.String,
-        "role": pl.String,
-        "language": pl.String,
-        "culture": pl.String,
-        "generator": pl.String,
-        "perturbation": pl.String,
-        "original": pl.String,
-        "source": pl.Struct(
-            {
-                "url": pl.String,
-                "title": pl.String,
-                "accessed": pl.String,
-                "note": pl.String,
-                "fact": pl.String,
-            }
-        ),
-        "votes": pl.Struct({"asked": pl.Int64, "right": pl.Int64}),
-        "verified": pl.Boolean,
-    }
+_Kind = pl.DataType | type[pl.DataType]
+
+
+def _columns(names: str, **kinds: _Kind) -> dict[str, _Kind]:
+    """Columns by name: texts where no other kind is given."""
+    return {name: kinds.get(name, pl.String) for name in names.split()}
+
+
+_SOURCE = pl.Struct(_columns("url title accessed note fact"))
+_VOTES = pl.Struct({"asked": pl.Int64, "right": pl.Int64})
+_RESPONSES = pl.List(
+    pl.Struct(
+        _columns(
+            "id text role language culture generator perturbation original source votes verified",
+            source=_SOURCE,
+            votes=_VOTES,
+            verified=pl.Boolean,
+        )
+    )
 )
-SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    "schema": pl.String,
-    "id": pl.String,
-    "culture": pl.String,
-    "domain": pl.String,
-    "topic": pl.String,
-    "language": pl.String,
-    "prompt": pl.String,
-    "messages": pl.List(pl.Struct({"role": pl.String, "content": pl.String})),
-    "responses": pl.List(_RESPONSE),
-    "perturbed": pl.List(_RESPONSE),
-    "provenance": pl.Struct(
-        {
-            "source": pl.String,
-            "source_id": pl.String,
-            "license": pl.String,
-            "url": pl.String,
-            "method": pl.String,
-            "notes": pl.String,
-            "tier": pl.String,
-        }
-    ),
-    "family": pl.String,
-    "kind": pl.String,
-    "place": pl.String,
-    "region": pl.String,
-    "wording_of": pl.String,
-    "form": pl.String,
-}
+SCHEMA = _columns(
+    "schema id culture domain topic language prompt messages responses perturbed provenance "
+    "family kind place region wording_of form",
+    messages=pl.List(pl.Struct(_columns("role content"))),
+    responses=_RESPONSES,
+    perturbed=_RESPONSES,
+    provenance=pl.Struct(_columns("source source_id license url method notes tier")),
+)
 """The columns of sets in a Parquet file. A conversation stands in ``messages``, and ``prompt`` is
 then null."""
 VERSION = "carb-set/3"

@@ -36,9 +36,14 @@ def home_lines(items: Iterable[BonSet]) -> dict[str, HomeLine]:
     """The home line of each language, by its primary tag; languages without one are left out."""
     of_language: defaultdict[str, list[BonSet]] = defaultdict(list)
     for item in items:
-        of_language[item.language.partition("-")[0].lower()].append(item)
-    lines = {language: home_line(sets) for language, sets in sorted(of_language.items())}
-    return {language: line for language, line in lines.items() if line.n}
+        language = item.language.partition("-")[0]
+        of_language[language.lower()].append(item)
+    lines = {}
+    for language, sets in sorted(of_language.items()):
+        line = home_line(sets)
+        if line.n:
+            lines[language] = line
+    return lines
 
 
 def _says_where(item: BonSet) -> bool:

@@ -57,18 +57,21 @@ def origins(items: Sequence[BonSet]) -> Origins:
         joined.tie(item.source_item, item.family and ("family", item.family))
     units: defaultdict[str, list[BonSet]] = defaultdict(list)
     for item in items:
-        units[joined.name(item.source_item)].append(item)
+        unit = joined.name(item.source_item)
+        units[unit].append(item)
     for item in items:
         for fact in cited(item.responses):
             joined.tie(item.source_item, ("fact", fact))
-    before = {item.id: joined.name(item.source_item) for item in items}
+    sources = {item.id: item.source_item for item in items}
+    before = {name: joined.name(source) for name, source in sources.items()}
     for item in items:
         joined.tie(item.source_item, _asked(item))
     if len(items) <= MOST_SETS:
         for one, other in _near_copies(units, joined):
             joined.join(one, other)
-    after = {item.id: joined.name(item.source_item) for item in items}
-    return Origins(after, (name for name, origin in after.items() if origin != before[name]))
+    after = {name: joined.name(source) for name, source in sources.items()}
+    copies = [name for name, origin in after.items() if origin != before[name]]
+    return Origins(after, copies)
 
 
 def _asked(item: BonSet) -> tuple[str, str] | None:
@@ -86,20 +89,27 @@ def _near_copies(
     """
     names = sorted(units)
     origin = [joined.name(name) for name in names]
-    size, shared = Counter[int](), Counter[tuple[int, int]]()
+    size = Counter[int]()
+    shared = Counter[tuple[int, int]]()
     for numbers, grams in _owners([units[name] for name in names]).items():
-        size.update(dict.fromkeys(numbers, grams))
-        for one, other in combinations(numbers, 2):
-            if origin[one] != origin[other]:
-                shared[one, other] += grams
-    right = [{normalise(item.chosen.text) for item in units[name]} for name in names]
+        for number in numbers:
+            size[number] += grams
+        for pair in combinations(numbers, 2):
+            shared[pair] += grams
     for (one, other), count in shared.items():
-        if count < THRESHOLD * LEAST:
+        if count < THRESHOLD * LEAST or origin[one] == origin[other]:
             continue
         least = min(size[one], size[other])
-        near = least >= LEAST and count >= THRESHOLD * least
-        if near and any(_alike(*pair) for pair in product(right[one], right[other])):
-            yield names[one], names[other]
+        if least < LEAST or count < THRESHOLD * least:
+            continue
+        first, second = names[one], names[other]
+        answers = product(_right(units[first]), _right(units[second]))
+        if any(_alike(*pair) for pair in answers):
+            yield first, second
+
+
+def _right(items: Sequence[BonSet]) -> set[str]:
+    return {normalise(item.chosen.text) for item in items}
 
 
 def _owners(units: Sequence[Sequence[BonSet]]) -> Counter[tuple[int, ...]]:
@@ -109,26 +119,46 @@ def _owners(units: Sequence[Sequence[BonSet]]) -> Counter[tuple[int, ...]]:
     Most n-grams stand in one unit alone, so they are numbers in a table, not keys of a dict.
     """
     grams = [list(map(hash, _grams(unit))) for unit in units]
-    numbers = pl.Series("unit", range(len(units)), dtype=pl.Int64)
-    table = pl.DataFrame({"unit": numbers, "gram": pl.Series(grams, dtype=pl.List(pl.Int64))})
-    rows = table.explode("gram").drop_nulls().with_columns(owners=pl.len().over("gram"))
-    alone = rows.filter(pl.col("owners") == 1).group_by("unit").len()
+    table = pl.DataFrame(
+        {
+            "unit": pl.Series(range(len(units)), dtype=pl.Int64),
+            "gram": pl.Series(grams, dtype=pl.List(pl.Int64)),
+        }
+    )
+    rows = table.explode("gram").drop_nulls()
+    rows = rows.with_columns(owners=pl.len().over("gram"))
+    counts = Counter[tuple[int, ...]]()
     shared = rows.filter(pl.col("owners").is_between(2, COMMON))
     groups = shared.group_by("gram").agg(pl.col("unit").sort())
-    counts = Counter(tuple(group) for group in groups["unit"].to_list())
-    counts.update({(unit,): count for unit, count in alone.rows()})
+    for group in groups["unit"].to_list():
+        counts[tuple(group)] += 1
+    alone = rows.filter(pl.col("owners") == 1)
+    for unit, count in alone.group_by("unit").len().rows():
+        counts[(unit,)] = count
     return counts
 
 
 def _grams(items: Sequence[BonSet]) -> set[str]:
     """The n-grams of all texts of some sets; a text too short for one is one itself."""
-    answers = (response.text for item in items for response in item.responses)
-    texts = {normalise(text) for text in {*answers, *(item.prompt_text for item in items)}}
-    return {gram for text in texts - {""} for gram in ngrams(text) or {text}}
+    texts: set[str] = set()
+    for item in items:
+        texts.add(item.prompt_text)
+        texts.update(response.text for response in item.responses)
+    grams: set[str] = set()
+    for text in map(normalise, texts):
+        grams |= ngrams(text) or {text}
+    return grams - {""}
 
 
 def _alike(one: str, other: str) -> bool:
     """Whether two right answers are variants of one; with other numbers they are two."""
-    pairs = [{text[at : at + 2] for at in range(len(text) - 1)} for text in (one, other)]
-    near = 2 * len(pairs[0] & pairs[1]) > ALIKE * sum(map(len, pairs))
-    return one == other or (near and _NUMBER.findall(one) == _NUMBER.findall(other))
+    if one == other:
+        return True
+    if _NUMBER.findall(one) != _NUMBER.findall(other):
+        return False
+    first, second = _pairs(one), _pairs(other)
+    return 2 * len(first & second) > ALIKE * (len(first) + len(second))
+
+
+def _pairs(text: str) -> set[str]:
+    return {text[at : at + 2] for at in range(len(text) - 1)}

@@ -14,29 +14,17 @@ from carb_data.registry import is_mirror
 
 __all__ = ["COLUMNS", "OPTIONAL"]
 
+_TEXTS = "scorer item_id response_id role culture domain language perturbation original"
+_ADDED = "topic source_item family kind place wording_of form"
 COLUMNS: dict[str, type[pl.DataType]] = {
-    "scorer": pl.String,
-    "item_id": pl.String,
-    "response_id": pl.String,
-    "role": pl.String,
-    "culture": pl.String,
-    "domain": pl.String,
-    "language": pl.String,
-    "perturbation": pl.String,
-    "original": pl.String,
+    **dict.fromkeys(_TEXTS.split(), pl.String),
     "score": pl.Float64,
 }
 """Required columns, a row per response. ``language`` is the response's own, ``score`` is null where
 scoring failed."""
 
 OPTIONAL: dict[str, type[pl.DataType]] = {
-    "topic": pl.String,
-    "source_item": pl.String,
-    "family": pl.String,
-    "kind": pl.String,
-    "place": pl.String,
-    "wording_of": pl.String,
-    "form": pl.String,
+    **dict.fromkeys(_ADDED.split(), pl.String),
     "mirror": pl.Boolean,
 }
 """Columns that ``ScoreTable.with_items`` adds from the data set; ``source_item`` is the
@@ -46,7 +34,9 @@ about the culture which speaks its language, and so does not count for a culture
 (``is_mirror``)."""
 
 _NULLABLE = {"perturbation", "original", "score", *OPTIONAL}
-_TEXT_LIKE = (pl.String, pl.Categorical, pl.Enum, pl.Null)
+_TEXT_LIKE = (pl.String, pl.Categorical, pl.Enum)
+_KINDS = COLUMNS | OPTIONAL
+_NAMED = {pl.String: "text", pl.Boolean: "true or false", pl.Float64: "numbers"}
 
 
 class ScoreTable:
@@ -56,57 +46,11 @@ class ScoreTable:
     """
 
     def __init__(self, frame: pl.DataFrame) -> None:
-        if not isinstance(frame, pl.DataFrame):
-            kind = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
-            raise CarbError(
-                f"Not a score table: give a polars DataFrame, not a {kind}; "
-                "polars.from_pandas makes one."
-            )
-        missing = [name for name in COLUMNS if name not in frame.columns]
-        unknown = [name for name in frame.columns if name not in COLUMNS and name not in OPTIONAL]
-        if missing or unknown:
-            raise CarbError(
-                f"Not a score table: missing columns {missing}, unknown columns {unknown}. "
-                f"It has the columns {list(COLUMNS)} and may have {list(OPTIONAL)}."
-            )
-        kinds = {**COLUMNS, **OPTIONAL}
-        for name in frame.columns:
-            kind = frame.schema[name]
-            if kinds[name] is pl.String and not isinstance(kind, _TEXT_LIKE):
-                raise CarbError(f"Not a score table: column '{name}' must be text, but is {kind}.")
-            if kinds[name] is pl.Boolean and kind not in (pl.Boolean, pl.Null):
-                raise CarbError(
-                    f"Not a score table: column '{name}' must be true or false, but is {kind}."
-                )
-            if name == "score" and not (kind.is_numeric() or kind == pl.Null):
-                raise CarbError(
-                    f"Not a score table: column 'score' must be numbers, but is {kind}."
-                )
-        frame = frame.select(*COLUMNS, *(name for name in OPTIONAL if name in frame.columns))
-        frame = frame.with_columns(
-            pl.col("score").cast(pl.Float64),
-            *(
-                pl.col(n).cast(kinds[n])
-                for n in frame.columns
-                if frame.schema[n] == pl.Null and n != "score"
-            ),
-        )
-        nulls = [
-            name for name in frame.columns if name not in _NULLABLE and frame[name].null_count()
-        ]
-        if nulls:
-            raise CarbError(
-                f"Not a score table: empty values in {nulls}; only {sorted(_NULLABLE)} may be null."
-            )
-        if not frame["score"].is_finite().all():
-            raise CarbError(
-                "Not a score table: a score is NaN or infinite; a failed score must be null."
-            )
-        roles = set(frame["role"].unique().to_list()) - {"chosen", "rejected"}
-        if roles:
-            raise CarbError(
-                f"Not a score table: roles must be 'chosen' or 'rejected', found {sorted(roles)}."
-            )
+        if defect := _kind_defect(frame):
+            raise CarbError(f"Not a score table: {defect}.")
+        frame = _typed(frame)
+        if defect := _content_defect(frame):
+            raise CarbError(f"Not a score table: {defect}.")
         _refuse_repeated(frame)
         _refuse_lost(frame)
         self.frame: Final = frame
@@ -189,6 +133,48 @@ class ScoreTable:
             f"ScoreTable({self.frame.height} rows, scorers "
             f"{sorted(self.frame['scorer'].unique().to_list())})"
         )
+
+
+def _kind_defect(frame: object) -> str | None:
+    """What of a frame is no table of scores: its class, its columns, or their kinds."""
+    if not isinstance(frame, pl.DataFrame):
+        kind = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
+        return f"give a polars DataFrame, not a {kind}; polars.from_pandas makes one"
+    missing = [name for name in COLUMNS if name not in frame.columns]
+    unknown = [name for name in frame.columns if name not in _KINDS]
+    if missing or unknown:
+        return (
+            f"missing columns {missing}, unknown columns {unknown}. It has the columns "
+            f"{list(COLUMNS)} and may have {list(OPTIONAL)}"
+        )
+    for name, held in frame.schema.items():
+        wanted = _KINDS[name]
+        if held != pl.Null and not _holds(held, wanted):
+            return f"column '{name}' must be {_NAMED[wanted]}, but is {held}"
+    return None
+
+
+def _holds(kind: pl.DataType, wanted: type[pl.DataType]) -> bool:
+    if wanted is pl.Float64:
+        return kind.is_numeric()
+    return isinstance(kind, _TEXT_LIKE if wanted is pl.String else wanted)
+
+
+def _typed(frame: pl.DataFrame) -> pl.DataFrame:
+    """The columns in order; scores as numbers, empty columns of their kind."""
+    named = [*COLUMNS, *(name for name in OPTIONAL if name in frame.columns)]
+    cast = [name for name in named if name == "score" or frame.schema[name] == pl.Null]
+    return frame.select(named).with_columns(pl.col(name).cast(_KINDS[name]) for name in cast)
+
+
+def _content_defect(frame: pl.DataFrame) -> str | None:
+    required = [name for name in frame.columns if name not in _NULLABLE]
+    if nulls := [name for name in required if frame[name].null_count()]:
+        return f"empty values in {nulls}; only {sorted(_NULLABLE)} may be null"
+    if not frame["score"].is_finite().all():
+        return "a score is NaN or infinite; a failed score must be null"
+    roles = {*frame["role"].unique()} - {"chosen", "rejected"}
+    return f"roles must be 'chosen' or 'rejected', found {sorted(roles)}" if roles else None
 
 
 def _refuse_repeated(frame: pl.DataFrame) -> None:

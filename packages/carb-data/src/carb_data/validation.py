@@ -7,6 +7,7 @@ import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -176,45 +177,11 @@ def first_defect(error: ValidationError) -> str:
     return f"{field}: {reason}" if field else reason
 
 
-_PLAIN = {
-    "missing": "is missing",
-    "extra_forbidden": "is unknown",
-    "string_type": "must be a text",
-    "string_too_short": "is empty or too short",
-    "string_too_long": "has more than {max_length} characters",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "enum": "must be {expected}",
-    "literal_error": "must be {expected}",
-    "greater_than": "must be more than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
-    "too_short": "must have at least {min_length}, has {actual_length}",
-    "too_long": "must have at most {max_length}, has {actual_length}",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
-    "dict_type": "must be an object with fields",
-    "model_type": "must be an object with fields",
-    "model_attributes_type": "must be an object with fields",
-    "date_type": "must be a date such as 2026-11-24",
-    "date_parsing": "must be a date such as 2026-11-24",
-    "date_from_datetime_parsing": "must be a date such as 2026-11-24",
-    "json_invalid": "is not JSON: {error}",
-}
-"""What pydantic's types of errors mean, in the user's words; ``ctx`` of the error is filled in."""
-_PATTERNS = {
-    r"\S": "is empty",
-    r"^[^\x00-\x1f\x7f]+$": "has a control character",
-    r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$": "must be the id of a culture, such as thai or spanish-mx",
-    r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$": "must be the tag of a language, such as en or zh-Hant",
-}
-"""What a text lacks that does not have one of these patterns."""
+_DEFECTS: dict[str, dict[str, str]] = json.loads(
+    (resources.files("carb_data") / "resources" / "defects.json").read_text("utf-8")
+)
+"""What pydantic's types of errors mean, in the user's words, with ``ctx`` of the error filled in;
+and what a text lacks that does not match a pattern."""
 
 
 def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -229,10 +196,12 @@ def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
         told = context.get("field")  # of a defect that only the whole set or response shows
         field = ".".join(str(part) for part in (*place, *([told] if told else [])))
         reason = detail["msg"].removeprefix("Value error, ")
+        plain = _DEFECTS["types"].get(detail["type"])
         if detail["type"] == "string_pattern_mismatch":
-            reason = _PATTERNS.get(context["pattern"], "does not have the form that it needs")
-        elif detail["type"] in _PLAIN:
-            reason = _PLAIN[detail["type"]].format(**context)
+            unlike = "does not have the form that it needs"
+            reason = _DEFECTS["patterns"].get(context["pattern"], unlike)
+        elif plain is not None:
+            reason = plain.format(**context)
         yield field, reason, dict(detail)
 
 
