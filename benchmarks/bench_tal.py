@@ -78,6 +78,7 @@ def make(
     folder: str, tokenizer: Any, weight: float, out: str, arguments: argparse.Namespace
 ) -> Any:
     """A trainer on made-up questions; R_appr is left out where its weight is 0."""
+    import torch
     from datasets import Dataset
 
     from tal_rlvr.judge_prompts import PromptConfig
@@ -115,8 +116,8 @@ def make(
     rows = [row for pair in pairs for row in both_orders(pair)]
     settings = paper_config(
         output_dir=out,
-        use_cpu=True,
-        bf16=False,
+        use_cpu=not torch.cuda.is_available(),
+        bf16=torch.cuda.is_available(),
         gradient_checkpointing=False,
         dataloader_pin_memory=False,
         per_device_train_batch_size=arguments.batch,
