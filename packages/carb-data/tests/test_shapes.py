@@ -273,3 +273,31 @@ def test_a_line_of_jsonl_ends_only_at_a_line_feed_and_every_bad_line_is_named(tm
         (3, "Invalid JSON"),
         (4, "the line is not a JSON object"),
     ]
+
+
+def test_two_columns_of_the_key_that_disagree_are_refused(tmp_path):
+    path = write(tmp_path / "a.csv", "question,A,B,answer,correct\nWho?,we,they,A,B\n")
+    with pytest.raises(DataError, match="two readings"):
+        load(path, language="en")
+
+
+def test_a_column_that_a_shape_does_not_read_is_named(tmp_path):
+    path = write(tmp_path / "a.csv", "prompt,chosen,rejected,answer\nWho?,we,they,B\n")
+    assert "Not read: answer (1 of 1 rows filled)." in load(path, language="en").notes
+
+
+@pytest.mark.parametrize("cell", ["they | nobody", "they; nobody", '"1. they\n2. nobody"'])
+def test_several_wrong_answers_in_a_cell_are_read_without_their_marks(tmp_path, cell):
+    path = write(tmp_path / "a.csv", f"question,right,wrong answers\nWho?,we,{cell}\n")
+    (item,) = load(path, language="en")
+    assert {one.text for one in item.rejected} == {"they", "nobody"}
+
+
+def test_rows_whose_scores_say_the_opposite_are_counted(tmp_path):
+    path = write(
+        tmp_path / "a.csv",
+        "prompt,chosen,rejected,score_chosen,score_rejected\nWho?,we,they,2,5\nWhy?,so,no,5,2\n",
+    )
+    (note,) = load(path, language="en").notes
+    assert note.startswith("In 1 of 2 rows")
+    assert "score_chosen" in note

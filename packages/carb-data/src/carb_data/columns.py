@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -20,8 +20,10 @@ _NAMES: dict[str, list[str]] = json.loads(
 _NUMBERED = re.compile(r"(.*?)_?(\d{1,2}|[^\W\d_])")
 """A word with a number or a letter behind it; either may stand alone."""
 _PLURAL = re.compile(r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas)")
-_JOINED = re.compile(r";\s+|\n+")
+_JOINED = re.compile(r";\s+|\n+|\s+\|\s+")
 """What stands between several answers in a cell."""
+_LISTED = re.compile(r"(?:\d{1,2}[.)]|[-*•])\s+(?=\S)")
+"""What stands before each answer of a list in a cell."""
 _OPTION_WORDS = frozenset(
     {
         "",
@@ -42,9 +44,14 @@ class Columns:
     options: Sequence[str] = ()
     """Columns of single options, from the first."""
 
-    def all(self) -> set[str]:
-        """Every column that has a field."""
-        return {*self.options, *(name for names in self.by_field.values() for name in names)}
+    def of(self, fields: Iterable[str]) -> set[str]:
+        """The columns of some fields."""
+        names: set[str] = set()
+        for known in fields:
+            names.update(self.by_field.get(known, ()))
+            if known == "options":
+                names.update(self.options)
+        return names
 
 
 def columns_of(names: Sequence[str]) -> Columns:
@@ -64,8 +71,8 @@ def columns_of(names: Sequence[str]) -> Columns:
     if not asked and "context" in found:
         found["prompt"] = found.pop("context")
     optional = bool(options) or "options" in found
-    if optional and "chosen" in found and not {"answer", "rejected"} & {*found}:
-        found["answer"] = found.pop("chosen")
+    if optional and "chosen" in found and "rejected" not in found:
+        found.setdefault("answer", []).extend(found.pop("chosen"))
     if options or "options" in found:
         found["options"] = found.get("options", [])
     return Columns(found, options)
@@ -139,5 +146,7 @@ def _parts(name: str, value: Any) -> Any:
     """The answers that a cell of a plural column joins, or the value as it is."""
     if isinstance(value, str) and value[:1] != "[" and _is_plural(name):
         parts = [part.strip() for part in _JOINED.split(value.rstrip("; \n")) if part.strip()]
+        if all(map(_LISTED.match, parts)):
+            parts = [_LISTED.sub("", part, count=1) for part in parts]
         return parts if len(parts) > 1 else value
     return value

@@ -9,6 +9,7 @@ detected; ``unsaid`` tells the user.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -117,19 +118,15 @@ class Shape:
         """The columns by which the table was known."""
         if self.columns is None:
             return _tops([*self.part.columns, *self.rule.fields])
-        needed = [*self.part.columns]
-        found = {name for known in needed for name in self.columns.by_field.get(known, ())}
-        return found | ({*self.columns.options} if "options" in needed else set())
+        return self.columns.of(self.part.columns)
 
     def read(self) -> set[str]:
         """All columns that are read."""
-        if self.columns is not None:
-            return self.columns.all()
         part = self.part
         templates = (part.id, part.culture, part.domain, part.language, part.topic, part.url)
-        fields = [*part.columns, *self.rule.fields]
+        fields = [*part.columns, *self.rule.fields, *template_fields(part.license)]
         fields += [name for template in templates for name in template_fields(template)]
-        return _tops(fields)
+        return _tops(fields) if self.columns is None else self.columns.of(fields)
 
 
 def _tops(fields: Iterable[str]) -> set[str]:
@@ -436,6 +433,13 @@ def _note_columns(table: Table, shape: Shape) -> None:
     ]
     if unread:
         table.notes.append(f"Not read: {', '.join(unread)}.")
+    scores = [pair for pair in ties if len(pair) == 2]
+    lower = sum(any(_difference(row, *pair) < 0 for pair in scores) for _, row in table.rows)
+    if lower:
+        table.notes.append(
+            f"In {lower:,} of {len(table.rows):,} rows the chosen answer has a lower score than "
+            f"the rejected one ({', '.join(table.titles[name] for name in scores[0])})."
+        )
     tied = sum(any(_is_tie(row, pair) for pair in ties) for _, row in table.rows)
     if tied:
         named = ", ".join(" = ".join(table.titles[name] for name in pair) for pair in ties)
@@ -464,13 +468,17 @@ def _is_score(name: str, rows: Sequence[tuple[int, Record]]) -> bool:
 
 
 def _is_tie(row: Record, names: tuple[str, ...]) -> bool:
-    values = [row.get(name) for name in names]
-    if len(values) == 1:
-        return str(values[0]).casefold() in ("true", "1", "yes")
+    if len(names) == 1:
+        return str(row.get(names[0])).casefold() in ("true", "1", "yes")
+    return _difference(row, *names) == 0
+
+
+def _difference(row: Record, chosen: str, rejected: str) -> float:
+    """How much higher the score of the chosen answer is; not a number where one is missing."""
     try:
-        return float(values[0]) == float(values[1])  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
+        return float(row[chosen]) - float(row[rejected])
+    except (KeyError, TypeError, ValueError):
+        return math.nan
 
 
 @dataclass(slots=True)
