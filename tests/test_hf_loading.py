@@ -4,6 +4,7 @@ templates, no noise."""
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import sys
@@ -265,6 +266,40 @@ def test_a_template_that_writes_the_date_makes_another_model_of_each_day(
     given = '{"date_string": "1 May 2020"}'
     assert set_chat_template(pinned, TemplateOptions(chat_template_kwargs=given)) == ""
     assert "1 May 2020" in pinned.decode(prompt_ids(pinned, PROMPT))
+
+
+@pytest.mark.parametrize(
+    ("template", "variables"),
+    [
+        ("{% set today = strftime_now('%Y') %}{{ today }}", []),
+        ("{{ strftime_now('%Y') }}", []),
+        ("{{ day | default(strftime_now('%Y')) }}", []),
+        (
+            (
+                "{% if not a is defined %}{% set a = strftime_now('%Y') %}{% endif %}"
+                "{% if not b is defined %}{% set b = strftime_now('%B') %}{% endif %}{{ a }} {{ b }}"
+            ),
+            ["a", "b"],
+        ),
+    ],
+    ids=["set in any case", "no variable", "a default", "two variables"],
+)
+def test_the_option_that_is_named_pins_the_date(
+    template: str, variables: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """An option was named although the template overwrote its variable."""
+    tokenizer = tiny_models.tokenizer(chat=True)
+    tokenizer.chat_template = template + tiny_models.CHAT
+    assert set_chat_template(tokenizer, TemplateOptions()).startswith("+clock:")
+    (record,) = caplog.records
+    option = record.getMessage().partition("chat_template_kwargs=")[2].rstrip(".")
+    assert bool(option) == bool(variables)
+    assert option or "chat_template=" in record.getMessage()
+    if option:
+        assert sorted(json.loads(option)) == variables
+        pinned = tiny_models.tokenizer(chat=True)
+        pinned.chat_template = template + tiny_models.CHAT
+        assert set_chat_template(pinned, TemplateOptions(chat_template_kwargs=option)) == ""
 
 
 def test_the_clock_of_a_template_stands_still_within_a_run(base: Path, tmp_path: Path) -> None:

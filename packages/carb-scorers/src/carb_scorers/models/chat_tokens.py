@@ -295,7 +295,7 @@ def _control_tokens(tokenizer: Any) -> set[str]:
     return {text for text in special | written_by_it if len(text) > 1 and not text.isspace()}
 
 
-def rendered_turns(tokenizer: Any) -> str:
+def rendered_turns(tokenizer: Any, **variables: str) -> str:
     """What the chat template writes around turns: it may put a control token together from the
     role's name."""
     found = []
@@ -304,7 +304,9 @@ def rendered_turns(tokenizer: Any) -> str:
         try:
             found.append(
                 str(
-                    tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+                    tokenizer.apply_chat_template(
+                        turns, tokenize=False, add_generation_prompt=True, **variables
+                    )
                 )
             )
         except (

@@ -16,6 +16,7 @@ _CLOCK = re.compile(r"""strftime_now\s*\(\s*(?P<quote>["'])(?P<form>.*?)(?P=quot
 _NAMED = re.compile(rf"set\s+(\w+)\s*=\s*{_CLOCK.pattern}")
 _MARK = "\ue000"
 """A character of no text, which shows where a date is rendered."""
+_COPY = "a copy of the template with the date in it, given as chat_template="
 _log = logging.getLogger(__name__)
 
 
@@ -50,24 +51,23 @@ def stop_clock(tokenizer: Any) -> str:
     if not forms:
         return ""
     tokenizer.chat_template = dated(_MARK)
-    rendered = rendered_turns(tokenizer)
-    tokenizer.chat_template = dated("")
     dates = {now.strftime(form) for form in forms}
-    shown = ", ".join(sorted(date for date in dates if _MARK + date in rendered))
+
+    def written(**variables: str) -> list[str]:
+        rendered = rendered_turns(tokenizer, **variables)
+        return sorted(date for date in dates if _MARK + date in rendered)
+
+    shown = ", ".join(written())
+    # A template may set a variable whatever is given, so that the option is tried.
+    pins = {match[1]: now.strftime(match["form"]) for match in _NAMED.finditer(whole)}
+    pinned = bool(pins) and not written(**pins)
+    tokenizer.chat_template = dated("")
     if not shown:  # pinned by a variable
         return ""
     _log.warning(
         "The chat template asks the clock (%s): scores of another day are scores of another "
         "prompt, and a run is not continued then. To pin it: %s.",
         shown,
-        _pin(whole, shown),
+        f"chat_template_kwargs={json.dumps(pins)}" if pinned else _COPY,
     )
     return f"+clock:{shown}"
-
-
-def _pin(template: str, date: str) -> str:
-    """The option that keeps a template's date."""
-    named = _NAMED.search(template)
-    if named is None:
-        return "a copy of the template with the date in it, given as chat_template="
-    return f"chat_template_kwargs={json.dumps({named[1]: date})}"
