@@ -22,7 +22,8 @@ from fake_scorer import FakeScorer
 httpx = pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra carb-scorers[serve]")
 
-from carb_scorers.serve import (  # noqa: E402 - not without the extra
+from carb_scorers.http_server import server_config  # noqa: E402 - not without the extra
+from carb_scorers.serve import (  # noqa: E402
     LARGEST,
     LOOPBACK,
     RewardServer,
@@ -32,6 +33,7 @@ from carb_scorers.serve import (  # noqa: E402 - not without the extra
 
 pytestmark = pytest.mark.anyio
 GERMAN = {"culture": "german", "language": "de"}
+WHOLE = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
 @pytest.fixture
@@ -79,14 +81,15 @@ async def served(scorer: Any = None, **options: Any) -> AsyncIterator[tuple[Any,
 
 
 @asynccontextmanager
-async def listening(scorer: Any = None, **options: Any) -> AsyncIterator[tuple[Any, int, Any]]:
+async def listening(
+    scorer: Any = None, *, head_seconds: float = 30.0, **options: Any
+) -> AsyncIterator[tuple[Any, int, Any]]:
     """A server on a port of this machine, with a client, its port, and its scorer."""
     scorer = scorer or Letters()
     server = RewardServer(scorer, **GERMAN | options)
     taken = take_port("127.0.0.1", 0)
     port = taken.getsockname()[1]
-    config = uvicorn.Config(server, lifespan="off", log_level="warning", ws="none")
-    program = uvicorn.Server(config)
+    program = uvicorn.Server(server_config(server, head_seconds=head_seconds))
     limits = httpx.Limits(max_connections=None)
     client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", limits=limits, timeout=60)
     async with anyio.create_task_group() as group, client:
@@ -199,8 +202,10 @@ async def test_all_of_a_burst_are_scored_and_together() -> None:
 
 async def test_the_queue_is_bounded_by_memory() -> None:
     async with served(memory=8192, timeout=0.5) as (client, _):
-        answer = await client.post("/score", json={"prompt": "Was?", "responses": ["x" * 9000]})
-        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+        for responses in (["x" * 9000], ["x"] * 9):
+            answer = await client.post("/score", json={"prompt": "Was?", "responses": responses})
+            assert (answer.status_code, "Send less" in answer.json()["error"]) == (413, True)
+            assert "retry-after" not in answer.headers, "it would never find room"
         codes: Counter[int] = Counter()
 
         async def hang() -> None:
@@ -273,6 +278,28 @@ async def test_who_has_left_is_not_waited_for() -> None:
         with anyio.fail_after(20):
             assert (await asked(client, "gut"))[0] == 200
         assert set(scorer.cancelled) <= {"hang"}
+
+
+@pytest.mark.parametrize(
+    "sent_first",
+    [b"", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n", WHOLE, WHOLE + b"GET /hea"],
+    ids=["nothing", "half a head", "a whole request", "a request and a half"],
+)
+async def test_a_connection_without_a_whole_head_is_closed(sent_first: bytes) -> None:
+    """It was held for ever, with no limit of their number."""
+    async with listening(head_seconds=0.3) as (client, port, _):
+        stream = await anyio.connect_tcp("127.0.0.1", port)
+        await stream.send(sent_first)
+        with anyio.fail_after(20):
+            received = b"".join([part async for part in stream])  # up to the end of the connection
+        assert received.startswith(b"HTTP/1.1 200 ") == sent_first.startswith(WHOLE)
+        await stream.aclose()
+        assert (await asked(client, "gut"))[0] == 200
+
+
+async def test_a_head_in_time_keeps_its_connection_while_it_is_scored() -> None:
+    async with listening(head_seconds=0.3, timeout=1.0) as (client, _, _):
+        assert (await asked(client, "hang"))[0] == 504
 
 
 async def test_a_body_that_never_ends_is_closed() -> None:

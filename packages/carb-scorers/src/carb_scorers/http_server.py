@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -26,12 +27,15 @@ __all__ = [
     "json_response",
     "read_body",
     "refused",
+    "server_config",
     "take_port",
 ]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LINGER = 2.0
 """Seconds for which the rest of a refused body is read, so that its sender reads the refusal."""
+HEAD_SECONDS = 30.0
+"""How long the head of a request may take to arrive."""
 _READ = "carb.body_read"
 """Key of the request's scope: whether its whole body was read."""
 
@@ -54,19 +58,21 @@ class Room:
     """
 
     def __init__(self, size: int) -> None:
-        self._free = size
+        self._size = self._free = size
 
     @contextmanager
     def holding(self) -> Iterator[Callable[[int], None]]:
         """Within, the function that is given takes more bytes; they are given back at the end.
 
         Raises:
-            RefusalError: there are not so many left.
+            RefusalError: there are not so many left, or never so many.
         """
         held = 0
 
         def hold(size: int) -> None:
             nonlocal held
+            if held + size > self._size:
+                raise RefusalError(413, "This call alone fills the server's memory. Send less.")
             if size > self._free:
                 raise RefusalError(
                     503,
@@ -152,6 +158,45 @@ class _Lingering(Response):
             while (await receive()).get("more_body", False):
                 pass
         await send({"type": "http.response.body", "body": b""})
+
+
+def server_config(app: Any, *, head_seconds: float = HEAD_SECONDS, **options: Any) -> Any:
+    """A configuration of uvicorn, which by itself waits for the head of a request without limit.
+
+    Args:
+        app: the application.
+        head_seconds: how long a connection may take until the head of its next request has come.
+        options: more of uvicorn's options.
+    """
+    uvicorn = require("uvicorn", package="carb-scorers", extra="serve")
+    base: Any = require("uvicorn.protocols.http.auto", package="carb-scorers", extra="serve")
+
+    class Protocol(base.AutoHTTPProtocol):  # type: ignore[misc]
+        late: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.late = self.loop.call_later(head_seconds, transport.close)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            waits = self.cycle is None or self.cycle.response_complete
+            if waits and self.late is None:
+                self.late = self.loop.call_later(head_seconds, self.transport.close)
+            elif not waits:
+                self.punctual()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.punctual()
+            super().connection_lost(exc)
+
+        def punctual(self) -> None:
+            if self.late is not None:
+                self.late.cancel()
+                self.late = None
+
+    fixed = {"access_log": False, "log_level": "warning", "server_header": False}
+    return uvicorn.Config(app, http=Protocol, lifespan="off", ws="none", **(fixed | options))
 
 
 def take_port(host: str, port: int) -> socket.socket:

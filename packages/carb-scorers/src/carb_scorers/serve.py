@@ -41,6 +41,7 @@ from carb_scorers.http_server import (  # noqa: E402
     json_response,
     read_body,
     refused,
+    server_config,
     take_port,
 )
 from carb_scorers.reward_queue import Call, RewardQueue, make_call  # noqa: E402
@@ -265,16 +266,12 @@ class RewardServer:
         with self._room.holding() as hold:
             seconds = min(self._timeout, BODY_SECONDS)
             body = await read_body(request, largest=LARGEST, seconds=seconds, hold=hold)
-
-            def made() -> Call:
-                texts = read(body)
-                spec = self._opened.get().spec
-                if spec.comparative:
-                    _check_company(texts)
-                return make_call(texts, spec)
-
-            call = await anyio.to_thread.run_sync(made)
-            hold(EACH_RESPONSE * len(call.texts))
+            texts = await anyio.to_thread.run_sync(read, body)
+            hold(EACH_RESPONSE * len(texts))
+            spec = self._opened.get().spec
+            if spec.comparative:
+                _check_company(texts)
+            call = await anyio.to_thread.run_sync(make_call, texts, spec)
             await self._wait(request, queue, call)
         if call.reason:
             raise RefusalError(500, call.reason)
@@ -374,15 +371,7 @@ def serve(
         CarbError: the scorer cannot be opened.
     """
     uvicorn = require("uvicorn", package="carb-scorers", extra="serve")
-    config = uvicorn.Config(
-        server,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        lifespan="off",
-        ws="none",
-        timeout_graceful_shutdown=ENDING_SECONDS,
-    )
+    config = server_config(server, timeout_graceful_shutdown=ENDING_SECONDS)
 
     async def run() -> None:
         program = uvicorn.Server(config)

@@ -53,6 +53,7 @@ from carb_scorers.http_server import (  # noqa: E402
     json_response,
     read_body,
     refused,
+    server_config,
     take_port,
 )
 
@@ -384,14 +385,6 @@ def serve(
     import uvicorn  # the command has seen that it is there
 
     page = ReviewPage(db, port=taken.getsockname()[1], public_url=public_url, scorer=scorer)
-    config = uvicorn.Config(
-        page,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        timeout_keep_alive=30,
-        lifespan="off",
-        ws="none",
-    )
+    config = server_config(page, timeout_keep_alive=30)
     with page.thread:
         uvicorn.Server(config).run(sockets=[taken])
