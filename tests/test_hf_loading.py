@@ -277,7 +277,8 @@ def test_a_template_that_writes_the_date_makes_another_model_of_each_day(
         (
             (
                 "{% if not a is defined %}{% set a = strftime_now('%Y') %}{% endif %}"
-                "{% if not b is defined %}{% set b = strftime_now('%B') %}{% endif %}{{ a }} {{ b }}"
+                "{% if not b is defined %}{% set b = strftime_now('%B') %}{% endif %}"
+                "{{ a }} {{ b }}"
             ),
             ["a", "b"],
         ),
