@@ -163,6 +163,18 @@ def picked(model: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(model, name) for name in names}
 
 
+def flat(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with the limits of its intervals in fields of their own, as the file has them."""
+    found = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            found |= {name: value["estimate"]}
+            found |= {f"{name}_{limit}": value[limit] for limit in ("low", "high")}
+        else:
+            found[name] = value
+    return found
+
+
 def of_the_run(sets: Dataset, folder: Path) -> dict[str, Any]:
     """Scores of a run of the baselines, after a first part of it; and the report's cells."""
     data, out = folder / "sets.jsonl", folder / "run"
@@ -197,6 +209,7 @@ def of_statistics(sets: Dataset) -> dict[str, Any]:
     families = family_accuracy(both, sets)
     assert families is not None
     changed = perturbation_sensitivity(both)
+    alike = cross_lingual_consistency(both)
     numbers = [[draw(axis, n) + n / 20 for n in range(15)] for axis in ("x", "y")]
     line = correlate(*numbers)
     return {
@@ -214,8 +227,15 @@ def of_statistics(sets: Dataset) -> dict[str, Any]:
             }
             for row in families.rows
         ],
-        "perturbed": [row.model_dump(mode="json") for row in changed.kinds],
-        "consistency": cross_lingual_consistency(both).model_dump(mode="json"),
+        "perturbed": [flat(row.model_dump(mode="json")) for row in changed.kinds],
+        "consistency": {
+            **alike.model_dump(mode="json"),
+            "scorers": [
+                {**row.model_dump(mode="json"), **picked(row.consistency, "low", "high", "n")}
+                | {"consistency": row.consistency.estimate}
+                for row in alike.scorers
+            ],
+        },
         "correlation": line.model_dump(mode="json"),
     }
 

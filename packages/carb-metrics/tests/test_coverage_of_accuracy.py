@@ -47,10 +47,10 @@ def test_shares_and_means_over_clusters(name, p, cell):
     hits = np.zeros(2)
     for _ in range(ROUNDS):
         credit, cluster = drawn(p, DESIGNS[name], 0.5, rng)
-        _, low, high = share_interval(credit, cluster, 0.95)
+        interval = share_interval(credit, cluster, 0.95)
         found = means(credit[None], cluster, 0.95, (0.0, 1.0))
         hits += [
-            low - 1e-12 <= p <= high + 1e-12,
+            interval.low - 1e-12 <= p <= interval.high + 1e-12,
             found.low[0] - 1e-12 <= p <= found.high[0] + 1e-12,
         ]
     accuracy, mean = hits / ROUNDS

@@ -45,7 +45,7 @@ def test_a_judge_that_always_picks_the_first(make_table):
     ]
     result = judge_bias(make_table([[1.0, 0.0, 0.5]] * 60), present(rows))
     row = result.scorers[0].model_dump()
-    assert [row.share for row in result.positions] == [1, 0, 0]
+    assert [row.share.estimate for row in result.positions] == [1, 0, 0]
     assert [row.expected for row in result.positions] == pytest.approx([1 / 3] * 3)
     assert row["position_p"] < 1e-6
     same = sum(a[2][0][0] == b[2][0][0] for a, b in zip(rows[::2], rows[1::2], strict=True))
@@ -53,11 +53,11 @@ def test_a_judge_that_always_picks_the_first(make_table):
         [k for k, _ in a[2]] != [k for k, _ in b[2]]
         for a, b in zip(rows[::2], rows[1::2], strict=True)
     )
-    assert row["swap_pairs"] == swapped
-    assert row["self_pairs"] == 60 - swapped
+    assert row["swap_consistency"]["n"] == swapped
+    assert row["self_agreement"]["n"] == 60 - swapped
     assert row["self_agreement"]["estimate"] == 1
     assert row["swap_consistency"]["estimate"] == pytest.approx(
-        (same - row["self_pairs"]) / swapped
+        (same - row["self_agreement"]["n"]) / swapped
     )
 
 

@@ -48,11 +48,11 @@ def test_changes_by_hand(make_table):
     rows = {row["perturbation"]: row for row in map(dict, result.kinds)}
     assert list(rows) == ["CC", "CL", "RP"]
     spread = math.sqrt(sum(np.var(s, ddof=1) for s in SETS) / 3)
-    assert rows["CC"]["spread"] == pytest.approx(3 / spread)
-    assert rows["CC"]["relative"] == pytest.approx(np.mean([3 / 4, 3 / 5, 3 / 2]))
-    assert rows["CL"]["relative"] == pytest.approx(0.1)
-    assert (rows["CC"]["flips"], rows["CC"]["judged"]) == (2 / 3, 3)
-    assert rows["RP"]["flips"] == 0
+    assert rows["CC"]["spread"].estimate == pytest.approx(3 / spread)
+    assert rows["CC"]["relative"].estimate == pytest.approx(np.mean([3 / 4, 3 / 5, 3 / 2]))
+    assert rows["CL"]["relative"].estimate == pytest.approx(0.1)
+    assert (rows["CC"]["flips"].estimate, rows["CC"]["judged"]) == (2 / 3, 3)
+    assert rows["RP"]["flips"].estimate == 0
     assert result.scorers[0].spread == pytest.approx(spread)
     surface = (np.mean([0.4, 0.5, 0.2]) + 0.5) / 2
     assert result.of("judge").ratio.estimate == pytest.approx(3 / surface)
@@ -69,7 +69,7 @@ def test_a_relative_change_is_null_where_half_of_the_scores_are_near_0(
     table = perturb(make_table(sets), {"CC": lambda s: s - 3})
     (row,) = perturbation_sensitivity(table).kinds
     assert row.undefined == near_0
-    assert row.relative == (None if relative is None else pytest.approx(relative))
+    assert row.relative.estimate == (None if relative is None else pytest.approx(relative))
 
 
 def test_degenerate_sensitivity_is_null(make_table):
@@ -77,17 +77,13 @@ def test_degenerate_sensitivity_is_null(make_table):
     assert perturbation_sensitivity(make_table(SETS)).of("judge").ratio.estimate is None
     assert perturbation_sensitivity(ScoreTable(make_table(SETS).frame.clear())).scorers == ()
     flat = perturb(make_table([[0.0, 0.0]] * 3), {"CC": lambda _: 1.0, "RP": lambda s: s})
-    row = perturbation_sensitivity(flat).kinds[0].model_dump()
-    assert (row["spread"], row["relative"], row["undefined"]) == (None, None, 3)
+    row = perturbation_sensitivity(flat).kinds[0]
+    assert (row.spread.estimate, row.relative.estimate, row.undefined) == (None, None, 3)
     failed = perturb(make_table(SETS), {"CC": [None] * 3})
-    row = perturbation_sensitivity(failed).kinds[0].model_dump()
-    assert (row["n"], row["errors"], row["spread"], row["flips"], row["judged"]) == (
-        0,
-        3,
-        None,
-        None,
-        0,
-    )
+    row = perturbation_sensitivity(failed).kinds[0]
+    assert (row.n, row.errors, row.judged) == (0, 3, 0)
+    assert row.spread.estimate is None
+    assert row.flips.estimate is None
     one = perturb(make_table(SETS[:1]), {"CC": lambda s: s - 1, "RP": lambda s: s - 0.5})
     ratio = perturbation_sensitivity(one).of("judge").ratio
     assert (ratio.estimate, ratio.low) == (2, None)
@@ -116,8 +112,8 @@ def test_coverage_of_sensitivity(make_table):
     hits = dict.fromkeys(truth, 0)
     for _ in range(rounds):
         result = perturbation_sensitivity(simulate(rng, make_table))
-        row = result.kinds[0].model_dump()
-        hits["spread"] += row["spread_low"] <= truth["spread"] <= row["spread_high"]
+        spread = result.kinds[0].spread
+        hits["spread"] += spread.low <= truth["spread"] <= spread.high
         hits["ratio"] += (
             result.scorers[0].ratio.low <= truth["ratio"] <= result.scorers[0].ratio.high
         )
@@ -143,9 +139,9 @@ def test_consistency_by_hand(make_table):
     unit = result.scorers[0].spread
     pairs = {("de", "en"): [1, 2], ("de", "fr"): [1, 1], ("en", "fr"): [2, 1]}
     expected = {pair: np.exp(-0.5 * np.array(d) / unit).mean() for pair, d in pairs.items()}
-    row = result.scorers[0].model_dump()
-    assert row["consistency"] == pytest.approx(np.mean(list(expected.values())))
-    assert (row["n"], row["k"]) == (6, 0.5)
+    row = result.scorers[0]
+    assert row.consistency.estimate == pytest.approx(np.mean(list(expected.values())))
+    assert (row.consistency.n, row.k) == (6, 0.5)
 
 
 def test_degenerate_consistency_is_null(make_table):
@@ -155,7 +151,7 @@ def test_degenerate_consistency_is_null(make_table):
         make_table([]),
     ):
         result = cross_lingual_consistency(table)
-        assert all(row.consistency is None for row in result.scorers)
+        assert all(row.consistency.estimate is None for row in result.scorers)
     with pytest.raises(CarbError, match="no scorer"):
         result.of("nobody")
 

@@ -103,12 +103,14 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
         if not mine:
             continue
         values = pl.concat([sets[name].cast(pl.String).alias(kind) for name in mine])
-        known, items = values.is_not_null().to_numpy(), np.tile(item, len(mine))
+        known = values.is_not_null().to_numpy()
+        items = np.tile(item, len(mine))
         codes = _codes(values.fill_null(""))
         rows.append(items[known])
         columns.append(size + codes[known])
         size += int(codes.max(initial=-1)) + 1
-    row, column = np.concatenate(rows), np.concatenate(columns)
+    row = np.concatenate(rows)
+    column = np.concatenate(columns)
     graph = coo_array((np.ones(len(row), dtype=np.int8), (row, column)), shape=(size, size))
     found = connected_components(graph, directed=False)[1].astype(np.int64)
     return np.unique(found[: int(item.max(initial=-1)) + 1], return_inverse=True)[1][item]

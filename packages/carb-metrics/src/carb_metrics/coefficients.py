@@ -53,7 +53,8 @@ def coefficient(kind: Kind, x: Floats, y: Floats) -> tuple[float, float | None] 
     if kind == "pearson":
         r = _pearson(x, y)
         return r, t_test(r, len(x) - 2) if tested else None
-    x, y = stats.rankdata(x), stats.rankdata(y)
+    x = stats.rankdata(x)
+    y = stats.rankdata(y)
     r = _pearson(x, y)
     if not tested:
         return r, None
@@ -65,7 +66,8 @@ def coefficient(kind: Kind, x: Floats, y: Floats) -> tuple[float, float | None] 
 def _exact_rank_p(x: Floats, y: Floats) -> float:
     """Two-sided p: the share of all orders of y whose rank correlation is at least as far from 0 as
     the given one."""
-    x, y = x - x.mean(), y - y.mean()
+    x = x - x.mean()
+    y = y - y.mean()
     sums = y[_orders(len(y))] @ x
     return float((np.abs(sums) >= abs(float(x @ y)) - 1e-9).mean())
 
@@ -77,8 +79,10 @@ def _orders(n: int) -> npt.NDArray[np.int8]:
 
 
 def _pearson(x: Floats, y: Floats) -> float:
-    x, y = x - x.mean(), y - y.mean()
-    x, y = x / np.abs(x).max(), y / np.abs(y).max()
+    x = x - x.mean()
+    y = y - y.mean()
+    x = x / np.abs(x).max()
+    y = y / np.abs(y).max()
     return max(-1.0, min(1.0, float(x @ y / math.sqrt((x @ x) * (y @ y)))))
 
 
@@ -112,6 +116,10 @@ def fisher_interval(
     spare = n - (4 if kind == "kendall" else 3)
     if spare < 1 or abs(r) > 1 - 1e-12:
         return None
-    variance = {"pearson": 1.0, "spearman": 1 + r * r / 2, "kendall": 0.437}[kind] / spare
+    variance = {
+        "pearson": 1.0,
+        "spearman": 1 + r * r / 2,
+        "kendall": 0.437,
+    }[kind] / spare
     half = normal_quantile(confidence) * math.sqrt(variance)
     return math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)

@@ -181,7 +181,8 @@ def _join(
     a: ScoreTable, b: ScoreTable, keys: tuple[str, ...]
 ) -> tuple[pl.DataFrame, list[str | None], int]:
     """The sets that both scored, the names of both, and how many sets only one scored."""
-    left, right = set_outcomes(a), set_outcomes(b)
+    left = set_outcomes(a)
+    right = set_outcomes(b)
     names = [_only_scorer(sets) for sets in (left, right)]
     if "scorer" in keys or any(key not in left.columns for key in keys):
         raise CarbError(
@@ -237,8 +238,11 @@ class _Pairs:
     """Paired credits, their groups and clusters."""
 
     def __init__(self, both: pl.DataFrame, keys: tuple[str, ...], confidence: float) -> None:
-        self.both, self.keys, self.confidence = both, keys, confidence
-        self.a, self.b = both["credit"].to_numpy(), both["credit_b"].to_numpy()
+        self.both = both
+        self.keys = keys
+        self.confidence = confidence
+        self.a = both["credit"].to_numpy()
+        self.b = both["credit_b"].to_numpy()
         self.d: Floats = self.a - self.b
         self.cluster = cluster_of(both)
 
@@ -296,7 +300,8 @@ class _Pairs:
         above, below = (
             _one_sided(self.d[None], self.cluster, shift) for shift in (margin, -margin)
         )
-        p_worse, p_better = above, 1 - below
+        p_worse = above
+        p_better = 1 - below
         alpha = 1 - self.confidence
         return Margin(
             margin=margin,
@@ -334,7 +339,8 @@ def _planning(
     """What these sets can find, and how many would find the difference seen."""
     if not discordance or whole.estimate is None or whole.p is None:
         return {"detectable": None, "more_sets": None}
-    alpha, effect = 1 - confidence, whole.design_effect
+    alpha = 1 - confidence
+    effect = whole.design_effect
     needed = sets_needed(
         whole.estimate, max(discordance, abs(whole.estimate)), alpha=alpha, design_effect=effect
     )

@@ -201,20 +201,24 @@ def _pearson(x: Floats, y: Floats, base: Ints, shrink: float, confidence: float)
     found = coefficient("pearson", x, y)
     if found is None:
         return Interval()
-    (r, plain_p), n = found, len(x)
-    estimate, models = max(-1.0, min(1.0, r / shrink)), int(base.max()) + 1
+    r, plain_p = found
+    n = len(x)
+    estimate = max(-1.0, min(1.0, r / shrink))
+    models = int(base.max()) + 1
     related = models < n
     if models < FEWEST or abs(r) > 1 - 1e-12:
         return Interval(estimate=estimate, p=None if related else plain_p)
     a, b = ((values - values.mean()) / values.std() for values in (x, y))
     jackknifed = _jackknife_error(a, b, base) or 0.0
     half = float(stdtrit(models - 2, 0.5 + confidence / 2)) * jackknifed
-    z, p = math.atanh(r), plain_p
+    z = math.atanh(r)
+    p = plain_p
     if not related:
         half = max(half, normal_quantile(confidence) / math.sqrt(n - 3))
     else:
         influence = a * b - r * (a**2 + b**2) / 2
-        effect, freedom = 1.0, float(models - 2)
+        effect = 1.0
+        freedom = float(models - 2)
         if float(np.abs(influence).max()) > 1e-12:
             clustered = design(base, influence)
             effect = float(clustered.effect[0])
@@ -266,7 +270,8 @@ def _fit_line(x: Floats, y: Floats, confidence: float, *, tested: bool) -> Fit:
     n = len(x)
     if n < 2 or is_constant(x):
         return Fit(n=n)
-    dx, dy = x - x.mean(), y - y.mean()
+    dx = x - x.mean()
+    dy = y - y.mean()
     sxx = float(dx @ dx)
     slope = float(dx @ dy) / sxx
     found = coefficient("pearson", x, y)
@@ -280,7 +285,12 @@ def _fit_line(x: Floats, y: Floats, confidence: float, *, tested: bool) -> Fit:
         half = float(stdtrit(n - 2, 0.5 + confidence / 2)) * deviation / math.sqrt(sxx)
         extra |= {"slope_low": slope - half, "slope_high": slope + half}
     return Fit.model_validate(
-        {"n": n, "slope": slope, "intercept": float(y.mean() - slope * x.mean()), **extra}
+        {
+            "n": n,
+            "slope": slope,
+            "intercept": float(y.mean() - slope * x.mean()),
+            **extra,
+        }
     )
 
 
@@ -302,10 +312,13 @@ def _partial(x: Floats, y: Floats, z: Floats, confidence: float, *, tested: bool
     taken = int(np.linalg.matrix_rank(z - z.mean(0))) if len(z) else 0
     pearson = _partial_estimate(x, y, z, taken, "pearson", confidence)
     if len(x):
-        x, y, z = rankdata(x), rankdata(y), rankdata(z, axis=0)
+        x = rankdata(x)
+        y = rankdata(y)
+        z = rankdata(z, axis=0)
     spearman = _partial_estimate(x, y, z, taken, "spearman", confidence)
     if not tested:
-        pearson, spearman = _untested(pearson), _untested(spearman)
+        pearson = _untested(pearson)
+        spearman = _untested(spearman)
     return Partial(covariates=taken, pearson=pearson, spearman=spearman)
 
 

@@ -87,7 +87,13 @@ class PlaceComparison(Result):
             families=self.families,
             a=self.b,
             b=self.a,
-            difference=d.model_copy(update={"estimate": estimate, "low": low, "high": high}),
+            difference=d.model_copy(
+                update={
+                    "estimate": estimate,
+                    "low": low,
+                    "high": high,
+                }
+            ),
             better=better.get(self.better),
         )
 
@@ -207,14 +213,16 @@ def compare_families(
     """The place win rates of two scorers over the pairs of sets that both scored; null where there
     is none, or one of them failed in all."""
     matrix, read = families_of(a, dataset)
-    first, second = [*read.values()], [*readings(frame_of(b), matrix).values()]
+    first = [*read.values()]
+    second = [*readings(frame_of(b), matrix).values()]
     return compared(first[0], second[0], confidence) if first and second else None
 
 
 def compared(first: Reading, second: Reading, confidence: float) -> PlaceComparison | None:
     """Two scorers over the pairs of sets that both scored; null where there is none, or one of them
     failed in all."""
-    matrix, both = first.matrix, first.scored & second.scored
+    matrix = first.matrix
+    both = first.scored & second.scored
     if not both.any() or np.isnan(first.won[both]).all() or np.isnan(second.won[both]).all():
         return None
     a, b = (family_means(matrix, one.won, both) for one in (first, second))
@@ -242,11 +250,20 @@ def _row(
     whole = where & found.whole
     cluster = found.matrix.cluster[where]
     chance = 1 / found.matrix.answers[whole]
-    pairs, lost = int(found.pairs[where].sum()), int(found.lost[where].sum())
-    sets, errors = int(found.sets[where].sum()), int(found.errors[where].sum())
-    place_win, note = _place_win(found, where, confidence), None
+    pairs = int(found.pairs[where].sum())
+    lost = int(found.lost[where].sum())
+    sets = int(found.sets[where].sum())
+    errors = int(found.errors[where].sum())
+    place_win = _place_win(found, where, confidence)
+    note = None
     if blind and (found.value[where] == 0.5).all():
-        place_win = place_win.model_copy(update={"low": 0.5, "high": 0.5, "p": 1.0})
+        place_win = place_win.model_copy(
+            update={
+                "low": 0.5,
+                "high": 0.5,
+                "p": 1.0,
+            }
+        )
         note = "It does not read the place by construction."
     elif effective_clusters(cluster) < FEWEST:
         note = f"An interval needs {FEWEST} clusters of families of like size: too few."
@@ -268,14 +285,16 @@ def _row(
 
 
 def _place_win(found: Reading, where: Bools, confidence: float) -> Interval:
-    values, matrix = found.value[where], found.matrix
+    values = found.value[where]
+    matrix = found.matrix
     variance = chance_variance(matrix.answers[where])
     half = np.full(len(values), 0.5)
     return clustered_mean(values, half, variance, matrix.cluster[where], confidence, (0.0, 1.0))
 
 
 def _row_accuracy(found: Reading, where: Bools, confidence: float) -> Interval:
-    values, matrix = found.row[where], found.matrix
+    values = found.row[where]
+    matrix = found.matrix
     chance = 1 / matrix.answers[where]
     # between that of independent places and that of families all right or all wrong
     variance = chance * (1 - chance) / np.sqrt(matrix.answers[where])
@@ -297,7 +316,8 @@ def _difference(
     matrix: Matrices, a: Floats, b: Floats, families: Ints, confidence: float
 ) -> PlaceComparison:
     """Two values of each of some families."""
-    d, variance = a - b, 2 * chance_variance(matrix.answers[families])
+    d = a - b
+    variance = 2 * chance_variance(matrix.answers[families])
     cluster = matrix.cluster[families]
     found = clustered_mean(d, np.zeros(len(d)), variance, cluster, confidence, (-1.0, 1.0))
     settled = found.p is not None and found.p < 1 - confidence

@@ -13,6 +13,7 @@ from carb_data import CarbError, Dataset, ScoreTable, cultures
 from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, OfSets, Result
 from carb_metrics.clusters import Ints, cluster_of
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import share_interval
 from carb_metrics.outcome import counted_sets, credit_matrix, set_outcomes
@@ -275,7 +276,8 @@ class _Models:
         ]
         self.names = [scorers[row] for row in rows]
         self.credit = credit[rows]
-        self._frame, self._surface = frame, surface
+        self._frame = frame
+        self._surface = surface
         self._copies: dict[str, Floats | None] = {}
 
     def copy(self, name: str) -> Floats | None:
@@ -302,10 +304,17 @@ def _floor(
     best = max(accuracy, key=accuracy.__getitem__)
     if accuracy[CHANCE] >= accuracy[best] - 1e-9:
         best = CHANCE
-    share, low, high = share_interval(credit[best], cluster, confidence)
+    share = share_interval(credit[best], cluster, confidence)
     if best == CHANCE:
-        low = high = share
-    cell = Cell(accuracy=share, low=low, high=high, n=len(credit[best]), ties=0, errors=0)
+        share = Interval(estimate=share.estimate, low=share.estimate, high=share.estimate)
+    cell = Cell(
+        accuracy=share.estimate,
+        low=share.low,
+        high=share.high,
+        n=len(credit[best]),
+        ties=0,
+        errors=0,
+    )
     return FloorRow(
         group=group,
         predictor=best,
@@ -341,7 +350,8 @@ def _tests(
         beats_floor = (difference.low or 0.0) > 0
         copied = models.copy(models.names[index]) if beats_floor else None
         if copied is not None and copied[where].mean() > best.mean():
-            rivals[index], predictors[index] = copied[where], COPIED
+            rivals[index] = copied[where]
+            predictors[index] = COPIED
     differences = paired_rows(earned - rivals, cluster, confidence)
     p = adjust([math.nan if one.p is None else one.p for one in differences])
     tests = []

@@ -53,7 +53,8 @@ def wilson(
             infinite.
     """
     z2 = normal_quantile(confidence) ** 2
-    trials, won = np.asarray(n, dtype=np.float64), np.asarray(successes, dtype=np.float64)
+    trials = np.asarray(n, dtype=np.float64)
+    won = np.asarray(successes, dtype=np.float64)
     wrong = (won < -1e-9) | (won > trials * (1 + 1e-9) + 1e-9) | (trials < 0) | ~np.isfinite(trials)
     wrong |= np.isnan(won) & (trials != 0)
     if wrong.any():
@@ -65,7 +66,8 @@ def wilson(
         half = np.sqrt(np.clip(p * (1 - p), 0, None) * z2 / trials + (z2 / (2 * trials)) ** 2) / (
             1 + z2 / trials
         )
-        low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+        low = np.clip(middle - half, 0, 1)
+        high = np.clip(middle + half, 0, 1)
     # Rounding must not push a limit past the estimate that it equals.
     return np.where(p == 0, 0.0, np.minimum(low, p)), np.where(p == 1, 1.0, np.maximum(high, p))
 

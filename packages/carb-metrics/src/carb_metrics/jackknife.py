@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 
 Statistic = Callable[[Floats], Floats]
@@ -21,7 +22,7 @@ def ratio(sums: Floats) -> Floats:
 
 def jackknife_interval(
     units: Floats, statistic: Statistic, confidence: float = 0.95, *, log: bool = False
-) -> tuple[float | None, float | None, float | None]:
+) -> Interval:
     """A statistic of sums over independent units, with the t interval of its jackknife standard
     error.
 
@@ -35,24 +36,36 @@ def jackknife_interval(
         log: whether to make the interval on the scale of logarithms, for positive ratios.
 
     Returns:
-        estimate, low, high; null where not defined (limits need two units and a spread).
+        no estimate where it is not defined; limits need two units and a spread.
     """
     from scipy.special import stdtrit
 
     check_confidence(confidence)
     if not len(units):
-        return None, None, None
+        return Interval()
     with np.errstate(divide="ignore", invalid="ignore"):  # what is not defined is null, as below
         estimate = float(statistic(units.sum(0)))
         if not math.isfinite(estimate):
-            return None, None, None
+            return Interval()
         count = len(units)
         without = statistic(units.sum(0) - units) if count > 1 else np.array([np.nan])
         without = np.log(without) if log else without
     if not np.isfinite(without).all() or (log and estimate <= 0):
-        return estimate, None, None
+        return Interval(estimate=estimate)
     error = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
     half = float(stdtrit(count - 1, 0.5 + confidence / 2)) * error
     if log:
-        return estimate, estimate * math.exp(-half), estimate * math.exp(half)
-    return estimate, estimate - half, estimate + half
+        return Interval(
+            estimate=estimate,
+            low=estimate * math.exp(-half),
+            high=estimate * math.exp(half),
+        )
+    return Interval(estimate=estimate, low=estimate - half, high=estimate + half)
+
+
+def within(interval: Interval, most: float = math.inf) -> Interval:
+    """The interval with limits between 0 and the most that there can be."""
+    if interval.low is None or interval.high is None:
+        return interval
+    limits = {"low": max(0.0, interval.low), "high": min(most, interval.high)}
+    return interval.model_copy(update=limits)

@@ -9,7 +9,7 @@ import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Result, ScorerRow, Scorers
-from carb_metrics.clusters import Ints, number
+from carb_metrics.clusters import number
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval
@@ -22,6 +22,8 @@ PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "sc
 """Columns of ``presentations``."""
 KEYS = ("scorer", "item_id", "order_id")
 """Columns that tell presentations apart."""
+CENTRED = ("score", "length", "chosen")
+"""Columns of which the length bias is made."""
 
 
 class BiasRow(ScorerRow):
@@ -30,11 +32,10 @@ class BiasRow(ScorerRow):
     position_p: float | None = None
     """p of the test that every position is picked alike often."""
     swap_consistency: Interval = Interval()
-    """Share of pairs of presentations of one set in different orders that have the same pick."""
-    swap_pairs: int | None = None
+    """Share of pairs of presentations of one set in different orders that have the same pick; ``n``
+    counts these pairs."""
     self_agreement: Interval = Interval()
     """The same share for pairs in the same order, that is, for a question asked twice."""
-    self_pairs: int | None = None
     length: Interval = Interval()
     """Partial correlation of score and length within sets, given the role."""
 
@@ -46,10 +47,7 @@ class PositionRow(Result):
     position: int
     """0 is first."""
     picks: int
-    share: float
-    low: float
-    """Lower limit of Wilson's interval."""
-    high: float
+    share: Interval
     expected: float
     """The share if position did not matter."""
 
@@ -108,31 +106,22 @@ def judge_bias(
     known = as_text(scores).filter(pl.col("perturbation").is_null())
     scores, counted = counted_sets(scores, mirrors=mirrors)
     frame = known.join(as_text(scores).select("item_id").unique(), on="item_id", how="semi")
-    names = frame["scorer"].unique().sort().to_list()
-    picks = None if presentations is None else _picks(presentations, known)
-    picks = (
-        None
-        if picks is None
-        else picks.join(frame.select("item_id").unique(), on="item_id", how="semi")
-    )
+    picks = None
+    if presentations is not None:
+        counted_items = frame.select("item_id").unique()
+        picks = _picks(presentations, known).join(counted_items, on="item_id", how="semi")
     centred = None if dataset is None else _centred(frame, dataset)
     rows: list[BiasRow] = []
     positions: list[PositionRow] = []
-    for name in names:
+    for name in frame["scorer"].unique().sort():
         row: dict[str, object] = {"scorer": name}
         if picks is not None:
-            mine = picks.filter(pl.col("scorer") == name)
-            found, p = _positions(mine.filter(~pl.col("error")), confidence)
-            positions += [
-                PositionRow.model_validate({"scorer": name, **position}) for position in found
-            ]
-            row |= {"position_p": p, **_consistency(mine, confidence)}
+            shown = picks.filter(pl.col("scorer") == name)
+            found, row["position_p"] = _positions(shown, confidence)
+            positions += found
+            row |= _consistency(shown, confidence)
         if centred is not None:
-            own = centred.filter(pl.col("scorer") == name)
-            s, v, c, cluster = (
-                own[column].to_numpy() for column in ("score", "length", "own", "cluster")
-            )
-            row["length"] = _partial(s, v, c, cluster, confidence)
+            row["length"] = _partial(centred.filter(pl.col("scorer") == name), confidence)
         rows.append(BiasRow.model_validate(row))
     return JudgeBias(scorers=tuple(rows), positions=tuple(positions), counted=counted)
 
@@ -167,7 +156,7 @@ def _checked(presentations: pl.DataFrame) -> pl.DataFrame:
 
 def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     """A row per presentation: its keys, ``cluster``, ``order`` (responses as shown), ``shown`` (the
-    same, sorted), ``pick`` (response), ``place`` of the pick, ``size``, ``error``."""
+    same, sorted), ``pick`` (response), ``position`` of the pick, ``size``, ``error``."""
     known = frame.select("scorer", "item_id", "response_id", "cluster")
     keys = ["scorer", "item_id", "response_id"]
     joined = _checked(presentations).join(known, on=keys, how="left").sort(*KEYS, "position")
@@ -191,63 +180,60 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
             .then(pl.col("response_id").filter(top).first())
             .otherwise(pl.lit(""))
             .alias("pick"),
-            pl.when(alone).then(top.arg_max()).cast(pl.Int64).alias("place"),
+            pl.when(alone).then(top.arg_max()).cast(pl.Int64).alias("position"),
             pl.len().cast(pl.Int64).alias("size"),
             (pl.col("score").is_null() | pl.col("score").is_nan()).any().alias("error"),
         )
-        .with_columns(place=pl.when(~pl.col("error")).then("place"))
+        .with_columns(position=pl.when(~pl.col("error")).then("position"))
     )
 
 
-def _positions(
-    picks: pl.DataFrame, confidence: float
-) -> tuple[list[dict[str, object]], float | None]:
+def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[PositionRow], float | None]:
     """Picks per position (0 is first), and the smallest p of a position, corrected for their
     number."""
-    decided = picks.filter(pl.col("place").is_not_null())
+    decided = picks.filter(~pl.col("error") & pl.col("position").is_not_null())
     if not decided.height:
         return [], None
-    size, place = decided["size"].to_numpy(), decided["place"].to_numpy()
+    size = decided["size"].to_numpy()
     cluster, _ = number(decided, ("cluster",))
     positions = np.arange(int(size.max()))
-    picked = (place[:, None] == positions).astype(np.float64)
+    picked = (decided["position"].to_numpy()[:, None] == positions).astype(np.float64)
     expected = (positions < size[:, None]) / size[:, None]
-    rows: list[dict[str, object]] = []
+    rows = []
     for position in positions:
-        share, low, high = share_interval(picked[:, position], cluster, confidence)
-        limits = {
-            "share": share,
-            "low": low,
-            "high": high,
-            "expected": float(expected[:, position].mean()),
-        }
-        rows.append({"position": int(position), "picks": int(picked[:, position].sum()), **limits})
+        row = PositionRow(
+            scorer=decided["scorer"][0],
+            position=int(position),
+            picks=int(picked[:, position].sum()),
+            share=share_interval(picked[:, position], cluster, confidence),
+            expected=float(expected[:, position].mean()),
+        )
+        rows.append(row)
     p = adjust(means((picked - expected).T, cluster, confidence, (-1.0, 1.0)).p)
     return rows, float(p.min()) if len(positions) > 1 else None
 
 
-def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
+def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, Interval]:
     judged = picks.filter(~pl.col("error"))
-    result: dict[str, object] = {}
-    pairs = judged.join(judged, on=["item_id", "shown"], suffix="_b").filter(
-        pl.col("order_id") < pl.col("order_id_b")
-    )
+    pairs = judged.join(judged, on=["item_id", "shown"], suffix="_b")
+    pairs = pairs.filter(pl.col("order_id") < pl.col("order_id_b"))
     swapped = pl.col("order") != pl.col("order_b")
-    for name, count, which in (
-        ("swap_consistency", "swap_pairs", swapped),
-        ("self_agreement", "self_pairs", ~swapped),
-    ):
-        part = pairs.filter(which)
-        cluster, _ = number(part, ("cluster",))
-        same = (part["pick"] == part["pick_b"]).cast(pl.Float64).to_numpy()
-        share, low, high = share_interval(same, cluster, confidence)
-        result |= {name: Interval(estimate=share, low=low, high=high), count: part.height}
-    return result
+    return {
+        "swap_consistency": _same_pick(pairs.filter(swapped), confidence),
+        "self_agreement": _same_pick(pairs.filter(~swapped), confidence),
+    }
+
+
+def _same_pick(pairs: pl.DataFrame, confidence: float) -> Interval:
+    cluster, _ = number(pairs, ("cluster",))
+    same = (pairs["pick"] == pairs["pick_b"]).cast(pl.Float64).to_numpy()
+    share = share_interval(same, cluster, confidence)
+    return share.model_copy(update={"n": pairs.height})
 
 
 def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     """``scorer``, ``cluster`` as a number, and without the mean of the set: ``score``, ``length``,
-    ``own`` (chosen).
+    ``chosen``.
 
     Raises:
         CarbError: the data set lacks a response.
@@ -270,40 +256,56 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
         raise CarbError(
             f"The data set has no response '{row['response_id']}' of item '{row['item_id']}'."
         )
-    own = (pl.col("role") == "chosen").cast(pl.Float64).alias("own")
-    means = (
-        pl.col(c) - pl.col(c).mean().over("scorer", "item_id") for c in ("score", "length", "own")
-    )
-    return joined.with_columns(own).select(
-        "scorer", pl.col("cluster").rank("dense").over("scorer") - 1, *means
+    chosen = (pl.col("role") == "chosen").cast(pl.Float64)
+    values = (pl.col("score"), pl.col("length"), chosen.alias("chosen"))
+    return joined.select(
+        "scorer",
+        pl.col("cluster").rank("dense").over("scorer") - 1,
+        *(value - value.mean().over("scorer", "item_id") for value in values),
     )
 
 
-def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) -> Interval:
-    """Partial correlation of s and v given c, all centred; low, high and p by the jackknife on
-    artanh r."""
-    sums = [np.bincount(cluster, product) for product in (s * s, v * v, c * c, s * v, s * c, v * c)]
+def _partial(rows: pl.DataFrame, confidence: float) -> Interval:
+    """Partial correlation of score and length given the role, all centred; low, high and p by the
+    jackknife on artanh r."""
+    score, length, role = (rows[name].to_numpy() for name in CENTRED)
+    products = (
+        score * score,
+        length * length,
+        role * role,
+        score * length,
+        score * role,
+        length * role,
+    )
+    sums = [np.bincount(rows["cluster"].to_numpy(), product) for product in products]
     units = np.column_stack(sums).astype(np.float64)
-
-    def z(sums: Floats) -> Floats:
-        ss, vv, cc, sv, sc, vc = np.moveaxis(sums, -1, 0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            given = np.where(cc > 0, 1 / cc, 0)
-            own, other = ss - sc**2 * given, vv - vc**2 * given
-            defined = (own > 1e-12 * ss) & (other > 1e-12 * vv)
-            r = np.where(defined, (sv - sc * vc * given) / np.sqrt(own * other), np.nan)
-            result: Floats = np.arctanh(np.clip(r, -1, 1))
-        return result
-
-    whole = float(z(units.sum(0)))
+    z = jackknife_interval(units, _partial_z, confidence)
+    whole = float(_partial_z(units.sum(0))) if z.estimate is None else z.estimate
     if math.isnan(whole):
         return Interval()
-    _, low, high = jackknife_interval(units, z, confidence)
-    if low is None or high is None:
+    if z.low is None or z.high is None:
         return Interval(estimate=math.tanh(whole))
     from scipy.special import stdtr, stdtrit
 
     freedom = len(units) - 1
-    error = (high - low) / 2 / float(stdtrit(freedom, 0.5 + confidence / 2))
+    error = (z.high - z.low) / 2 / float(stdtrit(freedom, 0.5 + confidence / 2))
     p = 2 * float(stdtr(freedom, -abs(whole) / error)) if error > 0 else None
-    return Interval(estimate=math.tanh(whole), low=math.tanh(low), high=math.tanh(high), p=p)
+    return Interval(
+        estimate=math.tanh(whole),
+        low=math.tanh(z.low),
+        high=math.tanh(z.high),
+        p=p,
+    )
+
+
+def _partial_z(sums: Floats) -> Floats:
+    """(..., 6) sums of the products of score, length and role to (...) artanh of the partial r."""
+    ss, ll, rr, sl, sr, lr = np.moveaxis(sums, -1, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        given = np.where(rr > 0, 1 / rr, 0)
+        score = ss - sr**2 * given
+        length = ll - lr**2 * given
+        defined = (score > 1e-12 * ss) & (length > 1e-12 * ll)
+        r = np.where(defined, (sl - sr * lr * given) / np.sqrt(score * length), np.nan)
+        z: Floats = np.arctanh(np.clip(r, -1, 1))
+    return z

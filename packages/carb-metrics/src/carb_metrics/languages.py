@@ -9,8 +9,9 @@ import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import ScorerRow, Scorers
+from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.jackknife import jackknife_interval, ratio
+from carb_metrics.jackknife import jackknife_interval, ratio, within
 from carb_metrics.outcome import as_text, counted_sets
 from carb_metrics.perturbed import perturbed_pairs, within_item
 
@@ -22,11 +23,8 @@ class ConsistencyRow(ScorerRow):
     """Mean of exp(−k·abs(difference)) over pairs of languages of the same content; 1 where language
     does not matter."""
 
-    consistency: float | None
-    low: float | None
-    high: float | None
-    n: int
-    """Pairs of languages of one content."""
+    consistency: Interval
+    """``n`` counts pairs of languages of one content."""
     k: float | None
     """Steepness, per unit of the difference; null where it cannot be calibrated."""
     spread: float | None
@@ -67,10 +65,13 @@ def cross_lingual_consistency(
         raise CarbError(f"k must be a number above 0; got {k}.")
     scores, counted = counted_sets(scores, mirrors=mirrors)
     frame = as_text(scores)
-    pairs, apart, spreads = _content_pairs(frame), _different(frame), _spreads(frame)
+    pairs = _content_pairs(frame)
+    apart = _different(frame)
+    spreads = _spreads(frame)
     rows = []
     for name in frame["scorer"].unique().sort():
-        spread, steep = spreads.get(name), k
+        spread = spreads.get(name)
+        steep = k
         if steep is None:
             different = apart.filter(pl.col("scorer") == name)["apart"].to_numpy()
             steep = calibrate_k(different / (spread or 1.0))
@@ -78,13 +79,9 @@ def cross_lingual_consistency(
         if steep is None or spread is None:
             mine = mine.clear()
         value = (pl.col("difference") * (-(steep or 0.0) / (spread or 1.0))).exp()
-        mean, low, high = _mean(mine.with_columns(value=value), confidence)
         row = ConsistencyRow(
             scorer=name,
-            consistency=mean,
-            low=low,
-            high=high,
-            n=mine.height,
+            consistency=_mean(mine.with_columns(value=value), confidence),
             k=steep,
             spread=spread,
         )
@@ -109,16 +106,12 @@ def _different(frame: pl.DataFrame) -> pl.DataFrame:
     return both.select("scorer", apart=pl.col("right") - pl.col("score"))
 
 
-def _mean(pairs: pl.DataFrame, confidence: float) -> tuple[float | None, ...]:
+def _mean(pairs: pl.DataFrame, confidence: float) -> Interval:
     """The mean of ``value``, and limits between 0 and 1."""
     sums = pairs.group_by("cluster").agg(pl.col("value").sum(), pl.len().cast(pl.Float64))
     units = sums.sort("cluster").select("value", "len").to_numpy()
-    mean, low, high = jackknife_interval(units, ratio, confidence)
-    return (
-        mean,
-        None if low is None else max(0.0, low),
-        None if high is None else min(1.0, high),
-    )
+    mean = within(jackknife_interval(units, ratio, confidence), 1.0)
+    return mean.model_copy(update={"n": pairs.height})
 
 
 def calibrate_k(differences: Floats) -> float | None:
@@ -141,7 +134,8 @@ def calibrate_k(differences: Floats) -> float | None:
             return float(np.exp(-math.exp(log_k) * away).mean()) - HALF
 
     centre = -math.log(float(away[away > 0].mean()))
-    low, high = centre - 1, centre + 1
+    low = centre - 1
+    high = centre + 1
     while excess(low) < 0:
         low -= 2
     while excess(high) > 0:

@@ -145,7 +145,8 @@ def _pairs(
     compared: list[tuple[int, int, int, int]] = []
     for members in families.values():
         for a, b in combinations(members, 2):
-            of_a, of_b = right[a], right[b]
+            of_a = right[a]
+            of_b = right[b]
             if of_a == of_b or of_a not in cells[b] or of_b not in cells[a]:
                 continue
             pairs.append((a, b))

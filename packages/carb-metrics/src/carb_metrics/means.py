@@ -175,9 +175,7 @@ def _pairs(mean: Ints, cluster: Ints, weight: Floats, residual: Floats, means: i
     )
 
 
-def share_interval(
-    credit: Floats, cluster: Ints, confidence: float
-) -> tuple[float | None, float | None, float | None]:
+def share_interval(credit: Floats, cluster: Ints, confidence: float) -> Interval:
     """A share with Wilson's interval, at the effective sample size where clusters hold several
     rows.
 
@@ -186,14 +184,15 @@ def share_interval(
         confidence: the level of the limits, between 0 and 1.
 
     Returns:
-        share, low, high; null without rows.
+        nothing without rows.
     """
     if not len(credit):
-        return None, None, None
-    share, n = np.array([credit.mean()]), np.array([float(len(credit))])
+        return Interval()
+    share = np.array([credit.mean()])
+    n = np.array([float(len(credit))])
     effective = design(cluster, credit - share).effective_n(share, n, confidence)
     low, high = wilson(share * effective, effective, confidence)
-    return float(share[0]), float(low[0]), float(high[0])
+    return Interval(estimate=float(share[0]), low=float(low[0]), high=float(high[0]))
 
 
 @dataclass(frozen=True)
@@ -239,9 +238,11 @@ def means(
     from scipy.special import stdtr, stdtrit
 
     row, unit = np.nonzero(~np.isnan(values))
-    known, rows = values[row, unit], len(values)
+    known = values[row, unit]
+    rows = len(values)
     n = np.bincount(row, minlength=rows)
-    total, square = np.bincount(row, known, rows), np.bincount(row, known**2, rows)
+    total = np.bincount(row, known, rows)
+    square = np.bincount(row, known**2, rows)
     low, high = bounds or (0.0, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):  # a mean of nothing is NaN
         mean: Floats = np.where(n > 0, total / n, np.nan)
@@ -256,9 +257,11 @@ def means(
         half = stdtrit(t, 0.5 + confidence / 2) * error
         certain = np.where(centre == 0, 1.0, 0.0)
         p = np.where(error > 0, 2 * stdtr(t, -np.abs(centre) / error), certain)
-        lower, upper = np.minimum(centre - half, mean), np.maximum(centre + half, mean)
+        lower = np.minimum(centre - half, mean)
+        upper = np.maximum(centre + half, mean)
     if bounds is not None:
-        lower, upper = np.maximum(lower, low), np.minimum(upper, high)
+        lower = np.maximum(lower, low)
+        upper = np.minimum(upper, high)
     enough = n > (bounds is None)
     lower, upper, p = (np.where(enough, part, np.nan) for part in (lower, upper, p))
     return Means(n, mean, lower, upper, p, found.effect, centre, error, freedom)
@@ -326,7 +329,8 @@ def _standard_error(residual: Floats, variance: float, cluster: Ints) -> float:
     """The standard error of a mean, given each value's distance from it."""
     of = np.unique(cluster, return_inverse=True)[1]
     size = np.bincount(of).astype(np.float64)
-    whole, clusters = size.sum(), len(size)
+    whole = size.sum()
+    clusters = len(size)
     left_out = np.bincount(of, residual) / (1 - size / whole)
     seen = (clusters - 1) / clusters * float((left_out**2).sum())
     added = PSEUDO * variance * float((size**2).mean()) * clusters / (clusters - 1)

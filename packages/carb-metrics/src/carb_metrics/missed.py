@@ -159,7 +159,8 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
 
     group = ("culture", "topic")
     units = sets.group_by(*group, "cluster").agg(missed=pl.col("missed").mean() >= 0.5)
-    marked, total = int(units["missed"].sum()), units.height
+    marked = int(units["missed"].sum())
+    total = units.height
     drawn = {key: (int(part["missed"].sum()), part.height) for key, part in units.group_by(*group)}
     clusters = []
     for key, part in sets.group_by(*group, maintain_order=True):

@@ -56,7 +56,8 @@ def paired_difference(
     """
     check_confidence(confidence)
     same_order(a=a, b=b)
-    first, second = finite(a, "a"), finite(b, "b")
+    first = finite(a, "a")
+    second = finite(b, "b")
     if len(first) != len(second):
         raise CarbError(
             f"a and b must be lists of the same length; their shapes are {first.shape} and "

@@ -77,8 +77,10 @@ def human_line(
     if not len(credit):
         return HumanLine()
     known = [None if is_missing(name) or name == "" else name for name in people]
-    of_set, of_person = numbered(sets, len(credit)), numbered(known, len(credit))
-    n, share = len(credit), float(credit.mean())
+    of_set = numbered(sets, len(credit))
+    of_person = numbered(known, len(credit))
+    n = len(credit)
+    share = float(credit.mean())
     unknown = known.count(None)
     told = {
         "share": share,
@@ -95,14 +97,26 @@ def human_line(
     counts = [int(c.max()) + 1 for c in (of_set, of_person)]
     usable = [(v, c) for v, c in zip((by_set, by_person), counts, strict=True) if c > 1]
     if not usable:
-        return HumanLine.model_validate({**told, "low": 0.0, "high": 1.0})
+        return HumanLine.model_validate(
+            {
+                **told,
+                "low": 0.0,
+                "high": 1.0,
+            }
+        )
     variance = max(
         *(v for v, _ in usable), by_set + by_person - by_pair if len(usable) == 2 else 0.0
     )
     clusters = min(c for _, c in usable) if variance > 1e-15 else counts[0]
     effective = _effective_n(n, share, variance, clusters, confidence)
     low, high = wilson(share * effective, effective, confidence)
-    return HumanLine.model_validate({**told, "low": float(low), "high": float(high)})
+    return HumanLine.model_validate(
+        {
+            **told,
+            "low": float(low),
+            "high": float(high),
+        }
+    )
 
 
 def _effective_n(n: int, share: float, variance: float, clusters: int, confidence: float) -> float:

@@ -12,7 +12,7 @@ from carb_metrics.cells import Result, ScorerRow, Scorers
 from carb_metrics.clusters import Ints
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.jackknife import jackknife_interval, ratio
+from carb_metrics.jackknife import jackknife_interval, ratio, within
 from carb_metrics.means import share_interval
 from carb_metrics.outcome import as_text, counted_sets
 from carb_metrics.ties import rounded
@@ -38,23 +38,17 @@ class KindRow(Result):
     """Pairs of a text and its perturbed version that both have a score."""
     errors: int
     """Pairs that lack a score."""
-    spread: float | None
+    spread: Interval
     """Mean abs(change) in standard deviations of the scorer's scores within sets: the measure to
     compare scorers by."""
-    spread_low: float | None
-    spread_high: float | None
-    relative: float | None
+    relative: Interval
     """Mean of abs(change)/abs(score), the paper's measure; null where half of the scores or more
     are near 0."""
-    relative_low: float | None
-    relative_high: float | None
     undefined: int
     """Pairs whose original scores less than ``AWAY`` standard deviations from 0; ``relative``
     leaves them out."""
-    flips: float | None
+    flips: Interval
     """Share of perturbations that change which response is on top."""
-    flips_low: float | None
-    flips_high: float | None
     judged: int
     """Pairs in sets without errors, on which ``flips`` rests."""
 
@@ -125,10 +119,6 @@ def perturbation_sensitivity(
     return Sensitivity(kinds=tuple(kinds), scorers=tuple(scorers), counted=counted)
 
 
-Limits = tuple[float | None, float | None, float | None]
-_NOTHING: Limits = (None, None, None)
-
-
 @dataclass(frozen=True)
 class _Sums:
     """What the clusters of one scorer add up to."""
@@ -162,7 +152,8 @@ class _Sums:
     @property
     def deviation(self) -> float | None:
         """Standard deviation of the scores within sets."""
-        squares, freedom = self.squares.sum(), self.freedom.sum()
+        squares = self.squares.sum()
+        freedom = self.freedom.sum()
         return float(np.sqrt(squares / freedom)) if freedom and squares else None
 
     def scored(self, kind: str) -> pl.DataFrame:
@@ -184,36 +175,28 @@ class _Sums:
 
 
 def _row(scorer: str, kind: str, sums: _Sums, confidence: float) -> KindRow:
-    every, known = sums.pairs.filter(pl.col("perturbation") == kind), sums.scored(kind)
+    every = sums.pairs.filter(pl.col("perturbation") == kind)
+    known = sums.scored(kind)
     before = known["before"].to_numpy()
     change = known["after"].to_numpy() - before
-    spread = relative = _NOTHING
-    if known.height:
-        in_spread = np.column_stack([sums.changes(kind), sums.squares, sums.freedom])
-        spread = _from_0(jackknife_interval(in_spread, mean_in_spread, confidence))
+    in_spread = np.column_stack([sums.changes(kind), sums.squares, sums.freedom])
     away = (np.abs(before) >= AWAY * (sums.deviation or 0.0)) & (before != 0)
+    relative = Interval()
     if 2 * away.sum() > len(away):
         unit = known["unit"].to_numpy()[away]
         shares = sums.by_unit(unit, np.abs(change[away] / before[away]))
-        relative = _from_0(jackknife_interval(shares[shares[:, 1] > 0], ratio, confidence))
+        relative = jackknife_interval(shares[shares[:, 1] > 0], ratio, confidence)
     judged = every.filter(pl.col("flip").is_not_null())
     flipped = judged["flip"].cast(pl.Float64).to_numpy()
-    flips = share_interval(flipped, judged["unit"].to_numpy(), confidence)
     return KindRow(
         scorer=scorer,
         perturbation=kind,
         n=known.height,
         errors=every.height - known.height,
-        spread=spread[0],
-        spread_low=spread[1],
-        spread_high=spread[2],
-        relative=relative[0],
-        relative_low=relative[1],
-        relative_high=relative[2],
+        spread=within(jackknife_interval(in_spread, mean_in_spread, confidence)),
+        relative=within(relative),
         undefined=int((~away).sum()),
-        flips=flips[0],
-        flips_low=flips[1],
-        flips_high=flips[2],
+        flips=share_interval(flipped, judged["unit"].to_numpy(), confidence),
         judged=judged.height,
     )
 
@@ -229,14 +212,7 @@ def _causal_to_surface(sums: _Sums, confidence: float) -> Interval:
         return Interval()
     columns = np.column_stack([changes[CAUSAL], *surface])
     units = columns[columns[:, 1::2].sum(1) > 0]
-    found, low, high = jackknife_interval(units, causal_to_surface, confidence, log=True)
-    return Interval(estimate=found, low=low, high=high)
-
-
-def _from_0(found: Limits) -> Limits:
-    """Limits of what cannot be negative."""
-    estimate, low, high = found
-    return estimate, None if low is None else max(low, 0.0), high
+    return jackknife_interval(units, causal_to_surface, confidence, log=True)
 
 
 def mean_in_spread(sums: Floats) -> Floats:

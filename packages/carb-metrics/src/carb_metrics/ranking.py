@@ -155,7 +155,8 @@ def _ordered(pair: PairRow, by_place: bool) -> _Order:
         difference = 0.0 if place is None else place.a - place.b
         p = pair.place_p_adjusted
     else:
-        difference, p = pair.difference or 0.0, pair.p_adjusted
+        difference = pair.difference or 0.0
+        p = pair.p_adjusted
     better, worse = (pair.a, pair.b) if difference >= 0 else (pair.b, pair.a)
     return _Order(better, worse, abs(difference), p)
 

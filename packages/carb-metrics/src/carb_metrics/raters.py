@@ -13,7 +13,7 @@ import polars as pl
 
 from carb_data import CarbError
 from carb_metrics.cells import Result
-from carb_metrics.clusters import is_missing, numbered
+from carb_metrics.clusters import Bools, Ints, is_missing, numbered
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import Statistic, jackknife_interval
@@ -78,50 +78,65 @@ def agreement(
     chosen = (codes[:, :, None] == np.arange(size)).astype(np.float64)
     counts = chosen.sum(1)
     m = counts.sum(1)
-    some, paired = m >= 1, m >= 2
-    cluster = numbered(clusters, len(codes), "items")
-
-    def interval_of(
-        kept: npt.NDArray[np.bool_], coefficient: Statistic, *columns: Floats
-    ) -> Interval:
-        of, found = np.unique(cluster[kept], return_inverse=True)
-        units = np.column_stack(columns)[kept]
-        together = np.zeros((len(of), units.shape[1]))
-        np.add.at(together, found, units)
-        value, low, high = jackknife_interval(together, coefficient, confidence)
-        limits = (
-            (None, None)
-            if low == high or low is None or high is None
-            else (max(low, -1.0), min(high, 1.0))
-        )
-        return Interval(estimate=value, low=limits[0], high=limits[1])
-
+    some = m >= 1
+    paired = m >= 2
     equal = (counts * (counts - 1)).sum(1)
     share_equal = equal / np.where(paired, m * (m - 1), 1)
     both = (codes >= 0).all(1) & (raters == 2)
     same = (chosen[:, 0] * chosen[:, 1]).sum(1)
-    usable = counts * paired[:, None]
+    cluster = numbered(clusters, len(codes), "items")
+    over = partial(_interval, cluster, confidence)
     return Agreement(
         items=int(paired.sum()),
-        percent=interval_of(
-            some, lambda sums: _divide(sums[..., 1], sums[..., 0]), paired, share_equal
+        percent=over(some, _percent, paired, share_equal),
+        cohen=over(both, partial(_cohen, size), both, same, chosen[:, 0], chosen[:, 1]),
+        krippendorff=over(
+            some,
+            _krippendorff,
+            equal / np.where(paired, m - 1, 1),
+            counts * paired[:, None],
         ),
-        cohen=interval_of(both, partial(_cohen, size), both, same, chosen[:, 0], chosen[:, 1]),
-        krippendorff=interval_of(some, _krippendorff, equal / np.where(paired, m - 1, 1), usable),
-        gwet=interval_of(some, _gwet, paired, share_equal, counts / np.where(some, m, 1)[:, None]),
+        gwet=over(some, _gwet, paired, share_equal, counts / np.where(some, m, 1)[:, None]),
     )
+
+
+def _interval(
+    cluster: Ints,
+    confidence: float,
+    kept: Bools,
+    coefficient: Statistic,
+    *columns: npt.NDArray[Any],
+) -> Interval:
+    """A coefficient of the sums over the kept items, whole clusters being the units."""
+    clusters, unit = np.unique(cluster[kept], return_inverse=True)
+    values = np.column_stack(columns)[kept]
+    units = np.zeros((len(clusters), values.shape[1]))
+    np.add.at(units, unit, values)
+    interval = jackknife_interval(units, coefficient, confidence)
+    if interval.low is None or interval.high is None or interval.low == interval.high:
+        return Interval(estimate=interval.estimate)
+    limits = {"low": max(interval.low, -1.0), "high": min(interval.high, 1.0)}
+    return interval.model_copy(update=limits)
+
+
+def _percent(sums: Floats) -> Floats:
+    """From sums of: items with two ratings, their shares of equal pairs."""
+    return _divide(sums[..., 1], sums[..., 0])
 
 
 def _cohen(size: int, sums: Floats) -> Floats:
     """From sums of: items, items with the same category from both, each rater's counts of the
     categories."""
-    n, first, second = sums[..., 0], sums[..., 2 : 2 + size], sums[..., 2 + size :]
+    n = sums[..., 0]
+    first = sums[..., 2 : 2 + size]
+    second = sums[..., 2 + size :]
     return _beyond(_divide(sums[..., 1], n), _divide((first * second).sum(-1), n**2))
 
 
 def _krippendorff(sums: Floats) -> Floats:
     """From sums of: equal ordered pairs of ratings over m − 1, counts of the categories."""
-    same, counts = sums[..., 0], sums[..., 1:]
+    same = sums[..., 0]
+    counts = sums[..., 1:]
     n = counts.sum(-1)
     return _beyond(_divide(same, n), _divide((counts * (counts - 1)).sum(-1), n * (n - 1)))
 
@@ -151,34 +166,24 @@ def _divide(above: Floats, below: Floats) -> Floats:
 def encode(
     ratings: npt.ArrayLike | Sequence[Sequence[Any]], categories: Sequence[Any] | None = None
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Ratings as places in the list of categories, −1 for missing.
+    """Ratings as indices into the list of categories, −1 for missing.
 
     Returns:
-        (items, raters) places, and the number of categories.
+        (items, raters) indices, and the number of categories.
 
     Raises:
         CarbError: this is no table of ratings, as for ``agreement``, or a rating is not a category.
     """
-    names = []
-    if hasattr(ratings, "columns") and hasattr(
-        ratings, "to_numpy"
-    ):  # a frame; one of pandas iterates over its names
+    names: list[Any] = []
+    # A frame; one of pandas iterates over its names.
+    if hasattr(ratings, "columns") and hasattr(ratings, "to_numpy"):
         names = list(ratings.columns)
         ratings = ratings.rows() if isinstance(ratings, pl.DataFrame) else ratings.to_numpy()
-    try:
-        rows = [_row(row) for row in cast("Iterable[Any]", ratings)]
-    except TypeError:
-        raise CarbError("ratings must be a table of items (rows) by raters (columns).") from None
-    if len({len(row) for row in rows}) > 1 or (rows and len(rows[0]) < 2):
-        raise CarbError(
-            "ratings must be a table of items (rows) by at least two raters (columns); "
-            "None is missing."
-        )
-    given = Counter(_plain(v) for row in rows for v in row if not is_missing(v))
+    rows = _table(ratings)
+    given = Counter(_plain(value) for row in rows for value in row if not is_missing(value))
     for name, column in zip(names, zip(*rows, strict=True), strict=False):
-        if name in ("id", "item_id") or (
-            len(rows) > 2 and all(isinstance(v, str) and given[v] == 1 for v in column)
-        ):
+        once = all(isinstance(value, str) and given[value] == 1 for value in column)
+        if name in ("id", "item_id") or (len(rows) > 2 and once):
             raise CarbError(
                 f"The column '{name}' names the items and holds no ratings; leave it out."
             )
@@ -191,11 +196,24 @@ def encode(
         raise CarbError(
             f"categories must name each rating once; not named: {sorted(map(str, unknown))}."
         )
-    place = {value: i for i, value in enumerate(values)}
-    codes = [[-1 if is_missing(v) else place[_plain(v)] for v in row] for row in rows]
-    return np.array(codes, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 2), len(
-        values
-    )
+    index = {value: number for number, value in enumerate(values)}
+    codes = [[-1 if is_missing(v) else index[_plain(v)] for v in row] for row in rows]
+    raters = len(rows[0]) if rows else 2
+    return np.array(codes, dtype=np.int64).reshape(len(rows), raters), len(values)
+
+
+def _table(ratings: object) -> list[list[Any]]:
+    """The rows of a table, or ``CarbError`` where it is none."""
+    try:
+        rows = [_row(row) for row in cast("Iterable[Any]", ratings)]
+    except TypeError:
+        raise CarbError("ratings must be a table of items (rows) by raters (columns).") from None
+    if len({len(row) for row in rows}) > 1 or (rows and len(rows[0]) < 2):
+        raise CarbError(
+            "ratings must be a table of items (rows) by at least two raters (columns); "
+            "None is missing."
+        )
+    return rows
 
 
 def _row(row: Any) -> list[Any]:

@@ -62,7 +62,8 @@ def readings(frame: pl.DataFrame, matrix: Matrices) -> dict[str, Reading]:
 
 def _reading(matrix: Matrices, table: pl.DataFrame) -> Reading:
     """What one scorer does, from its rows with ``cell``, ``share`` and ``failed``."""
-    count, number = len(matrix.names), table["cell"].to_numpy()
+    count = len(matrix.names)
+    number = table["cell"].to_numpy()
     score, share = (np.full(matrix.numbers.height, np.nan) for _ in range(2))
     there, failed = (np.zeros(matrix.numbers.height, dtype=bool) for _ in range(2))
     there[number] = True
@@ -97,7 +98,8 @@ def _won(scores: Floats) -> Floats:
 
 def family_means(matrix: Matrices, won: Floats, where: Bools) -> Floats:
     """(families,) the mean over pairs; a failed one counts 1/2. NaN without a pair."""
-    family, count = matrix.of_pair[where], len(matrix.names)
+    family = matrix.of_pair[where]
+    count = len(matrix.names)
     total = np.bincount(family, np.nan_to_num(won[where], nan=0.5), count)
     with np.errstate(invalid="ignore"):
         mean: Floats = total / np.bincount(family, minlength=count)

@@ -148,9 +148,11 @@ def within_sets(x: Floats, number: Ints) -> Floats:
     away = x - (np.add.reduceat(x, starts) / size[:, None])[number]
     spread = away.std(0)
     away = away / np.where(spread > 1e-12, spread, 1.0)
-    below, level = np.zeros_like(away), np.zeros_like(away)
+    below = np.zeros_like(away)
+    level = np.zeros_like(away)
     for shift in range(1, int(size.max(initial=1))):  # each row beside the others of its set
-        later, earlier = slice(shift, None), slice(None, -shift)
+        later = slice(shift, None)
+        earlier = slice(None, -shift)
         for one, other in ((later, earlier), (earlier, later)):
             same = (number[one] == number[other])[:, None]
             below[one] += same & (away[other] < away[one] - 1e-9)
@@ -166,7 +168,8 @@ def oriented(answers: Answers, feature: Floats, fold: Ints) -> Floats:
         feature: (answers,) the feature.
         fold: (sets,) the part of the cross-validation that each set belongs to.
     """
-    up, down = answers.credit(feature), answers.credit(-feature)
+    up = answers.credit(feature)
+    down = answers.credit(-feature)
     credit = up.copy()
     for part in range(int(fold.max()) + 1):
         if down[fold != part].sum() > up[fold != part].sum():
@@ -217,7 +220,8 @@ def learnt_by_trees(
     draw = np.random.default_rng(0)
     predicted = np.empty(len(x))
     for part in range(int(fold.max()) + 1):
-        test, train = fold == part, np.flatnonzero(fold != part)
+        test = fold == part
+        train = np.flatnonzero(fold != part)
         if most is not None and len(train) > most:
             train = draw.choice(train, most, replace=False)
         model = HistGradientBoostingRegressor(

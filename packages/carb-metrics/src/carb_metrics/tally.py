@@ -82,7 +82,12 @@ class Tally:
     def frame(self) -> pl.DataFrame:
         """Key columns, then the fields of ``Cell``."""
         low, high = wilson(self.accuracy * self.effective_n, self.effective_n, self.confidence)
-        shares = {"accuracy": self.accuracy, "low": low, "high": high, "strict": self.strict}
+        shares = {
+            "accuracy": self.accuracy,
+            "low": low,
+            "high": high,
+            "strict": self.strict,
+        }
         unknown = self.errors == self.n
         columns = [
             column if column.dtype == pl.Int64 else column.cast(pl.String) for column in self.rows
@@ -136,7 +141,8 @@ class Tally:
             rows = rows_of[index]
             macro = overall[index]
             if len(rows) > 1:
-                effect, freedom = by_group.effect[index], by_group.freedom[index]
+                effect = by_group.effect[index]
+                freedom = by_group.freedom[index]
                 macro = self.macro(rows, float(effect), float(freedom))
             if len(rows) != complete:
                 macro = Cell()

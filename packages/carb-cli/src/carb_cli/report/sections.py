@@ -407,9 +407,7 @@ def _changes(report: Report, kinds: Sequence[str]) -> Table:
         cells = [scorer_cell(report, name), estimate(part.causal_to_surface)]
         for kind in kinds:
             cells += _change_cells(part.perturbation.get(kind))
-        same = part.consistency
-        alike = Interval(estimate=same.consistency, low=same.low, high=same.high)
-        rows.append((*cells, estimate(alike)))
+        rows.append((*cells, estimate(part.consistency.consistency)))
     of_kinds = [f"{kind} {measure}" for kind in kinds for measure in ("change", "flips %")]
     columns = ("scorer", "CC over others", *of_kinds, "consistency")
     title = "Change of the score, and share of sets with another answer on top"
@@ -419,9 +417,7 @@ def _changes(report: Report, kinds: Sequence[str]) -> Table:
 def _change_cells(row: KindRow | None) -> list[Shown]:
     if row is None:
         return [Shown("–"), Shown("–")]
-    spread = Interval(estimate=row.spread, low=row.spread_low, high=row.spread_high)
-    flips = Interval(estimate=row.flips, low=row.flips_low, high=row.flips_high)
-    return [estimate(spread), share(flips)]
+    return [estimate(row.spread), share(row.flips)]
 
 
 def judges(report: Report) -> Section | None:
@@ -477,9 +473,7 @@ def _first_positions(bias: JudgeBias) -> dict[str, PositionRow]:
 
 
 def _picked(row: PositionRow | None) -> Interval:
-    if row is None:
-        return Interval()
-    return Interval(estimate=row.share, low=row.low, high=row.high)
+    return Interval() if row is None else row.share
 
 
 def _judges_by_culture(report: Report) -> list[Table]:
