@@ -130,18 +130,10 @@ def audit(
     together = [origin[item.id] for item in items]
     mirrored = len(mains) < len(items)
     whole = given if mirrored else values
-    found = [
-        row
-        for name, rows in whole.items()
-        for row in _rows(name, "all", items, rows, together, attacks)
-    ]
+    found = _at_levels(whole, ("all",), items, together, attacks)
     together = [together[n] for n in kept]
-    for level in ("main", *_GROUPED) if mirrored else _GROUPED:
-        found += [
-            row
-            for name, rows in values.items()
-            for row in _rows(name, level, mains, rows, together, attacks)
-        ]
+    levels = ("main", *_GROUPED) if mirrored else _GROUPED
+    found += _at_levels(values, levels, mains, together, attacks)
     working = list(
         dict.fromkeys(row.attack for row in found if row.works and row.level in ("all", "main"))
     )
@@ -150,6 +142,21 @@ def audit(
         detectable=_detectable(mains, len(set(together)), attacks),
         hard=_hard(items, mains, [values[name] for name in working]),
     )
+
+
+def _at_levels(
+    values: Mapping[str, Rows],
+    levels: Sequence[Level],
+    items: Sequence[BonSet],
+    together: Sequence[str],
+    attacks: int,
+) -> list[Attack]:
+    """What each attack gets at some levels."""
+    found: list[Attack] = []
+    for level in levels:
+        for name, rows in values.items():
+            found += _rows(name, level, items, rows, together, attacks)
+    return found
 
 
 def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Rows]:

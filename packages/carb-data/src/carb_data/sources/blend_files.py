@@ -172,12 +172,10 @@ class Answers:
             for place in PLACES
             if items_file(folder, place).exists()
         }
-        missing = [place for place in needed if place not in self.items]
+        missing = [items_file(folder, place) for place in needed if place not in self.items]
         if missing:
-            lacking = (
-                items_file(folder, place).relative_to(folder).as_posix() for place in missing
-            )
-            raise CarbError(f"{folder} lacks {', '.join(lacking)} of BLEnD.")
+            names = ", ".join(file.relative_to(folder).as_posix() for file in missing)
+            raise CarbError(f"{folder} lacks {names} of BLEnD.")
         self.topics = {place: read_topics(folder, place) for place in needed}
         asked = [
             (place, number, item)
@@ -185,10 +183,9 @@ class Answers:
             for number, item in items.items()
         ]
         self._same = Joined()
-        first: dict[str, str] = {}
         for _, number, item in asked:
             for key in filter(None, map(plain, (item.question, item.en_question))):
-                self._same.join(number, first.setdefault(key, number))
+                self._same.tie(number, key)
         entries = [
             (place, number, entry) for place, number, item in asked for entry in item.annotations
         ]
