@@ -149,35 +149,25 @@ def correlate(
     ys = finite(y, "y", n)
     if bases is not None and len(bases) != n:
         raise CarbError(f"bases has {len(bases)} values where {n} are needed, one for each point.")
-    if labels is not None and len(labels) != n:
-        raise CarbError(f"labels has {len(labels)} entries for {n} points.")
     base = numbered(bases, n)
-    related = int(base.max(initial=-1)) + 1 < n
-    found = {kind: _estimate(kind, xs, ys, confidence) for kind in KINDS}
+    models = int(base.max(initial=-1)) + 1
+    related = models < n
+    estimates = {kind: _estimate(kind, xs, ys, confidence) for kind in KINDS}
     if related:
-        found = {kind: _untested(one) for kind, one in found.items()}
-    found["pearson"] = _pearson(xs, ys, base, 1.0, confidence)
-    reliable = [
-        None if error is None else _reliability(values, finite(error, f"{name}_error", n))
-        for name, values, error in (("x", xs, x_error), ("y", ys, y_error))
-    ]
+        estimates = {kind: _untested(one) for kind, one in estimates.items()}
+    estimates["pearson"] = _pearson(xs, ys, base, 1.0, confidence)
+    reliable = [_reliability(xs, x_error, "x_error"), _reliability(ys, y_error, "y_error")]
     return Correlation(
         n=n,
-        bases=int(base.max(initial=-1)) + 1,
+        bases=models,
         fit=_fit_line(xs, ys, confidence, tested=not related),
         reliability_x=reliable[0],
         reliability_y=reliable[1],
-        corrected=None
-        if reliable == [None, None]
-        else _corrected(xs, ys, base, reliable, confidence),
-        partial=None
-        if covariates is None
-        else _partial(xs, ys, _matrix(covariates, n), confidence, tested=not related),
-        rival=None
-        if against is None
-        else _against(xs, finite(against, "against", n), ys, confidence, tested=not related),
+        corrected=_corrected(xs, ys, base, reliable, confidence),
+        partial=_partial(xs, ys, covariates, confidence, tested=not related),
+        rival=_against(xs, against, ys, confidence, tested=not related),
         influence=None if labels is None else _left_out(xs, ys, labels),
-        **found,
+        **estimates,
     )
 
 
@@ -249,7 +239,10 @@ def _jackknife_error(a: Floats, b: Floats, base: Ints) -> float | None:
     return math.sqrt((count - 1) / count * float(((z - z.mean()) ** 2).sum()))
 
 
-def _reliability(values: Floats, error: Floats) -> float | None:
+def _reliability(values: Floats, errors: npt.ArrayLike | None, name: str) -> float | None:
+    if errors is None:
+        return None
+    error = finite(errors, name, len(values))
     if (error < 0).any():
         raise CarbError("Standard errors cannot be negative.")
     variance = float(values.var(ddof=1)) if len(values) > 1 else 0.0
@@ -258,7 +251,10 @@ def _reliability(values: Floats, error: Floats) -> float | None:
 
 def _corrected(
     x: Floats, y: Floats, base: Ints, reliable: Sequence[float | None], confidence: float
-) -> Interval:
+) -> Interval | None:
+    """Null where no errors are given, empty where they are as large as the differences."""
+    if all(share is None for share in reliable):
+        return None
     shares = [1.0 if share is None else max(share, 0.0) for share in reliable]
     shrink = math.sqrt(shares[0] * shares[1])
     return Interval() if shrink <= 0 else _pearson(x, y, base, shrink, confidence)
@@ -306,9 +302,19 @@ def _matrix(covariates: npt.ArrayLike, n: int) -> Floats:
     )
 
 
-def _partial(x: Floats, y: Floats, z: Floats, confidence: float, *, tested: bool) -> Partial:
+def _partial(
+    x: Floats,
+    y: Floats,
+    covariates: npt.ArrayLike | None,
+    confidence: float,
+    *,
+    tested: bool,
+) -> Partial | None:
     from scipy.stats import rankdata
 
+    if covariates is None:
+        return None
+    z = _matrix(covariates, len(x))
     taken = int(np.linalg.matrix_rank(z - z.mean(0))) if len(z) else 0
     pearson = _partial_estimate(x, y, z, taken, "pearson", confidence)
     if len(x):
@@ -353,6 +359,8 @@ def _partial_estimate(
 
 
 def _left_out(x: Floats, y: Floats, labels: Sequence[str]) -> tuple[LeftOut, ...]:
+    if len(labels) != len(x):
+        raise CarbError(f"labels has {len(labels)} entries for {len(x)} points.")
     rows = []
     for i, label in enumerate(labels):
         rest = np.arange(len(x)) != i
@@ -361,7 +369,17 @@ def _left_out(x: Floats, y: Floats, labels: Sequence[str]) -> tuple[LeftOut, ...
     return tuple(rows)
 
 
-def _against(a: Floats, b: Floats, outcome: Floats, confidence: float, *, tested: bool) -> Rival:
+def _against(
+    a: Floats,
+    other: npt.ArrayLike | None,
+    outcome: Floats,
+    confidence: float,
+    *,
+    tested: bool,
+) -> Rival | None:
+    if other is None:
+        return None
+    b = finite(other, "against", len(a))
     found = [coefficient("pearson", *pair) for pair in ((a, outcome), (b, outcome), (a, b))]
     if any(part is None for part in found):
         return Rival(n=len(a))

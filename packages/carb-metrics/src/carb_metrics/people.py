@@ -10,8 +10,8 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import OfSets, Result
-from carb_metrics.clusters import is_missing, numbered
+from carb_metrics.cells import Counted, OfSets, Result
+from carb_metrics.clusters import Ints, is_missing, numbered
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, normal_quantile, wilson
 from carb_metrics.outcome import as_text, counted_sets, polars_frame
@@ -89,34 +89,34 @@ def human_line(
         "unknown": unknown,
         "sets": int(of_set.max()) + 1,
     }
+    low, high = _limits(credit, of_set, of_person, confidence)
+    return HumanLine.model_validate({**told, "low": low, "high": high})
+
+
+def _limits(
+    credit: Floats, of_set: Ints, of_person: Ints, confidence: float
+) -> tuple[float, float]:
+    """The interval of ``human_line``."""
+    share = float(credit.mean())
     residual = credit - share
-    pair = of_set * (of_person.max() + 1) + of_person
-    by_set, by_person, by_pair = (
-        _variance(residual, c) for c in (of_set, of_person, np.unique(pair, return_inverse=True)[1])
-    )
-    counts = [int(c.max()) + 1 for c in (of_set, of_person)]
-    usable = [(v, c) for v, c in zip((by_set, by_person), counts, strict=True) if c > 1]
+    pair = np.unique(of_set * (of_person.max() + 1) + of_person, return_inverse=True)[1]
+    sets = int(of_set.max()) + 1
+    people = int(of_person.max()) + 1
+    usable = [
+        (_variance(residual, cluster), count)
+        for cluster, count in ((of_set, sets), (of_person, people))
+        if count > 1
+    ]
     if not usable:
-        return HumanLine.model_validate(
-            {
-                **told,
-                "low": 0.0,
-                "high": 1.0,
-            }
-        )
-    variance = max(
-        *(v for v, _ in usable), by_set + by_person - by_pair if len(usable) == 2 else 0.0
-    )
-    clusters = min(c for _, c in usable) if variance > 1e-15 else counts[0]
-    effective = _effective_n(n, share, variance, clusters, confidence)
+        return 0.0, 1.0
+    variance = max(variance for variance, _ in usable)
+    if len(usable) == 2:
+        both = usable[0][0] + usable[1][0] - _variance(residual, pair)
+        variance = max(variance, both)
+    clusters = min(count for _, count in usable) if variance > 1e-15 else sets
+    effective = _effective_n(len(credit), share, variance, clusters, confidence)
     low, high = wilson(share * effective, effective, confidence)
-    return HumanLine.model_validate(
-        {
-            **told,
-            "low": float(low),
-            "high": float(high),
-        }
-    )
+    return float(low), float(high)
 
 
 def _effective_n(n: int, share: float, variance: float, clusters: int, confidence: float) -> float:
@@ -166,9 +166,9 @@ def judge_vs_human(
 
     A scorer's pick is the response of a set with the highest score; ties at the top and failed sets
     are undecided, as are sets whose most frequent human pick is not unique. For chance-corrected
-    coefficients the responses of a set are categories by place: ``chosen`` first, then ``rejected``
-    in the order of their ids. Formulas and intervals are those of ``agreement``, with sets of one
-    source item or family kept together.
+    coefficients the responses of a set are categories by position: ``chosen`` first, then
+    ``rejected`` in the order of their ids. Formulas and intervals are those of ``agreement``, with
+    sets of one source item or family kept together.
 
     Args:
         scores: table of one or several scorers; perturbed rows are left out.
@@ -185,74 +185,86 @@ def judge_vs_human(
     """
     scores, counted = counted_sets(scores, mirrors=mirrors)
     frame = as_text(scores).filter(pl.col("perturbation").is_null())
-    polars_frame(human, "human")
-    missing = [name for name in ("item_id", "rater", "response_id") if name not in human.columns]
-    if missing:
-        raise CarbError(
-            f"human lacks the columns {missing}; it needs item_id, rater and response_id."
-        )
-    picks = human.select(pl.col("item_id", "rater", "response_id").cast(pl.String))
-    if picks.select("item_id", "rater").is_duplicated().any():
-        raise CarbError("human: a rater has two rows for one set.")
-    place = (
+    position = (
         pl.struct(pl.col("role") != "chosen", "response_id")
         .rank("ordinal")
         .over("scorer", "item_id")
     )
-    frame = frame.with_columns(place.cast(pl.Int64).alias("place"))
-    people = _people(picks, frame)
+    frame = frame.with_columns(position.cast(pl.Int64).alias("position"))
+    people = _people(_human_picks(human), frame)
     judges = _judges(frame).join(people, on="item_id")
     rows = []
     for (scorer,), part in sorted(judges.group_by("scorer"), key=lambda pair: str(pair[0][0])):
-        decided = part.filter(
-            pl.col("place").is_not_null() & pl.col("majority").is_not_null()
-        ).sort("item_id")
-        pairs = decided.select("place", "majority").rows()
-        places = range(1, max(part["size"].to_list()) + 1)
-        found = agreement(
-            pairs, confidence, categories=places, clusters=decided["cluster"].to_list()
-        )
-        whole = part.sort("item_id")
-        humans = agreement(
-            _table(whole["picks"].to_list()), confidence, clusters=whole["cluster"].to_list()
-        )
-        rows.append(
-            JudgedRow(
-                scorer=scorer,
-                counted=counted,
-                n=len(pairs),
-                undecided=part.height - len(pairs),
-                percent=found.percent,
-                ac1=found.gwet,
-                human_percent=humans.percent,
-                human_alpha=humans.krippendorff,
-            )
-        )
+        rows.append(_judged(scorer, part.sort("item_id"), confidence, counted))
     return tuple(rows)
 
 
+def _human_picks(human: pl.DataFrame) -> pl.DataFrame:
+    """The columns of people's picks as text, or ``CarbError`` where the frame is not as
+    described."""
+    names = ["item_id", "rater", "response_id"]
+    polars_frame(human, "human")
+    missing = [name for name in names if name not in human.columns]
+    if missing:
+        raise CarbError(
+            f"human lacks the columns {missing}; it needs item_id, rater and response_id."
+        )
+    picks = human.select(pl.col(names).cast(pl.String))
+    if picks.select("item_id", "rater").is_duplicated().any():
+        raise CarbError("human: a rater has two rows for one set.")
+    return picks
+
+
+def _judged(scorer: str, sets: pl.DataFrame, confidence: float, counted: Counted) -> JudgedRow:
+    """The row of a judge, from a row per set with people's picks, in the order of their ids."""
+    decided = sets.drop_nulls(["position", "majority"])
+    pairs = decided.select("position", "majority").rows()
+    judge = agreement(
+        pairs,
+        confidence,
+        categories=range(1, max(sets["size"].to_list()) + 1),
+        clusters=decided["cluster"].to_list(),
+    )
+    humans = agreement(
+        _table(sets["picks"].to_list()), confidence, clusters=sets["cluster"].to_list()
+    )
+    return JudgedRow(
+        scorer=scorer,
+        counted=counted,
+        n=len(pairs),
+        undecided=sets.height - len(pairs),
+        percent=judge.percent,
+        ac1=judge.gwet,
+        human_percent=humans.percent,
+        human_alpha=humans.krippendorff,
+    )
+
+
 def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
-    """``item_id``, ``picks`` (places, sorted) and ``majority`` (place, null where not unique)."""
-    places = frame.select("item_id", "response_id", "place").unique(
+    """``item_id``, ``picks`` (positions, sorted) and ``majority`` (position, null where not
+    unique)."""
+    positions = frame.select("item_id", "response_id", "position").unique(
         ["item_id", "response_id"], maintain_order=True
     )
-    known = picks.filter(pl.col("response_id").is_not_null()).join(places, on="item_id", how="semi")
-    joined = known.join(places, on=["item_id", "response_id"], how="left")
-    lost = joined.filter(pl.col("place").is_null())
+    known = picks.filter(pl.col("response_id").is_not_null()).join(
+        positions, on="item_id", how="semi"
+    )
+    joined = known.join(positions, on=["item_id", "response_id"], how="left")
+    lost = joined.filter(pl.col("position").is_null())
     if lost.height:
         row = lost.sort("item_id", "rater").row(0, named=True)
         raise CarbError(
             f"human: item '{row['item_id']}' has no response '{row['response_id']}' in the table."
         )
-    mode = pl.col("place").mode()
+    mode = pl.col("position").mode()
     return joined.group_by("item_id").agg(
-        pl.col("place").sort().alias("picks"),
+        pl.col("position").sort().alias("picks"),
         pl.when(mode.len() == 1).then(mode.first()).alias("majority"),
     )
 
 
 def _judges(frame: pl.DataFrame) -> pl.DataFrame:
-    """``scorer``, ``item_id``, ``cluster``, ``place`` of the pick (null where undecided) and
+    """``scorer``, ``item_id``, ``cluster``, ``position`` of the pick (null where undecided) and
     ``size`` of the set."""
     decided = ~pl.col("failed").any() & (pl.col("top").sum() == 1)
     return (
@@ -260,7 +272,7 @@ def _judges(frame: pl.DataFrame) -> pl.DataFrame:
         .group_by("scorer", "item_id")
         .agg(
             pl.col("cluster").first(),
-            pl.when(decided).then(pl.col("place").filter("top").first()).alias("place"),
+            pl.when(decided).then(pl.col("position").filter("top").first()).alias("position"),
             pl.len().cast(pl.Int64).alias("size"),
         )
     )

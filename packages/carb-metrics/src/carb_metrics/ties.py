@@ -37,7 +37,7 @@ def tied(first: float | None, second: float | None) -> bool:
 def higher(first: Floats, second: Floats) -> Floats:
     """(...,) 1 where the first score is higher, 1/2 where both are equal, 0 where it is lower, NaN
     where one is missing."""
-    result = (1.0 + np.sign(np.greater(first, second) * 1.0 - np.less(first, second))) / 2
+    result = np.where(first > second, 1.0, np.where(first == second, 0.5, 0.0))
     missing = np.isnan(first) | np.isnan(second)
     return np.where(missing, np.nan, result)
 
