@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from carb_scorers.integrations.openrlhf import TEMPLATES
 from carb_scorers.known import known_models
 from carb_scorers.models.marks import (
     control_pattern,
@@ -57,6 +60,13 @@ def test_no_control_token_of_a_family_survives_in_a_text(family: str) -> None:
     assert control_pattern().search(guarded) is None
     assert guarded.replace(" ", "") == text.replace(" ", "")
     assert all(token not in guarded for token in marks().families[family])
+
+
+@pytest.mark.parametrize("start", TEMPLATES.starts)
+def test_no_start_of_a_text_is_missing_from_the_one_list(start: str) -> None:
+    token = start.partition("(?=")[0].replace("\\", "")
+    assert re.match(start, token * 2), "the pattern is the token, escaped"
+    assert control_pattern().sub("", token) == ""
 
 
 def test_every_family_of_the_registry_is_known() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from carb_data import CarbError, Message
 from carb_scorers.integrations.openrlhf import (
-    FAMILIES,
+    TEMPLATES,
     Policy,
     PolicyTemplate,
     policy_of,
@@ -67,7 +67,7 @@ QUESTION = "Was bringt ein Gast mit?\n\nEin Satz genügt."
 
 
 def test_every_family_is_tried_here() -> None:
-    assert [family.name for family in FAMILIES] == [*RENDERED]
+    assert [family.name for family in TEMPLATES.families] == [*RENDERED]
 
 
 @pytest.mark.parametrize("form", [*RENDERED.values(), *OTHERS.values()], ids=[*RENDERED, *OTHERS])

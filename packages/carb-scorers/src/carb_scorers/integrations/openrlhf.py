@@ -14,13 +14,15 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 from itertools import chain
 
 from pydantic import TypeAdapter, ValidationError
 
 from carb_data import CarbError
 from carb_data.errors import require
-from carb_data.models import Conversation
+from carb_data.models import Conversation, Frozen
+from carb_data.validation import read_file
 from carb_scorers.models.marks import control_pattern, guarded_unseen, marks
 from carb_scorers.models.source import model_source
 
@@ -32,31 +34,13 @@ Shape = tuple[tuple[str, ...], list[re.Pattern[str]]]
 """Roles, and what a template writes before, between and behind their turns."""
 _CONTROL = rf"(?:{control_pattern().pattern}|\s)"
 _BEFORE, _BEHIND = re.compile(rf"\A{_CONTROL}+"), re.compile(rf"{_CONTROL}+\Z")
-_BEGINNING = re.compile(
-    r"\A(?:<\|begin_of_text\|>|<\uff5cbegin\u2581of\u2581sentence\uff5c>|<bos>|<s>|<BOS_TOKEN>"
-    r"|\[gMASK\]<sop>|\[BOS\]|<\|startoftext\|>|<\|endoftext\|>|<seed:bos>(?=<seed:bos>)|\]~!b\["
-    r"|\s)+"
-)
-"""What a tokenizer puts before a text."""
 _SHORTEST_END = 8
 """Characters besides spaces that the end of a prompt that was cut must share with a query."""
 _MOST_TURNS = 16
-_ROLES = {
-    "human": "user",
-    "model": "assistant",
-    "ai": "assistant",
-    "chatbot": "assistant",
-    "developer": "system",
-    "[inst]": "user",
-    "[/inst]": "assistant",
-    "[system_prompt]": "system",
-}
-_SYSTEM_WITHIN = re.compile(r"\s*<<SYS>>\n(.*?)\n<</SYS>>\n\n", re.DOTALL)
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(Frozen):
     """How the chat templates of a family of models mark turns."""
 
     name: str
@@ -73,58 +57,27 @@ class Family:
         return re.compile(self.header), re.compile(rf"(?:{self.end})\s*\Z")
 
 
-FAMILIES = (
-    Family("ChatML", r"<\|im_start\|>(system|user|assistant)\n", r"<\|im_end\|>"),
-    Family("Llama 3", r"<\|start_header_id\|>(\w+)<\|end_header_id\|>\n\n", r"<\|eot_id\|>"),
-    Family("Llama 4", r"<\|header_start\|>(\w+)<\|header_end\|>\n\n", r"<\|eot\|>"),
-    Family("Gemma", r"<start_of_turn>(user|model)\n", r"<end_of_turn>"),
-    Family("Gemma 4", r"<\|turn>(system|user|model)\n", r"<turn\|>"),
-    Family(
-        "DeepSeek",
-        r"<\uff5c(User|Assistant)\uff5c>",
-        r"(?:<\uff5cend\u2581of\u2581sentence\uff5c>)?",
-        leading="system",
-    ),
-    Family(
-        "Mistral",
-        r"(\[INST\]|\[/INST\]|\[SYSTEM_PROMPT\])",
-        r"(?:</s>(?:\s*<s>)?|\[/SYSTEM_PROMPT\])?",
-    ),
-    Family(
-        "Phi, Zephyr, GLM",
-        r"<\|(system|user|assistant)\|>\n?",
-        r"(?:<\|end\|>|</s>|<\|endoftext\|>|<\|end_of_text\|>|<\|im_end\|>)?",
-    ),
-    Family("Granite", r"<\|start_of_role\|>(\w+)<\|end_of_role\|>", r"(?:<\|end_of_text\|>)"),
-    Family(
-        "Command",
-        r"<\|START_OF_TURN_TOKEN\|><\|(SYSTEM|USER|CHATBOT)_TOKEN\|>(?:<\|START_RESPONSE\|>)?",
-        r"(?:<\|END_RESPONSE\|>)?<\|END_OF_TURN_TOKEN\|>",
-    ),
-    Family("Kimi", r"<\|im_(system|user|assistant)\|>\w+<\|im_middle\|>", r"<\|im_end\|>"),
-    Family(
-        "gpt-oss",
-        r"<\|start\|>(system|developer|user|assistant)(?:<\|channel\|>\w+)?(?:<\|message\|>|\Z)",
-        r"<\|(?:end|return)\|>",
-    ),
-    Family("EXAONE", r"\[\|(system|user|assistant)\|\]", r"(?:\[\|endofturn\|\])?"),
-    Family("Seed", r"<seed:bos>(system|user|assistant)\n", r"<seed:eos>"),
-    Family("MiniMax", r"\]~b\](system|user|ai)\n", r"\[e~\["),
-    Family("roles as words", r"(?:\A|(?<=\s))(User|Human|USER|Assistant|ASSISTANT):(?:\s|\Z)"),
+class Templates(Frozen):
+    """The content of ``policy_templates.toml``."""
+
+    starts: tuple[str, ...]
+    """Patterns of what a tokenizer puts before a text."""
+    default_systems: tuple[str, ...]
+    dates: str
+    system_within: str
+    roles: dict[str, str]
+    families: tuple[Family, ...]
+
+
+TEMPLATES = read_file(
+    Templates,
+    resources.files("carb_scorers") / "resources" / "policy_templates.toml",
+    "policy templates",
 )
-_DEFAULT_SYSTEM = re.compile(
-    r"\A\s*(?:You are a helpful (?:AI )?assistant\.?"
-    r"|You are Qwen, created by Alibaba Cloud\. You are a helpful assistant\."
-    r"|You are a helpful AI assistant named SmolLM, trained by Hugging Face\.?"
-    r"|You are Kimi, an AI assistant created by Moonshot AI\."
-    r"|You are EXAONE model from LG AI Research, a helpful assistant\."
-    r"|You are ChatGPT, a large language model trained by OpenAI\.(?s:.*)"
-    r"|Knowledge Cutoff Date:[^\n]*\n(?s:.*)You are Granite, developed by IBM(?s:.*)"
-    r")\s*\Z"
-)
-"""The turns of the system that templates write where the data have none."""
-_DATES = re.compile(r"\A\s*Cutting Knowledge Date:[^\n]*\n(?:Today Date:[^\n]*\n)?\s*")
-"""What Llama 3 writes before the turn of the system."""
+_BEGINNING = re.compile(rf"\A(?:{'|'.join(TEMPLATES.starts)}|\s)+")
+_DEFAULT_SYSTEM = re.compile(rf"\A\s*(?:{'|'.join(TEMPLATES.default_systems)})\s*\Z")
+_DATES = re.compile(TEMPLATES.dates)
+_SYSTEM_WITHIN = re.compile(TEMPLATES.system_within, re.DOTALL)
 
 
 class Policy:
@@ -136,7 +89,7 @@ class Policy:
         Raises:
             CarbError: the prompt has control tokens, and no known family wrote it.
         """
-        for family in FAMILIES:
+        for family in TEMPLATES.families:
             turns = _turns(prompt, family)
             asked = None if turns is None else _asked(turns)
             if asked is not None:
@@ -154,7 +107,7 @@ class Policy:
 
 def families() -> str:
     """The names of the families whose templates are undone without an option."""
-    return ", ".join(family.name for family in FAMILIES)
+    return ", ".join(family.name for family in TEMPLATES.families)
 
 
 def _turns(prompt: str, family: Family) -> Turns | None:
@@ -170,11 +123,11 @@ def _turns(prompt: str, family: Family) -> Turns | None:
         role = begin[1].casefold()
         content = text[begin.end() : following.start() if following else len(text)]
         if following is None:
-            answers = _ROLES.get(role, role) == "assistant" and _begins_the_answer(content)
+            answers = TEMPLATES.roles.get(role, role) == "assistant" and _begins_the_answer(content)
             return turns if answers else None
         if end.search(content) is None:
             return None
-        turns.append((_ROLES.get(role, role), end.sub("", content)))
+        turns.append((TEMPLATES.roles.get(role, role), end.sub("", content)))
     return None
 
 
