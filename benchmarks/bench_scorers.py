@@ -114,7 +114,7 @@ def make_classifier(folder: Path) -> Path:
 # the ways beside one another
 def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901
     import torch
-    from transformers import AutoModelForSequenceClassification
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from carb_scorers import open_scorer
     from carb_scorers.models.chat_tokens import conversation_ids
@@ -124,8 +124,7 @@ def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901
         open_scorer(f"classifier:{folder}?batching={way}") for way in ("item", "budget")
     )
     model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
-    # of this kind of scorer
-    tokenizer: Any = carb._model._passes.loaded.tokenizer  # type: ignore[attr-defined]
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
 
     def ids(request: Any, text: str) -> list[int]:
         return conversation_ids(

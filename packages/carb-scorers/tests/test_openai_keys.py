@@ -9,7 +9,10 @@ from urllib.parse import quote
 import pytest
 
 from carb_data import CarbError
+from carb_data.validation import read_options
 from carb_scorers.models.protocol import Failure, Generation
+from carb_scorers.models.server_options import ServerLanguageOptions
+from carb_scorers.models.server_retries import Endpoint
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
@@ -44,8 +47,7 @@ def test_the_key_is_sent_and_seen_nowhere(
     texts = [
         repr(opened),
         repr(vars(opened)),
-        repr(vars(opened._endpoint)),
-        str(opened._endpoint._options),
+        *(repr(vars(value)) for value in vars(opened).values() if isinstance(value, Endpoint)),
     ]
     found = ask(opened, 3)
     texts += [repr(found)]
@@ -103,7 +105,8 @@ def test_a_missing_key_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_key_is_not_sent_in_the_clear_unless_it_was_named(key: str) -> None:
     def header(url: str, **options: str) -> dict[str, str]:
-        return model(url, **options)._endpoint._key.header()
+        read = read_options(ServerLanguageOptions, "test", {"url": url, **options})
+        return Endpoint(read, None).key.header()
 
     assert header("http://node7:8000/v1") == {}
     assert header("http://node7:8000/v1", key_env="OPENAI_API_KEY")

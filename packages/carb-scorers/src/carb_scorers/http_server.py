@@ -195,8 +195,16 @@ def server_config(app: Any, *, head_seconds: float = HEAD_SECONDS, **options: An
                 self.late.cancel()
                 self.late = None
 
-    fixed = {"access_log": False, "log_level": "warning", "server_header": False}
-    return uvicorn.Config(app, http=Protocol, lifespan="off", ws="none", **(fixed | options))
+    return uvicorn.Config(
+        app,
+        http=Protocol,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        **options,
+    )
 
 
 def take_port(host: str, port: int) -> socket.socket:

@@ -325,13 +325,10 @@ def _read(model: type[_Sent], body: bytes) -> _Sent:
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    more = error.more if isinstance(error, RefusalError) else {}
-    reason = (
-        error.detail
-        if more or isinstance(error, RefusalError)
-        else _ADVICE.get(error.status_code, error.detail)
-    )
-    return refused(request, {"error": reason, **more}, error)
+    if isinstance(error, RefusalError):
+        return refused(request, {"error": error.detail, **error.more}, error)
+    reason = _ADVICE.get(error.status_code, error.detail)
+    return refused(request, {"error": reason}, error)
 
 
 def _gone(request: Request, error: Exception) -> Response:  # noqa: ARG001 - Starlette's signature

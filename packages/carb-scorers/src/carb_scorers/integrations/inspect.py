@@ -9,7 +9,7 @@ from carb_data.errors import require
 from carb_data.models import Conversation
 from carb_scorers.scorer import Scorer
 from carb_scorers.spec import asked_about
-from carb_scorers.texts import Opened, Text, as_prompt, score_texts
+from carb_scorers.texts import Opened, Scored, Text, as_prompt, score_texts
 
 
 def as_inspect_scorer(
@@ -59,22 +59,21 @@ def as_inspect_scorer(
                 )
             texts = [Text(_prompt(state), text, *about) for text in (output, *references)]
             found = await score_texts(used, texts, seed=seed)
-            own, others = found[0], [one.score for one in found[1:] if one.score is not None]
-            if own.score is None:
-                reason = (
-                    "scoring failed"
-                    if own.error is None
-                    else f"{own.error.kind}: {own.error.message}"
-                )
-                return inspect.Score.unscored(
-                    reason="grader_failed", answer=output, explanation=reason
-                )
-            value = own.score - max(others) if others else own.score
-            return inspect.Score(value=value, answer=output, explanation=own.rationale)
+            return _compared(inspect, output, *found)
 
         return score
 
     return carb()
+
+
+def _compared(inspect: Any, answer: str, rated: Scored, *references: Scored) -> Any:
+    """The score of an answer less that of its best reference, or why it has none."""
+    if rated.score is None:
+        error = rated.error
+        reason = "scoring failed" if error is None else f"{error.kind}: {error.message}"
+        return inspect.Score.unscored(reason="grader_failed", answer=answer, explanation=reason)
+    best = max((one.score for one in references if one.score is not None), default=0.0)
+    return inspect.Score(value=rated.score - best, answer=answer, explanation=rated.rationale)
 
 
 def _prompt(state: Any) -> str | Conversation:

@@ -10,6 +10,7 @@ with lists instead, which hold whole groups. verl does not give the prompt, so t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from carb_data import CarbError
@@ -52,15 +53,10 @@ def as_verl_reward(
     opened = Opened(scorer)
 
     def rewards(responses: Sequence[str], infos: Sequence[Mapping[str, Any] | None]) -> list[float]:
-        spec = opened.get().spec
-        texts = [
-            _text(response, info or {}, spec)
-            for response, info in zip(responses, infos, strict=True)
-        ]
-
-        async def ask() -> list[Scored]:
-            return await score_texts(opened.get(), texts, seed=seed)
-
+        used = opened.get()
+        pairs = zip(responses, infos, strict=True)
+        texts = [_text(response, info or {}, used.spec) for response, info in pairs]
+        ask = partial(score_texts, used, texts, seed=seed)
         return [_reward(scored, when_failed, scale) for scored in wait_together(ask)]
 
     def compute_score(

@@ -261,13 +261,8 @@ def _ends(model: Any, tokenizer: Any) -> list[int]:
     found: set[int] = set()
     for source in (tokenizer, getattr(model, "generation_config", None), model.config):
         named = getattr(source, "eos_token_id", None)
-        found |= (
-            set(named)
-            if isinstance(named, list | tuple)
-            else {named}
-            if isinstance(named, int)
-            else set()
-        )
+        several = named if isinstance(named, list | tuple) else [named]
+        found |= {token for token in several if isinstance(token, int)}
     return sorted(found)
 
 

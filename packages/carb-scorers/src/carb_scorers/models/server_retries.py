@@ -68,7 +68,7 @@ class Endpoint:
 
     def __init__(self, options: ServerOptions, clock: Clock | None = None) -> None:
         self.url = options.url.rstrip("/")
-        self._key = Secret(key_of(options))
+        self.key = Secret(key_of(options))
         self._httpx = require("httpx", package="carb-scorers", extra="api")
         self._options = options
         self._clock = clock or Clock()
@@ -123,7 +123,7 @@ class Endpoint:
                 await self._clock.sleep(pause)
             response, content = await self._send(opened.client, path, self._renamed(body))
         proven = self._succeeded is not None
-        answer = read_answer(self.url, self._key, response, content, proven=proven)
+        answer = read_answer(self.url, self.key, response, content, proven=proven)
         self._succeeded = self._clock.now()
         return answer
 
@@ -192,10 +192,10 @@ class Endpoint:
             ) from None
         except (httpx.TransportError, httpx.StreamError) as error:
             gone = isinstance(error, httpx.ConnectError)
-            message = shown(self._key, str(error) or type(error).__name__)
+            message = shown(self.key, str(error) or type(error).__name__)
             raise RequestError("connection", message, again=True, overloaded=gone) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise RequestError("http", shown(self._key, str(error))) from None
+            raise RequestError("http", shown(self.key, str(error))) from None
         return response, bytes(found)
 
     def _tries_again(self, error: RequestError, attempt: int, began: float, wait: float) -> bool:
@@ -245,7 +245,7 @@ class Endpoint:
                 "User-Agent": "carb-scorers",
             }
             client = self._httpx.AsyncClient(
-                headers={**headers, **self._key.header()},
+                headers={**headers, **self.key.header()},
                 timeout=self._httpx.Timeout(self._options.timeout, pool=None),
                 limits=self._httpx.Limits(max_connections=most, max_keepalive_connections=most),
                 follow_redirects=False,  # the key would go along

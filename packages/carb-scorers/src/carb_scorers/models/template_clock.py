@@ -53,14 +53,10 @@ def stop_clock(tokenizer: Any) -> str:
     tokenizer.chat_template = dated(_MARK)
     dates = {now.strftime(form) for form in forms}
 
-    def written(**variables: str) -> list[str]:
-        rendered = rendered_turns(tokenizer, **variables)
-        return sorted(date for date in dates if _MARK + date in rendered)
-
-    shown = ", ".join(written())
+    shown = ", ".join(_written(tokenizer, dates))
     # A template may set a variable whatever is given, so that the option is tried.
     pins = {match[1]: now.strftime(match["form"]) for match in _NAMED.finditer(whole)}
-    pinned = bool(pins) and not written(**pins)
+    pinned = bool(pins) and not _written(tokenizer, dates, **pins)
     tokenizer.chat_template = dated("")
     if not shown:  # pinned by a variable
         return ""
@@ -71,3 +67,9 @@ def stop_clock(tokenizer: Any) -> str:
         f"chat_template_kwargs={json.dumps(pins)}" if pinned else _COPY,
     )
     return f"+clock:{shown}"
+
+
+def _written(tokenizer: Any, dates: set[str], **variables: str) -> list[str]:
+    """The marked dates that the chat template writes."""
+    rendered = rendered_turns(tokenizer, **variables)
+    return sorted(date for date in dates if _MARK + date in rendered)
