@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import polars as pl
@@ -141,6 +143,32 @@ def test_validitys_json_is_what_the_metrics_say(
     assert found == {**wanted.model_dump(mode="json"), "confidence": 0.95, "against": against}
     assert (found["rival"] is None) == (against is None)
     assert len(found["influence"]) == len(ROWS)
+
+
+def test_validity_by_policy_joins_reports_and_draws(carb: Carb, tmp_path: Path) -> None:
+    """Figures 4 and 5 of the paper in one command."""
+    names, x, y, _, other = map(list, zip(*ROWS, strict=True))
+    for stem, values in (("carb", x), ("other", other)):
+        parts = {n: {"overall": {"accuracy": v}} for n, v in zip(names, values, strict=True)}
+        (tmp_path / f"{stem}.json").write_text(json.dumps({"scorers": parts}))
+    lines = [
+        f"{name},{policy},{value * factor}"
+        for policy, factor in (("p", 1), ("q", -2))
+        for name, value in zip(names, y, strict=True)
+    ]
+    (tmp_path / "d.csv").write_text("\n".join(["scorer,policy,downstream", *lines]))
+    command = ("validity", tmp_path / "d.csv", "--benchmark", tmp_path / "carb.json")
+    against, figure = ("--against", tmp_path / "other.json"), tmp_path / "f.svg"
+    found = carb(*command, *against, "--figure", figure, "--json").json["policies"]
+    wanted = correlate(x, y, against=other, labels=names).model_dump(mode="json")
+    assert found["p"] == wanted
+    assert found["q"]["pearson"]["estimate"] == pytest.approx(-wanted["pearson"]["estimate"])
+    drawn = ElementTree.parse(figure).getroot()
+    assert sum(node.tag.endswith("circle") for node in drawn.iter()) == 2 * len(names)
+    assert f"{wanted['fit']['r2']:.3f}" in "".join(drawn.itertext())
+    (tmp_path / "d.csv").write_text("scorer,downstream\nunknown,1\n")
+    ended = carb(*command)
+    assert (ended.code, "line 2" in ended.err, "unknown" in ended.err) == (2, True, True)
 
 
 @pytest.mark.parametrize(

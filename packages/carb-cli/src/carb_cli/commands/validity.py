@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
+import json as json_module
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from carb_cli import display
 from carb_cli.json_output import print_json
-from carb_cli.options import Confidence, Json
+from carb_cli.options import Confidence, Json, refuse_folder
+from carb_cli.report.scatter import scatter
 from carb_data import CarbError
+from carb_data.journal import write_whole
 from carb_metrics import correlate
 from carb_metrics.rows import Correlation, Interval
 
@@ -18,10 +21,22 @@ OPTIONAL = ("covariate", "benchmark_se", "downstream_se")
 """Columns of numbers that are read where a file has them; all others are ignored."""
 
 
+@dataclass(frozen=True)
+class Points:
+    """The reward models of one policy, and their numbers."""
+
+    names: list[str]
+    columns: dict[str, list[float]]
+    bases: list[str] | None
+    """The base model of each; null where the file has no such column."""
+
+
 def validity(
     file: Path,
     *,
+    benchmark: Path | None = None,
     against: str | None = None,
+    figure: Path | None = None,
     confidence: Confidence = 0.95,
     json: Json = False,
 ) -> None:
@@ -35,74 +50,119 @@ def validity(
     ----------
     file
         CSV with a row for each reward model and the columns scorer, benchmark, downstream, and
-        perhaps covariate, benchmark_se and downstream_se (standard errors), and base (the model
-        that it was made from).
+        perhaps policy (each is a table of its own), covariate, benchmark_se and downstream_se
+        (standard errors), and base (the model that it was made from).
+    benchmark
+        A report of `carb report --json`: its accuracies are the column benchmark.
     against
-        The column with the scores of another benchmark, to say which of both predicts better.
+        The scores of another benchmark, to say which of both predicts better: a column of the
+        file, or another report.
+    figure
+        Write the points and the fitted line to this SVG file, a panel for each policy.
     """
-    names, columns, bases = _read(
-        file, ["benchmark", "downstream", *([against] if against else [])]
-    )
-    found = correlate(
-        columns["benchmark"],
-        columns["downstream"],
-        columns.get("covariate"),
-        confidence,
-        x_error=columns.get("benchmark_se"),
-        y_error=columns.get("downstream_se"),
-        bases=bases,
-        against=columns[against] if against else None,
-        labels=names,
-    )
+    refuse_folder(figure)
+    policies = _read(file, benchmark, against)
+    found = {name: _correlated(points, against, confidence) for name, points in policies.items()}
+    if figure is not None:
+        drawn = {name: (_pairs(points), found[name]) for name, points in policies.items()}
+        write_whole(figure, scatter(drawn))
     if json:
-        print_json({**found.model_dump(mode="json"), "confidence": confidence, "against": against})
-    else:
-        _show(found, confidence, against)
+        dumped = {name: one.model_dump(mode="json") for name, one in found.items()}
+        settings = {"confidence": confidence, "against": against}
+        print_json((dumped[""] if list(dumped) == [""] else {"policies": dumped}) | settings)
+        return
+    for name, one in found.items():
+        _show(one, confidence, against, name)
+    if figure is not None:
+        display.say(f"Written: {figure.resolve()}")
 
 
-def _read(
-    path: Path, required: Sequence[str]
-) -> tuple[list[str], dict[str, list[float]], list[str] | None]:
-    """The names of the scorers, the columns of numbers, and the base model of each, where there is
-    such a column.
+def _correlated(points: Points, against: str | None, confidence: float) -> Correlation:
+    return correlate(
+        points.columns["benchmark"],
+        points.columns["downstream"],
+        points.columns.get("covariate"),
+        confidence,
+        x_error=points.columns.get("benchmark_se"),
+        y_error=points.columns.get("downstream_se"),
+        bases=points.bases,
+        against=points.columns[against] if against else None,
+        labels=points.names,
+    )
+
+
+def _pairs(points: Points) -> list[tuple[str, float, float]]:
+    columns = points.columns
+    return list(zip(points.names, columns["benchmark"], columns["downstream"], strict=True))
+
+
+def _read(path: Path, benchmark: Path | None, against: str | None) -> dict[str, Points]:
+    """The reward models of each policy; of a file without the column under an empty name.
 
     Raises:
         CarbError: the file cannot be read, a column is missing, a value is no number, or a scorer
             comes twice; every bad line is named.
     """
+    header, rows = _rows(path)
+    reports = {} if benchmark is None else {"benchmark": _accuracies(benchmark)}
+    if against is not None and against not in header and Path(against).is_file():
+        reports[against] = _accuracies(Path(against))
+    if benchmark is not None and "benchmark" in header:
+        raise CarbError(f"{path} has the column benchmark, and --benchmark gives it, too.")
+    numbers = ["benchmark", "downstream", *([against] if against else [])]
+    needed = [name for name in ("scorer", *numbers) if name not in reports]
+    missing = ", ".join(name for name in needed if name not in header)
+    if missing:
+        raise CarbError(f"{path} lacks the column {missing}. It has {', '.join(header) or 'none'}.")
+    numbers += [name for name in OPTIONAL if name in header]
+    policies: dict[str, Points] = {}
+    problems = []
+    for line, row in rows:
+        name, policy = ((row.get(key) or "").strip() for key in ("scorer", "policy"))
+        fresh = Points([], {key: [] for key in numbers}, [] if "base" in header else None)
+        points = policies.setdefault(policy, fresh)
+        if not name or name in points.names:
+            fault = "comes twice" if name else "is empty"
+            problems.append(f"line {line}: scorer '{name}' {fault}")
+        points.names.append(name)
+        if points.bases is not None:
+            points.bases.append((row.get("base") or "").strip() or name)
+        for column, values in points.columns.items():
+            text = row.get(column) or ""
+            known = reports.get(column)
+            values.append(finite(text) if known is None else known.get(name, math.nan))
+            if math.isnan(values[-1]):
+                why = f"'{text}', not a number" if known is None else f"not known of '{name}'"
+                problems.append(f"line {line}: {column} is {why}")
+    if problems:
+        raise CarbError(f"{path}: {'; '.join(problems)}. Correct these lines, or leave them out.")
+    return policies
+
+
+def _rows(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str | None]]]]:
+    """The header of a CSV file, and its rows with their lines."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
             header = [name.strip() for name in reader.fieldnames or []]
             reader.fieldnames = header
-            rows = [(reader.line_num, row) for row in reader]
+            return header, [(reader.line_num, row) for row in reader]
     except (csv.Error, UnicodeDecodeError) as error:
         raise CarbError(f"{path} is not a CSV file in UTF-8: {error}.") from None
-    missing = ", ".join(name for name in ("scorer", *required) if name not in header)
-    if missing:
-        raise CarbError(f"{path} lacks the column {missing}. It has {', '.join(header) or 'none'}.")
-    names: list[str] = []
-    columns: dict[str, list[float]] = {
-        name: [] for name in (*required, *OPTIONAL) if name in header
-    }
-    problems = []
-    for line, row in rows:
-        name = (row["scorer"] or "").strip()
-        if not name or name in names:
-            problems.append(
-                f"line {line}: scorer '{name}' " + ("comes twice" if name else "is empty")
-            )
-        names.append(name)
-        for column, values in columns.items():
-            values.append(finite(row[column]))
-            if math.isnan(values[-1]):
-                problems.append(f"line {line}: {column} is '{row[column] or ''}', not a number")
-    if problems:
-        raise CarbError(f"{path}: {'; '.join(problems)}. Correct these lines, or leave them out.")
-    bases = [
-        (row.get("base") or "").strip() or name for name, (_, row) in zip(names, rows, strict=True)
-    ]
-    return names, columns, bases if "base" in header else None
+
+
+def _accuracies(path: Path) -> dict[str, float]:
+    """The accuracy of each scorer of a report; without those that failed in every set.
+
+    Raises:
+        CarbError: the file is no report.
+    """
+    try:
+        scorers = json_module.loads(path.read_text(encoding="utf-8"))["scorers"]
+        known = {name: part["overall"]["accuracy"] for name, part in scorers.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise CarbError(f"{path} is no report. Write one: carb report RUN --json {path}") from None
+    return {name: float(value) for name, value in known.items() if value is not None}
 
 
 def finite(text: str | None) -> float:
@@ -114,11 +174,12 @@ def finite(text: str | None) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def _show(found: Correlation, confidence: float, against: str | None) -> None:
+def _show(found: Correlation, confidence: float, against: str | None, policy: str) -> None:
     rows = [
         ("Spearman's ρ", found.spearman),
         ("Kendall's τ", found.kendall),
         ("Pearson's r", found.pearson),
+        ("r² of the fitted line", Interval(estimate=found.fit.r2, p=found.fit.p)),
     ]
     if found.partial is not None:
         rows.append(("Spearman's ρ, covariate taken out", found.partial.spearman))
@@ -134,7 +195,9 @@ def _show(found: Correlation, confidence: float, against: str | None) -> None:
         rows.append((f"Pearson's r without {label}", Interval(estimate=r)))
     columns = ["correlation", "estimate", f"{100 * confidence:.0f}%", "p"]
     shown = [(name, *_cells(estimate)) for name, estimate in rows]
-    display.table(display.counted(found.n, "reward model"), columns, shown, right=columns[1:])
+    title = display.counted(found.n, "reward model")
+    heading = f"{policy}: {title}" if policy else title
+    display.table(heading, columns, shown, right=columns[1:])
     if found.pearson.estimate is None:
         display.say(
             "No correlation can be computed: that needs several reward models with "

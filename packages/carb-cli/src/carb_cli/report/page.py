@@ -85,7 +85,12 @@ def chart_of(report: Report) -> dict[str, Any]:
 
 def figure(chart: Mapping[str, Any]) -> str:
     """The first chart as an SVG file."""
-    return _environment().get_template("figure.svg.jinja").render(chart=chart)
+    return drawn("figure.svg.jinja", chart=chart)
+
+
+def drawn(name: str, /, **fields: object) -> str:
+    """A drawing of this package."""
+    return _environment().get_template(name).render(**fields)
 
 
 def page(name: str, scripts: Sequence[str], /, **fields: object) -> str:

@@ -320,12 +320,15 @@ def _floor_groups(report: Report, known: SurfaceFloor) -> Table:
 
 
 def groups(report: Report) -> Section | None:
-    """Accuracy by culture, domain, and kind of fact."""
+    """Accuracy by culture, domain, kind of fact, and by what the language is."""
     chance, tables = report.dataset.chance or 0.5, []
     for column, title in (
         ("culture", "Cultures"),
         ("domain", "Domains"),
         ("kind", "Kinds of fact"),
+        ("resource_class", "Resource class of the language (Joshi et al. 2020)"),
+        ("family", "Family of the language"),
+        ("script", "Script"),
     ):
         cells = {name: getattr(part, f"by_{column}") for name, part in report.scorers.items()}
         found = {(name, group): cell for name, own in cells.items() for group, cell in own.items()}
