@@ -113,36 +113,22 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
         )
     for culture, language in {(text.culture, text.language) for text in texts}:
         check_about(culture, language)
-    (found,) = await score_together(scorer, [texts], seed=seed)
-    return found
-
-
-async def score_together(
-    scorer: Scorer, calls: Sequence[Sequence[Text]], *, seed: int = 0
-) -> list[list[Scored]]:
-    """Score the responses of several callers in one go. Each caller's responses are grouped by
-    themselves.
-
-    Raises:
-        CarbError: as ``score_texts``.
-    """
-    asked = [_grouped(texts, seed, number) for number, texts in enumerate(calls)]
-    requests = [request for grouped in asked for request in grouped.values()]
+    groups = _grouped(texts, seed)
     results: dict[str, ScoreResult] = {}
-    await score_all(
-        scorer,
-        requests,
-        lambda part: results.update((result.request_id, result) for result in part),
-    )
-    return [_read(texts, grouped, results) for texts, grouped in zip(calls, asked, strict=True)]
+
+    def keep(part: Sequence[ScoreResult]) -> None:
+        results.update((result.request_id, result) for result in part)
+
+    await score_all(scorer, list(groups.values()), keep)
+    return _read(texts, groups, results)
 
 
-def _grouped(texts: Sequence[Text], seed: int, call: int) -> dict[About, ScoreRequest]:
+def _grouped(texts: Sequence[Text], seed: int) -> dict[About, ScoreRequest]:
     groups: dict[About, dict[str, None]] = {}
     for text in texts:
         groups.setdefault(text.about, {})[text.answer] = None
     return {
-        key: request_about(f"{call}-{number}", *key, responses, seed)
+        key: request_about(str(number), *key, responses, seed)
         for number, (key, responses) in enumerate(groups.items())
     }
 
