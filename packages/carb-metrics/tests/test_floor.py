@@ -230,3 +230,42 @@ def test_how_often_a_scorer_is_above_the_floor(sets, cell):
 def test_nothing_has_no_floor():
     dataset = world(4)
     assert surface_floor(ScoreTable(pl.DataFrame(schema=COLUMNS)), dataset) is None
+
+
+def repeated(*, tied: bool) -> Dataset:
+    """Forty questions asked six times, each with a length of its own for the right answer: what
+    was learnt of one helps with the next, and is no surface of others."""
+    rng = np.random.default_rng(0)
+    found = []
+    for question in range(40):
+        lengths = question * 25 + rng.permutation([5, 11, 17, 23])
+        for i in range(6):
+            name = f"q{question:02}-{i}"
+            responses = tuple(
+                Response(
+                    id=f"{name}-{k}",
+                    text="".join(rng.choice(list("abcdefg"), lengths[k])),
+                    role="rejected" if k else "chosen",
+                    language="ko",
+                    culture="korean",
+                    generator="human",
+                )
+                for k in rng.permutation(4)
+            )
+            item = a_set(name, "korean", responses, language="ko")
+            source = f"q{question}" if tied else name
+            provenance = item.provenance.model_copy(update={"source_id": source})
+            found.append(item.model_copy(update={"provenance": provenance}))
+    return Dataset(found)
+
+
+def test_folds_keep_origins_together():
+    """Trees that saw a question's length elsewhere would know its right answer."""
+    credit = {}
+    for tied in (True, False):
+        dataset = repeated(tied=tied)
+        table = scores_of(dataset, {"guesses": lambda *_: 0.0})
+        floor = surface_floor(table, dataset, by=()).overall
+        credit[tied] = floor.predictors["all surface features"]
+    assert credit[False] > 0.6
+    assert credit[True] < 0.35
