@@ -67,7 +67,7 @@ def test_length_picks_the_longest(carb, task, tmp_path):
     ("change", "told"),
     [
         ({"--task": None}, "--task"),
-        ({"--task": "bland:x"}, "write blend:PATH"),
+        ({"--task": "bland:x"}, "write KIND:PATH"),
         ({"--n": "0"}, "at least one sample"),
     ],
 )

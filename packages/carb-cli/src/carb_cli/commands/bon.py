@@ -53,8 +53,9 @@ def bon(
         [NAME=]KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only
         drawn and graded.
     task
-        The task, which says what is asked and how it is graded: blend:PATH; or prompts:FILE.jsonl
-        with prompts (id, prompt, culture, language), where nothing is graded.
+        The task, which says what is asked and how it is graded: blend:PATH, or choice:FILE of
+        multiple choice (INCLUDE). With omgeval:PATH, and with prompts:FILE.jsonl (id, prompt,
+        culture, language), nothing is graded.
     n
         Number of samples for each prompt.
     seed

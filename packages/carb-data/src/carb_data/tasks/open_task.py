@@ -1,8 +1,9 @@
-"""Open a task by its spec: BLEnD's questions, or prompts of the user's own, which nobody grades."""
+"""Open a task by its spec: those of this package, and those that other distributions register."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import metadata
 from pathlib import Path
 
 from carb_data.errors import CarbError, DataError, Problem
@@ -10,6 +11,8 @@ from carb_data.facts import read_lines
 from carb_data.models import Frozen, Identifier, LanguageTag, Text
 from carb_data.sources.source_files import find_files
 from carb_data.tasks.blend_task import BlendTaskOptions, open_blend
+from carb_data.tasks.choice_task import ChoiceTaskOptions, open_choice
+from carb_data.tasks.omgeval_task import OmgevalTaskOptions, open_omgeval
 from carb_data.tasks.task import Task, TaskPrompt
 from carb_data.validation import read_options, read_query
 
@@ -51,15 +54,20 @@ def open_prompts(name: str, path: Path, _: Frozen) -> Task:
     return Task(name, tuple(prompts.values()))
 
 
+GROUP = "carb.tasks"
+"""Entry points of other distributions' tasks: a name, and a function of the spec, the path and the
+options as text (``Mapping[str, str]``) that returns a ``Task``."""
 _KINDS: Mapping[str, tuple[type[Frozen], Callable[..., Task]]] = {
     "blend": (BlendTaskOptions, open_blend),
+    "choice": (ChoiceTaskOptions, open_choice),
+    "omgeval": (OmgevalTaskOptions, open_omgeval),
     "prompts": (Frozen, open_prompts),
 }
 """Kind of task to its options, and the function of the spec, the path and these that opens it."""
 
 
 def open_task(spec: str) -> Task:
-    """Open the task that a spec string describes: ``blend:PATH?key=value&…`` or ``prompts:FILE``.
+    """Open the task that a spec string describes: ``KIND:PATH?key=value&…``.
 
     Args:
         spec: the task's spec, for example ``blend:?places=US,UK&weighted=true&limit=80``. An empty
@@ -71,12 +79,18 @@ def open_task(spec: str) -> Task:
     name = spec.strip()
     kind, colon, target = name.partition(":")
     path, _, query = target.partition("?")
-    if not colon or kind not in _KINDS:
-        raise CarbError(f"'{name}' is not a task; write blend:PATH?key=value&... or prompts:FILE.")
-    form, opened = _KINDS[kind]
     owner = f"Task '{name}'"
-    options = read_options(form, owner, read_query(query, owner))
-    task = opened(name, Path(path).expanduser() if path else find_files(kind), options)
+    registered = metadata.entry_points(group=GROUP)
+    if not colon or kind not in {*_KINDS, *registered.names}:
+        known = ", ".join(sorted({*_KINDS, *registered.names}))
+        raise CarbError(f"'{name}' is not a task; write KIND:PATH?key=value&... KIND is {known}.")
+    folder = Path(path).expanduser() if path else find_files(kind)
+    given = read_query(query, owner)
+    if kind in _KINDS:
+        form, opened = _KINDS[kind]
+        task = opened(name, folder, read_options(form, owner, given))
+    else:
+        task = registered[kind].load()(name, folder, given)
     if not task.prompts:
         raise CarbError(f"{owner} has no questions left; loosen its options.")
     return task

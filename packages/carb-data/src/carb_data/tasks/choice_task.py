@@ -1,0 +1,92 @@
+"""Multiple-choice questions of any file that loads (INCLUDE, Belebele, MMLU) as a task."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from string import ascii_uppercase
+
+from pydantic import Field
+
+from carb_data.dataset import load
+from carb_data.models import BonSet, Frozen
+from carb_data.tasks.task import Task, TaskPrompt, evenly
+
+_LETTER = re.compile(r"[\W_]*([A-Z])[\W_]*", re.ASCII)
+_LETTER_AND_TEXT = re.compile(r"[\W_]*([A-Z])[).:\]]+\s+(.+)", re.ASCII)
+
+
+class ChoiceTaskOptions(Frozen):
+    """Options of ``choice:PATH``."""
+
+    limit: int | None = Field(None, ge=1)
+    """Ask only this many, spread evenly over the cultures."""
+
+
+class ChoiceTask(Task):
+    """Questions with lettered options, of which one is right."""
+
+    instruction = "Answer with the letter of the right option alone."
+    shots = (  # without culture, written for this package
+        ("Which of these do people drink?\n\nA. sand\nB. tea", "B"),
+        ("How many legs has a horse?\n\nA. four\nB. two\nC. six", "A"),
+    )
+    one_line = True
+
+    def __init__(self, name: str, sets: list[BonSet]) -> None:
+        options = {item.id: _in_order(item) for item in sets}
+        super().__init__(name, tuple(_prompt(item, options[item.id]) for item in sets))
+        self._options = options
+        self._right = {item.id: item.chosen.text for item in sets}
+
+    def grade(self, prompt_id: str, text: str) -> float:
+        """1 where the first line is the right option's letter, its text, or both; else 0."""
+        line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+        return float(_picked(line, self._options[prompt_id]) == self._right[prompt_id])
+
+
+def open_choice(name: str, path: Path, read: ChoiceTaskOptions) -> ChoiceTask:
+    """Open ``choice:PATH?limit=80``.
+
+    Raises:
+        CarbError: the file does not load.
+    """
+    sets = {item.id: item for item in load(str(path))}
+    prompts = ChoiceTask(name, [*sets.values()]).prompts
+    asked = evenly(prompts, read.limit)
+    return ChoiceTask(name, [sets[prompt.id] for prompt in asked])
+
+
+def _in_order(item: BonSet) -> tuple[str, ...]:
+    """The texts of the options in an order that says nothing, the same every time."""
+
+    def place(text: str) -> bytes:
+        return hashlib.sha256(f"{item.id}\0{text}".encode("utf-8", "replace")).digest()
+
+    return tuple(sorted((answer.text for answer in item.responses), key=place))
+
+
+def _prompt(item: BonSet, options: tuple[str, ...]) -> TaskPrompt:
+    lines = (f"{letter}. {text}" for letter, text in zip(ascii_uppercase, options, strict=False))
+    return TaskPrompt(
+        id=item.id,
+        text="\n".join([item.prompt_text, "", *lines]),
+        culture=item.culture,
+        language=item.language,
+        topic=item.topic,
+        source_item=item.source_item,
+    )
+
+
+def _picked(line: str, options: tuple[str, ...]) -> str | None:
+    """The option that a line names; null where it names none, or a letter and another option."""
+    if line in options:
+        return line
+    by_letter = dict(zip(ascii_uppercase, options, strict=False))
+    if (alone := _LETTER.fullmatch(line)) is not None:
+        return by_letter.get(alone[1])
+    if (both := _LETTER_AND_TEXT.fullmatch(line)) is not None:
+        text = by_letter.get(both[1])
+        return text if text == both[2] else None
+    return None
