@@ -46,8 +46,10 @@ def test_every_code_block_runs(
     for path in re.findall(r"model: (\S+)", notes):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).symlink_to(request.getfixturevalue("gemma"))
-    for path in re.findall(r"policy: (\S+)", notes):
+    for path in set(re.findall(r"policy: (\S+)", notes)):
         import tiny_models
+
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
 
         small = tiny_models.folder(tmp_path / "models", "llama", "CausalLM", chat=True, pad="<pad>")
         (tmp_path / path).symlink_to(small)

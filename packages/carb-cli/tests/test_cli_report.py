@@ -28,7 +28,7 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, sections
 from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.runs import only
-from carb_data import BonSet, Dataset, Kind, ScoreTable
+from carb_data import BonSet, Dataset, Kind, ScoreTable, cultures
 from carb_data.models import Citation
 from carb_metrics import bon_accuracy, breakdown, compare, judge_bias, rank
 from carb_metrics.rows import Cell, Interval
@@ -320,6 +320,22 @@ def test_a_scorer_without_a_score_is_not_ranked(finished_run: Path) -> None:
     assert list(report.scorers)[-1] == gone
     assert f"{gone} failed on every set" in report.verdict
     assert "None" not in re.sub(r"<script.*?</script>", "", render(report, failed), flags=re.DOTALL)
+
+
+def test_a_section_is_written_for_papers(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
+    """Culture by domain of each scorer, in Markdown and LaTeX."""
+    latex, markdown = tmp_path / "t.tex", tmp_path / "t.md"
+    files = ("--latex", latex, "--md", markdown)
+    assert carb("report", finished_run, "--only", "cells", *files).code == 0
+    report = content(read_runs([finished_run]))
+    for name, part in report.scorers.items():
+        for key, cell in part.by_culture_domain.items():
+            culture, domain = key.split("/")
+            for text in (latex.read_text("utf-8"), markdown.read_text("utf-8")):
+                assert name in text
+                assert cultures.name(culture) in text
+                assert domain in text
+                assert f"{100 * cell.accuracy:.1f} [" in text
 
 
 def test_forms_for_programs_and_papers(

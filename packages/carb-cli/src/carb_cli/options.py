@@ -24,10 +24,11 @@ TextFile = Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_defa
 """A file for a text, or ``-`` for stdout."""
 MdFile = Annotated[
     TextFile,
-    Parameter(help="Write the leaderboard as a Markdown table to this file; - for stdout."),
+    Parameter(help="Write the leaderboard, or the section, in Markdown to a file; - for stdout."),
 ]
 LatexFile = Annotated[
-    TextFile, Parameter(help="Write the leaderboard as a LaTeX table to this file; - for stdout.")
+    TextFile,
+    Parameter(help="Write the leaderboard, or the section, in LaTeX to a file; - for stdout."),
 ]
 
 DataFile = Annotated[Path, Parameter(help="The .jsonl or .parquet file to write.")]

@@ -49,8 +49,8 @@ def report(
     Parameters
     ----------
     only
-        Show one section: families, pairs, floor, groups, perturbations, judges, people, items or
-        failures.
+        Show one section, and write it with --md and --latex: families, pairs, floor, groups, cells
+        (culture by domain), perturbations, judges, people, items or failures.
     json
         Write the whole content as JSON to this file; - for stdout, and then nothing else is
         printed.
@@ -64,14 +64,14 @@ def report(
     if only is not None and only not in SECTIONS:
         raise CarbError(f"There is no section '{only}'. There are {', '.join(SECTIONS)}.")
     refuse_mixed_output(False, json, md, latex)
-    if "-" in map(str, (json, md, latex)):
-        refuse(only and html is None, "--only", "where a whole table goes to stdout")
+    if str(json) == "-":
+        refuse(only and html is None, "--only", "where the whole content goes to stdout")
     for path in (json, html, figure, md, latex):
         refuse_folder(path)
     with display.busy("Computing the report"):
         read = read_runs(_finished(runs))
         found = content(read, confidence=confidence)
-    files, printed = save(found, json=json, md=md, latex=latex)
+    files, printed = save(found, json=json, md=md, latex=latex, only=only)
     files += _save_pages(found, read, html, figure, only)
     if printed:
         return
@@ -108,7 +108,12 @@ def _finished(runs: Sequence[Path]) -> list[Path]:
 
 
 def save(
-    found: Report, *, json: Path | None = None, md: Path | None, latex: Path | None
+    found: Report,
+    *,
+    json: Path | None = None,
+    md: Path | None,
+    latex: Path | None,
+    only: str | None = None,
 ) -> tuple[list[Path], bool]:
     """Write the files that were asked for; returns them, and whether one of them was stdout."""
     from carb_cli.report.exports import exported
@@ -121,7 +126,7 @@ def save(
         )
     for path, as_latex in ((md, False), (latex, True)):
         if path is not None:
-            texts.append((path, exported(found, latex=as_latex)))
+            texts.append((path, exported(found, latex=as_latex, only=only)))
     for path, text in texts:
         if str(path) == "-":
             display.console.file.write(text)

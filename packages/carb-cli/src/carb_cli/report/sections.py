@@ -10,6 +10,7 @@ from statistics import NormalDist
 
 from carb_cli.display import counted, p_value, percent, safe, signed
 from carb_cli.labels import labels
+from carb_cli.report.cells_section import cells
 from carb_cli.report.headline import above_floor
 from carb_cli.report.key_sections import failures, items, people
 from carb_cli.report.report_json import Report
@@ -500,8 +501,8 @@ def _judges_by_culture(report: Report) -> list[Table]:
         "Calibration error by root culture, %": calibrated,
     }
     made = []
-    for title, cells in tables.items():
-        shown = {key: cell for key, cell in cells.items() if key[0] in report.models}
+    for title, rows in tables.items():
+        shown = {key: cell for key, cell in rows.items() if key[0] in report.models}
         made.append(_grid(report, title, shown, column="culture"))
     return made
 
@@ -533,7 +534,15 @@ def _calibration(report: Report) -> Table:
 
 
 SECTIONS: dict[str, Callable[[Report], Section | None]] = {
-    make.__name__: make
-    for make in (families, pairs, floor, groups, perturbations, judges, people, items, failures)
+    "families": families,
+    "pairs": pairs,
+    "floor": floor,
+    "groups": groups,
+    "cells": cells,
+    "perturbations": perturbations,
+    "judges": judges,
+    "people": people,
+    "items": items,
+    "failures": failures,
 }
 """Every section by its name, in the order of the page."""
