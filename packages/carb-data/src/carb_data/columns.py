@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from carb_data.keys import ALPHABETS
+from carb_data.packaged import resource
 
 __all__ = ["Columns", "columns_of", "record_of"]
 
-_NAMES: dict[str, list[str]] = json.loads(
-    (resources.files("carb_data") / "resources" / "headings.json").read_text("utf-8")
-)["columns"]
+_HEADINGS = resource("headings")
+_NAMES: dict[str, list[str]] = _HEADINGS["columns"]
 _NUMBERED = re.compile(r"(.*?)_?(\d{1,2}|[^\W\d_])")
 """A word with a number or a letter behind it; either may stand alone."""
 _PLURAL = re.compile(r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas)")
@@ -24,14 +22,7 @@ _JOINED = re.compile(r";\s+|\n+|\s+\|\s+")
 """What stands between several answers in a cell."""
 _LISTED = re.compile(r"(?:\d{1,2}[.)]|[-*•])\s+(?=\S)")
 """What stands before each answer of a list in a cell."""
-_OPTION_WORDS = frozenset(
-    {
-        "",
-        *_NAMES["option"],
-        *_NAMES["answer"],
-        *("response", "output", "completion", "candidate", "reply", "mc_answer", "text"),
-    }
-)
+_OPTION_WORDS = {*_NAMES["option"], *_NAMES["answer"], *_HEADINGS["option_words"]}
 _SEVERAL = ("rejected", "context", "chosen", "prompt", "answer")
 """Fields that several columns may hold; of others the first name in the list counts."""
 

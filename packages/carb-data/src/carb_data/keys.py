@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import resources
 
 from carb_data.errors import CarbError
+from carb_data.packaged import resource
 from carb_data.tables import plain
 from carb_data.values import UnreadError
 
 __all__ = ["ALPHABETS", "Options", "System", "place_of", "system_of", "without_letters"]
 
-ALPHABETS: dict[str, str] = json.loads(
-    (resources.files("carb_data") / "resources" / "headings.json").read_text("utf-8")
-)["alphabets"]
+ALPHABETS: dict[str, str] = resource("headings")["alphabets"]
 """Letters by which options are numbered, in their order."""
 _MARKED = re.compile(r"[(\[{（【]?\s*(.)\s*[)\]}）】.:、：．]?")
 """A letter alone, or between or before marks."""

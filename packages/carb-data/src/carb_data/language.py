@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from importlib import resources
 from typing import Any
 
 from carb_data.errors import CarbError, MissingExtraError, require
+from carb_data.packaged import resource
 
 __all__ = [
     "DETECTED",
@@ -26,11 +25,10 @@ __all__ = [
 
 UNDETERMINED = "und"
 """The tag of a text whose language nobody said (BCP 47)."""
-_LANGUAGES: dict[str, Any] = json.loads(
-    (resources.files("carb_data") / "resources" / "languages.json").read_text("utf-8")
-)
+_LANGUAGES: dict[str, Any] = resource("languages")
 """ISO 639-1: of each code its usual script (ISO 15924), its three-letter codes and names; codes of
-a language's forms; what people write in place of a code."""
+a language's forms; what people write in place of a code; languages that their script identifies, or
+whose tags keep it."""
 
 _CODES: dict[str, str] = {
     **{code: code for code in _LANGUAGES["codes"]},
@@ -41,16 +39,7 @@ _CODES: dict[str, str] = {
 for _mistaken in _LANGUAGES["doubtful"]:
     del _CODES[_LANGUAGES["codes"][_mistaken][1]]  # the code that is not mistaken for another one's
 """Code, name or common mistake to the two-letter code."""
-_SEVERAL_SCRIPTS = frozenset({"az", "bs", "kk", "ms", "pa", "sr", "uz", "zh"})
-"""Languages whose tags keep their script."""
-
-_SCRIPTS = {
-    "ar": ("ARABIC",),
-    "ja": ("HIRAGANA", "KATAKANA", "CJK"),
-    "ko": ("HANGUL",),
-    "th": ("THAI",),
-    "zh": ("CJK",),
-}
+_SCRIPTS: dict[str, list[str]] = _LANGUAGES["scripts"]
 """Languages that their script identifies."""
 
 _LONGEST_WITHOUT_KANA = 8
@@ -81,8 +70,9 @@ def language_tag(name: str) -> str:
         return text
     code = _CODES.get(language.casefold(), language.casefold())
     usual = _LANGUAGES["codes"].get(code, [""])[0]
-    several = code in _SEVERAL_SCRIPTS
-    return "-".join([code, *(part for part in parts if several or part.title() != usual)])
+    if code not in _LANGUAGES["several_scripts"]:
+        parts = [part for part in parts if part.title() != usual]
+    return "-".join([code, *parts])
 
 
 @cache
@@ -231,8 +221,9 @@ def _by_script(text: str, language: str) -> bool | None:
     if not letters or language == UNDETERMINED:
         return True
     if language in _SCRIPTS:
-        own = sum(name.startswith(_SCRIPTS[language]) for name in letters)
-        if own * 2 <= len(letters):
+        script = tuple(_SCRIPTS[language])
+        written = sum(name.startswith(script) for name in letters)
+        if written * 2 <= len(letters):
             return False
         kana = any(name.startswith(("HIRAGANA", "KATAKANA")) for name in letters)
         if language == "ja":

@@ -14,9 +14,10 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from carb_data.models import BonSet, Frozen, cited
+from carb_data.packaged import resource
 
 __all__ = [
     "THRESHOLD",
@@ -231,25 +232,12 @@ LEAST = 6
 """A text with fewer n-grams of its own than this is found only where it stands by itself,
 unchanged."""
 
-_FORMS = {"آ": "ا", "أ": "ا", "إ": "ا", "ٱ": "ا", "ى": "ي", "ئ": "ي", "ؤ": "و", "ة": "ه"}
-"""Arabic letters that are written either way."""
-_MARKS = (
-    (0x0591, 0x05C7),
-    (0x0610, 0x061A),
-    (0x0640, 0x0640),
-    (0x064B, 0x065F),
-    (0x0670, 0x0670),
-    (0x06D6, 0x06ED),
-)
-"""Points of Hebrew and marks of Arabic, which most texts leave out, and the stroke that lengthens
-an Arabic word."""
-_SYLLABIC = (
-    ("\u1100", "\u11ff"),
-    ("\u3040", "\u30ff"),
-    ("\u3400", "\u9fff"),
-    ("\uac00", "\ud7af"),
-    ("\U00020000", "\U0003ffff"),
-)
+_CLASSES: dict[str, Any] = resource("characters")
+"""``forms``: Arabic letters that are written either way. ``marks``: points of Hebrew and marks of
+Arabic, which most texts leave out, and the stroke that lengthens an Arabic word. ``syllabic``: Han,
+kana and Hangul."""
+_FORMS: dict[str, str] = _CLASSES["forms"]
+_MARK = re.compile(f"[{_CLASSES['marks']}]")
 
 
 class _Characters(dict[int, str | None]):
@@ -261,9 +249,7 @@ class _Characters(dict[int, str | None]):
 
     def __missing__(self, code: int) -> str | None:
         char = chr(code)
-        kept = unicodedata.category(char)[0] in "LMN" and not any(
-            first <= code <= last for first, last in _MARKS
-        )
+        kept = unicodedata.category(char)[0] in "LMN" and not _MARK.match(char)
         self[code] = _FORMS.get(char, char) if kept else None
         return self[code]
 
@@ -284,7 +270,7 @@ def plain(text: str) -> str:
     return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold()))
 
 
-_SYLLABLES = "".join(f"{first}-{last}" for first, last in _SYLLABIC)
+_SYLLABLES: str = _CLASSES["syllabic"]
 _NGRAM = re.compile(
     rf"(?=([{_SYLLABLES}].{{{LENGTH_SYLLABIC - 1}}}|[^{_SYLLABLES}].{{{LENGTH - 1}}}))", re.DOTALL
 )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -15,6 +13,7 @@ from pydantic import TypeAdapter
 from carb_data.errors import CarbError
 from carb_data.language import language_tag, same_language
 from carb_data.models import BonSet, Culture
+from carb_data.packaged import resource
 from carb_data.validation import closest, read_file
 
 __all__ = ["find_country", "is_mirror"]
@@ -221,9 +220,7 @@ class Country:
 @cache
 def _table() -> dict[str, Country]:
     table: dict[str, Country] = {}
-    for row in json.loads(
-        (resources.files("carb_data") / "resources" / "countries.json").read_text(encoding="utf-8")
-    ):
+    for row in resource("countries"):
         country = Country(row["alpha2"], row["alpha3"], row["names"][0])
         for key in (row["alpha2"], row["alpha3"], *row["names"]):
             table[_key(key)] = country
@@ -261,10 +258,9 @@ def _users_files() -> list[str]:
 
 
 def _shipped() -> Registry:
-    folder = resources.files("carb_data") / "resources"
     return Registry(
-        _culture_list.validate_json((folder / "cultures.json").read_bytes()),
-        _culture_list.validate_json((folder / "country_cultures.json").read_bytes()),
+        _culture_list.validate_python(resource("cultures")),
+        _culture_list.validate_python(resource("country_cultures")),
         _users_files,
     )
 

@@ -8,7 +8,6 @@ well.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import statistics
@@ -16,12 +15,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from importlib import resources
 from itertools import combinations
 from operator import mul
 
 from carb_data.language import same_language
 from carb_data.models import BonSet
+from carb_data.packaged import resource
 from carb_data.registry import cultures
 
 __all__ = [
@@ -38,14 +37,11 @@ Values = tuple[float, ...]
 _KEPT = 16_384
 """Results kept: the sets of a family have the same answers."""
 
+_NEGATIONS: dict[str, list[str]] = resource("negations")
 _NO = re.compile(
-    r"\b(?:no|not|nor|never|none|nothing|nobody|without|cannot|\w+n't|nicht|kein\w*"
-    r"|nein|nie|niemals|nichts|ohne|nunca|"
-    r"jamás|ningun\w*|ningún|nadie|nada|tampoco|ni|sin|не|нет|ни|нельзя|никогда|никто"
-    r"|без|لا|ليس\w*|لم|لن|غير|بدون|ممنوع|"
-    r"không|chưa|đừng|chẳng)\b|不|没|沒|无|無|別|别|禁|ない|なく|ません|ず、|禁止|않|없|못|아니|금지|ไม่|อย่า|ห้าม",
-    re.IGNORECASE,
+    rf"\b(?:{'|'.join(_NEGATIONS['words'])})\b|{'|'.join(_NEGATIONS['parts'])}", re.IGNORECASE
 )
+"""Words of negation; parts of words where a script writes no spaces or a language adds endings."""
 
 
 def surface_features(item: BonSet) -> dict[str, Values]:
@@ -230,17 +226,12 @@ def _oddness(texts: Sequence[str], negated: Sequence[bool]) -> Values:
 LANGUAGES = frozenset({"ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"})
 """Languages in which the shipped patterns know the names of cultures."""
 
+_LABELS: dict[str, list[str]] = resource("labels")
+"""Patterns of the names of each shipped culture."""
 _ARABIC = "\u0620-\u064a"
 _MARKS = "[\u064b-\u0652]*"
 _WORD = r"\b"
 _ARABIC_NAME = re.compile(rf"(ال)?([{_ARABIC} ]+)")
-
-
-@cache
-def _shipped() -> dict[str, list[str]]:
-    path = resources.files("carb_data") / "resources" / "labels.json"
-    patterns: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))
-    return patterns
 
 
 def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
@@ -278,8 +269,7 @@ def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
 def is_known(culture_id: str, language: str) -> bool:
     """Whether the shipped patterns would find the culture's name in a text of this language."""
     return (
-        cultures.root(culture_id).id in _shipped()
-        and language.partition("-")[0].lower() in LANGUAGES
+        cultures.root(culture_id).id in _LABELS and language.partition("-")[0].lower() in LANGUAGES
     )
 
 
@@ -297,7 +287,7 @@ def label_pattern(culture_id: str) -> re.Pattern[str]:
     patterns: list[str] = []
     culture = cultures[culture_id]
     while True:
-        patterns += _shipped().get(culture.id, [rf"\b{re.escape(culture.name)}\b"])
+        patterns += _LABELS.get(culture.id, [rf"\b{re.escape(culture.name)}\b"])
         if culture.parent is None:
             return _one_of(patterns)
         culture = cultures[culture.parent]

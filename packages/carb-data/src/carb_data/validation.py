@@ -7,7 +7,6 @@ import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -16,6 +15,7 @@ from urllib.parse import parse_qsl
 from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
 
 from carb_data.errors import SHOWN_PROBLEMS, CarbError, Problem
+from carb_data.packaged import resource
 
 __all__ = [
     "JsonObject",
@@ -177,9 +177,7 @@ def first_defect(error: ValidationError) -> str:
     return f"{field}: {reason}" if field else reason
 
 
-_DEFECTS: dict[str, dict[str, str]] = json.loads(
-    (resources.files("carb_data") / "resources" / "defects.json").read_text("utf-8")
-)
+_DEFECTS: dict[str, dict[str, str]] = resource("defects")
 """What pydantic's types of errors mean, in the user's words, with ``ctx`` of the error filled in;
 and what a text lacks that does not match a pattern."""
 

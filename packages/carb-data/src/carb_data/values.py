@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from carb_data.packaged import resource
+
 __all__ = ["Answer", "Turn", "UnreadError", "answers", "at", "text", "turns", "unpacked"]
 
 Turn = tuple[str, str]
@@ -17,17 +19,7 @@ Turn = tuple[str, str]
 Answer = tuple[str, tuple[Turn, ...]]
 """The text of an answer, and the turns before it; none where the value was no conversation."""
 
-_ROLES = {
-    "system": "system",
-    "user": "user",
-    "human": "user",
-    "prompter": "user",
-    "assistant": "assistant",
-    "gpt": "assistant",
-    "chatbot": "assistant",
-    "bot": "assistant",
-    "model": "assistant",
-}
+_ROLES: dict[str, str] = resource("headings")["roles"]
 _TRANSCRIPT = re.compile(r"(?:\A|\n\n)\s*(Human|User|Assistant|System):[ \t]*")
 _NUMPY_LIST = re.compile(r"""\Aarray\(|\A\[\s*(['"]).*?\1\s+['"]""", re.DOTALL)
 """A list as numpy prints it, without commas: Python would join its texts to one."""

@@ -7,14 +7,14 @@ lost set is only lost.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+
+from carb_data.packaged import resource
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _NO_PLURAL = ("ss", "us", "is")
@@ -87,8 +87,7 @@ class _Vocabulary:
 
 @cache
 def _vocabulary() -> _Vocabulary:
-    file = resources.files("carb_data") / "resources" / "answers_en.json"
-    content = json.loads(file.read_text("utf-8"))
+    content = resource("answers_en")
     kinds = content["kinds"]
     same = _index(content["same"])
     general = _index([name] for name in kinds)

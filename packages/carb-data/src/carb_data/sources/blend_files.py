@@ -10,13 +10,11 @@ none. Numbers, times and dates make no set.
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from carb_data.errors import CarbError
 from carb_data.joined import Joined
 from carb_data.models import Frozen, Votes
 from carb_data.overlap import plain
+from carb_data.packaged import resource
 from carb_data.sources.blend_answers import (
     Meaning,
     is_answer,
@@ -54,9 +53,7 @@ SEVERAL = ",;،、/"
 def judged() -> dict[str, Any]:
     """What is known of BLEnD beside its files: its places, and questions and answers that readers
     found unfair."""
-    found: dict[str, Any] = json.loads(
-        (resources.files("carb_data") / "resources" / "blend.json").read_text("utf-8")
-    )
+    found: dict[str, Any] = resource("blend")
     return found
 
 

@@ -25,6 +25,7 @@ from pydantic import Field
 
 from carb_data.declaration import Names
 from carb_data.models import Frozen
+from carb_data.packaged import resource
 from carb_data.sources import blend_files
 from carb_data.sources.blend_answers import normalise
 from carb_data.sources.blend_files import BlendQuestion
@@ -39,19 +40,7 @@ MOST_WORDS = 15
 answer."""
 _DIVIDER = re.compile(r"[,;/|،؛、，；・·•\n]|\s[-–—]\s")
 _SHORT_PART = 4
-_NUMBER_WORDS = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-)
+_DIGITS: dict[str, str] = resource("answers_en")["digits"]
 
 Words = tuple[str, ...]
 """The words of a text in the form in which they are compared."""
@@ -193,9 +182,7 @@ def form(text: str) -> Words:
     plain = normalise(text).split() or re.findall(
         r"\w+", text.casefold()
     )  # the mark "A" is no article
-    return tuple(
-        _number(str(_NUMBER_WORDS.index(word)) if word in _NUMBER_WORDS else word) for word in plain
-    )
+    return tuple(_number(_DIGITS.get(word, word)) for word in plain)
 
 
 def says(response: Words, answer: Words) -> bool:

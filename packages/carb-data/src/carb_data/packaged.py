@@ -1,0 +1,15 @@
+"""The words, names and marks that code looks up, in data files of this package."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+__all__ = ["resource"]
+
+
+def resource(name: str) -> Any:
+    """The content of ``resources/NAME.json``."""
+    file = resources.files("carb_data") / "resources" / f"{name}.json"
+    return json.loads(file.read_text("utf-8"))
