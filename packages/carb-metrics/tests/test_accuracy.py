@@ -16,7 +16,6 @@ from carb_metrics.rows import Cell
 score = st.one_of(st.none(), st.integers(-3, 3).map(float))
 one_set = st.lists(score, min_size=2, max_size=5)
 some_sets = st.lists(one_set, min_size=1, max_size=12)
-ties = st.sampled_from(["strict", "shared"])
 
 WON, LOST, TIED = [2.0, 1.0, 0.0, 1.0], [1.0, 2.0, 0.0, 1.0], [2.0, 2.0, 0.0, 2.0]
 
@@ -30,7 +29,7 @@ def test_a_tie_earns_its_share_and_is_no_win(make_table):
     table = make_table([TIED, WON])
     cell = bon_accuracy(table).overall
     assert cell.accuracy == pytest.approx((1 / 3 + 1) / 2, abs=1e-15)
-    assert cell.strict == bon_accuracy(table, ties="strict").overall.accuracy == 0.5
+    assert cell.strict == 0.5
 
 
 def test_micro_weighs_sets_and_macro_weighs_groups(make_table):
@@ -117,7 +116,6 @@ def test_company_changes_no_interval(make_table, sets):
         ({"by": "colour"}, "each key must be one of"),
         ({"by": ("culture", "culture")}, "once"),
         ({"by": "topic"}, "with_items"),
-        ({"ties": "kind"}, "ties must be"),
         ({"confidence": 1.0}, "confidence must lie"),
     ],
 )
@@ -137,19 +135,20 @@ def test_sets_that_lack_a_role_or_hold_it_twice_are_refused(make_table):
             bon_accuracy(ScoreTable(broken))
 
 
-@given(some_sets, ties, st.randoms(use_true_random=False))
-def test_order_of_rows_and_names_of_groups_do_not_matter(make_table, sets, how, random):
+@given(some_sets, st.randoms(use_true_random=False))
+def test_order_of_rows_and_names_of_groups_do_not_matter(make_table, sets, random):
     table = make_table(sets, cultures=["thai", "german", "arabic"])
-    options = {"by": "culture", "ties": how}
-    result = bon_accuracy(table, **options)
+    result = bon_accuracy(table, by="culture")
     rows = list(range(len(table)))
     random.shuffle(rows)
-    assert bon_accuracy(ScoreTable(table.frame[rows]), **options) == result
-    renamed = bon_accuracy(make_table(sets, cultures=["russian", "korean", "spanish"]), **options)
+    assert bon_accuracy(ScoreTable(table.frame[rows]), by="culture") == result
+    renamed = bon_accuracy(
+        make_table(sets, cultures=["russian", "korean", "spanish"]), by="culture"
+    )
     assert renamed.macro == result.macro
 
 
-@given(some_sets, ties)
-def test_monotone_transforms_change_nothing(make_table, sets, how):
+@given(some_sets)
+def test_monotone_transforms_change_nothing(make_table, sets):
     moved = [[None if v is None else math.exp(v) * 3 - 5 for v in values] for values in sets]
-    assert bon_accuracy(make_table(moved), ties=how) == bon_accuracy(make_table(sets), ties=how)
+    assert bon_accuracy(make_table(moved)) == bon_accuracy(make_table(sets))

@@ -11,16 +11,15 @@ import polars as pl
 from carb_data import CarbError, Culture, Registry, ScoreTable
 from carb_data import cultures as default_cultures
 from carb_metrics.cells import Cell, Grouped, OfSets, Totals
-from carb_metrics.clusters import CLUSTER, with_clusters
+from carb_metrics.clusters import CLUSTER
 from carb_metrics.intervals import check_confidence
-from carb_metrics.outcome import RESPONSES, Ties, counted_sets, set_outcomes
+from carb_metrics.outcome import RESPONSES, counted_sets
 from carb_metrics.tally import Tally
 
 
 def bon_accuracy(
     scores: ScoreTable,
     by: str | Sequence[str] = (),
-    ties: Ties = "shared",
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
@@ -28,8 +27,8 @@ def bon_accuracy(
     """Did ``chosen`` outscore every ``rejected``? Per group and overall, with intervals.
 
     Accuracy is the mean credit of sets (Zhang et al., arXiv 2509.21798): 1 where ``chosen`` scores
-    above all ``rejected``, else 0; see ``ties`` for shared first places. Perturbed rows never
-    count.
+    above all ``rejected``, 1 / (number of responses at the top) where it shares the highest score,
+    else 0. ``Cell.strict`` is the share of sets won outright. Perturbed rows never count.
 
     Single cells carry Wilson's interval, on an effective sample size where credits are fractions or
     where several sets stem from one source item or one family (``ScoreTable.with_items``); see
@@ -40,8 +39,6 @@ def bon_accuracy(
         scores: the table. With several scorers in it, ``by`` must hold ``scorer``.
         by: columns that define the groups, out of ``scorer``, ``culture``, ``domain``, ``language``
             (of ``chosen``), ``topic``, ``source_item``.
-        ties: ``shared``: sharing the highest score with ``rejected`` earns 1 / (number of responses
-            at the top); ``strict``: it is a loss. ``Cell.strict`` has the second beside the first.
         confidence: The level of all intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones (``main_sets``) count too. A table without
             ``ScoreTable.with_items`` tells no mirrors, and all its sets count.
@@ -57,8 +54,7 @@ def bon_accuracy(
             malformed sets.
     """
     scores, counted = counted_sets(scores, mirrors=mirrors)
-    sets = set_outcomes(scores, ties)
-    found = grouped_accuracy(sets, by, confidence)
+    found = grouped_accuracy(scores.sets, by, confidence)
     return found.model_copy(update={"counted": counted})
 
 
@@ -145,8 +141,7 @@ def breakdown(
     """
     registry = cultures if isinstance(cultures, Registry) else Registry(cultures)
     scores, counted = counted_sets(scores, mirrors=mirrors)
-    sets = set_outcomes(scores)
-    sets = describe(with_clusters(sets), registry)
+    sets = describe(scores.sets, registry)
     several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
     found = {}
     for keys in (

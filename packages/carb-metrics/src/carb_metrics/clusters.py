@@ -121,9 +121,3 @@ def _codes(column: pl.Series) -> Ints:
     text = column.cast(pl.String)
     codes = text.cast(pl.Enum(text.unique().sort())).to_physical()
     return codes.to_numpy().astype(np.int64)
-
-
-def with_clusters(sets: pl.DataFrame) -> pl.DataFrame:
-    """The sets with their clusters in a column of their own, for several calls of
-    ``cluster_of``."""
-    return sets.with_columns(pl.Series(CLUSTER, cluster_of(sets), dtype=pl.Int64))

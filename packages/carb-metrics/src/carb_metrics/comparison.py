@@ -15,7 +15,7 @@ from carb_metrics.clusters import TIES, Ints, cluster_of, number
 from carb_metrics.families import PlaceComparison, compare_families
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import means
-from carb_metrics.outcome import RESPONSES, counted_sets, set_outcomes
+from carb_metrics.outcome import RESPONSES, counted_sets
 from carb_metrics.paired import (
     Paired,
     adjust,
@@ -158,7 +158,7 @@ def compare(
         raise CarbError(f"confidence must be above 0.5 where a margin is given; got {confidence}.")
     keys = (by,) if isinstance(by, str) else tuple(by)
     (first, counted), (second, _) = (counted_sets(table, mirrors=mirrors) for table in (a, b))
-    both, names, unpaired = _join(first, second, keys)
+    both, names, unpaired = _join(first.sets, second.sets, keys)
     pairs = _Pairs(both, keys, confidence)
     summary = pairs.summary() if both.height else {}
     place_win = None if dataset is None else compare_families(a, b, dataset, confidence)
@@ -178,11 +178,9 @@ def compare(
 
 
 def _join(
-    a: ScoreTable, b: ScoreTable, keys: tuple[str, ...]
+    left: pl.DataFrame, right: pl.DataFrame, keys: tuple[str, ...]
 ) -> tuple[pl.DataFrame, list[str | None], int]:
     """The sets that both scored, the names of both, and how many sets only one scored."""
-    left = set_outcomes(a)
-    right = set_outcomes(b)
     names = [_only_scorer(sets) for sets in (left, right)]
     if "scorer" in keys or any(key not in left.columns for key in keys):
         raise CarbError(

@@ -14,8 +14,8 @@ from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.matrices import IMPLIED, Matrices
 from carb_metrics.means import FEWEST, clustered_mean, effective_clusters
-from carb_metrics.readings import Reading, family_means, readings
-from carb_metrics.scored import families_of, frame_of
+from carb_metrics.readings import Reading, family_means
+from carb_metrics.scored import Scored
 
 __all__ = ["BLIND", "FamilyReport", "FamilyRow", "PlaceComparison", "family_accuracy", "place_gap"]
 
@@ -152,10 +152,11 @@ def family_accuracy(
     check_confidence(confidence)
     if by is not None and by not in GROUPS:
         raise CarbError(f"by must be one of {', '.join(GROUPS)} or left out; got '{by}'.")
-    matrix, read = families_of(scores, dataset)
+    scored = Scored.of(scores, dataset)
+    matrix = scored.families
     groups = None if by is None else _groups(matrix, by)
     rows: list[FamilyRow] = []
-    for name, found in read.items():
+    for name, found in scored.readings.items():
         everything = np.ones(len(matrix.names), dtype=bool)
         parts: list[tuple[str | None, Bools]] = [(None, everything)]
         if groups is not None:
@@ -187,10 +188,11 @@ def place_gap(
         families that were scored in both wordings. Scorers without such a family are left out.
     """
     check_confidence(confidence)
-    matrix, read = families_of(scores, dataset)
+    scored = Scored.of(scores, dataset)
+    matrix = scored.families
     number = {name: place for place, name in enumerate(matrix.names)}
     found = {}
-    for scorer, one in read.items():
+    for scorer, one in scored.readings.items():
         both = [
             (number[name], number[name + IMPLIED])
             for name in matrix.names
@@ -212,9 +214,9 @@ def compare_families(
 ) -> PlaceComparison | None:
     """The place win rates of two scorers over the pairs of sets that both scored; null where there
     is none, or one of them failed in all."""
-    matrix, read = families_of(a, dataset)
-    first = [*read.values()]
-    second = [*readings(frame_of(b), matrix).values()]
+    scored = Scored.of(a, dataset)
+    first = [*scored.readings.values()]
+    second = [*scored.beside(b).readings.values()]
     return compared(first[0], second[0], confidence) if first and second else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from carb_metrics.clusters import Ints, cluster_of
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import share_interval
-from carb_metrics.outcome import counted_sets, credit_matrix, set_outcomes
+from carb_metrics.outcome import counted_sets, credit_matrix
 from carb_metrics.paired import Paired, adjust, paired_rows
 from carb_metrics.surface import (
     FEW,
@@ -157,41 +158,52 @@ def surface_floor(
     check_confidence(confidence)
     if isinstance(by, str):
         raise CarbError(f"by takes a sequence of columns, such as ['{by}']; got the string '{by}'.")
-    scores, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
-    frame = scores.frame.filter(pl.col("perturbation").is_null())
+    table, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
+    frame = table.frame.filter(pl.col("perturbation").is_null())
     frame = frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     lost = set(frame["item_id"].unique()) - {item.id for item in dataset}
     if lost:
         raise CarbError(f"The data set has no set '{min(lost)}', which the table scores.")
     if not frame.height:
         return None
-    sets = _described(frame, by)
+    sets = _described(table.sets, by)
     surface = _Surface(answers_of(frame, dataset), sets)
     credit = surface.predictors()
-    models = _Models(frame, baselines or {}, surface)
+    earned = _tested(table.sets, baselines or {})
+
+    @cache
+    def copied(name: str) -> Floats | None:
+        return surface.copy(frame.filter(pl.col("scorer") == name))
+
     rows: list[FloorRow] = []
     tests: list[FloorTest] = []
     for group, where in _groups(sets, by):
         here = {name: values[where] for name, values in credit.items()}
-        row = _floor(group, here, surface.cluster[where], confidence)
+        models = {name: values[where] for name, values in earned.items()}
+        cluster = surface.cluster[where]
+        row = _floor(group, here, cluster, confidence)
         rows.append(row)
         best = here[row.predictor]
-        tests += _tests(row, best, models, where, surface.cluster[where], confidence)
+        rivals = {}
+        for name in _above(models, best, cluster, confidence):
+            copy = copied(name)
+            if copy is not None and copy[where].mean() > best.mean():
+                rivals[name] = copy[where]
+        tests += _tests(row, best, rivals, models, cluster, confidence)
     return SurfaceFloor(
         rows=tuple(rows), tests=tuple(tests), folds=surface.together, counted=counted
     )
 
 
-def _described(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def _described(sets: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """A row per set, ordered by id, with the columns of ``by``."""
-    one = frame.unique(["item_id", "response_id"]).sort("item_id", "response_id")
-    sets = set_outcomes(ScoreTable(one.with_columns(scorer=pl.lit("")))).sort("item_id")
+    sets = sets.unique("item_id", keep="first", maintain_order=True)
     if by:
-        sets = describe(sets, cultures).sort("item_id")
+        sets = describe(sets, cultures)
     unknown = [column for column in by if column not in sets.columns]
     if unknown:
         raise CarbError(f"by: '{unknown[0]}' is not a column of the table.")
-    return sets
+    return sets.sort("item_id")
 
 
 class _Surface:
@@ -260,32 +272,17 @@ def _kept_together(
     return (None if assign_folds(cluster) is None else "source items"), cluster
 
 
-class _Models:
-    """The scorers that are tested: all but baselines, unless every set failed."""
-
-    def __init__(
-        self, frame: pl.DataFrame, baselines: Mapping[str, str], surface: _Surface
-    ) -> None:
-        outcomes = set_outcomes(ScoreTable(frame))
-        credit, scorers, _ = credit_matrix(outcomes)  # sets in the order of their ids
-        scored = set(outcomes.filter(~pl.col("error"))["scorer"])
-        rows = [
-            row
-            for row, name in enumerate(scorers)
-            if name in scored and not baselines.get(name, name).startswith("baseline:")
-        ]
-        self.names = [scorers[row] for row in rows]
-        self.credit = credit[rows]
-        self._frame = frame
-        self._surface = surface
-        self._copies: dict[str, Floats | None] = {}
-
-    def copy(self, name: str) -> Floats | None:
-        """(sets,) credit of a scorer's own surface; made when it is first needed."""
-        if name not in self._copies:
-            rows = self._frame.filter(pl.col("scorer") == name)
-            self._copies[name] = self._surface.copy(rows)
-        return self._copies[name]
+def _tested(sets: pl.DataFrame, baselines: Mapping[str, str]) -> dict[str, Floats]:
+    """(sets,) credit of each scorer that is tested, sets in the order of their ids: all scorers but
+    baselines, unless every set failed."""
+    credit, scorers, _ = credit_matrix(sets)
+    judged = sets.filter(~pl.col("error"))
+    scored = set(judged["scorer"].cast(pl.String))
+    return {
+        name: values
+        for name, values in zip(scorers, credit, strict=True)
+        if name in scored and not baselines.get(name, name).startswith("baseline:")
+    }
 
 
 def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, str], Ints]]:
@@ -325,11 +322,21 @@ def _floor(
     )
 
 
+def _above(
+    models: Mapping[str, Floats], best: Floats, cluster: Ints, confidence: float
+) -> list[str]:
+    """The scorers that are above the floor before any correction: these may copy the surface."""
+    if not models:
+        return []
+    tests = paired_rows(np.stack([*models.values()]) - best, cluster, confidence)
+    return [name for name, test in zip(models, tests, strict=True) if (test.low or 0.0) > 0]
+
+
 def _tests(
     row: FloorRow,
     best: Floats,
-    models: _Models,
-    where: Ints,
+    rivals: Mapping[str, Floats],
+    models: Mapping[str, Floats],
     cluster: Ints,
     confidence: float,
 ) -> list[FloorTest]:
@@ -338,36 +345,28 @@ def _tests(
 
     Args:
         best: (sets here,) credit of the floor.
-        where: (sets here,) their indices among all sets.
+        rivals: (sets here,) credit of the own surface of scorers whose surface does better.
+        models: (sets here,) credit of each scorer.
         cluster: (sets here,)
     """
-    if not models.names:
+    if not models:
         return []
-    earned = models.credit[:, where]
-    rivals = np.tile(best, (len(earned), 1))
-    predictors = [row.predictor] * len(earned)
-    for index, difference in enumerate(paired_rows(earned - rivals, cluster, confidence)):
-        beats_floor = (difference.low or 0.0) > 0
-        copied = models.copy(models.names[index]) if beats_floor else None
-        if copied is not None and copied[where].mean() > best.mean():
-            rivals[index] = copied[where]
-            predictors[index] = COPIED
-    differences = paired_rows(earned - rivals, cluster, confidence)
+    apart = [credit - rivals.get(name, best) for name, credit in models.items()]
+    differences = paired_rows(np.stack(apart), cluster, confidence)
     p = adjust([math.nan if one.p is None else one.p for one in differences])
     tests = []
-    for index, (name, difference) in enumerate(zip(models.names, differences, strict=True)):
-        better = p[index] < 1 - confidence and (difference.estimate or 0.0) > 0
+    for name, difference, adjusted in zip(models, differences, p, strict=True):
         if not difference.n:
             continue
-        tests.append(
-            FloorTest(
-                scorer=name,
-                group=row.group,
-                predictor=predictors[index],
-                accuracy=float(np.nanmean(earned[index])),
-                difference=difference,
-                p_adjusted=None if math.isnan(p[index]) else float(p[index]),
-                above=bool(better) if row.learnable else None,
-            )
+        better = adjusted < 1 - confidence and (difference.estimate or 0.0) > 0
+        test = FloorTest(
+            scorer=name,
+            group=row.group,
+            predictor=COPIED if name in rivals else row.predictor,
+            accuracy=float(np.nanmean(models[name])),
+            difference=difference,
+            p_adjusted=None if math.isnan(adjusted) else float(adjusted),
+            above=bool(better) if row.learnable else None,
         )
+        tests.append(test)
     return tests

@@ -10,7 +10,7 @@ import polars as pl
 from carb_data import ScoreTable
 from carb_metrics.cells import OfSets, Result
 from carb_metrics.intervals import Floats
-from carb_metrics.outcome import counted_sets, credit_matrix, set_outcomes
+from carb_metrics.outcome import counted_sets, credit_matrix
 
 
 class ItemRow(Result):
@@ -50,8 +50,9 @@ def item_analysis(scores: ScoreTable, *, mirrors: bool = False) -> ItemAnalysis:
     Raises:
         CarbError: malformed sets.
     """
-    scores, counted = counted_sets(scores, mirrors=mirrors)
-    credit, scorers, items = credit_matrix(set_outcomes(scores).filter(~pl.col("error")))
+    table, counted = counted_sets(scores, mirrors=mirrors)
+    judged = table.sets.filter(~pl.col("error"))
+    credit, scorers, items = credit_matrix(judged)
     counts = (~np.isnan(credit)).sum(0)
     values = discrimination(credit)
     rows = []

@@ -14,8 +14,9 @@ from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval
 from carb_metrics.means import means, share_interval
-from carb_metrics.outcome import as_text, counted_sets, polars_frame
+from carb_metrics.outcome import counted_sets, polars_frame
 from carb_metrics.paired import adjust
+from carb_metrics.scored import Scored
 from carb_metrics.ties import rounded
 
 PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
@@ -103,9 +104,10 @@ def judge_bias(
         CarbError: a frame is not as described, or names a set or response that the table lacks.
     """
     check_confidence(confidence)
-    known = as_text(scores).filter(pl.col("perturbation").is_null())
-    scores, counted = counted_sets(scores, mirrors=mirrors)
-    frame = known.join(as_text(scores).select("item_id").unique(), on="item_id", how="semi")
+    scored = Scored.of(scores)
+    known = scored.rows.filter(pl.col("perturbation").is_null())
+    table, counted = counted_sets(scored, mirrors=mirrors)
+    frame = table.rows.filter(pl.col("perturbation").is_null())
     picks = None
     if presentations is not None:
         counted_items = frame.select("item_id").unique()

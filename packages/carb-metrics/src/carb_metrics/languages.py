@@ -12,7 +12,7 @@ from carb_metrics.cells import ScorerRow, Scorers
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, ratio, within
-from carb_metrics.outcome import as_text, counted_sets
+from carb_metrics.outcome import counted_sets
 from carb_metrics.perturbed import perturbed_pairs, within_item
 
 HALF = 0.5
@@ -63,8 +63,8 @@ def cross_lingual_consistency(
     check_confidence(confidence)
     if k is not None and not (math.isfinite(k) and k > 0):
         raise CarbError(f"k must be a number above 0; got {k}.")
-    scores, counted = counted_sets(scores, mirrors=mirrors)
-    frame = as_text(scores)
+    table, counted = counted_sets(scores, mirrors=mirrors)
+    frame = table.rows
     pairs = _content_pairs(frame)
     apart = _different(frame)
     spreads = _spreads(frame)

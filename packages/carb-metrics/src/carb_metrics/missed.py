@@ -10,8 +10,9 @@ import polars as pl
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.accuracy import bon_accuracy
 from carb_metrics.cells import OfSets, Result
-from carb_metrics.outcome import as_text, counted_sets
+from carb_metrics.outcome import counted_sets
 from carb_metrics.paired import adjust
+from carb_metrics.scored import Scored
 from carb_metrics.ties import with_shares
 
 UNKNOWN = "unknown"
@@ -98,16 +99,16 @@ def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> 
     Raises:
         CarbError: no scorer is good, or a set of the table lacks a response.
     """
-    scores, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
+    table, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
     chance = sum(1 / len(item.responses) for item in dataset) / max(len(dataset), 1)
-    cells = bon_accuracy(scores, by=("scorer",), mirrors=True).groups.filter(pl.col("low") > chance)
+    cells = bon_accuracy(table, by=("scorer",), mirrors=True).groups.filter(pl.col("low") > chance)
     good = tuple(cells.sort("accuracy", "scorer", descending=[True, False])["scorer"])
     if not good:
         raise CarbError(
             f"No scorer here is better than chance ({100 * chance:.0f}%), so what all good "
             "ones miss says nothing."
         )
-    picks = _picks(dataset, scores, good)
+    picks = _picks(dataset, table, good)
     sets = _judged_by_all(picks, good)
     missed = sets.filter("missed")["item_id"].to_list()
     wrong = picks.filter(~pl.col("right") & pl.col("item_id").is_in(missed))
@@ -126,7 +127,7 @@ def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> 
     )
 
 
-def _picks(dataset: Dataset, scores: ScoreTable, good: Sequence[str]) -> pl.DataFrame:
+def _picks(dataset: Dataset, scored: Scored, good: Sequence[str]) -> pl.DataFrame:
     """A row per good scorer, set without a failed score, and response: ``share`` of the pick,
     whether it is ``right``, and ``taken``, the culture whose answer it is."""
     rows = [
@@ -135,7 +136,8 @@ def _picks(dataset: Dataset, scores: ScoreTable, good: Sequence[str]) -> pl.Data
         for response in item.responses
     ]
     known = pl.DataFrame(rows, schema=["item_id", "response_id", "taken"], orient="row")
-    frame = as_text(scores).filter(pl.col("perturbation").is_null() & pl.col("scorer").is_in(good))
+    good_rows = pl.col("perturbation").is_null() & pl.col("scorer").is_in(good)
+    frame = scored.rows.filter(good_rows)
     judged = with_shares(frame).filter(~pl.col("failed"))
     picks = judged.with_columns(right=pl.col("role") == "chosen")
     return picks.join(known, on=["item_id", "response_id"], maintain_order="left")

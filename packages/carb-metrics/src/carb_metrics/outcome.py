@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import polars as pl
 
@@ -11,30 +9,18 @@ from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted
 from carb_metrics.clusters import number
 from carb_metrics.intervals import Floats
-from carb_metrics.scored import (
-    RESPONSES,
-    Scored,
-    as_strings,
-    clusters_of,
-    frame_of,
-    main_conditions,
-    outcomes,
-)
+from carb_metrics.scored import RESPONSES, Scored, main_conditions
 from carb_metrics.ties import rounded
 
 __all__ = [
     "RESPONSES",
-    "as_text",
     "counted_sets",
     "credit_matrix",
-    "frame_of",
     "main_sets",
     "margins",
     "polars_frame",
     "set_outcomes",
 ]
-
-Ties = Literal["shared", "strict"]
 
 
 def polars_frame(frame: object, name: str) -> pl.DataFrame:
@@ -56,57 +42,31 @@ def main_sets(scores: ScoreTable) -> ScoreTable:
     return counted_sets(scores, mirrors=False)[0]
 
 
-def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[ScoreTable, Counted]:
+def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[Scored, Counted]:
     """The rows that count, and which they are: ``main`` sets, or ``all`` where asked for or where
     none is known."""
-    frame = frame_of(scores)
-    conditions = [] if mirrors else main_conditions(frame)
-    if not conditions:
-        return scores, "all"
-    if isinstance(scores, Scored):
-        main: ScoreTable = scores.main
-    else:
-        kept = frame.filter(*conditions)
-        main = scores if kept.height == frame.height else ScoreTable(kept)
-    return (main, "main") if len(main) else (scores, "all")
+    scored = Scored.of(scores)
+    if mirrors or not main_conditions(scored.frame) or not len(scored.main):
+        return scored, "all"
+    return scored.main, "main"
 
 
-def as_text(scores: ScoreTable) -> pl.DataFrame:
-    """The frame with String columns and ``cluster``: a name of all sets that a source item or a
-    family connects."""
-    if isinstance(scores, Scored):
-        return scores.rows
-    frame = as_strings(frame_of(scores))
-    names = clusters_of(frame).select("item_id", "cluster")
-    return frame.join(names, on="item_id", how="left", maintain_order="left")
-
-
-def set_outcomes(scores: ScoreTable, ties: Ties = "shared") -> pl.DataFrame:
+def set_outcomes(scores: ScoreTable) -> pl.DataFrame:
     """A row per scorer and set.
 
     A set is won when ``chosen`` scores above every ``rejected``. Perturbed rows are left out. A set
     in which any score is null could not be judged: it is an error, without credit.
 
-    Args:
-        scores: The table of scores.
-        ties: ``shared`` gives 1 / (number of responses at the top), the expected credit when ties
-            are broken at random; ``strict`` gives no credit for sharing the highest score with
-            ``rejected``.
-
     Returns:
-        The columns of ``SET_KEYS`` that the table has, then ``RESPONSES``, ``credit`` (0 to 1),
-        ``tied`` (how many ``rejected`` share the highest score with ``chosen``; 0 is no tie) and
-        ``error``.
+        The columns of ``SET_KEYS`` that the table has, then ``RESPONSES``, ``credit`` (1 / the
+        number of responses at the top, the expected credit when ties are broken at random),
+        ``tied`` (how many ``rejected`` share the highest score with ``chosen``; 0 is no tie),
+        ``error``, and the number of the set's cluster.
 
     Raises:
-        CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``, or
-            ``ties`` is unknown.
+        CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``.
     """
-    if ties not in ("strict", "shared"):
-        raise CarbError(f"ties must be 'shared' or 'strict'; got '{ties}'.")
-    if isinstance(scores, Scored) and ties == "shared":
-        return scores.sets
-    return outcomes(frame_of(scores), ties)
+    return Scored.of(scores).sets
 
 
 def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:
@@ -140,9 +100,8 @@ def margins(scores: ScoreTable, *, mirrors: bool = False) -> pl.DataFrame:
         the root mean square of its scores' distances from their set's mean; a scorer whose scores
         never differ within a set has differences of 0. Sets with a failed score are left out.
     """
-    frame = as_text(counted_sets(scores, mirrors=mirrors)[0]).filter(
-        pl.col("perturbation").is_null()
-    )
+    counted = counted_sets(scores, mirrors=mirrors)[0]
+    frame = counted.rows.filter(pl.col("perturbation").is_null())
     score = rounded(pl.col("score"))
     sets = frame.group_by("scorer", "item_id", maintain_order=True).agg(
         pl.col("cluster", "culture", "domain", "language").first(),

@@ -14,7 +14,7 @@ from carb_metrics.cells import Counted, OfSets, Result
 from carb_metrics.clusters import Ints, is_missing, numbered
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, normal_quantile, wilson
-from carb_metrics.outcome import as_text, counted_sets, polars_frame
+from carb_metrics.outcome import counted_sets, polars_frame
 from carb_metrics.raters import agreement
 from carb_metrics.ties import with_shares
 
@@ -183,8 +183,8 @@ def judge_vs_human(
     Raises:
         CarbError: a frame is not as described, or people picked a response that the table lacks.
     """
-    scores, counted = counted_sets(scores, mirrors=mirrors)
-    frame = as_text(scores).filter(pl.col("perturbation").is_null())
+    table, counted = counted_sets(scores, mirrors=mirrors)
+    frame = table.rows.filter(pl.col("perturbation").is_null())
     position = (
         pl.struct(pl.col("role") != "chosen", "response_id")
         .rank("ordinal")

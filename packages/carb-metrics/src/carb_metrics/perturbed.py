@@ -14,7 +14,7 @@ from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, ratio, within
 from carb_metrics.means import share_interval
-from carb_metrics.outcome import as_text, counted_sets
+from carb_metrics.outcome import counted_sets
 from carb_metrics.ties import rounded
 
 CAUSAL = Perturbation.CC.value
@@ -103,8 +103,8 @@ def perturbation_sensitivity(
         CarbError: a perturbed row has no original in the table.
     """
     check_confidence(confidence)
-    scores, counted = counted_sets(scores, mirrors=mirrors)
-    frame = as_text(scores)
+    table, counted = counted_sets(scores, mirrors=mirrors)
+    frame = table.rows
     pairs = perturbed_pairs(frame)
     pairs = pairs.with_columns(_flips(pairs, frame))
     spreads = within_item(frame)
@@ -261,7 +261,7 @@ def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     """Each perturbed row beside its original.
 
     Args:
-        frame: A score table's frame as ``as_text`` gives it.
+        frame: A score table's frame as ``Scored.rows`` gives it.
 
     Returns:
         The columns of the perturbed row (its score as ``after``), ``before`` and

@@ -14,13 +14,13 @@ import polars as pl
 from carb_data import Dataset, ScoreTable
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Result, ScorerRow, Scorers
-from carb_metrics.clusters import cluster_of, with_clusters
+from carb_metrics.clusters import cluster_of
 from carb_metrics.families import PlaceComparison, compared
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import counted_sets, credit_matrix, set_outcomes
+from carb_metrics.outcome import counted_sets, credit_matrix
 from carb_metrics.paired import Paired, adjust, paired_rows
 from carb_metrics.readings import Reading
-from carb_metrics.scored import families_of
+from carb_metrics.scored import Scored
 
 EQUAL = 1e-12
 """Differences of means up to this are rounding: both scorers share a rank."""
@@ -111,9 +111,9 @@ def rank(
         dataset: the sets that were scored, for their families.
     """
     check_confidence(confidence)
-    read = {} if dataset is None else families_of(scores, dataset)[1]
-    scores, counted = counted_sets(scores, mirrors=mirrors)
-    sets = with_clusters(set_outcomes(scores))
+    read = {} if dataset is None else Scored.of(scores, dataset).readings
+    table, counted = counted_sets(scores, mirrors=mirrors)
+    sets = table.sets
     cells = {
         name: totals.overall
         for name, totals in grouped_accuracy(sets, "scorer", confidence).scorers.items()

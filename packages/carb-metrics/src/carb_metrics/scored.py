@@ -57,9 +57,28 @@ class Scored(ScoreTable):
             CarbError: a scorer has not all responses of a set that the table holds.
         """
         table = scores if dataset is None else scores.with_items(dataset)
-        self.frame = frame_of(table)  # type: ignore[misc]  # a table is checked already
+        self.frame = table.frame  # type: ignore[misc]  # a table is checked already
         self.dataset = dataset
         self._given = clusters
+
+    @classmethod
+    def of(cls, scores: ScoreTable, dataset: Dataset | None = None) -> Scored:
+        """The table itself where it keeps what is read from it, and with this data set; else one
+        that does, with the same columns.
+
+        Raises:
+            CarbError: something else is given, such as a frame.
+        """
+        if not isinstance(scores, ScoreTable):
+            raise CarbError(
+                f"Scores come as a carb_data.ScoreTable, not {type(scores).__name__}; use "
+                "ScoreTable(frame)."
+            )
+        if isinstance(scores, Scored) and (dataset is None or dataset is scores.dataset):
+            return scores
+        scored = cls(scores)
+        scored.dataset = dataset
+        return scored
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
         """This table, where the data set is its own."""
@@ -67,7 +86,7 @@ class Scored(ScoreTable):
 
     def where(self, *conditions: pl.Expr) -> Scored:
         """The rows for which the conditions hold, in the same clusters."""
-        frame = self.frame.filter(*conditions)
+        frame = self.frame.filter(*conditions) if conditions else self.frame
         if frame.height == self.frame.height:
             return self
         part = Scored(ScoreTable(frame), clusters=self.clusters)
@@ -76,7 +95,8 @@ class Scored(ScoreTable):
 
     def beside(self, scores: ScoreTable) -> Scored:
         """Another table over the same data set, whose families are read once for both."""
-        other = Scored(scores, self.dataset)
+        other = Scored(scores)
+        other.dataset = self.dataset
         other.__dict__["families"] = self.families  # what the cached property would compute
         return other
 
@@ -123,25 +143,6 @@ class Scored(ScoreTable):
         return readings(self.frame, self.families)
 
 
-def families_of(scores: ScoreTable, dataset: Dataset) -> tuple[Matrices, dict[str, Reading]]:
-    """The families of a data set and what each scorer does with them, kept where ``Scored`` keeps
-    them."""
-    if isinstance(scores, Scored) and scores.dataset is dataset:
-        return scores.families, scores.readings
-    matrix = matrices(dataset)
-    return matrix, readings(frame_of(scores), matrix)
-
-
-def frame_of(scores: ScoreTable) -> pl.DataFrame:
-    """The frame of a table, or ``CarbError`` where something else is given, such as a frame."""
-    if not isinstance(scores, ScoreTable):
-        raise CarbError(
-            f"Scores come as a carb_data.ScoreTable, not {type(scores).__name__}; use "
-            "ScoreTable(frame)."
-        )
-    return scores.frame
-
-
 def main_conditions(frame: pl.DataFrame) -> list[pl.Expr]:
     """What rows of main sets are: no mirrors, and no controls."""
     conditions = []
@@ -175,7 +176,7 @@ def clusters_of(frame: pl.DataFrame) -> pl.DataFrame:
     return named.unique("item_id", maintain_order=True).select("item_id", "cluster", CLUSTER)
 
 
-def outcomes(frame: pl.DataFrame, ties: str = "shared") -> pl.DataFrame:
+def outcomes(frame: pl.DataFrame) -> pl.DataFrame:
     """``set_outcomes`` of a frame."""
     rows = frame.filter(pl.col("perturbation").is_null())
     if "family" in rows.columns:
@@ -189,14 +190,13 @@ def outcomes(frame: pl.DataFrame, ties: str = "shared") -> pl.DataFrame:
     code = rows["response_id"].cast(pl.String).hash().to_numpy()
     responses = np.add.reduceat(code, starts) if len(starts) else code[:0]
     right, top = tops(rounded(rows["score"]).to_numpy(), chosen, starts)  # null becomes NaN
-    share = right / np.maximum(top, 1)
     if "language" in rows.columns:
         of_chosen = rows["language"].filter(pl.Series(chosen, dtype=pl.Boolean))
         heads = heads.with_columns(language=of_chosen)
     return heads.select(
         pl.all(),
         pl.Series(RESPONSES, responses, dtype=pl.UInt64),
-        pl.Series("credit", share if ties == "shared" else share == 1, dtype=pl.Float64),
+        pl.Series("credit", right / np.maximum(top, 1), dtype=pl.Float64),
         pl.Series("tied", np.where(right > 0, top - 1, 0), dtype=pl.Int64),
         pl.Series("error", top == 0, dtype=pl.Boolean),
     )
