@@ -133,6 +133,11 @@ def test_a_bad_culture_file_is_a_plain_error(tmp_path, content, reason):
         ("english", "في بريطانيا وأمريكا"),
         ("german", "في ألمانيا"),
         ("english", "يتكلم الإنجليزية"),
+        ("chinese-hk", "在香港，丧家给来宾"),
+        ("chinese-hk", "Ở Hồng Kông người ta"),
+        ("chinese-hk", "В Гонконге гостям"),
+        ("chinese-hk", "홍콩에서는"),
+        ("chinese-tw", "在臺灣"),
     ],
 )
 def test_the_label_is_found_in_every_language(culture, text):
@@ -145,6 +150,7 @@ def test_the_label_is_found_in_every_language(culture, text):
         ("english", "Please call us tomorrow"),
         ("thai", "ส้มตำเป็นอาหารที่มีรสเผ็ด"),
         ("japanese", "中国の料理"),
+        ("chinese-hk", "在臺灣"),
         ("chinese", "على صينية أمام المدعوّين"),
         ("german", "Sie sagt es deutlich"),
         ("arabic", "قطرة ماء تقطر من الصنبور"),
