@@ -158,7 +158,7 @@ def test_families_are_read_whole_and_stand_first(carb: Carb, tmp_path: Path) -> 
     runs = read_runs([run])
     right = (pl.col("role").cast(pl.String) == "chosen").cast(pl.Float64)
     for sign, says in (
-        (1, "reads the place: its place win rate"),
+        (1, "reads the place: its place win rate is 100.0%"),
         (0, "shown to read the place"),
         (-1, "wrong way"),
     ):
@@ -205,16 +205,21 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
         changed = made.model_copy(update={"families": families, "confidence": confidence})
         return verdict(changed).splitlines()[0]
 
-    assert said(0.03).startswith(
-        "No scorer is shown to read the place after correction over 2 scorers"
-    )
-    assert "64.3% would show" in said(0.03)
-    assert "66.6% would show" in said(0.9, 0.9, confidence=0.8), "the interval's own level counts"
-    assert "(so few families cannot show one)" in said(0.5, low=0.1, high=1.0)
-    assert said(0.02).startswith("baseline:label reads the place: ")
-    assert said(0.001, 0.9, estimate=0.51).startswith(
-        "baseline:label reads no more of the place than"
-    )
+    none = said(0.03)
+    assert none.startswith("No scorer is shown to read the place. ")
+    assert "60.0% [50.0 – 70.0], that of baseline:label" in none
+    assert "corrects for 2 scorers" in none
+    assert "above about 64.3%" in none
+    assert "above about 66.6%" in said(0.9, 0.9, confidence=0.8), "the interval's own level counts"
+    assert "few families cannot show one" in said(0.5, low=0.1, high=1.0)
+    reads, small = said(0.02), said(0.001, 0.9, estimate=0.51)
+    assert reads.startswith("baseline:label reads the place: ")
+    assert "60.0% [50.0 – 70.0]" in reads.split(". ")[0]
+    assert small.startswith("baseline:label is not shown to read the place: ")
+    assert "below 52.0%" in small
+    for text in (none, reads, small, made.verdict):
+        for sentence in text.replace("\n", " ").split(". "):
+            assert len(sentence.split()) <= 25, sentence
     assert said(0.5, estimate=0.1).startswith("No scorer")
 
 

@@ -22,7 +22,7 @@ from carb_cli.report.report_json import (
 from carb_cli.review.findings import WHOLE, Findings, line_beside
 from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
-from carb_data import CarbError, Dataset, HomeLine, ScoreTable, cultures, home_line
+from carb_data import BonSet, CarbError, Dataset, HomeLine, ScoreTable, cultures, home_line
 from carb_data.registry import is_mirror
 from carb_metrics import (
     Scored,
@@ -128,6 +128,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         missed = None
     home = home_line(runs.dataset)
     home_or_none = home if home.n else None
+    home_by = _home_by(runs.dataset) if home.n else {}
     parts = _scorers(runs, scores, main, ranking, confidence)
     gaps = place_gap(scores, runs.dataset, confidence)
     floor = surface_floor(main, runs.dataset, confidence=confidence, baselines=baselines)
@@ -141,7 +142,8 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         ranked_by="place_win" if ranking.by_place else "accuracy",
         pairs=ranking.pairs,
         home_line=home_or_none,
-        floor=_above_home(floor, parts, home_or_none),
+        home_by=home_by,
+        floor=_above_home(floor, parts, home, home_by),
         failures=missed,
         items=_items(main) if len(runs.scorers) > 1 else None,
         judges=_judges(runs.folders, runs.dataset, main, confidence),
@@ -151,19 +153,59 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
     return report.model_copy(update={"verdict": verdict(report)})
 
 
+def _home_by(dataset: Dataset) -> dict[str, dict[str, HomeLine]]:
+    """The home line of each group of main sets; groups without one are left out."""
+    groups: dict[str, dict[str, list[BonSet]]] = {}
+    for item in dataset:
+        root = cultures.root(item.culture)
+        traits: dict[str, object] = {
+            "culture": root.id,
+            "domain": item.domain,
+            "kind": item.kind,
+            "resource_class": root.resource_class,
+            "family": root.family,
+            "script": root.script,
+        }
+        for column, value in traits.items():
+            if value is None:
+                continue
+            groups.setdefault(column, {}).setdefault(str(value), []).append(item)
+    lines = {
+        column: {value: home_line(sets) for value, sets in by_value.items()}
+        for column, by_value in groups.items()
+    }
+    return {
+        column: {value: line for value, line in of_column.items() if line.n}
+        for column, of_column in lines.items()
+    }
+
+
 def _above_home(
-    floor: SurfaceFloor | None, parts: Mapping[str, ScorerPart], home: HomeLine | None
+    floor: SurfaceFloor | None,
+    parts: Mapping[str, ScorerPart],
+    home: HomeLine,
+    home_by: Mapping[str, Mapping[str, HomeLine]],
 ) -> SurfaceFloor | None:
     """The floor, with no scorer above it whose accuracy is not clearly above the home line: a rule
     that never reads the question is surface, too."""
-    if floor is None or home is None or home.accuracy is None:
-        return floor
+    if floor is None:
+        return None
     tests = []
     for test in floor.tests:
-        low = parts[test.scorer].overall.low
-        below = not test.group and test.above and (low is None or low <= home.accuracy)
-        tests.append(test.model_copy(update={"above": False}) if below else test)
+        part, line = parts[test.scorer], home
+        cell = part.overall
+        for column, value in test.group.items():
+            cell = getattr(part, f"by_{column}").get(value, Cell())
+            line = home_by.get(column, {}).get(value, HomeLine(accuracy=None, n=0))
+        if test.above and not clearly_above(cell, line):
+            test = test.model_copy(update={"above": False})
+        tests.append(test)
     return floor.model_copy(update={"tests": tuple(tests)})
+
+
+def clearly_above(cell: Cell, line: HomeLine) -> bool:
+    """Whether the whole interval of an accuracy lies above the home line; true without a line."""
+    return line.accuracy is None or (cell.low is not None and cell.low > line.accuracy)
 
 
 def _without_controls(runs: Runs, scores: Scored) -> Scored:

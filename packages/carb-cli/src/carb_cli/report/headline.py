@@ -38,15 +38,19 @@ def _of_families(report: Report) -> str:
         return _not_shown(report, best, len(rows))
     words = None if report.shared_words is None else report.shared_words.estimate
     name = safe(labels(report.scorers)[best.scorer])
+    why = ""
     if not _above(best):
         how = "reads the place the wrong way round"
     elif (best.place_win.estimate or 0.0) < LEAST_RATE:
-        how = f"reads no more of the place than {percent(LEAST_RATE)}% shows"
+        how = "is not shown to read the place"
+        why = f" Rates below {percent(LEAST_RATE)}% are too small to count."
     elif words is not None and (best.place_win.low or 0.0) < words:
-        how = f"reads no more of the place than shared words show ({percent(words)}%)"
+        how = "is not shown to read the place beyond shared words"
+        why = f" Words that question and answer share reach {percent(words)}%."
     else:
         how = "reads the place"
-    return f"{name} {how}: {_rate(best)}, and {_on_top(best)}"
+    rate = f"its place win rate is {_rate(best)}; chance is 50%."
+    return f"{name} {how}: {rate}{why}{_failed(best)} {_on_top(best)}"
 
 
 def _above(row: FamilyRow) -> bool:
@@ -57,38 +61,41 @@ def _not_shown(report: Report, best: FamilyRow, tested: int) -> str:
     """The sentence where no scorer is told from chance."""
     name = safe(labels(report.scorers)[best.scorer])
     if tested == 1:
-        shown, whose = f"{name} is not shown to read the place", ""
+        shown = f"{name} is not shown to read the place. Its place win rate is {_rate(best)}"
     else:
         models = any(part.spec.kind != "baseline" for part in report.scorers.values())
-        shown = f"No {'model' if models else 'scorer'} is shown to read the place"
-        shown += f" after correction over {tested} scorers"
-        whose = f"the highest rate is that of {name}: "
-    return f"{shown}: {whose}{_rate(best)}{_power(best, report.confidence)}, and {_on_top(best)}"
+        shown = f"No {'model' if models else 'scorer'} is shown to read the place. "
+        shown += f"The highest place win rate is {_rate(best)}, that of {name}"
+    power = _power(best, report.confidence)
+    power += f" The test corrects for {tested} scorers." if tested > 1 else ""
+    return f"{shown}; chance is 50%.{power}{_failed(best)} {_on_top(best)}"
 
 
 def _rate(row: FamilyRow) -> str:
-    """The place win rate in words."""
+    """The place win rate with its interval."""
     win = row.place_win
-    said = f"its place win rate is {percent(win.estimate)}%"
-    said += f" [{interval(win.low, win.high)}]" if win.low is not None else " (too few families)"
-    said += ", where 50% is chance"
-    if row.failed:
-        said += f" ({row.failed:,} of {row.comparisons:,} comparisons failed and count half)"
-    return said
+    limits = "too few families for an interval"
+    if win.low is not None:
+        limits = interval(win.low, win.high)
+    return f"{percent(win.estimate)}% [{limits}]"
+
+
+def _failed(row: FamilyRow) -> str:
+    if not row.failed:
+        return ""
+    return f" {row.failed:,} of {row.comparisons:,} comparisons failed and count half."
 
 
 def _on_top(row: FamilyRow) -> str:
     """Row accuracy in words."""
     families = counted(row.families, "family", "families")
     if row.row.estimate is None:
-        return f"there are {families}, none of them complete."
+        return f"None of the {families} is complete."
     limits = f" [{interval(row.row.low, row.row.high)}]" if row.row.low is not None else ""
-    of = f"the sets of {families}"
-    if row.incomplete:
-        of += f" ({row.incomplete:,} incomplete ones not counted)"
+    left = f" {row.incomplete:,} incomplete ones are not counted." if row.incomplete else ""
     return (
-        f"the right answer is on top in {percent(row.row.estimate)}%{limits} of {of}, "
-        f"by chance in {percent(row.chance)}%."
+        f"Its right answer is on top in {percent(row.row.estimate)}%{limits} of the sets of "
+        f"{families}; chance is {percent(row.chance)}%.{left}"
     )
 
 
@@ -101,8 +108,8 @@ def _power(row: FamilyRow, confidence: float) -> str:
     critical = quantile(0.5 + confidence / 2)
     least = 0.5 + (win.high - win.low) / 2 * (critical + quantile(0.8)) / critical
     if least >= 1:
-        return " (so few families cannot show one)"
-    return f", and {percent(least)}% would show"
+        return " So few families cannot show one."
+    return f" With these families, only rates above about {percent(least)}% are detectable."
 
 
 def _of_sets(report: Report) -> str:
@@ -116,19 +123,17 @@ def _of_sets(report: Report) -> str:
     best = max(known, key=lambda name: known[name].accuracy or 0.0)
     cell, name = known[best], safe(labels(report.scorers)[best])
     sets = counted(cell.n, "main set" if report.dataset.mirrors else "set")
-    said = (
-        f"On {sets} {name} is right in {percent(cell.accuracy)}% [{interval(cell.low, cell.high)}]"
-    )
-    said += f"{', the most' if len(known) > 1 else ''}; chance is {percent(chance)}%"
-    if report.floor is None:
-        return f"{said}."
+    accuracy = f"{percent(cell.accuracy)}% [{interval(cell.low, cell.high)}]"
+    said = f"On {sets}, {name} is right in {accuracy}{', the most' if len(known) > 1 else ''}."
+    said += f" Chance is {percent(chance)}%"
     if (home := report.home_line) is not None:
         said += f", the home line {percent(home.accuracy)}%"
+    if report.floor is None:
+        return f"{said}."
     floor = f"{percent(report.floor.overall.floor.accuracy)}%"
-    if above := above_floor(
-        [test for name in known if (test := report.floor.test(name)) is not None]
-    ):
-        return f"{said}, and the surface alone reaches {floor}: {above}."
+    tests = [test for name in known if (test := report.floor.test(name)) is not None]
+    if above := above_floor(tests):
+        return f"{said}. The surface alone reaches {floor}: {above}."
     return f"{said}. Baselines read nothing but the surface, which reaches {floor} here."
 
 
@@ -154,8 +159,7 @@ def _of_people(report: Report) -> str:
     of_all = " of the whole reviewed data set" if report.people.whole else ""
     return (
         f"People of the cultures pick the key{of_all} in {percent(line.share)}% "
-        f"[{interval(line.low, line.high)}] of "
-        f"{line.answers:,} answers ({line.people:,} people)."
+        f"[{interval(line.low, line.high)}] of {line.answers:,} answers ({line.people:,} people)."
     )
 
 
@@ -187,6 +191,5 @@ def of_mass(scorer: str, mass: float | None) -> str:
         return ""
     return (
         f"{scorer} puts only {percent(mass)}% of its probability on the allowed answers, so "
-        "it may not have understood "
-        "how to answer."
+        "it may not have understood how to answer."
     )

@@ -21,13 +21,13 @@ from markupsafe import Markup
 
 from carb_cli.display import number, p_value, percent, safe
 from carb_cli.json_output import csp_hash
-from carb_cli.labels import labels
 from carb_cli.report.content import Runs
 from carb_cli.report.heat_map import heat_map
 from carb_cli.report.payload import payload
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import leaderboard, sections
 from carb_cli.report.shown import JudgeTexts
+from carb_cli.report.tables import marked_labels
 from carb_metrics.rows import Interval
 
 SCRIPTS = ("base.js", "address.js", "set.js", "heat.js", "sets.js")
@@ -66,7 +66,7 @@ def render(
 def chart_of(report: Report) -> dict[str, Any]:
     """The first chart: for each scorer the place win rate and the share of right answers on top
     under the place, or accuracy where there are no families; each with its limits."""
-    short, families = labels(report.scorers), report.families
+    marked, families = marked_labels(report), report.families
     rows = []
     for name, part in report.scorers.items():
         cell = part.overall
@@ -74,8 +74,7 @@ def chart_of(report: Report) -> dict[str, Any]:
         share = Interval(estimate=cell.accuracy, low=cell.low, high=cell.high)
         if families is not None:
             win, share = families.of(name).place_win, families.of(name).row
-        mark = f" ({part.mark})" if part.mark else ""
-        named = {"name": short[name] + mark, "whole": name, "model": name in report.models}
+        named = {"name": marked[name], "whole": name, "model": name in report.models}
         rows.append(named | {"share": share, "win": win})
     chance = report.dataset.chance if families is None else families.rows[0].chance
     chart = {"rows": rows, "families": families is not None, "chance": chance}

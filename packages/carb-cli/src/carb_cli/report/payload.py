@@ -17,10 +17,10 @@ from typing import Any
 import polars as pl
 
 from carb_cli.family_table import place_name
-from carb_cli.labels import labels
 from carb_cli.report.content import Runs
 from carb_cli.report.report_json import Report
 from carb_cli.report.shown import JudgeTexts, sent
+from carb_cli.report.tables import marked_labels
 from carb_data import BonSet, Response, is_main
 from carb_data import cultures as registry
 from carb_metrics.outcome import set_outcomes
@@ -104,7 +104,7 @@ def _named(
 ) -> list[dict[str, Any]]:
     """Each scorer's names, its kind, the order in which it was given the candidates, and what it
     was asked."""
-    short = labels(report.scorers)
+    short = marked_labels(report)
     return [
         {
             "name": name,

@@ -28,9 +28,17 @@ from carb_metrics.rows import (
 )
 from carb_scorers import ScorerSpec, Usage
 from carb_scorers.run import RunRecord
+from carb_scorers.scorer import told_culture
 
 Cells = dict[str, Cell]
 """Cells by group; keys of two columns are joined by ``/``."""
+
+
+def mark_of(spec: ScorerSpec) -> str:
+    """The mark of a scorer that learns more than the set's own text; empty for most."""
+    if "facts" in spec.parameters:
+        return "control: shown facts"
+    return "told the culture" if told_culture(spec) else ""
 
 
 class DatasetPart(Frozen):
@@ -104,9 +112,7 @@ class ScorerPart(Frozen):
     @property
     def mark(self) -> str:
         """What stands beside its name in every table; empty for most."""
-        if self.control:
-            return "control: shown facts"
-        return "told the culture" if self.told else ""
+        return mark_of(self.spec)
 
     @property
     def failed(self) -> bool:
@@ -168,6 +174,8 @@ class Report(Frozen):
     home_line: HomeLine | None = None
     """What "always the home's answer" gets right without the question, over the main sets; null
     where answers do not say where they are right."""
+    home_by: dict[str, dict[str, HomeLine]] = Field(default_factory=dict)
+    """The home line of each group, by the columns of the cells: ``home_by["culture"]["thai"]``."""
     floor: SurfaceFloor | None
     """How far the surface alone gets, over all sets and in each culture, and the test of each
     scorer against it. None is above that is not above the home line as well."""

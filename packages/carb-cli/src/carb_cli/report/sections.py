@@ -23,6 +23,7 @@ from carb_cli.report.tables import (
     estimate,
     group_name,
     link,
+    marked_labels,
     scorer_cell,
     settled,
     share,
@@ -210,9 +211,7 @@ def pairs(report: Report) -> Section | None:
     for measure in measures:
         shown = _pair_cells(report, measure)
         table = _grid(report, f"Differences of {measure}", shown, list(report.scorers))
-        short = labels(report.scorers)
-        names = (safe(short[name]) for name in report.scorers)
-        tables.append(replace(table, columns=("scorer", *names)))
+        tables.append(replace(table, columns=("scorer", *marked_labels(report).values())))
     finding = (
         f"{_settled_pairs(report, measures[0]):,} of {len(report.pairs):,} differences of "
         f"{measures[0]} are settled after correction over all pairs (coloured). A number is the "
@@ -273,6 +272,11 @@ def floor(report: Report) -> Section | None:
         f"reaches {percent(whole.floor.accuracy)}% with ties shared"
         + (f"; {above}." if above else "; there is no model to test.")
     )
+    if report.home_line is not None:
+        finding += (
+            f" The home line is {percent(report.home_line.accuracy)}%. Only a scorer whose whole "
+            "interval lies above the home line is called above the surface."
+        )
     made = (_against_floor(report, tests), _floor_groups(report, report.floor))
     tables = tuple(table for table in made if table.rows)
     return Section("floor", "Is it more than the surface?", finding, tables)
@@ -309,6 +313,7 @@ def _floor_groups(report: Report, known: SurfaceFloor) -> Table:
             Shown(group_name(column, value)),
             share(row.floor),
             Shown(_predictor(report, row.predictor)),
+            _home_cell(report, column, value),
             count(row.floor.n),
         )
         rows.append(cells)
@@ -316,7 +321,7 @@ def _floor_groups(report: Report, known: SurfaceFloor) -> Table:
         "The best of several predictors on a few sets is partly luck, so the floor of few "
         "sets is too high."
     )
-    columns = ("sets of", "floor %", "<best predictor", "sets")
+    columns = ("sets of", "floor %", "<best predictor", "home line %", "sets")
     return Table("The floor by culture and domain", columns, rows, note)
 
 
@@ -344,7 +349,8 @@ def groups(report: Report) -> Section | None:
             shown[place] = share(
                 cell, *more, heat=colour((cell.accuracy or 0.0) - chance, place in sure)
             )
-        tables += [_grid(report, title, shown, column=column)] if shown else []
+        tables += [_with_home(report, _grid(report, title, shown, column=column), column, shown)]
+    tables = [table for table in tables if table.rows]
     finding = (
         "Accuracy in percent with its interval and the number of sets; chance is "
         f"{percent(report.dataset.chance)}%. A "
@@ -352,6 +358,22 @@ def groups(report: Report) -> Section | None:
         "blue above, orange below."
     )
     return Section("groups", "Where is it right?", finding, tuple(tables))
+
+
+def _with_home(
+    report: Report, table: Table, column: str, shown: Mapping[tuple[str, str], Shown]
+) -> Table:
+    """The table with the home line of each group as its last row, where there is one."""
+    if column not in report.home_by:
+        return table
+    groups = sorted({group for _, group in shown})
+    lines = [_home_cell(report, column, group) for group in groups]
+    return replace(table, rows=[*table.rows, (Shown("home line"), *lines)]) if groups else table
+
+
+def _home_cell(report: Report, column: str, group: str) -> Shown:
+    line = report.home_by.get(column, {}).get(group)
+    return Shown("–") if line is None else Shown(percent(line.accuracy), (f"n {line.n:,}",))
 
 
 def _grid(

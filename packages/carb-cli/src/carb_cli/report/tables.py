@@ -123,6 +123,14 @@ def scorer_cell(report: Report, name: str) -> Shown:
     return Shown(safe(labels(report.scorers)[name]), (mark,) if mark else (), whole=name)
 
 
+def marked_labels(report: Report) -> dict[str, str]:
+    """The short name of each scorer, with its mark in brackets."""
+    return {
+        name: safe(f"{label} ({mark})" if (mark := report.scorers[name].mark) else label)
+        for name, label in labels(report.scorers).items()
+    }
+
+
 def group_name(column: str, group: str) -> str:
     """A group as people call it."""
     return cultures[group].name if column in ("culture", "variety") and group in cultures else group
