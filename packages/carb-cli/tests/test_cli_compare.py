@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -102,6 +103,23 @@ def test_sets_that_only_one_of_both_scored_are_counted(
     assert f"Left out: {numbers['unpaired']} main sets that only one of both scored." in printed
 
 
+def test_the_plan_counts_families_of_the_place_win_rate(carb: Carb, families: Path) -> None:
+    found = carb("compare", families, "--plan", "--json").json
+    place, plan = found["place_win"], found["plan"]
+    half = (place["high"] - place["low"]) / 2
+    least = half * (1.959964 + 0.841621) / 1.959964
+    for row in plan:
+        assert row["families"] == math.ceil(8 * (least / row["difference"]) ** 2)
+    assert f"{plan[0]['families']:,}" in carb("compare", families, "--plan").out
+
+
+def test_a_told_scorer_is_marked(carb: Carb, families: Path) -> None:
+    found = carb("compare", families, "--json").json
+    assert (found["mark_a"], found["mark_b"]) == ("", "told the culture")
+    assert found["home_line"] is None, "answers do not say where they are right"
+    assert "baseline:label (told the culture)" in carb("compare", families).out
+
+
 def test_a_margin_and_a_plan(carb: Carb, finished_run: Path) -> None:
     pair = (f"{finished_run}#length", f"{finished_run}#random")
     found = carb("compare", *pair, "--margin", 0.5, "--plan", "--json").json
@@ -109,6 +127,7 @@ def test_a_margin_and_a_plan(carb: Carb, finished_run: Path) -> None:
     sizes = [row["sets"] for row in found["plan"]]
     assert sizes == sorted(sizes, reverse=True)
     assert [row["difference"] for row in found["plan"]] == [0.01, 0.02, 0.03, 0.05, 0.1]
+    assert {row["families"] for row in found["plan"]} == {None}, "these sets have no families"
     assert sum(row["n"] for row in found["by_kind"]) == found["n"] == 80
     out = carb("compare", *pair, "--margin", 0.01, "--plan").out
     assert "Kinds, most different first" in out

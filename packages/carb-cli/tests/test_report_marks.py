@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
-from carb_cli.report.content import content, read_runs
+from carb_cli.report.content import clearly_above, content, read_runs
 from carb_cli.report.page import render
+from carb_cli.report.payload import payload
 from carb_cli.report.sections import leaderboard, sections
-from carb_data import BonSet, Dataset, home_line
+from carb_data import BonSet, Dataset, HomeLine, home_line
+from carb_metrics.rows import Cell
 from cli_helpers import Carb, small_dataset, small_family
 
 CONTROL = "book=baseline:length?facts=carb-seed"
@@ -91,6 +95,52 @@ def test_accuracy_stands_beside_the_home_line(carb: Carb, told_run: Path) -> Non
         low = report.scorers[test.scorer].overall.low
         if not test.group and (low is None or low <= (line.accuracy or 0)):
             assert test.above is not True
+
+
+def test_the_home_line_stands_in_every_table_of_accuracy(carb: Carb, told_run: Path) -> None:
+    runs = read_runs([told_run])
+    report = content(runs)
+    groups, floor = (sections(report, name)[0] for name in ("groups", "floor"))
+    line = report.home_by["culture"]["english"]
+    assert line == home_line(runs.dataset)
+    cultures = next(table for table in groups.tables if table.title == "Cultures")
+    last = cultures.rows[-1]
+    assert last[0].text == "home line"
+    assert last[1].text == f"{100 * (line.accuracy or 0):.1f}"
+    assert "The home line is" in floor.finding
+    pair = (f"{told_run}#book", f"{told_run}#baseline:length")
+    compared = carb("compare", *pair)
+    assert "home line" in compared.out
+    assert "book (control: shown facts)" in compared.out
+    assert carb("compare", *pair, "--json").json["home_line"] == line.accuracy
+    added = carb("results", "add", told_run, "--out", told_run / "results", "--json").json
+    assert added["numbers"][0]["home_line"] == line.model_dump()
+    printed = carb("results", "add", told_run, "--out", told_run / "results").out
+    told = next(row for row in printed.splitlines() if "told the culture" in row)
+    assert told.index("place win rate") < told.index("accuracy") < told.index("home line")
+
+
+def test_pair_grids_and_the_set_browser_mark_controls(told_run: Path) -> None:
+    runs = read_runs([told_run])
+    report = content(runs)
+    (pairs,) = sections(report, "pairs")
+    for table in pairs.tables:
+        assert "baseline:label (told the culture)" in table.columns
+        assert "book (control: shown facts)" in table.columns
+    packed = payload(report, runs).encoded
+    scorers = json.loads(gzip.decompress(base64.b64decode(packed)))["scorers"]
+    labels = {one["name"]: one["label"] for one in scorers}
+    assert labels["book"] == "book (control: shown facts)"
+    assert labels["baseline:length"] == "baseline:length"
+
+
+@pytest.mark.parametrize(("low", "above"), [(0.26, True), (0.25, False), (None, False)])
+def test_only_a_whole_interval_above_the_home_line_is_above_the_surface(
+    low: float | None, above: bool
+) -> None:
+    line = HomeLine(accuracy=0.25, n=100)
+    assert clearly_above(Cell(accuracy=0.5, low=low, high=0.7, n=100), line) is above
+    assert clearly_above(Cell(), HomeLine(accuracy=None, n=0))
 
 
 def test_no_home_line_where_answers_do_not_say_where_they_are_right(

@@ -54,7 +54,11 @@ def changed(folder: Path, **changes: object) -> None:
 
 
 def test_an_entry_says_what_the_run_says(results: Path, carb: Carb) -> None:
-    assert carb("results", "check", "--data", "data.jsonl").code == 0
+    ended = carb("results", "check", "--data", "data.jsonl")
+    assert ended.code == 0
+    assert ended.out.count("confirmed from its rows: accuracy ") == 2
+    confirmed = carb("results", "check", "--data", "data.jsonl", "--json").json["entries"]
+    assert [one["confirmed"]["sets"] for one in confirmed] == [30, 30]
     folders = found_in(results)
     assert len(folders) == 2
     for folder in folders:
@@ -103,26 +107,26 @@ def test_gaps_doubles_and_strangers_among_rows_are_named(results: Path) -> None:
     _, rows = read(folder)
     known = candidates([small_dataset(30)], builtin=())
     rewritten(folder, rows.head(119))
-    assert "1 responses have no row" in check(folder, known)[0]
+    assert "1 responses have no row" in check(folder, known).problems[0]
     rewritten(folder, pl.concat([rows, rows.head(1)]))
-    assert "1 rows are there twice" in check(folder, known)[0]
+    assert "1 rows are there twice" in check(folder, known).problems[0]
     stranger = rows.head(1).with_columns(pl.lit("nobody").alias("response_id"))
     rewritten(folder, pl.concat([rows, stranger]))
-    assert "1 rows are of no response" in check(folder, known)[0]
+    assert "1 rows are of no response" in check(folder, known).problems[0]
     rewritten(folder, rows.rename({"score": "points"}))
-    assert "must have the columns" in check(folder, known)[0]
+    assert "must have the columns" in check(folder, known).problems[0]
     rewritten(folder, rows.with_columns(pl.lit(float("inf")).alias("score")))
-    assert "infinite" in check(folder, known)[0]
+    assert "infinite" in check(folder, known).problems[0]
 
 
 def test_a_wrong_file_is_an_error_and_no_traceback(results: Path, carb: Carb) -> None:
     folder = found_in(results)[0]
     (folder / ROWS).write_bytes(b"PAR1 not really")
-    assert "sha256" in check(folder, [])[0]
+    assert "sha256" in check(folder, []).problems[0]
     changed(folder, rows_sha256="x", numbers={"sets": "many"})
-    assert "is not a valid entry" in check(folder, [])[0]
+    assert "is not a valid entry" in check(folder, []).problems[0]
     (folder / ROWS).unlink()
-    assert "is missing" in check(folder, [])[0]
+    assert "is missing" in check(folder, []).problems[0]
     ended = carb("results", "check", "nowhere")
     assert ended.code == 2
     assert "carb results add" in ended.err

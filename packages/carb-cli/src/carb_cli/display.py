@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.cells import cell_len
@@ -17,6 +18,9 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:  # carb_metrics takes half a second to import
+    from carb_metrics.rows import Interval
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _ANY_WIDTH = 10_000
@@ -175,6 +179,12 @@ def p_clause(value: float | None) -> str:
 def interval(low: float | None, high: float | None) -> str:
     """Two shares as percentages."""
     return "" if low is None or high is None else f"{percent(low)} – {percent(high)}"
+
+
+def shown(found: Interval) -> str:
+    """A share as a percentage with its interval."""
+    limits = f" [{interval(found.low, found.high)}]" if found.low is not None else ""
+    return f"{percent(found.estimate)}%{limits}"
 
 
 def size(number: float) -> str:

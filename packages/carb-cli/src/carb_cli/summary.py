@@ -76,20 +76,14 @@ def show(record: RunRecord, out: Path, dataset: Dataset) -> None:
 def _line(one: ScorerNumbers) -> str:
     if one.errors and one.sets == one.errors:
         return "no scores, every set failed"
-    parts = [f"{_with_limits(one.accuracy)} right"]
+    parts = [f"{display.shown(one.accuracy)} right"]
     if one.place_win is not None:
-        parts.insert(0, f"place win rate {_with_limits(one.place_win)}")
+        parts.insert(0, f"place win rate {display.shown(one.place_win)}")
     else:
         parts.append(f"strict {percent(one.strict)}%")
     if one.errors:
         parts.append(f"{one.errors:,} of {one.sets:,} sets failed")
     return ", ".join(parts)
-
-
-def _with_limits(found: Interval) -> str:
-    if found.low is None:
-        return f"{percent(found.estimate)}%"
-    return f"{percent(found.estimate)}% [{display.interval(found.low, found.high)}]"
 
 
 def _show_doubts(record: RunRecord) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,17 @@ from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Confidence, Flag, Json
+from carb_cli.power import detectable
+from carb_cli.report.report_json import mark_of
 from carb_cli.runs import dataset_of, find_scorer, only, scorers_of, scores_of
-from carb_data import CarbError, Dataset, ScoreTable
+from carb_data import CarbError, Dataset, ScoreTable, home_line
 from carb_metrics import compare as compare_tables
 from carb_metrics import sets_needed
 from carb_metrics.rows import ComparedGroup, Comparison, PlaceComparison
+from carb_scorers.run import RunRecord
 
 PLANNED = (0.01, 0.02, 0.03, 0.05, 0.1)
-"""Differences of accuracies for which ``--plan`` says how many sets find them."""
+"""Differences for which ``--plan`` gives the number of families and of sets that show them."""
 
 
 def compare(
@@ -54,12 +58,22 @@ def compare(
         Largest difference of accuracies that does not matter, for example 0.02. With it the command
         says whether a is no worse than b by more than this, and whether both are equivalent.
     plan
-        Say how many sets would show differences of several sizes between such scorers, with a power
-        of 80%.
+        Say how many families (place win rate) and sets (accuracy) would show differences of several
+        sizes between such scorers, with a power of 80%.
     """
+    with display.busy("Comparing"):
+        return _compare(a, b, margin, plan, confidence, json)
+
+
+def _compare(
+    a: str, b: str | None, margin: float | None, plan: bool, confidence: float, json: bool
+) -> int:
+    """The comparison, and its exit code."""
     (folder_a, name_a), (folder_b, name_b) = _both(a, b)
     data_a, data_b = dataset_of(folder_a), dataset_of(folder_b)
     sets = _shared_sets(data_a, data_b)
+    home = home_line(sets)
+    marks = [_mark(folder_a, name_a), _mark(folder_b, name_b)]
     one = only(scores_of(folder_a), name_a).with_items(data_a)
     two = only(scores_of(folder_b), name_b).with_items(data_b)
     result = compare_tables(one, two, confidence=confidence, margin=margin, dataset=sets)
@@ -68,16 +82,22 @@ def compare(
     if any(item.kind for item in sets):
         keys.append("kind")
     groups = {key: _groups(one, two, key, confidence) for key in keys}
-    planned = _plan(result, confidence) if plan else {}
+    planned = _plan(result, confidence) if plan else []
     if json:
-        print_json(_as_json(result, errors, groups, planned))
+        more = {"mark_a": marks[0], "mark_b": marks[1], "home_line": home.accuracy}
+        print_json(_as_json(result, errors | more, groups, planned))
     elif result.difference is None:
         display.say(
             "A scorer failed on every set that both scored, or there is none: nothing can "
             "be compared."
         )
     else:
-        _show(result, confidence, **errors)
+        _show(result, confidence, marks, **errors)
+        if home.n:
+            display.say(
+                f"The home line, always the home's answer, is {percent(home.accuracy)}% of "
+                f"{display.counted(home.n, 'main set')}."
+            )
         _show_groups(groups)
         _show_plan(planned)
     return FAILED if result.difference is None else OK
@@ -91,19 +111,18 @@ def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> list[C
 
 def _as_json(
     result: Comparison,
-    errors: dict[str, int],
+    more: dict[str, Any],
     groups: dict[str, list[ComparedGroup]],
-    planned: dict[float, int | None],
+    planned: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    plan = [{"difference": size, "sets": needed} for size, needed in planned.items()]
     return {
         "a": result.a,
         "b": result.b,
         "place_win": _place_win(result),
         **result.model_dump(mode="json", exclude={"place_win"}),
-        **errors,
+        **more,
         **{f"by_{key}": [row.model_dump() for row in rows] for key, rows in groups.items()},
-        "plan": plan,
+        "plan": planned,
     }
 
 
@@ -157,19 +176,48 @@ def _place_win(found: Comparison) -> dict[str, Any] | None:
     return {"n": place.families, "a": place.a, "b": place.b, **limits, "better": place.better}
 
 
-def _plan(found: Comparison, confidence: float) -> dict[float, int | None]:
-    """For each difference the number of sets that show it, where scorers differ as these do."""
-    if found.discordance is None:
-        return {}
-    alpha, effect = 1 - confidence, found.design_effect or 1.0
-    return {
-        size: sets_needed(size, max(size, found.discordance), alpha=alpha, design_effect=effect)
+def _plan(found: Comparison, confidence: float) -> list[dict[str, Any]]:
+    """For each difference the families and the sets that show it, where scorers differ as these do;
+    null where that is not known."""
+    return [
+        {
+            "difference": size,
+            "families": _families_needed(found, size, confidence),
+            "sets": _sets_needed(found, size, confidence),
+        }
         for size in PLANNED
-    }
+    ]
 
 
-def _show(found: Comparison, confidence: float, errors_a: int, errors_b: int) -> None:
+def _families_needed(found: Comparison, size: float, confidence: float) -> int | None:
+    """The width of an interval falls with the square root of the number of families."""
+    if (place := found.place_win) is None:
+        return None
+    least = detectable(place.difference, confidence)
+    return None if least is None else math.ceil(place.families * (least / size) ** 2)
+
+
+def _sets_needed(found: Comparison, size: float, confidence: float) -> int | None:
+    if found.discordance is None:
+        return None
+    alpha, effect = 1 - confidence, found.design_effect or 1.0
+    return sets_needed(size, max(size, found.discordance), alpha=alpha, design_effect=effect)
+
+
+def _mark(folder: Path, name: str) -> str:
+    """The mark of a scorer that learned more than the set's own text."""
+    return next(
+        mark_of(one.spec) for one in RunRecord.read(folder).scorers if one.spec.name == name
+    )
+
+
+def _show(
+    found: Comparison, confidence: float, marks: list[str], errors_a: int, errors_b: int
+) -> None:
     short = labels([found.a or "a", found.b or "b"])
+    for name, mark in zip((found.a, found.b), marks, strict=True):
+        if mark and name is not None:
+            short[name] += f" ({mark})"
     if found.place_win is not None:
         _show_place_win(found.place_win, short[found.a or "a"], short[found.b or "b"])
     for side, name, accuracy, strict, ties in (
@@ -262,12 +310,17 @@ def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
         )
 
 
-def _show_plan(planned: dict[float, int | None]) -> None:
+def _show_plan(planned: list[dict[str, Any]]) -> None:
     if not planned:
         return
-    columns = ["difference, points", "sets"]
+    columns = ["difference, points", "families, by place win rate", "sets, by accuracy"]
     rows = [
-        (percent(size), "–" if needed is None else f"{needed:,}")
-        for size, needed in planned.items()
+        (percent(row["difference"]), _needed(row["families"]), _needed(row["sets"]))
+        for row in planned
     ]
-    display.table("Sets that show a true difference with 80% power", columns, rows, right=columns)
+    title = "Families and sets that show a true difference with 80% power"
+    display.table(title, columns, rows, right=columns)
+
+
+def _needed(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"

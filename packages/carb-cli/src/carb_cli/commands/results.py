@@ -9,6 +9,7 @@ from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Json, Several, refuse_loading
+from carb_cli.report.report_json import mark_of
 from carb_cli.results import entry as entries
 from carb_cli.results.hub_files import hub_files
 from carb_cli.runs import run_folders
@@ -50,13 +51,13 @@ def add(
     for path, text in (file for one, _ in made for file in hub_files(one).items()):
         write_whole(out / path, text)
     if json:
-        print_json({"folders": folders})
+        numbers = [one.numbers.model_dump(mode="json") for one, _ in made]
+        print_json({"folders": folders, "numbers": numbers})
         return
     for (one, _), folder in zip(made, folders, strict=True):
-        cell = one.numbers.accuracy
-        shared = f"{display.percent(cell.accuracy)}% [{display.interval(cell.low, cell.high)}]"
-        strict = f"strict {display.percent(cell.strict)}%"
-        display.say(f"{one.name}: {shared}, {strict}, of {cell.n:,} main sets, {folder}")
+        mark = mark_of(one.run.scorers[0].spec)
+        marked = f"{one.name} ({mark})" if mark else one.name
+        display.say(f"{marked}: {one.numbers.sentence}, {folder}")
 
 
 def check(
@@ -67,7 +68,8 @@ def check(
 ) -> int:
     """Compute every number of the entries in a folder again from their rows.
 
-    Exits with 1 where a number is different, or an entry's sets are not here to compute it from.
+    Prints the numbers that it confirmed. Exits with 1 where a number is different, or an entry's
+    sets are not here to compute it from.
 
     Nothing of an entry is executed, and no file or address that it names is opened.
 
@@ -87,19 +89,18 @@ def check(
     folders = entries.found_in(results)
     known = entries.candidates([loaded(name) for name in data])
     checked = {str(folder): entries.check(folder, known) for folder in folders}
-    wrong = sum(map(bool, checked.values()))
+    wrong = sum(bool(found.problems) for found in checked.values())
     if json:
-        print_json(
-            {
-                "entries": [
-                    {"folder": folder, "problems": found} for folder, found in checked.items()
-                ]
-            }
-        )
+        listed = [
+            {"folder": folder, **found.model_dump(mode="json")} for folder, found in checked.items()
+        ]
+        print_json({"entries": listed})
     else:
-        for folder, problems in checked.items():
-            for problem in problems:
+        for folder, found in checked.items():
+            for problem in found.problems:
                 display.say(f"{folder}: {problem}")
+            if found.confirmed is not None:
+                display.say(f"{folder}: confirmed from its rows: {found.confirmed.sentence}")
         display.say(f"{len(checked)} entries checked, {wrong} with problems.")
     return FAILED if wrong else OK
 

@@ -4,10 +4,10 @@ headline."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import NormalDist
 
 from carb_cli.display import counted, interval, percent, safe
 from carb_cli.labels import labels
+from carb_cli.power import detectable
 from carb_cli.report.report_json import Report
 from carb_cli.report.tables import settled
 from carb_metrics.rows import FamilyRow, FloorTest
@@ -101,15 +101,12 @@ def _on_top(row: FamilyRow) -> str:
 
 def _power(row: FamilyRow, confidence: float) -> str:
     """The smallest rate that so many families would show four times in five."""
-    win = row.place_win
-    if win.low is None or win.high is None or win.high <= win.low:
+    least = detectable(row.place_win, confidence)
+    if least is None:
         return ""
-    quantile = NormalDist().inv_cdf
-    critical = quantile(0.5 + confidence / 2)
-    least = 0.5 + (win.high - win.low) / 2 * (critical + quantile(0.8)) / critical
-    if least >= 1:
+    if least >= 0.5:
         return " So few families cannot show one."
-    return f" With these families, only rates above about {percent(least)}% are detectable."
+    return f" With these families, only rates above about {percent(0.5 + least)}% are detectable."
 
 
 def _of_sets(report: Report) -> str:

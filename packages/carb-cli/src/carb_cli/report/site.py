@@ -87,7 +87,7 @@ def _of_entries(source: Path, known: Sequence[entries.Hashed], gone: list[str]) 
                 f"{entry.name} on {_data_name(entry.run.dataset.names)}, {entry.run.created.date()}"
             )
             continue
-        if problems := entries.check(folder, known):
+        if problems := entries.check(folder, known).problems:
             raise CarbError(f"{folder}: {problems[0]}. See `carb results check`.")
         yield Runs((folder,), (entry.run,), dataset, entries.table_of(rows, dataset, entry.name))
 

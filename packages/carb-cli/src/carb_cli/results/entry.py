@@ -14,8 +14,18 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import Field
 
+from carb_cli.display import percent, shown
 from carb_cli.runs import dataset_of, only, scores_of
-from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash, load
+from carb_data import (
+    BonSet,
+    CarbError,
+    Dataset,
+    HomeLine,
+    ScoreTable,
+    content_hash,
+    home_line,
+    load,
+)
 from carb_data.journal import write_whole
 from carb_data.models import Frozen
 from carb_data.validation import read_file
@@ -45,6 +55,9 @@ class Numbers(Frozen):
     accuracy: Cell
     """Accuracy over the main sets with ties shared; ``strict`` has the share where a tie is a
     loss."""
+    home_line: HomeLine | None
+    """What "always the home's answer" gets right; null where answers do not say where they are
+    right."""
     row: Interval | None
     """Share of the sets of mirrored families whose right answer is on top; null where the data set
     has none."""
@@ -52,11 +65,24 @@ class Numbers(Frozen):
     """How often an answer scores higher under its own place than under another one
     (``carb_metrics.family_accuracy``)."""
 
+    @property
+    def sentence(self) -> str:
+        """The numbers as people read them, the place win rate first where there is one."""
+        shares = {"place win rate": self.place_win, "row": self.row}
+        parts = [f"{name} {shown(one)}" for name, one in shares.items() if one is not None]
+        cell = self.accuracy
+        accuracy = Interval(estimate=cell.accuracy, low=cell.low, high=cell.high)
+        parts.append(f"accuracy {shown(accuracy)} of {cell.n:,} main sets")
+        parts.append(f"strict {percent(cell.strict)}%")
+        if self.home_line is not None:
+            parts.append(f"home line {percent(self.home_line.accuracy)}%")
+        return ", ".join([*parts, f"{self.failed:,} failed"])
+
 
 class ResultEntry(Frozen):
     """``entry.json``: one scorer on one data set. The rows are in ``rows.parquet`` beside it."""
 
-    schema_: Literal["carb.results.entry/3"] = Field(default="carb.results.entry/3", alias="schema")
+    schema_: Literal["carb.results.entry/4"] = Field(default="carb.results.entry/4", alias="schema")
     run: RunRecord
     """The command, versions, machine, seed and data of the run, with this scorer alone."""
     rows_sha256: str
@@ -204,8 +230,17 @@ def read(folder: Path) -> tuple[ResultEntry, pl.DataFrame]:
     return entry, frame
 
 
-def check(folder: Path, known: Sequence[Hashed]) -> list[str]:
-    """What is wrong with an entry; empty where every number follows from its rows.
+class Checked(Frozen):
+    """What the check of an entry found."""
+
+    problems: tuple[str, ...] = ()
+    """Empty where every number follows from the entry's rows."""
+    confirmed: Numbers | None = None
+    """The numbers, computed again from the rows; null where there is a problem."""
+
+
+def check(folder: Path, known: Sequence[Hashed]) -> Checked:
+    """Compute the numbers of an entry again from its rows.
 
     Args:
         folder: The folder of the entry, with ``entry.json``.
@@ -214,7 +249,7 @@ def check(folder: Path, known: Sequence[Hashed]) -> list[str]:
     try:
         entry, rows = read(folder)
     except CarbError as error:
-        return [str(error)]
+        return Checked(problems=(str(error),))
     dataset = holding(rows, known)
     if dataset is None:
         names = " and ".join(entry.run.dataset.names)
@@ -222,14 +257,15 @@ def check(folder: Path, known: Sequence[Hashed]) -> list[str]:
             f"{names} is not carb-seed and not named with --data, an id is unknown, or a set's "
             "content is another"
         )
-        return [f"its sets are not in this version of the data: {why}"]
+        return Checked(problems=(f"its sets are not in this version of the data: {why}",))
     problems = list(_gaps(rows, dataset))
     if folder.parts[-2:] != entry.folder.parts:
         problems.append(f"it must be in a folder {entry.folder}")
     if problems:
-        return problems
+        return Checked(problems=tuple(problems))
     again = numbers(table_of(rows, dataset, entry.name), dataset)
-    return list(_differences(entry.numbers.model_dump(), again.model_dump()))
+    differences = tuple(_differences(entry.numbers.model_dump(), again.model_dump()))
+    return Checked(problems=differences, confirmed=None if differences else again)
 
 
 def numbers(table: ScoreTable, dataset: Dataset) -> Numbers:
@@ -238,10 +274,12 @@ def numbers(table: ScoreTable, dataset: Dataset) -> Numbers:
     families = family_accuracy(table, dataset)
     read = None if families is None else families.of(name)
     failed = table.frame.filter(pl.col("score").is_null())["item_id"].n_unique()
+    home = home_line(dataset)
     return Numbers(
         sets=len(dataset),
         failed=failed,
         accuracy=bon_accuracy(table.with_items(dataset), by=("scorer",)).cell(name),
+        home_line=home if home.n else None,
         row=None if read is None else read.row,
         place_win=None if read is None else read.place_win,
     )
