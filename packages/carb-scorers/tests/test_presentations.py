@@ -8,7 +8,7 @@ import polars as pl
 from carb_scorers import ScoreRequest, ScoreResult
 from carb_scorers.run import read_presentations, run
 from carb_scorers.run.score_journal import SCHEMA
-from carb_scorers.scorer import Presentation
+from carb_scorers.scorer import Presentation, failed
 from carb_scorers.testing import example_dataset
 from fake_scorer import FakeScorer
 
@@ -59,3 +59,27 @@ def test_every_order_of_every_set_has_its_responses_back(tmp_path: Path) -> None
     assert (
         len({tuple(order.index(key) for key in sorted(order)) for order in one}) > 1
     )  # in random order
+
+
+def test_single_candidates_and_sets_without_a_result_have_no_rows(tmp_path: Path) -> None:
+    """The server went away before the last set; a pointwise judge shows one text at a time."""
+
+    class Alone(FirstPlace):
+        def result(self, request: ScoreRequest) -> ScoreResult:
+            if request.prompt == DATASET[-1].prompt:
+                return failed(request, "connection", "refused")
+            result = super().result(request)
+            alone = tuple(
+                Presentation(order=(key,), scores={key: score})
+                for key, score in result.scores.items()
+            )
+            both = (result.presentations[0], *alone)
+            return result.model_copy(update={"presentations": both})
+
+    async def score() -> None:
+        await run(DATASET.without_perturbed(), [Alone(name="alone")], tmp_path)
+
+    anyio.run(score)
+    frame = read_presentations(tmp_path)
+    assert frame["item_id"].unique().sort().to_list() == [item.id for item in DATASET[:-1]]
+    assert frame.height == 5 * 4

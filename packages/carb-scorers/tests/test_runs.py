@@ -1,17 +1,21 @@
 """Runs: the same call goes on after any interruption, and ends with the same table."""
 
 import json
+import os
+import platform
 from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import polars as pl
 import pytest
+from filelock import FileLock
 
 from carb_data import CarbError, Dataset, cultures
 from carb_data.table import COLUMNS
 from carb_scorers import Scorer, ScoreRequest, ScoreResult, Usage, evaluate
 from carb_scorers.blind import blind
+from carb_scorers.evaluation import Progress
 from carb_scorers.run import RunRecord, run
 from carb_scorers.run.record import cost
 from carb_scorers.run.score_journal import STOP_AFTER
@@ -378,3 +382,108 @@ def test_another_name_of_a_place_is_another_run_for_those_who_are_told(
     again = blind_to_it()
     go(tmp_path / "other", again)
     assert again.calls == []
+
+
+def test_a_clock_in_a_template_is_the_reason_for_another_scorer(tmp_path: Path) -> None:
+    def at(revision: str) -> Scorer:
+        scorer = Counting()
+        scorer.spec = scorer.spec.model_copy(update={"revision": revision})
+        return scorer
+
+    go(tmp_path / "clock", at("a+clock:2026-11-27"))
+    with pytest.raises(CarbError, match=r"another scorer.*2026-11-28.*chat_template_kwargs="):
+        go(tmp_path / "clock", at("a+clock:2026-11-28"))
+    go(tmp_path / "plain", at("a"))
+    with pytest.raises(CarbError, match="another scorer") as caught:
+        go(tmp_path / "plain", at("b"))
+    assert "chat_template" not in str(caught.value)
+
+
+def test_a_second_process_is_refused_and_may_come_later(tmp_path: Path) -> None:
+    other = FileLock(tmp_path / ".lock")
+    with other, pytest.raises(CarbError, match=f"Another process is writing into {tmp_path}"):
+        go(tmp_path, Counting())
+    assert go(tmp_path, Counting()).scorers[0].errors == 0
+
+
+def test_fresh_discards_all_files_before_anything_is_asked(tmp_path: Path) -> None:
+    """A run that stops after --fresh leaves no table of the run before."""
+    go(tmp_path, Counting())
+    (tmp_path / ".partial-x").write_text("torn")
+    with pytest.raises(CarbError, match="server is gone"):
+        go(tmp_path, Counting(stop_after=0), fresh=True)
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [".lock"]
+
+
+def test_results_that_cannot_be_discarded_are_refused_with_their_folder(tmp_path: Path) -> None:
+    (tmp_path / "scores.parquet").mkdir()
+    scorer = Counting()
+    with pytest.raises(CarbError, match=f"Cannot discard the results in {tmp_path}"):
+        go(tmp_path, scorer, fresh=True)
+    assert scorer.asked == []
+
+
+def test_other_sets_with_other_perturbed_texts_are_another_data_set(tmp_path: Path) -> None:
+    go(tmp_path, Counting(), dataset=PLAIN)
+    with pytest.raises(CarbError, match="another data set") as caught:
+        go(tmp_path, Counting(), dataset=example_dataset(9))
+    assert "--perturbed" not in str(caught.value)
+
+
+def test_a_mistake_in_a_baseline_is_found_before_any_scorer_works(tmp_path: Path) -> None:
+    scorer = Counting()
+    with pytest.raises(CarbError, match="nonsense"):
+        go(tmp_path, scorer, "baseline:nonsense")
+    assert scorer.asked == []
+
+
+def test_the_machine_is_recorded(tmp_path: Path) -> None:
+    machine = go(tmp_path, Counting()).machine
+    assert (machine.system, machine.cores) == (platform.system(), os.cpu_count())
+
+
+def test_retries_are_not_lost_requests(tmp_path: Path) -> None:
+    bad = [next(blind(DATASET[2], seed=0, comparative=True)).request.request_id]
+    go(tmp_path, Counting(errors=bad))
+    assert go(tmp_path, Counting(errors=bad), retry_errors=True).scorers[0].lost == 0
+    (count,) = (tmp_path / "journal").glob("*.asked")
+    count.write_bytes(b"...")  # fewer than there are results
+    assert go(tmp_path, Counting()).scorers[0].lost == 0
+    count.unlink()  # as in a folder of an earlier version
+    assert go(tmp_path, Counting()).scorers[0].lost == 0
+
+
+def test_a_count_that_cannot_be_written_stops_before_the_first_request(tmp_path: Path) -> None:
+    go(tmp_path, Counting())
+    (count,) = (tmp_path / "journal").glob("*.asked")
+    count.unlink()
+    count.mkdir()
+    for path in (tmp_path / "journal").glob("*.jsonl"):
+        path.unlink()
+    scorer = Counting()
+    with pytest.raises(CarbError, match=count.name):
+        go(tmp_path, scorer)
+    assert scorer.asked == []
+
+
+def test_progress_counts_what_lacks_a_score(tmp_path: Path) -> None:
+    bad = [next(blind(DATASET[2], seed=0, comparative=True)).request.request_id]
+    reports: list[Progress] = []
+    go(tmp_path, Counting(errors=bad), on_progress=reports.append)
+    assert (reports[-1].done, reports[-1].total, reports[-1].errors) == (30, 30, 1)
+    assert reports[-1].tokens == 30 * 110
+    go(tmp_path, Counting(), on_progress=reports.append)
+    assert (reports[-1].done, reports[-1].errors, reports[-1].tokens) == (30, 1, 0)
+
+
+def test_a_stopped_scorer_reports_its_last_error(tmp_path: Path) -> None:
+    class Gone(Counting):
+        async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+            if self.asked:
+                return [failed(r, "http", f"502 of {r.request_id}") for r in requests]
+            return await super().score(requests)
+
+    many = example_dataset(2 * STOP_AFTER, perturbed=False)
+    last = next(blind(many[STOP_AFTER + 3], seed=0, comparative=True)).request.request_id
+    with pytest.raises(CarbError, match=f"{STOP_AFTER} requests in a row.*http: 502 of {last}"):
+        go(tmp_path, Gone(), dataset=many)
