@@ -301,3 +301,13 @@ def test_rows_whose_scores_say_the_opposite_are_counted(tmp_path):
     (note,) = load(path, language="en").notes
     assert note.startswith("In 1 of 2 rows")
     assert "score_chosen" in note
+
+
+def test_an_entry_of_a_json_document_that_is_no_object_is_refused(tmp_path):
+    row = {"prompt": "When?", "chosen": "now", "rejected": "never"}
+    path = write(tmp_path / "a.json", json.dumps({"rows": [row, 3]}))
+    with pytest.raises(DataError) as caught:
+        read_rows(path, defaults=SAID)
+    (problem,) = caught.value.problems
+    assert problem.line == 2
+    assert "not a JSON object" in problem.reason

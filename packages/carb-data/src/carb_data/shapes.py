@@ -148,12 +148,15 @@ class Loaded:
 
 
 def is_known(names: Sequence[str], own: Sequence[Declaration] = ()) -> bool:
-    """Whether plain names of columns are those of a known table, or of one that is declared."""
-    present = {*names}
-    columns = columns_of(names)
+    """Whether names of columns are those of a known table, or of one that is declared."""
+    plain_names = [*map(plain, names)]
+    columns = columns_of(plain_names)
+    fields = {*columns.by_field}
+    if columns.options:
+        fields.add("options")
     for part in _parts(own):
-        here = present if not part.headings else {*columns.by_field, *_options(columns)}
-        if all(any(p.split(".")[0] in here for p in n.split("|")) for n in part.columns):
+        present = fields if part.headings else {*plain_names}
+        if all(not present.isdisjoint(_tops([path])) for path in part.columns):
             return True
     return False
 
@@ -169,13 +172,10 @@ def heading_of(rows: Sequence[Sequence[str]], own: Sequence[Declaration] = ()) -
     for part in _parts(own):
         if part.header and all(len(cells) == len(part.header) for cells in rows):
             records = [dict(zip(part.header, cells, strict=True)) for cells in rows]
-            if not _lacking(Shape(_OWN, part), records):
+            shape = Shape(_OWN, part)
+            if not _lacking(shape, records):
                 return part.header
     return ()
-
-
-def _options(columns: Columns) -> list[str]:
-    return ["options"] if columns.options else []
 
 
 def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
@@ -189,30 +189,28 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
         CarbError: it fits none or two; with the nearest declaration and what is missing.
     """
     filled = table.filled()
-    names = [name for name in table.titles if name in filled]
+    columns = columns_of([name for name in table.titles if name in filled])
     rows = [row for _, row in table.rows[:_SAMPLE]]
-    columns = columns_of(names)
-    found = [
-        Shape(declaration, part, columns if part.headings else None)
-        for declaration in own or shapes().values()
-        for part in declaration.parts
-        if part.columns and isinstance(part.make, OptionsAsGiven)
-    ]
-    lacks = {id(shape): _lacking(shape, rows) for shape in found}
-    fitting = [shape for shape in found if not lacks[id(shape)]]
+    tried = []
+    for declaration in own or shapes().values():
+        for part in declaration.parts:
+            if part.columns and isinstance(part.make, OptionsAsGiven):
+                shape = Shape(declaration, part, columns if part.headings else None)
+                tried.append((shape, _lacking(shape, rows)))
+    fitting = [shape for shape, lacking in tried if not lacking]
     best = [one for one in fitting if not any(_narrower(other, one) for other in fitting)]
+    if not best:
+        raise CarbError(_unknown(table, tried))
     if len(best) > 1:
         both = " and ".join(shape.declaration.name for shape in best)
         raise CarbError(
             f"{table.path} fits two kinds of tables, {both}; remove the columns of one."
         )
-    if not best:
-        raise CarbError(_unknown(table, found, lacks))
-    asked = (columns.by_field.get("prompt", ())) if best[0].part.headings else ()
+    asked = columns.by_field.get("prompt", ()) if best[0].part.headings else ()
     if len(asked) > 1:
+        both = " and ".join(table.titles[name] for name in asked)
         raise CarbError(
-            f"{table.path}: the columns {' and '.join(table.titles[n] for n in asked)} can be the "
-            "question; rename or remove one."
+            f"{table.path}: the columns {both} can be the question; rename or remove one."
         )
     return _looked_up(best[0], table)
 
@@ -254,12 +252,13 @@ def _is_of_kind(value: Any, kind: str) -> bool:
     }[kind]
 
 
-def _unknown(table: Table, found: Sequence[Shape], lacks: Mapping[int, list[str]]) -> str:
+def _unknown(table: Table, tried: Sequence[tuple[Shape, list[str]]]) -> str:
     """Why a table has no shape: the nearest one, and what is missing."""
-    nearest = min(found, key=lambda shape: len(lacks[id(shape)]) / len(shape.part.columns))
-    missing = ", ".join(lacks[id(nearest)])
+    nearest, lacking = min(tried, key=lambda pair: len(pair[1]) / len(pair[0].part.columns))
+    missing = ", ".join(lacking)
+    titles = ", ".join(sorted(table.titles.values()))
     return (
-        f"{table.path}: its columns ({', '.join(sorted(table.titles.values()))}) are neither "
+        f"{table.path}: its columns ({titles}) are neither "
         "prompt, chosen, rejected… nor question, A, B, C, D, answer, nor those of a well-known "
         f"table. Nearest is {nearest.declaration.name}; missing: {missing}. Rename them, or "
         "declare what they hold and build the sets: carb data build MY.toml."
@@ -329,7 +328,7 @@ def read_sets(
             count from 0 and from 1.
     """
     given = checked(defaults, registry)
-    table = read_table(path, lambda names: is_known([*map(plain, names)]), heading_of)
+    table = read_table(path, is_known, heading_of)
     if not table.rows and not table.problems:
         raise CarbError(f"{path} holds no rows.")
     rows = len(table.rows)
@@ -545,10 +544,8 @@ class _Reader:
             except TieError:
                 self.ties += 1
             except UnreadError as error:
-                self.table.problems.extend(
-                    Problem(str(self.table.path), number, field, reason)
-                    for field, reason in error.defects
-                )
+                for field, reason in error.defects:
+                    self.table.refuse(number, reason, field)
 
     def _drafts(self, number: int, record: Record, system: System) -> Iterator[_Draft]:
         defects: list[tuple[str, str]] = []
@@ -663,10 +660,8 @@ class _Reader:
 
 
 def _filled(template: Template, record: Record, field: str) -> str:
-    names = template_fields(template)
-    if template == f"{{{names[0] if names else ''}}}":
-        return text(at(record, names[0]), field)
-    return fill(template, {name: text(at(record, name), field) for name in names})
+    texts = {name: text(at(record, name), field) for name in template_fields(template)}
+    return fill(template, texts)
 
 
 def _system(table: Table, shape: Shape) -> System:

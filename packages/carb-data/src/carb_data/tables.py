@@ -36,7 +36,8 @@ __all__ = [
     "read_table",
 ]
 
-_KINDS = (".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".ndjson", ".parquet")
+_CELLS = (".csv", ".tsv", ".xlsx")
+_KINDS = (*_CELLS, ".json", ".jsonl", ".ndjson", ".parquet")
 TABLE_SUFFIXES = (*_KINDS, *(f"{kind}.gz" for kind in _KINDS[:-1] if kind != ".xlsx"), ".zip")
 """Endings of files whose rows are read, in either case of letters."""
 _LARGEST = 2 * 1024**3
@@ -44,8 +45,13 @@ _LARGEST = 2 * 1024**3
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _ABOVE_HEADING = 10
 """Rows among which a table's heading is looked for."""
+_HEAD = 100_000
+"""Characters among which these rows are looked for."""
 _PARQUET_SLICE = 1024
 """Rows of a Parquet file that are read at once, which bounds the memory."""
+Cells = Sequence[str | Unreadable]
+Numbered = Sequence[tuple[int, Cells]]
+"""Rows of cells, each with its number."""
 Record = dict[str, Any]
 Knows = Callable[[Sequence[str]], bool]
 """Whether column names are those of a known shape."""
@@ -71,6 +77,10 @@ class Table:
     def filled(self) -> Counter[str]:
         """How many rows fill each column."""
         return Counter(name for _, row in self.rows for name in row)
+
+    def refuse(self, number: int, reason: str, field: str = "") -> None:
+        """Note what keeps a row, or its field, from being read."""
+        self.problems.append(Problem(str(self.path), number, field, reason))
 
 
 @lru_cache(maxsize=4096)
@@ -105,12 +115,8 @@ def read_table(path: Path, knows: Knows, heading_of: HeadingOf = lambda _: ()) -
                 _delimited(table, kind, text, knows, heading_of)
             elif kind == ".xlsx":
                 _workbook(table, file, knows)
-            elif kind == ".json":
-                _records(table, _json(table, _bounded(path, file), knows))
-            elif kind == ".parquet":
-                _records(table, parquet_rows(path if path.suffix != ".zip" else file))
             else:
-                _records(table, json_lines(path, file, table.problems))
+                _records(table, _numbered(table, kind, file, knows))
     except UnicodeDecodeError:
         raise CarbError(f"{path} is not text in UTF-8; save it as CSV UTF-8.") from None
     except (EOFError, zlib.error, zipfile.BadZipFile, OSError) as error:
@@ -122,20 +128,16 @@ def read_table(path: Path, knows: Knows, heading_of: HeadingOf = lambda _: ()) -
 def first_record(path: Path) -> Mapping[str, Any]:
     """The first record of a file of objects; empty for a table of cells, and where there is
     none."""
+    table = Table(path)
     try:
         with _opened(path) as (kind, file):
-            if kind in (".jsonl", ".ndjson"):
-                found = next(json_lines(path, file, []), (0, None))[1]
-            elif kind == ".parquet":
-                found = next(parquet_rows(path if path.suffix != ".zip" else file), (0, None))[1]
-            elif kind == ".json":
-                rows = _json(Table(path), _bounded(path, file), lambda names: "responses" in names)
-                found = next(rows, (0, None))[1]
-            else:
-                found = None
+            if kind in _CELLS:
+                return {}
+            rows = _numbered(table, kind, file, lambda names: "responses" in names)
+            _, record = next(rows, (0, None))
     except (EOFError, zlib.error, zipfile.BadZipFile, OSError):
         return {}  # whoever reads the file says it
-    return found if isinstance(found, Mapping) else {}
+    return record if isinstance(record, Mapping) else {}
 
 
 @contextmanager
@@ -183,6 +185,15 @@ def _bounded(path: Path, file: BinaryIO) -> bytes:
 # records: JSON, JSON Lines and Parquet
 
 
+def _numbered(table: Table, kind: str, file: BinaryIO, knows: Knows) -> Iterator[tuple[int, Any]]:
+    """Number and content of each record of a file."""
+    if kind == ".json":
+        return _json(table, _bounded(table.path, file), knows)
+    if kind == ".parquet":
+        return parquet_rows(table.path if table.path.suffix != ".zip" else file)
+    return json_lines(table.path, file, table.problems)
+
+
 def json_lines(path: Path, file: BinaryIO, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
     """Number and content of each line that is not blank; a line that is not JSON is appended to
     ``problems``."""
@@ -219,12 +230,11 @@ def parquet_rows(file: Path | BinaryIO) -> Iterator[tuple[int, Record]]:
         raise CarbError(f"{file} is not a readable Parquet file: {error}") from None
 
 
-def _records(table: Table, found: Iterable[tuple[int, Any]]) -> None:
+def _records(table: Table, rows: Iterable[tuple[int, Any]]) -> None:
     names: dict[str, str] = {}
-    for number, row in found:
+    for number, row in rows:
         if not isinstance(row, dict):
-            reason = "the line is not a JSON object"
-            table.problems.append(Problem(str(table.path), number, "", reason))
+            table.refuse(number, "the line is not a JSON object")
             continue
         record = {}
         for name, value in row.items():
@@ -245,10 +255,11 @@ def _add_title(table: Table, name: str) -> str:
 
 def _json(table: Table, content: bytes, knows: Knows) -> Iterator[tuple[int, Any]]:
     """The records of a JSON document: a list, JSON Lines, or a form of pandas' ``to_json``."""
+    bare = content.removeprefix(codecs.BOM_UTF8)
     try:
-        whole = from_json(content.removeprefix(codecs.BOM_UTF8))
+        whole = from_json(bare)
     except ValueError as error:
-        first = content.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")[0]
+        first = bare.lstrip().partition(b"\n")[0]
         try:
             from_json(first)
         except ValueError:
@@ -268,23 +279,38 @@ def _listed(path: Path, whole: Any, knows: Knows) -> Iterable[Any]:
         return whole
     if not isinstance(whole, dict):
         raise CarbError(f"{path} holds a {type(whole).__name__}, no list of objects.")
-    if isinstance(whole.get("data"), list) and isinstance(whole.get("columns"), list):
-        return [dict(zip(whole["columns"], row, strict=False)) for row in whole["data"]]
-    keys = whole.get("schema", {}).get("primaryKey", []) if "data" in whole else []
-    lists = [
-        value
-        for value in whole.values()
-        if isinstance(value, list) and value and isinstance(value[0], dict)
-    ]
-    values = list(whole.values())
-    if not knows([*whole]) and len(lists) == 1:
-        rows = [row.get("row", row) if isinstance(row, dict) else row for row in lists[0]]
-        return [{k: v for k, v in row.items() if k not in keys} for row in rows]
+    columns, data = whole.get("columns"), whole.get("data")
+    if isinstance(columns, list) and isinstance(data, list):
+        return _records_of(columns, data)
+    values = [*whole.values()]
+    lists = list(filter(_is_table, values))
+    known = knows([*whole])
+    if not known and len(lists) == 1:
+        keys = whole.get("schema", {}).get("primaryKey", []) if "data" in whole else []
+        return _without(keys, lists[0])
     if values and all(isinstance(value, dict) for value in values):
-        return _by_column(whole) if knows([*whole]) else values
-    if knows([*whole]) and all(isinstance(value, list) for value in values):
-        return [dict(zip(whole, row, strict=False)) for row in zip(*values, strict=False)]
+        return _by_column(whole) if known else values
+    if known and all(isinstance(value, list) for value in values):
+        return _records_of([*whole], zip(*values, strict=False))
     return [whole]
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a value of a document is a list of objects."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def _records_of(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Record]:
+    return [dict(zip(names, row, strict=False)) for row in rows]
+
+
+def _without(keys: Sequence[str], rows: Sequence[Any]) -> Iterator[Any]:
+    """The rows of a list, out of the ``row`` of the Hub's viewer, without pandas' keys."""
+    for row in rows:
+        record = row.get("row", row) if isinstance(row, dict) else row
+        if isinstance(record, dict):
+            record = {name: value for name, value in record.items() if name not in keys}
+        yield record
 
 
 def _by_column(whole: Mapping[str, Mapping[str, Any]]) -> list[Record]:
@@ -300,27 +326,37 @@ def _by_column(whole: Mapping[str, Mapping[str, Any]]) -> list[Record]:
 
 
 def _delimited(table: Table, kind: str, text: str, knows: Knows, heading_of: HeadingOf) -> None:
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    separator = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
-    for other in ",;\t":
-        head = text[:100_000].splitlines()[:_ABOVE_HEADING]
-        if not knows(first.split(separator)) and any(knows(line.split(other)) for line in head):
-            separator = other
-            break
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    rows: list[tuple[int, Sequence[str | Unreadable]]] = []
+    separator = "\t" if kind == ".tsv" else _separator(text)
+    lines = text[:_HEAD].splitlines()[:_ABOVE_HEADING]
+    if not knows(_first(text).split(separator)):
+        for other in _SEPARATORS:
+            if any(knows(line.split(other)) for line in lines):
+                separator = other
+                break
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows: list[tuple[int, Cells]] = []
     number = 0
     try:
-        for number, cells in enumerate(lines, 1):
+        for number, cells in enumerate(reader, 1):
             rows.append((number, [cell.strip() for cell in cells]))
     except csv.Error as error:
         reason = f"{error}; close every double quote, and write one within a text twice"
-        table.problems.append(Problem(str(table.path), number + 1, "", reason))
+        table.refuse(number + 1, reason)
     texts = [[str(cell) for cell in row] for _, row in rows if any(row)]
     if texts and _heading(rows, knows) is None and (names := heading_of(texts)):
         rows.insert(0, (0, names))
         table.notes.append(f"No heading; the columns are read as {', '.join(names)}.")
     _cells(table, rows, separator, knows)
+
+
+def _first(text: str) -> str:
+    """The first line that is not blank."""
+    return next((line for line in text.splitlines() if line.strip()), "")
+
+
+def _separator(text: str) -> str:
+    """The separator that the first line has most of."""
+    return max(_SEPARATORS, key=_first(text).count)
 
 
 def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
@@ -345,59 +381,59 @@ def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
     _cells(table, numbered[known[0].name], "", knows)
 
 
-def _heading(rows: Sequence[tuple[int, Sequence[str | Unreadable]]], knows: Knows) -> int | None:
-    """At which place of the rows the heading stands: the first one that has a known shape."""
-    filled = [place for place, (_, cells) in enumerate(rows) if any(cells)]
-    return next(
-        (
-            place
-            for place in filled[:_ABOVE_HEADING]
-            if knows([cell for cell in rows[place][1] if isinstance(cell, str) and cell])
-        ),
-        None,
-    )
+def _heading(rows: Numbered, knows: Knows) -> int | None:
+    """At which index of the rows the heading stands: the first one that has a known shape."""
+    filled = [index for index, (_, cells) in enumerate(rows) if any(cells)]
+    for index in filled[:_ABOVE_HEADING]:
+        _, cells = rows[index]
+        names = [cell for cell in cells if isinstance(cell, str) and cell]
+        if knows(names):
+            return index
+    return None
 
 
-def _cells(
-    table: Table,
-    rows: Sequence[tuple[int, Sequence[str | Unreadable]]],
-    separator: str,
-    knows: Knows,
-) -> None:
+def _cells(table: Table, rows: Numbered, separator: str, knows: Knows) -> None:
     """Make records of rows of cells, the heading among the first of them."""
     filled = [row for row in rows if any(row[1])]
-    place = _heading(filled, knows) or 0
     if not filled:
         return
-    if place:
-        number = filled[place][0]
+    index = _heading(filled, knows) or 0
+    number, titles = filled[index]
+    if index:
         table.notes.append(f"The heading is row {number}; the rows above it are not read.")
-    heading = _titles(table, filled[place][1], every=not separator)
-    for number, cells in filled[place + 1 :]:
-        used = max(n for n, cell in enumerate(cells, 1) if cell)
-        if separator and len(cells) > len(filled[place][1]):
+    heading = _titles(table, titles, every=not separator)
+    for number, cells in filled[index + 1 :]:
+        used = _width(cells)
+        if separator and len(cells) > len(titles):
             used = len(cells)  # what a comma shifted may end in an empty cell
         if used > len(heading):
             quote = f"put a text with {_SEPARATORS[separator]} in double quotes"
-            reason = f"has {used} cells, the heading has {len(heading)}; {quote}"
-            table.problems.append(Problem(str(table.path), number, "", reason))
+            table.refuse(number, f"has {used} cells, the heading has {len(heading)}; {quote}")
             continue
-        record = dict(zip(heading, cells, strict=False))
-        bad = {name: cell for name, cell in record.items() if isinstance(cell, Unreadable)}
-        for name, cell in bad.items():
-            title = table.titles[name]
-            table.problems.append(Problem(str(table.path), number, title, cell.reason))
+        record = {}
+        bad = False
+        for name, cell in zip(heading, cells, strict=False):
+            if isinstance(cell, Unreadable):
+                table.refuse(number, cell.reason, table.titles[name])
+                bad = True
+            elif cell:
+                record[name] = cell
         if not bad:
-            table.rows.append((number, {name: cell for name, cell in record.items() if cell}))
+            table.rows.append((number, record))
 
 
-def _titles(table: Table, cells: Sequence[str | Unreadable], *, every: bool) -> list[str]:
+def _width(cells: Cells) -> int:
+    """The number of cells up to the last that is filled."""
+    return max((number for number, cell in enumerate(cells, 1) if cell), default=0)
+
+
+def _titles(table: Table, cells: Cells, *, every: bool) -> list[str]:
     """The plain names of all columns up to the last heading, or of every column; one without a
-    heading is called by its place."""
-    width = len(cells) if every else max((n for n, c in enumerate(cells, 1) if c), default=0)
-    found = []
+    heading is called by its number."""
+    width = len(cells) if every else _width(cells)
+    names = []
     for number, cell in enumerate(cells[:width], 1):
         if isinstance(cell, Unreadable):
             raise CarbError(f"{table.path}: the heading cannot be read: {cell.reason}.")
-        found.append(_add_title(table, cell or f"column {number}"))
-    return found
+        names.append(_add_title(table, cell or f"column {number}"))
+    return names

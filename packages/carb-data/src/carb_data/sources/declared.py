@@ -10,6 +10,7 @@ import random
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from carb_data.registry import cultures
 from carb_data.shapes import find_shape, heading_of, is_known, sets_of
 from carb_data.sources.declared_rules import Made, apply
 from carb_data.sources.source_files import read_text
-from carb_data.tables import plain as name_of
 from carb_data.tables import read_table
 
 __all__ = ["declared_rows"]
@@ -63,15 +63,11 @@ def declared_rows(
 
 def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet | Skip | str]:
     """Yield what a part makes of every table in a file or folder."""
-    own = declaration.model_copy(update={"parts": (part,)})
+    own = [declaration.model_copy(update={"parts": (part,)})]
     paths = table_files(path)
     for file in paths:
-        table = read_table(
-            file,
-            lambda names: is_known([*map(name_of, names)], [own]),
-            lambda rows: heading_of(rows, [own]),
-        )
-        shape = replace(find_shape(table, [own]), source=declaration)
+        table = read_table(file, partial(is_known, own=own), partial(heading_of, own=own))
+        shape = replace(find_shape(table, own), source=declaration)
         yield from sets_of(table, shape, {}, cultures, file.name if len(paths) > 1 else "")
         yield from (f"{file.name}: {note}" for note in table.notes)
         for problem in table.problems:
