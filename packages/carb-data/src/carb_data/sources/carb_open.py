@@ -207,7 +207,8 @@ def excess_over_chance(items: Sequence[BonSet]) -> dict[str, tuple[float, float]
     shared = [_shared_with_question(item) for item in items]
     words = _word_values(items)
     attacks = []
-    variance = sum(_chance(item) * (1 - _chance(item)) for item in items)
+    chances = list(map(_chance, items))
+    variance = sum(chance * (1 - chance) for chance in chances)
     least = _WORKS * math.sqrt(variance)
     for values in (shared, words):
         excess = list(map(_over_chance, items, values))
@@ -262,7 +263,8 @@ def balanced(
 def _sums(unit: Iterable[BonSet], excess: Excess) -> tuple[float, float]:
     """The excess of both attacks over a unit's sets."""
     pairs = [excess.get(item.id, (0.0, 0.0)) for item in unit]
-    return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+    overlaps, words = zip(*pairs, strict=True)
+    return sum(overlaps), sum(words)
 
 
 def _fits(so_far: float, more: float) -> bool:
@@ -284,14 +286,17 @@ def _word_values(items: Sequence[BonSet]) -> list[list[float]]:
         for response, held in zip(item.responses, parts, strict=True):
             counts = right if response.role is Role.CHOSEN else wrong
             counts[name].update(held)
-    all_right, all_wrong = _total(right.values()), _total(wrong.values())
+    all_right = _total(right.values())
+    all_wrong = _total(wrong.values())
     rows = []
     for name, parts in zip(names, pieces, strict=True):
+        in_right = right[name]
+        in_wrong = wrong[name]
         weights: dict[str, float] = {}
         for piece in frozenset().union(*parts):
-            in_right = all_right[piece] - right[name][piece]
-            in_wrong = all_wrong[piece] - wrong[name][piece]
-            weights[piece] = math.log((in_right + _PRIOR) / (in_wrong + _PRIOR))
+            more = all_right[piece] - in_right[piece] + _PRIOR
+            less = all_wrong[piece] - in_wrong[piece] + _PRIOR
+            weights[piece] = math.log(more / less)
         rows.append([_mean(weights, held) for held in parts])
     return rows
 

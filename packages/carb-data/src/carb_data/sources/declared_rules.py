@@ -10,8 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 
 from carb_data.declaration import (
     Condition,
@@ -81,25 +80,32 @@ def apply(
         records: number and record, or why an entry is none.
         seed: drives every random choice; the order of ``records`` drives none.
     """
-    rule, sound = part.make, []
+    rule = part.make
+    sound = []
     for number, record in records:
         if isinstance(record, str):
             yield Skip(source_id=number, reason=record)
-        elif isinstance(rule, OptionsAsGiven):
-            sound.append(Item(number, record, "", fill(rule.label, record)))
+            continue
+        label = fill(rule.label, record)
+        if isinstance(rule, OptionsAsGiven):
+            sound.append(Item(number, record, "", label))
+            continue
+        item = Item(number, record, fill(rule.answer, record), label)
+        reason = _unfit(part, item)
+        if reason is None:
+            sound.append(item)
         else:
-            item = Item(number, record, fill(rule.answer, record), fill(rule.label, record))
-            reason = _unfit(part, item)
-            if reason is None:
-                sound.append(item)
-            else:
-                yield Skip(source_id=number, reason=reason)
+            yield _skip(item, reason)
     if isinstance(rule, OptionsAsGiven):
         yield from _options(part, rule, sound, seed)
     elif isinstance(rule, Contrast):
         yield from _contrast(part, rule, sound, seed)
     else:
         yield from _mirrored(part, rule, sound, seed)
+
+
+def _skip(item: Item, reason: str) -> Skip:
+    return Skip(source_id=item.number, reason=reason)
 
 
 # options as given
@@ -119,18 +125,17 @@ def _options(
             field, why = error.defects[0]
             reason = "the key names no option" if field == "answer" else f"{field}: {why}"
         if reason is not None:
-            yield Skip(source_id=item.number, reason=reason)
+            yield _skip(item, reason)
             continue
-        prompt = given.asked
-        keys = (fill(part.split, item.record) or plain(prompt), f"text: {plain(prompt)}")
-        made.append(Made(item, prompt, (*given.right, *given.wrong), keys))
+        words = plain(given.asked)
+        keys = (fill(part.split, item.record) or words, f"text: {words}")
+        answers = (*given.right, *given.wrong)
+        made.append(Made(item, given.asked, answers, keys))
     surplus = _surplus(made, seed) if rule.balance else set()
     for one in made:
         if one.asked.number in surplus:
-            yield Skip(
-                source_id=one.asked.number,
-                reason="left out for balance: the length of the right option tells it",
-            )
+            reason = "left out for balance: the length of the right option tells it"
+            yield _skip(one.asked, reason)
         else:
             yield one
 
@@ -140,17 +145,16 @@ def _unlike(part: Part, rule: OptionsAsGiven, given: Given) -> str | None:
     answers = (*given.right, *given.wrong)
     if len({plain(answer) or answer for answer in answers}) < len(answers):
         return "two options are the same"
-    if any(_alike(one, other) >= rule.apart for one, other in combinations(given.wrong, 2)):
+    if any(_alike(*pair) >= rule.apart for pair in combinations(given.wrong, 2)):
         return "two wrong options are nearly the same, so that the right one is the odd one out"
-    if part.forbid is not None and any(
-        part.forbid.search(text) for text in (given.asked, *answers)
-    ):
+    if part.forbid is not None and any(map(part.forbid.search, (given.asked, *answers))):
         return "the question or an option holds what is blocked"
     return None
 
 
 def _alike(one: str, other: str) -> float:
-    first, second = (set(pairwise(text.casefold())) for text in (one, other))
+    first = {*pairwise(one.casefold())}
+    second = {*pairwise(other.casefold())}
     return len(first & second) / max(1, len(first | second))
 
 
@@ -160,15 +164,21 @@ def _surplus(made: Sequence[Made], seed: int) -> set[str]:
     out: set[str] = set()
     for sign in (1, -1):
         kept = [one for one in made if one.asked.number not in out]
-        told = [
-            o for o in kept if all(sign * len(o.answers[0]) > sign * len(w) for w in o.answers[1:])
-        ]
+        told = [one for one in kept if _is_extreme(one.answers, sign)]
         rest = len(kept) - len(told)
-        chance = sum(1 / len(one.answers) for one in kept) / max(1, len(kept))
+        shares = [1 / len(one.answers) for one in kept]
+        chance = sum(shares) / max(1, len(kept))
         random.Random(f"balance:{seed}:{sign}").shuffle(told)
         if chance < 1:
-            out.update(one.asked.number for one in told[int(rest * chance / (1 - chance)) :])
+            fair = int(rest * chance / (1 - chance))
+            out.update(one.asked.number for one in told[fair:])
     return out
+
+
+def _is_extreme(answers: Sequence[str], sign: int) -> bool:
+    """Whether the first answer alone is the longest, or with a negative sign the shortest."""
+    first, *others = (sign * len(answer) for answer in answers)
+    return all(first > other for other in others)
 
 
 # one of a class among others of another
@@ -184,9 +194,8 @@ def _contrast(
         for block in _blocks(part, rule, members, seed):
             right = _of_class(rule.right, block, seed)
             wrong = _of_class(rule.wrong, block, seed)
-            random_ = random.Random(
-                f"{part.name}:{seed}:{name}:{min(item.number for item in block)}"
-            )
+            first = min(item.number for item in block)
+            random_ = random.Random(f"{part.name}:{seed}:{name}:{first}")
             yield from _draw(part, rule, right, wrong, random_)
 
 
@@ -194,16 +203,17 @@ def _blocks(part: Part, rule: Contrast, members: Sequence[Item], seed: int) -> l
     count = max(1, len(members) // rule.block) if rule.block else 1
     blocks: dict[int, list[Item]] = defaultdict(list)
     for item in members:
-        digest = sha256(f"{seed}\0{_template(part, item)}".encode()).digest()
-        blocks[int.from_bytes(digest[:4], "big") % count].append(item)
-    return [blocks[n] for n in sorted(blocks)]
+        digest = order_key(seed, _template(part, item))
+        number = int.from_bytes(digest[:4], "big")
+        blocks[number % count].append(item)
+    return [blocks[number] for number in sorted(blocks)]
 
 
 def _of_class(conditions: Sequence[Condition], items: Sequence[Item], seed: int) -> list[Item]:
-    found = [
+    members = [
         item for item in items if all(condition.holds(item.record) for condition in conditions)
     ]
-    return sorted(found, key=lambda item: order_key(seed, item.number))
+    return sorted(members, key=lambda item: order_key(seed, item.number))
 
 
 def _draw(
@@ -213,44 +223,50 @@ def _draw(
         turned = bool(rule.reverse) and len(right) > len(wrong)
         ones, others = (wrong, right) if turned else (right, wrong)
         one = ones.pop(0)
-        near = fill(rule.near, one.record)
-        ranked = [item for item in others if item.plain != one.plain]
-        if rule.near:
-            ranked.sort(key=lambda item: fill(rule.near, item.record) != near)
-        distinct = list({item.plain: item for item in reversed(ranked)}.values())[::-1]
-        three = _of_mixed_length(len(one.text), distinct, _WRONG, random_)
+        ranked = _ranked(rule, one, others)
+        three = _of_mixed_length(len(one.text), ranked, _WRONG, random_)
         if len(three) < _WRONG:
-            yield Skip(
-                source_id=one.number,
-                reason=f"fewer than {_WRONG} items of the other class are left in its group",
-            )
-        else:
-            for used in three:
-                others.remove(used)
-            prompt = fill(rule.reverse, one.record) if turned else _question(part, one)
-            keys = tuple(_template(part, item) for item in (one, *three))
-            yield Made(one, prompt, tuple(item.text for item in (one, *three)), keys)
-    for item in (*right, *(wrong if rule.reverse else ())):
-        yield Skip(
-            source_id=item.number, reason="no items of the other class are left in its group"
-        )
+            yield _skip(one, f"fewer than {_WRONG} items of the other class are left in its group")
+            continue
+        for used in three:
+            others.remove(used)
+        prompt = fill(rule.reverse, one.record) if turned else _question(part, one)
+        shown = (one, *three)
+        keys = tuple(_template(part, item) for item in shown)
+        answers = tuple(item.text for item in shown)
+        yield Made(one, prompt, answers, keys)
+    unused = right + wrong if rule.reverse else right
+    for item in unused:
+        yield _skip(item, "no items of the other class are left in its group")
+
+
+def _ranked(rule: Contrast, one: Item, others: Sequence[Item]) -> list[Item]:
+    """The other class without repetitions, what is near the item first."""
+    ranked = [item for item in others if item.plain != one.plain]
+    if rule.near:
+        near = fill(rule.near, one.record)
+        ranked.sort(key=lambda item: fill(rule.near, item.record) != near)
+    distinct = {item.plain: item for item in reversed(ranked)}
+    return [*distinct.values()][::-1]
 
 
 def _of_mixed_length(
-    own: int, ranked: Sequence[Item], count: int, random_: random.Random
+    length: int, ranked: Sequence[Item], count: int, random_: random.Random
 ) -> list[Item]:
     """Choose ``count`` of ``ranked``, best first, so that the length of the right answer tells
     nothing.
 
-    How many of the chosen are longer than the right answer, which has ``own`` characters, is drawn
-    evenly from 0 to ``count``, as far as there are enough of either: neither the longest nor the
-    shortest nor the middle answer is right more often than by chance.
+    How many of the chosen are longer than the right answer, which has ``length`` characters, is
+    drawn evenly from 0 to ``count``, as far as there are enough of either: neither the longest nor
+    the shortest nor the middle answer is right more often than by chance.
     """
-    longer = [other for other in ranked if len(other.text) > own]
-    others = [other for other in ranked if len(other.text) <= own]
+    longer = [other for other in ranked if len(other.text) > length]
+    others = [other for other in ranked if len(other.text) <= length]
     wanted = random_.randint(0, count)
-    wanted = max(min(wanted, len(longer)), count - len(others))
-    return [*longer[:wanted], *others[: count - wanted]][:count]
+    most = min(wanted, len(longer))
+    wanted = max(most, count - len(others))
+    chosen = longer[:wanted] + others[: count - wanted]
+    return chosen[:count]
 
 
 # families: items asked about in turn, with the same answers each time
@@ -261,20 +277,27 @@ def _mirrored(
 ) -> Iterator[Made | Skip]:
     """Make families of items whose answers differ in content and are of like length."""
     units = {item.number: _units(item.text) for item in items}
-    common, dull = _common(units.values(), _COMMON), _common(units.values(), _TELLING)
+    common = _common(units.values(), _COMMON)
+    dull = _common(units.values(), _TELLING)
     groups: dict[str, list[Item]] = defaultdict(list)
     seen: set[tuple[str, str]] = set()
     for item in sorted(items, key=lambda item: order_key(seed, item.number)):
         prompt = _question(part, item)
-        if (item.plain, item.label) in seen or (prompt, "") in seen:
-            yield Skip(source_id=item.number, reason="its answer or its question is a repetition")
+        answer = (item.plain, item.label)
+        asked = (prompt, "")
+        hidden = _units(fill(rule.hidden, item.record))
+        telling = units[item.number] - dull
+        if answer in seen or asked in seen:
+            yield _skip(item, "its answer or its question is a repetition")
         elif not prompt:
-            yield Skip(source_id=item.number, reason="the question is empty")
-        elif rule.hidden and (_units(fill(rule.hidden, item.record)) & _units(item.text)) - dull:
-            yield Skip(source_id=item.number, reason="the answer shares a word with the question")
+            yield _skip(item, "the question is empty")
+        elif hidden & telling:
+            yield _skip(item, "the answer shares a word with the question")
         else:
             groups[fill(rule.group, item.record)].append(item)
-            seen |= {(item.plain, item.label)} | ({(prompt, "")} if not rule.label else set())
+            seen.add(answer)
+            if not rule.label:
+                seen.add(asked)
     for _, members in sorted(groups.items()):
         content = {item.number: units[item.number] - common for item in members}
         yield from _families(part, rule, members, content, seed)
@@ -301,23 +324,23 @@ def _families(
             yield from _asked_in_turn(part, family, seed)
         else:
             free.update({other.number: other for other in family[1:]})
-            yield Skip(
-                source_id=item.number,
-                reason="too few others have an answer of like length and other content",
-            )
+            yield _skip(item, "too few others have an answer of like length and other content")
 
 
 def _fits(
     rule: Mirrored, item: Item, family: Sequence[Item], content: Mapping[str, frozenset[str]]
 ) -> bool:
     lengths = [len(one.text) for one in (item, *family)]
-    return max(lengths) <= rule.ratio * min(lengths) and all(
-        item.plain not in other.plain
-        and other.plain not in item.plain
-        and content[item.number].isdisjoint(content[other.number])
-        and (not rule.label or item.label != other.label)
-        for other in family
-    )
+    if max(lengths) > rule.ratio * min(lengths):
+        return False
+    for other in family:
+        if item.plain in other.plain or other.plain in item.plain:
+            return False
+        if not content[item.number].isdisjoint(content[other.number]):
+            return False
+        if rule.label and item.label == other.label:
+            return False
+    return True
 
 
 def _asked_in_turn(part: Part, family: Sequence[Item], seed: int) -> Iterator[Made]:
@@ -325,26 +348,28 @@ def _asked_in_turn(part: Part, family: Sequence[Item], seed: int) -> Iterator[Ma
     shown = sorted(family, key=lambda one: order_key(seed, "family", one.number))
     keys = tuple(_template(part, one) for one in shown)
     for one in shown:
-        answers = (one.text, *(other.text for other in shown if other is not one))
-        yield Made(one, _question(part, one), answers, keys, family=name)
+        others = [other.text for other in shown if other is not one]
+        prompt = _question(part, one)
+        yield Made(one, prompt, (one.text, *others), keys, family=name)
 
 
 def _units(text: str) -> frozenset[str]:
     """What a text is about: stems of its words; pairs of characters where a script writes no
     spaces."""
-    words = re.findall(r"[^\W\d_]+", unicodedata.normalize("NFKC", text).casefold())
-    found: set[str] = set()
-    for word in words:
+    normal = unicodedata.normalize("NFKC", text)
+    units: set[str] = set()
+    for word in re.findall(r"[^\W\d_]+", normal.casefold()):
         if _WHOLE_SCRIPTS.search(word):
-            found.update(first + second for first, second in pairwise(word))
+            units.update(map("".join, pairwise(word)))
         elif len(word) > 2:
-            found.add(word[:_STEM])
-    return frozenset(found)
+            units.add(word[:_STEM])
+    return frozenset(units)
 
 
 def _common(units: Collection[frozenset[str]], share: float) -> frozenset[str]:
-    counted = Counter(unit for one in units for unit in one)
-    return frozenset(unit for unit, n in counted.items() if n > max(3, share * len(units)))
+    counted = Counter(chain.from_iterable(units))
+    most = max(3, share * len(units))
+    return frozenset(unit for unit, count in counted.items() if count > most)
 
 
 # what the rules share
