@@ -9,7 +9,7 @@ pytest.importorskip("lingua", reason="needs the extra 'checks'")
 pytest.importorskip("numpy", reason="needs the extra 'checks'")
 
 from carb_data import BonSet, CarbError, Dataset, Perturbation, Role, load
-from carb_data.audit import _interval
+from carb_data.audit import clopper_pearson
 from carb_data.check import check
 from carb_data.language import check_language, detect_all, in_language
 from small_sets import small_set
@@ -115,8 +115,8 @@ def test_perturbations_are_held_to_their_definition(kind, changes, severity, mes
 
 def test_interval_by_hand():
     # Clopper and Pearson: 0 of n gives an upper limit of 1 - (a/2)^(1/n).
-    assert _interval(0.0, 20, 0.05) == pytest.approx((0.0, 1 - 0.025 ** (1 / 20)))
-    assert _interval(1.0, 20, 0.05) == pytest.approx((0.025 ** (1 / 20), 1.0))
+    assert clopper_pearson(0.0, 20, 0.05) == pytest.approx((0.0, 1 - 0.025 ** (1 / 20)))
+    assert clopper_pearson(1.0, 20, 0.05) == pytest.approx((0.025 ** (1 / 20), 1.0))
 
 
 def test_an_empty_data_set_gives_null_and_not_nought():

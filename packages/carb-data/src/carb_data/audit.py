@@ -121,12 +121,11 @@ def audit(
     # Over whole families a classifier of the answers is at chance whatever it learns, so that it
     # sees main sets alone.
     origin = dataset.origins
-    trained = {name: learned(mains, name, origin) for name in (LEARNED if learn else ())}
+    names = LEARNED if learn else ()
+    trained = {name: learned(mains, name, origin) for name in names}
     attacks = len(given) + len(trained)
-    values: dict[str, Rows] = {
-        **{name: [rows[n] for n in kept] for name, rows in given.items()},
-        **trained,
-    }
+    of_mains = {name: [rows[n] for n in kept] for name, rows in given.items()}
+    values: dict[str, Rows] = {**of_mains, **trained}
     together = [origin[item.id] for item in items]
     mirrored = len(mains) < len(items)
     whole = given if mirrored else values
@@ -134,9 +133,8 @@ def audit(
     together = [together[n] for n in kept]
     levels = ("main", *_GROUPED) if mirrored else _GROUPED
     found += _at_levels(values, levels, mains, together, attacks)
-    working = list(
-        dict.fromkeys(row.attack for row in found if row.works and row.level in ("all", "main"))
-    )
+    wide = [row for row in found if row.level in ("all", "main")]
+    working = dict.fromkeys(row.attack for row in wide if row.works)
     return AuditReport(
         attacks=tuple(found),
         detectable=_detectable(mains, len(set(together)), attacks),
@@ -162,16 +160,18 @@ def _at_levels(
 def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Rows]:
     """Two attacks for each surface feature."""
     known = tuple(culture.id for culture in cultures)
-    texts = [tuple(response.text for response in item.responses) for item in items]
-    features = [
-        surface_features(item) | form_features(own, known)
-        for item, own in zip(items, texts, strict=True)
-    ]
+    features = []
+    for item in items:
+        texts = tuple(response.text for response in item.responses)
+        features.append(surface_features(item) | form_features(texts, known))
     names = features[0] if features else ()
-    found: dict[str, Rows] = {f"most {name}": [row[name] for row in features] for name in names}
-    return found | {
-        f"least {name}": [[-value for value in row[name]] for row in features] for name in names
-    }
+    most: dict[str, Rows] = {}
+    least: dict[str, Rows] = {}
+    for name in names:
+        rows = [row[name] for row in features]
+        most[f"most {name}"] = rows
+        least[f"least {name}"] = [[-value for value in row] for row in rows]
+    return most | least
 
 
 def _group(item: BonSet, level: Level) -> str | None:
@@ -200,7 +200,7 @@ def _rows(
             chance = statistics.fmean(1 / len(items[n].responses) for n in own)
             accuracy = statistics.fmean(wins)
             effective = _effective(wins, [together[n] for n in own])
-            low, high = _interval(accuracy, effective, 0.05 / (attacks * len(places)))
+            low, high = clopper_pearson(accuracy, effective, 0.05 / (attacks * len(places)))
         attack = Attack(
             attack=name,
             level=level,
@@ -218,20 +218,19 @@ def _rows(
 def share_won(item: BonSet, row: Sequence[float]) -> float:
     """1 where the right answer has the largest number, 1/k where k answers have it, else 0."""
     # carb_metrics.ties decides elsewhere; these numbers are exact, and no rounding is needed.
-    best = [
-        r.role is Role.CHOSEN
-        for r, value in zip(item.responses, row, strict=True)
-        if value == max(row)
-    ]
+    most = max(row)
+    pairs = zip(item.responses, row, strict=True)
+    best = [response.role is Role.CHOSEN for response, value in pairs if value == most]
     return sum(best) / len(best)
 
 
-def _interval(share: float, n: float, error: float) -> tuple[float, float]:
+def clopper_pearson(share: float, n: float, error: float) -> tuple[float, float]:
     """Clopper and Pearson's interval; an effective number of trials need not be whole."""
     beta = require("scipy.stats", package="carb-data", extra="checks").beta
     wins = share * n
-    low = beta.ppf(error / 2, wins, n - wins + 1) if wins > 0 else 0.0
-    high = beta.ppf(1 - error / 2, wins + 1, n - wins) if wins < n else 1.0
+    losses = n - wins
+    low = beta.ppf(error / 2, wins, losses + 1) if wins > 0 else 0.0
+    high = beta.ppf(1 - error / 2, wins + 1, losses) if wins < n else 1.0
     return float(low), float(high)
 
 
@@ -241,9 +240,11 @@ def _detectable(items: Sequence[BonSet], n: int, attacks: int) -> float | None:
         return None
     chance = statistics.fmean(1 / len(item.responses) for item in items)
     shares = (wins / n for wins in range(int(chance * n), n + 1))
-    return next(
-        (share for share in shares if _interval(share, n, 0.05 / attacks)[0] > chance), None
-    )
+    for share in shares:
+        low, _ = clopper_pearson(share, n, 0.05 / attacks)
+        if low > chance:
+            return share
+    return None
 
 
 def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
@@ -261,36 +262,29 @@ def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
     for win, name in zip(wins, names, strict=True):
         sums[name] = sums.get(name, 0.0) + win - mean
     variance = sum(total**2 for total in sums.values()) / n**2
-    return (
-        float(n)
-        if variance == 0
-        else min(float(n), max(float(apart), mean * (1 - mean) / variance))
-    )
+    if variance == 0:
+        return float(n)
+    effective = mean * (1 - mean) / variance
+    return min(float(n), max(float(apart), effective))
 
 
 def _hard(
     items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Rows]
 ) -> tuple[str, ...]:
     """Sets that none of the attacks solves alone, and those of complete families."""
-    solved = {
-        item.id
-        for rows in working
-        for item, row in zip(mains, rows, strict=True)
-        if share_won(item, row) == 1
-    }
-    right: dict[str, Counter[str]] = {}
+    solved: set[str] = set()
+    for rows in working:
+        pairs = zip(mains, rows, strict=True)
+        solved.update(item.id for item, row in pairs if share_won(item, row) == 1)
+    right: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
     for item in items:
-        if item.family is not None:
-            right.setdefault(item.family, Counter())[item.chosen.text] += 1
-    return tuple(
-        item.id
-        for item in items
-        if item.id not in solved
-        or (
-            item.family is not None
-            and all(right[item.family][answer.text] == 1 for answer in item.responses)
-        )
-    )
+        right[item.family][item.chosen.text] += 1
+
+    def is_whole(item: BonSet) -> bool:
+        times = right[item.family]
+        return item.family is not None and all(times[r.text] == 1 for r in item.responses)
+
+    return tuple(item.id for item in items if item.id not in solved or is_whole(item))
 
 
 # attacks that are learned: classifiers of the answers' words or characters, trained on other sets
@@ -345,9 +339,8 @@ def learned(
         )
         model.fit(rows[train], [right[n] for n in train])
         for n, value in zip(test, model.decision_function(rows[test]).tolist(), strict=True):
-            values[n] = round(
-                value, 6
-            )  # finer differences are the solver's, and would part answers that are level
+            # finer differences are the solver's, and would part answers that are level
+            values[n] = round(value, 6)
     return _by_set(items, values)
 
 

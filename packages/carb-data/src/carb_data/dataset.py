@@ -126,27 +126,18 @@ class Dataset:
         for name in cultures or ():
             if name not in here and name not in registered:
                 raise registered.unknown(name)
-        for what, asked, known in (
-            ("domain", domains, set(Domain)),
-            ("language", languages, _known_languages(self._sets)),
-        ):
-            for name in asked or ():
-                if name not in known:
-                    near = closest(str(name), sorted(known)) or (
-                        f" There are {', '.join(sorted(known))}." if what == "domain" else ""
-                    )
-                    raise CarbError(f"There is no {what} '{name}'.{near}")
-        return Dataset(
-            item
-            for item in self._sets
-            if (cultures is None or not _with_parents(item.culture).isdisjoint(cultures))
-            and (domains is None or item.domain in domains)
-            and (
-                languages is None
-                or any(f"{item.language}-".startswith(f"{language}-") for language in languages)
+        _refuse_unknown("domain", domains, set(Domain))
+        _refuse_unknown("language", languages, _known_languages(self._sets))
+
+        def is_kept(item: BonSet) -> bool:
+            return (
+                (cultures is None or not _with_parents(item.culture).isdisjoint(cultures))
+                and (domains is None or item.domain in domains)
+                and (languages is None or _is_form_of(item.language, languages))
+                and (where is None or where(item))
             )
-            and (where is None or where(item))
-        )
+
+        return Dataset(filter(is_kept, self._sets))
 
     def without_perturbed(self) -> Dataset:
         """The same sets without their perturbed texts."""
@@ -173,24 +164,29 @@ class Dataset:
         Raises:
             CarbError: the fractions are no shares of a whole.
         """
-        if not fractions or abs(sum(fractions.values()) - 1) > 1e-9 or min(fractions.values()) < 0:
+        shares = fractions.values()
+        if not fractions or abs(sum(shares) - 1) > 1e-9 or min(shares) < 0:
             raise CarbError(
                 f"Split fractions must be non-negative and sum to 1; got {dict(fractions)}."
             )
         units = Joined()
         for item in self._sets:
-            for fact in cited((*item.responses, *item.perturbed)):
+            answers = (*item.responses, *item.perturbed)
+            for fact in cited(answers):
                 units.tie(self.origins[item.id], fact)
-        for one, other in sharing(self._sets) if apart else ():
-            units.join(self.origins[one.id], self.origins[other.id])
+        if apart:
+            for one, other in sharing(self._sets):
+                units.join(self.origins[one.id], self.origins[other.id])
         unit_of = {item.id: units.name(self.origins[item.id]) for item in self._sets}
         parts: dict[str, list[BonSet]] = {name: [] for name in fractions}
         sizes = Counter(unit_of.values())
         largest = max(fractions, key=lambda name: fractions[name])
         for item in self._sets:
             unit = unit_of[item.id]
-            big = apart and sizes[unit] * 10 > len(self._sets) >= 50
-            parts[largest if big else _drawn(f"{seed}\0{unit}", fractions)].append(item)
+            part = _drawn(f"{seed}\0{unit}", fractions)
+            if apart and sizes[unit] * 10 > len(self._sets) >= 50:
+                part = largest
+            parts[part].append(item)
         return {name: Dataset(sets) for name, sets in parts.items()}
 
     def __iter__(self) -> Iterator[BonSet]:
@@ -219,6 +215,19 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({len(self)} sets, {self.fingerprint[:12]})"
+
+
+def _refuse_unknown(what: str, asked: Collection[str] | None, known: Collection[str]) -> None:
+    names = sorted(known)
+    for name in asked or ():
+        if name not in known:
+            every = f" There are {', '.join(names)}." if what == "domain" else ""
+            near = closest(str(name), names) or every
+            raise CarbError(f"There is no {what} '{name}'.{near}")
+
+
+def _is_form_of(tag: str, languages: Collection[str]) -> bool:
+    return any(f"{tag}-".startswith(f"{language}-") for language in languages)
 
 
 def _drawn(name: str, fractions: Mapping[str, float]) -> str:

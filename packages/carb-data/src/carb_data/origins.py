@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import polars as pl
 
@@ -77,7 +77,8 @@ def origins(items: Sequence[BonSet]) -> Origins:
 def _asked(item: BonSet) -> tuple[str, str] | None:
     """Question and right answer; null where the question is punctuation, which is no evidence."""
     prompt = normalise(item.prompt_text)
-    return (prompt, normalise(item.chosen.text) or item.chosen.text) if prompt else None
+    answer = item.chosen.text
+    return (prompt, normalise(answer) or answer) if prompt else None
 
 
 def _near_copies(
@@ -156,9 +157,6 @@ def _alike(one: str, other: str) -> bool:
         return True
     if _NUMBER.findall(one) != _NUMBER.findall(other):
         return False
-    first, second = _pairs(one), _pairs(other)
+    first = {*pairwise(one)}
+    second = {*pairwise(other)}
     return 2 * len(first & second) > ALIKE * (len(first) + len(second))
-
-
-def _pairs(text: str) -> set[str]:
-    return {text[at : at + 2] for at in range(len(text) - 1)}

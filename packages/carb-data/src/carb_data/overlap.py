@@ -14,6 +14,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from carb_data.models import BonSet, Frozen, cited
@@ -159,7 +160,9 @@ class _Wanted:
     """The texts of the test data, found by source item, fact and n-grams."""
 
     def __init__(self, items: Sequence[BonSet | str]) -> None:
-        self.texts = [text for number, entry in enumerate(items) for text in _texts(entry, number)]
+        self.texts: list[_Text] = []
+        for number, entry in enumerate(items):
+            self.texts += _texts(entry, number)
         self._named: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         self._positions: list[int] = []
         for number, text in enumerate(self.texts):
@@ -167,7 +170,8 @@ class _Wanted:
                 self._named[text.field, text.text].append(number)
             else:
                 self._positions.append(number)
-        self._index = NgramIndex([self.texts[number].text for number in self._positions], THRESHOLD)
+        indexed = [self.texts[number].text for number in self._positions]
+        self._index = NgramIndex(indexed, THRESHOLD)
 
     def hits(self, entry: str | BonSet) -> Iterator[tuple[int, Evidence, float, str]]:
         """What a training entry holds: number of a test text in ``texts``, evidence, score, and the
@@ -178,13 +182,9 @@ class _Wanted:
                     yield number, _NAMES[field], 1.0, name
         for text in _all_texts(entry):
             for match in self._index.matches([text]):
+                evidence: Evidence = "exact" if match.exact else "near"
                 for copy in self._index.copies(match.indexed):
-                    yield (
-                        self._positions[copy],
-                        "exact" if match.exact else "near",
-                        match.containment,
-                        text,
-                    )
+                    yield self._positions[copy], evidence, match.containment, text
 
 
 def _texts(entry: BonSet | str, number: int) -> Iterator[_Text]:
@@ -267,7 +267,8 @@ def normalise(text: str) -> str:
 def plain(text: str) -> str:
     """The words of a text as they are compared: NFKC, case folded, punctuation and white space as
     single spaces."""
-    return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold()))
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(re.findall(r"[^\W_]+", folded))
 
 
 _SYLLABLES: str = _CLASSES["syllabic"]
@@ -302,18 +303,18 @@ class NgramIndex:
 
     def __init__(self, texts: Sequence[str], threshold: float) -> None:
         """Index ``texts``; ``threshold`` is the smallest containment that counts, in (0, 1]."""
-        copies: dict[str, list[int]] = {}
+        copies: defaultdict[str, list[int]] = defaultdict(list)
         for position, text in enumerate(texts):
-            copies.setdefault(normalise(text), []).append(position)
+            copies[normalise(text)].append(position)
         copies.pop("", None)  # punctuation alone is not evidence
-        self._copies = list(copies.values())
+        self._copies = [*copies.values()]
         self._exact = {text: number for number, text in enumerate(copies)}
-        grams: dict[str, list[int]] = {}
-        for number, text in enumerate(copies):
+        grams: defaultdict[str, list[int]] = defaultdict(list)
+        for text, number in self._exact.items():
             for gram in ngrams(text):
-                grams.setdefault(gram, []).append(number)
+                grams[gram].append(number)
         self._grams = {gram: owners for gram, owners in grams.items() if len(owners) <= COMMON}
-        self._sizes = Counter(owner for owners in self._grams.values() for owner in owners)
+        self._sizes = Counter(chain.from_iterable(self._grams.values()))
         self._threshold = threshold
 
     def copies(self, indexed: int) -> list[int]:
@@ -327,14 +328,11 @@ class NgramIndex:
             exact = self._exact.get(normal)
             if exact is not None:
                 yield Match(exact, streamed, 1.0, exact=True)
-            shared = Counter(
-                owner for gram in ngrams(normal) for owner in self._grams.get(gram, ())
-            )
+            grams = ngrams(normal)
+            shared = Counter(owner for gram in grams for owner in self._grams.get(gram, ()))
             for indexed, count in sorted(shared.items()):
-                own = self._sizes[indexed]
-                if (
-                    indexed != exact
-                    and own >= LEAST
-                    and count >= math.ceil(self._threshold * own - 1e-9)
-                ):
-                    yield Match(indexed, streamed, count / own, exact=False)
+                size = self._sizes[indexed]
+                if indexed == exact or size < LEAST:
+                    continue
+                if count >= math.ceil(self._threshold * size - 1e-9):
+                    yield Match(indexed, streamed, count / size, exact=False)

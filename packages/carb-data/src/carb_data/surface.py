@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from itertools import combinations
-from operator import mul
 
 from carb_data.language import same_language
 from carb_data.models import BonSet
@@ -72,21 +71,26 @@ def surface_features(item: BonSet) -> dict[str, Values]:
 def overlap(prompt: str, texts: tuple[str, ...]) -> Values:
     """The share of each text's character 3-grams that the prompt has as well."""
     asked = _grams(prompt).keys()
-    return tuple(len(own & asked) / len(own) for own in (_grams(text).keys() for text in texts))
+    grams = [_grams(text).keys() for text in texts]
+    return tuple(len(held & asked) / len(held) for held in grams)
 
 
 @lru_cache(maxsize=_KEPT)
 def _of_answers(texts: tuple[str, ...]) -> dict[str, Values]:
     sizes = [max(len(text), 1) for text in texts]
     characters = [Counter(text) for text in texts]
+    words = [len(text.split()) for text in texts]
+    ends = [text[-1:] in ".!?。！？؟" for text in texts]
+    alike = _to_others(_cosines(texts))
+    once = [1] * len(texts)
     return {
         "length": tuple(map(math.log, sizes)),
-        "words": tuple(float(len(text.split())) for text in texts),
+        "words": tuple(map(float, words)),
         "digits": _shares(characters, str.isdigit, sizes),
-        "punctuation": _shares(characters, _is_punctuation, [1] * len(texts)),
+        "punctuation": _shares(characters, _is_punctuation, once),
         "capitals": _shares(characters, str.isupper, sizes),
-        "final mark": tuple(float(text[-1:] in ".!?。！？؟") for text in texts),
-        "likeness (3-grams)": _to_others(_cosines(texts)),
+        "final mark": tuple(map(float, ends)),
+        "likeness (3-grams)": alike,
     }
 
 
@@ -117,26 +121,30 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
     lengths = [len(text) for text in texts]
     middle = statistics.median(lengths)
     negated = [_NO.search(text) is not None for text in texts]
-    by_words = _table([_words(text) for text in texts], _jaccard)
+    alone = [negated.count(flag) == 1 for flag in negated]
+    named = [sum(names_culture(text, culture) for culture in known) for text in texts]
+    distances = tuple(abs(length - middle) for length in lengths)
+    positions = range(len(texts))
+    words = [_words(text) for text in texts]
+    by_words = _table(words, _jaccard)
     return {
-        "distance from the middle length": tuple(abs(length - middle) for length in lengths),
+        "distance from the middle length": distances,
         "likeness (words)": _to_others(by_words),
         "likeness of the others (words)": _among_others(by_words),
         "likeness of the others (3-grams)": _among_others(_cosines(texts)),
         "odd form": _oddness(texts, negated),
         "negation": tuple(map(float, negated)),
-        "negation alone": tuple(float(negated.count(flag) == 1) for flag in negated),
-        "names of cultures": tuple(
-            float(sum(names_culture(text, culture) for culture in known)) for text in texts
-        ),
-        "position": tuple(map(float, range(len(texts)))),
+        "negation alone": tuple(map(float, alone)),
+        "names of cultures": tuple(map(float, named)),
+        "position": tuple(map(float, positions)),
     }
 
 
 @lru_cache(maxsize=64)  # the sets of a family follow one another
 def _grams(text: str, size: int = 3) -> Counter[str]:
     plain = " ".join(text.casefold().split())
-    return Counter([plain[start : start + size] for start in range(max(1, len(plain) - size + 1))])
+    starts = range(max(1, len(plain) - size + 1))
+    return Counter([plain[start : start + size] for start in starts])
 
 
 def _words(text: str) -> Counter[str]:
@@ -151,26 +159,33 @@ def _table(
     """The likeness of every two answers, 0 on the diagonal. Each pair is compared once."""
     table = [[0.0] * len(parts) for _ in parts]
     for one, other in combinations(range(len(parts)), 2):
-        table[one][other] = table[other][one] = likeness(parts[one], parts[other])
+        alike = likeness(parts[one], parts[other])
+        table[one][other] = alike
+        table[other][one] = alike
     return table
 
 
 def _jaccard(one: Counter[str], other: Counter[str]) -> float:
-    whole = len(one.keys() | other.keys())
-    return len(one.keys() & other.keys()) / whole if whole else 0.0
+    shared = one.keys() & other.keys()
+    whole = one.keys() | other.keys()
+    return len(shared) / len(whole) if whole else 0.0
 
 
 def _cosines(texts: Sequence[str]) -> list[list[float]]:
     """The cosine of the 3-grams of every two answers."""
     parts = [_grams(text) for text in texts]
-    squares = {id(part): sum(map(mul, part.values(), part.values())) for part in parts}
+    squares = {id(part): _dot(part, part) for part in parts}
 
     def cosine(one: Counter[str], other: Counter[str]) -> float:
-        dot = sum([one[gram] * other[gram] for gram in one.keys() & other.keys()])
         size = math.sqrt(squares[id(one)] * squares[id(other)])
-        return dot / size if size else 0.0
+        return _dot(one, other) / size if size else 0.0
 
     return _table(parts, cosine)
+
+
+def _dot(one: Counter[str], other: Counter[str]) -> int:
+    shared = one.keys() & other.keys()
+    return sum([one[gram] * other[gram] for gram in shared])
 
 
 def _to_others(table: Sequence[Sequence[float]]) -> Values:
@@ -244,9 +259,8 @@ def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
     """
     arabic = []
     for pattern in patterns:
-        if found := _ARABIC_NAME.fullmatch(
-            pattern
-        ):  # an article or prepositions before it, endings after it
+        if found := _ARABIC_NAME.fullmatch(pattern):
+            # an article or prepositions before it, endings after it
             article, stem = found.groups()
             before = "(?:[بك]?ال|لل)" if article else "(?:[بكل]?(?:ال)?|لل)"
             ending = f"(?:{_MARKS}(?:ة|ون|ين|ات|ا))?"

@@ -162,9 +162,10 @@ def _holds(kind: pl.DataType, wanted: type[pl.DataType]) -> bool:
 
 def _typed(frame: pl.DataFrame) -> pl.DataFrame:
     """The columns in order; scores as numbers, empty columns of their kind."""
-    named = [*COLUMNS, *(name for name in OPTIONAL if name in frame.columns)]
-    cast = [name for name in named if name == "score" or frame.schema[name] == pl.Null]
-    return frame.select(named).with_columns(pl.col(name).cast(_KINDS[name]) for name in cast)
+    names = [name for name in _KINDS if name in frame.columns]
+    empty = [name for name in names if frame.schema[name] == pl.Null]
+    casts = [pl.col(name).cast(_KINDS[name]) for name in ("score", *empty)]
+    return frame.select(names).with_columns(casts)
 
 
 def _content_defect(frame: pl.DataFrame) -> str | None:
@@ -204,14 +205,16 @@ def _refuse_lost(frame: pl.DataFrame, expected: pl.DataFrame | None = None) -> N
     if expected is None:
         expected = plain.select("item_id", "response_id").unique()
     sizes = expected.group_by("item_id").len("size")
-    counts = plain.group_by("scorer", "item_id").len("n").join(sizes, on="item_id")
-    few = counts.filter(pl.col("n") < pl.col("size"))
-    if few.height:
-        scorer, item = few.sort("item_id", "scorer").select("scorer", "item_id").row(0)
-        own = plain.filter((pl.col("scorer") == scorer) & (pl.col("item_id") == item))
-        lost = {*expected.filter(pl.col("item_id") == item)["response_id"]} - {*own["response_id"]}
-        named = ", ".join(f"'{name}'" for name in sorted(lost))
-        raise CarbError(
-            f"Not a score table: scorer '{scorer}' has no row for response {named} of item "
-            f"'{item}'."
-        )
+    counts = plain.group_by("scorer", "item_id").len("n")
+    few = counts.join(sizes, on="item_id").filter(pl.col("n") < pl.col("size"))
+    if few.is_empty():
+        return
+    first = few.sort("item_id", "scorer")
+    scorer, item = first.select("scorer", "item_id").row(0)
+    wanted = expected.filter(pl.col("item_id") == item)["response_id"]
+    rows = plain.filter(pl.col("scorer") == scorer, pl.col("item_id") == item)
+    lost = {*wanted} - {*rows["response_id"]}
+    names = ", ".join(f"'{name}'" for name in sorted(lost))
+    raise CarbError(
+        f"Not a score table: scorer '{scorer}' has no row for response {names} of item '{item}'."
+    )

@@ -29,7 +29,7 @@ from carb_data.packaged import resource
 from carb_data.sources import blend_files
 from carb_data.sources.blend_answers import normalise
 from carb_data.sources.blend_files import BlendQuestion
-from carb_data.tasks.task import Task, TaskPrompt, evenly
+from carb_data.tasks.task import Task, TaskPrompt, evenly, first_line
 
 _MOST_WITHOUT_ANSWER = 2
 _MOST_UNKNOWING = 4
@@ -102,7 +102,7 @@ class BlendTask(Task):
         voted answer that it contains is. A list of many things is no answer.
         """
         voted = self._voted[prompt_id]
-        line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+        line = first_line(text)
         said = form(line)
         found = next((answer for answer in voted if said in answer.forms), None)
         if found is None and not is_list(line) and not names_many(said, self._words):

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from carb_data.dataset import load
 from carb_data.models import BonSet, Frozen
-from carb_data.tasks.task import Task, TaskPrompt, evenly
+from carb_data.tasks.task import Task, TaskPrompt, evenly, first_line
 
 _LETTER = re.compile(r"[\W_]*([A-Z])[\W_]*", re.ASCII)
 _LETTER_AND_TEXT = re.compile(r"[\W_]*([A-Z])[).:\]]+\s+(.+)", re.ASCII)
@@ -42,8 +42,8 @@ class ChoiceTask(Task):
 
     def grade(self, prompt_id: str, text: str) -> float:
         """1 where the first line is the right option's letter, its text, or both; else 0."""
-        line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-        return float(_picked(line, self._options[prompt_id]) == self._right[prompt_id])
+        picked = _picked(first_line(text), self._options[prompt_id])
+        return float(picked == self._right[prompt_id])
 
 
 def open_choice(name: str, path: Path, read: ChoiceTaskOptions) -> ChoiceTask:

@@ -62,3 +62,9 @@ def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt
         seen[prompt.culture] += 1
         ranked.append((seen[prompt.culture], place))
     return tuple(prompts[place] for place in sorted(place for _, place in sorted(ranked)[:limit]))
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that is not blank; empty where there is none."""
+    lines = map(str.strip, text.splitlines())
+    return next(filter(None, lines), "")
