@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from carb_cli.commands.doctor import WHAT_FOR
+from carb_cli.commands.doctor import WHAT_FOR, broken, owners_of_modules
 from carb_cli.main import COMMANDS, GROUPS, application
 from carb_data import install_line, load
 from cli_helpers import Carb, write_review
@@ -108,6 +108,22 @@ def test_what_the_doctor_says(carb: Carb) -> None:
     )
     shown = "".join(carb("doctor").out.split())  # a long path is folded
     assert "".join(install_line("carb-scorers", "hf").split()) in shown
+
+
+def test_the_doctor_says_installed_only_of_what_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "limping.py").write_text("raise ImportError('lame leg')")
+    (tmp_path / "walking.py").write_text("")
+    for name in ("limping", "walking"):
+        info = tmp_path / f"{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (info / "RECORD").write_text(f"{name}.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    owners = owners_of_modules()
+    assert broken("walking", owners) is None
+    assert broken("limping", owners) == "ImportError: lame leg"
 
 
 def test_keys_are_never_shown(carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:

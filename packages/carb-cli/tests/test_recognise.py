@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -141,3 +142,18 @@ def test_an_adapter_is_asked_as_the_task_that_it_names(
     (adapter / "adapter_config.json").write_text(json.dumps({**content, "task_type": None}))
     with pytest.raises(CarbError, match=rf"classifier:{adapter}, judge:"):
         recognise(str(adapter))
+
+
+def test_a_misspelt_folder_is_refused_at_once_without_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    (tmp_path / "models").mkdir()
+    model(tmp_path / "models" / "gemma", "Gemma3ForCausalLM")
+    monkeypatch.chdir(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(CarbError, match="Did you mean 'models/gemma'") as refused:
+        recognise("modles/gemma")
+    assert "modles/gemma" in str(refused.value)
+    assert time.monotonic() - began < 5

@@ -228,7 +228,7 @@ def test_cost_is_tokens_times_price(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "revision", "said"),
     [
-        ({"dataset": example_dataset(9)}, None, "another data set"),
+        ({"dataset": example_dataset(9)}, None, "(another data set|10 sets, .* 9 .*--limit)"),
         ({"seed": 1}, None, "another seed"),
         ({}, "r", "another scorer"),
     ],

@@ -27,6 +27,7 @@ from carb_data.dataset import seed_folders
 from carb_data.journal import write_whole
 from carb_scorers import Progress
 from carb_scorers.run import RunRecord, run
+from carb_scorers.spec import parse_spec
 
 FAILED_SHARE = 0.1
 """Share of failed requests above which a run counts as failed."""
@@ -72,10 +73,21 @@ def score(
         The record of the finished run.
     """
     with progress() as report, _going_on_later(out):
+        loading = _models(scorers)
+
+        def show_next() -> None:
+            if loading:
+                report(loading[0], 0, 0, "loading")
 
         def on_progress(state: Progress) -> None:
             errors = display.counted(state.errors, "error")
-            report(labels([state.scorer])[state.scorer], state.done, state.total, errors)
+            label = labels([state.scorer])[state.scorer]
+            report(label, state.done, state.total, errors)
+            if loading[:1] == [label] and state.done >= state.total:
+                loading.pop(0)
+                show_next()
+
+        show_next()
 
         work = partial(
             run,
@@ -87,6 +99,12 @@ def score(
         record = anyio.run(work, dataset, scorers, out)
     _keep_the_review(data, out, record)
     return record
+
+
+def _models(scorers: Sequence[str]) -> list[str]:
+    """The labels of the scorers that load a model, which can take half a minute."""
+    names = [spec.name for spec in map(parse_spec, scorers) if spec.kind != "baseline"]
+    return [labels([name])[name] for name in names]
 
 
 def versioned(name: str) -> str:

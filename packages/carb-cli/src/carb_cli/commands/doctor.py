@@ -6,7 +6,9 @@ import os
 import platform
 import re
 from collections.abc import Mapping
-from importlib import metadata
+from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module, metadata
+from io import StringIO
 from typing import Any
 
 from carb_cli import display
@@ -45,12 +47,13 @@ def doctor(*, json: Json = False) -> None:
 
         carb doctor
     """
-    found: dict[str, Any] = {
-        "machine": _machine(),
-        "packages": {name: metadata.version(name) for name in PACKAGES},
-        "extras": extras(),
-        "keys": keys(os.environ),
-    }
+    with display.busy("Importing what is installed"):
+        found: dict[str, Any] = {
+            "machine": _machine(),
+            "packages": {name: metadata.version(name) for name in PACKAGES},
+            "extras": extras(),
+            "keys": keys(os.environ),
+        }
     if json:
         print_json(found)
         return
@@ -59,7 +62,7 @@ def doctor(*, json: Json = False) -> None:
     rows = [
         (
             extra["what_for"],
-            f"no: {', '.join(extra['missing'])}" if extra["missing"] else "installed",
+            _state(extra),
             extra["install"],
         )
         for extra in found["extras"]
@@ -77,23 +80,68 @@ def installed(name: str) -> str | None:
         return None
 
 
+def _state(extra: Mapping[str, Any]) -> str:
+    if extra["missing"]:
+        return f"no: {', '.join(extra['missing'])}"
+    broken = [f"{name} does not import ({why})" for name, why in extra["broken"].items()]
+    return "; ".join(broken) or "installed"
+
+
+def broken(name: str, owners: Mapping[str, set[str]]) -> str | None:
+    """Why an installed distribution cannot be imported; null where it can, or has no module of
+    its own.
+
+    Args:
+        name: the distribution.
+        owners: the distributions of each module, from ``owners_of_modules``.
+    """
+    wanted = _plain(name)
+    modules = [module for module, owners in owners.items() if wanted in owners]
+    own = [module for module in modules if _plain(module) == wanted] or modules[:1]
+    for module in own:
+        try:
+            with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+                import_module(module)
+        except Exception as error:
+            return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return None
+
+
+def owners_of_modules() -> dict[str, set[str]]:
+    """The distributions of each module that can be imported."""
+    known = metadata.packages_distributions()
+    return {
+        module: set(map(_plain, names))
+        for module, names in sorted(known.items())
+        if not module.startswith("_") and module.isidentifier()
+    }
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def extras() -> list[dict[str, Any]]:
-    """Every extra of every package: what it is for, what is missing for it, and the line that
-    installs it."""
-    found = []
+    """Every extra of every package: what it is for, what is missing for it or does not import, and
+    the line that installs it."""
+    found, owners = [], owners_of_modules()
     for package in PACKAGES:
         needs = [str(need) for need in metadata.requires(package) or []]
         for extra in sorted(metadata.metadata(package).get_all("Provides-Extra") or []):
             if extra in ("all", "test"):
                 continue  # a name for the others, and what a maintainer needs
             own = [need for need in needs if re.search(rf"extra == ['\"]{extra}['\"]", need)]
-            names = [re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0] for need in own]
+            names = {re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0] for need in own}
+            present = sorted(name for name in names if installed(name) is not None)
             found.append(
                 {
                     "package": package,
                     "extra": extra,
                     "what_for": WHAT_FOR.get((package, extra), f"{package}[{extra}]"),
-                    "missing": [name for name in names if installed(name) is None],
+                    "missing": sorted(names.difference(present)),
+                    "broken": {
+                        name: why for name in present if (why := broken(name, owners)) is not None
+                    },
                     "install": install_line(package, extra),
                 }
             )
