@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, pairwise, product
+from itertools import pairwise, product
 
 import polars as pl
 
@@ -84,24 +84,11 @@ def _asked(item: BonSet) -> tuple[str, str] | None:
 def _near_copies(
     units: Mapping[str, Sequence[BonSet]], joined: Joined
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of units of which one nearly holds the other.
-
-    An n-gram in more than ``COMMON`` of them is boilerplate, and no evidence.
-    """
+    """Pairs of units of which one nearly holds the other, and a right answer of both is alike."""
     names = sorted(units)
     origin = [joined.name(name) for name in names]
-    size = Counter[int]()
-    shared = Counter[tuple[int, int]]()
-    for numbers, grams in _owners([units[name] for name in names]).items():
-        for number in numbers:
-            size[number] += grams
-        for pair in combinations(numbers, 2):
-            shared[pair] += grams
-    for (one, other), count in shared.items():
-        if count < THRESHOLD * LEAST or origin[one] == origin[other]:
-            continue
-        least = min(size[one], size[other])
-        if least < LEAST or count < THRESHOLD * least:
+    for one, other in _held([units[name] for name in names]):
+        if origin[one] == origin[other]:
             continue
         first, second = names[one], names[other]
         answers = product(_right(units[first]), _right(units[second]))
@@ -113,30 +100,35 @@ def _right(items: Sequence[BonSet]) -> set[str]:
     return {normalise(item.chosen.text) for item in items}
 
 
-def _owners(units: Sequence[Sequence[BonSet]]) -> Counter[tuple[int, ...]]:
-    """Units that share n-grams, as rising numbers, and how many; n-grams of more than ``COMMON``
-    units are left out.
+def _held(units: Sequence[Sequence[BonSet]]) -> list[tuple[int, int]]:
+    """Pairs of units, by number: the second holds ``THRESHOLD`` of the n-grams of the first, which
+    has no more than it.
 
-    Most n-grams stand in one unit alone, so they are numbers in a table, not keys of a dict.
+    An n-gram in more than ``COMMON`` of them is boilerplate, and no evidence. Most n-grams stand in
+    one unit alone, so few units share enough with others to be held; only these are paired. N-grams
+    of the same units (``owners``, a hash of their numbers) are counted together.
     """
-    grams = [list(map(hash, _grams(unit))) for unit in units]
-    table = pl.DataFrame(
-        {
-            "unit": pl.Series(range(len(units)), dtype=pl.Int64),
-            "gram": pl.Series(grams, dtype=pl.List(pl.Int64)),
-        }
+    grams = [_grams(unit) for unit in units]
+    sizes = pl.DataFrame({"unit": range(len(units)), "size": list(map(len, grams))})
+    filled = sizes.filter(pl.col("size") > 0)
+    numbers = filled.select(pl.col("unit").repeat_by("size").explode())
+    hashes = pl.Series("gram", [hash(gram) for unit in grams for gram in unit], dtype=pl.Int64)
+    rows = numbers.with_columns(hashes)
+    by_gram = rows.group_by("gram").agg(width=pl.len(), owners=pl.col("unit").hash().sum())
+    by_gram = by_gram.filter(pl.col("width") <= COMMON)
+    known = rows.join(by_gram, on="gram").group_by("unit", "owners", "width").agg(count=pl.len())
+    alone = pl.col("width") == 1
+    sizes = known.group_by("unit").agg(
+        size=pl.col("count").sum(), shared=pl.col("count").filter(~alone).sum()
     )
-    rows = table.explode("gram").drop_nulls()
-    rows = rows.with_columns(owners=pl.len().over("gram"))
-    counts = Counter[tuple[int, ...]]()
-    shared = rows.filter(pl.col("owners").is_between(2, COMMON))
-    groups = shared.group_by("gram").agg(pl.col("unit").sort())
-    for group in groups["unit"].to_list():
-        counts[tuple(group)] += 1
-    alone = rows.filter(pl.col("owners") == 1)
-    for unit, count in alone.group_by("unit").len().rows():
-        counts[(unit,)] = count
-    return counts
+    sizes = sizes.filter(pl.col("size") >= LEAST)
+    shared = known.filter(~alone).join(sizes, on="unit")
+    held = shared.filter(pl.col("shared") >= THRESHOLD * pl.col("size"))
+    pairs = held.join(shared, on="owners", suffix="_b")
+    pairs = pairs.filter(pl.col("unit") != pl.col("unit_b"), pl.col("size") <= pl.col("size_b"))
+    counts = pairs.group_by("unit", "unit_b", "size").agg(pl.col("count").sum())
+    near = counts.filter(pl.col("count") >= THRESHOLD * pl.col("size"))
+    return near.select("unit", "unit_b").sort("unit", "unit_b").rows()
 
 
 def _grams(items: Sequence[BonSet]) -> set[str]:

@@ -272,6 +272,7 @@ def plain(text: str) -> str:
 
 
 _SYLLABLES: str = _CLASSES["syllabic"]
+_SYLLABIC = re.compile(f"[{_SYLLABLES}]")
 _NGRAM = re.compile(
     rf"(?=([{_SYLLABLES}].{{{LENGTH_SYLLABIC - 1}}}|[^{_SYLLABLES}].{{{LENGTH - 1}}}))", re.DOTALL
 )
@@ -279,7 +280,9 @@ _NGRAM = re.compile(
 
 def ngrams(text: str) -> set[str]:
     """The n-grams of a normalised text."""
-    return set(_NGRAM.findall(text))
+    if _SYLLABIC.search(text):
+        return set(_NGRAM.findall(text))
+    return {text[start : start + LENGTH] for start in range(len(text) - LENGTH + 1)}
 
 
 @dataclass(frozen=True, slots=True)
