@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import gzip
 import json
 from pathlib import Path
@@ -15,6 +16,7 @@ from carb_cli.report.payload import payload
 from carb_cli.report.sections import leaderboard, sections
 from carb_data import BonSet, Dataset, HomeLine, home_line
 from carb_metrics.rows import Cell
+from carb_scorers.scorer import ScorerSpec
 from cli_helpers import Carb, small_dataset, small_family
 
 CONTROL = "book=baseline:length?facts=carb-seed"
@@ -76,6 +78,39 @@ def test_the_gap_of_a_told_scorer_is_not_printed(told_run: Path) -> None:
     (section,) = sections(report.model_copy(update={"place_gap": gaps}), "families")
     table = next(table for table in section.tables if "implied" in table.title)
     assert all("told the culture" in row[3].text for row in table.rows)
+
+
+def test_the_gap_is_null_for_a_scorer_that_thinks_about_a_named_culture(
+    carb: Carb, tmp_path: Path
+) -> None:
+    named = [item for number in range(12) for item in small_family(number)]
+    implied = [
+        item.model_copy(
+            update={
+                "id": f"{item.id}-cues",
+                "family": f"{item.family}+implied",
+                "prompt": f"{item.prompt} (by its cues)",
+            }
+        )
+        for item in named
+    ]
+    Dataset([*named, *implied]).save(tmp_path / "data.jsonl")
+    scorers = ("baseline:random", "baseline:length")
+    ended = carb(
+        "run", "--data", tmp_path / "data.jsonl", "--scorer", *scorers, "--out", tmp_path / "run"
+    )
+    assert ended.code == 0, ended.err
+    runs = read_runs([tmp_path / "run"])
+    assert all(gap is not None for gap in content(runs).place_gap.values())
+    (record,) = runs.records
+    spec = ScorerSpec(
+        name="baseline:random", kind="think", model="a-judge", parameters={"tell": "culture"}
+    )
+    thinks = record.scorers[0].model_copy(update={"spec": spec})
+    told = record.model_copy(update={"scorers": (thinks, *record.scorers[1:])})
+    gaps = content(dataclasses.replace(runs, records=(told,))).place_gap
+    assert gaps["baseline:random"] is None
+    assert gaps["baseline:length"] is not None
 
 
 def test_accuracy_stands_beside_the_home_line(carb: Carb, told_run: Path) -> None:
