@@ -35,10 +35,10 @@ def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFra
         ).select()
     groups = frame.select(keys).with_row_index("_row").group_by(keys).agg("_row")
     groups = groups.sort([pl.col(key).cast(pl.String) for key in keys])
+    rows = groups["_row"]
+    sizes = rows.list.len().to_numpy()
     of_row = np.empty(frame.height, dtype=np.int64)
-    of_row[groups["_row"].explode().to_numpy()] = np.repeat(
-        np.arange(groups.height), groups["_row"].list.len().to_numpy()
-    )
+    of_row[rows.explode().to_numpy()] = np.repeat(np.arange(groups.height), sizes)
     return of_row, groups.drop("_row")
 
 
@@ -95,7 +95,8 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    size = int(item.max(initial=-1)) + 1
+    items_known = int(item.max(initial=-1)) + 1
+    size = items_known
     rows: list[Ints] = []
     columns: list[Ints] = []
     for kind in TIES:  # the same value in a and in b is the same origin
@@ -111,9 +112,11 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
         size += int(codes.max(initial=-1)) + 1
     row = np.concatenate(rows)
     column = np.concatenate(columns)
-    graph = coo_array((np.ones(len(row), dtype=np.int8), (row, column)), shape=(size, size))
-    found = connected_components(graph, directed=False)[1].astype(np.int64)
-    return np.unique(found[: int(item.max(initial=-1)) + 1], return_inverse=True)[1][item]
+    tied = np.ones(len(row), dtype=np.int8)
+    graph = coo_array((tied, (row, column)), shape=(size, size))
+    component = connected_components(graph, directed=False)[1].astype(np.int64)
+    _, number_of_item = np.unique(component[:items_known], return_inverse=True)
+    return number_of_item[item]
 
 
 def _codes(column: pl.Series) -> Ints:

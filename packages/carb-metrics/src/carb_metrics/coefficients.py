@@ -60,7 +60,8 @@ def coefficient(kind: Kind, x: Floats, y: Floats) -> tuple[float, float | None] 
         return r, None
     if len(x) <= EXACT_RANKS:
         return r, _exact_rank_p(x, y)
-    return r, max(t_test(r, len(x) - 2) or 0.0, 2 / math.factorial(min(len(x), 100)))
+    extreme_orders = 2 / math.factorial(min(len(x), 100))
+    return r, max(t_test(r, len(x) - 2) or 0.0, extreme_orders)
 
 
 def _exact_rank_p(x: Floats, y: Floats) -> float:
@@ -69,7 +70,8 @@ def _exact_rank_p(x: Floats, y: Floats) -> float:
     x = x - x.mean()
     y = y - y.mean()
     sums = y[_orders(len(y))] @ x
-    return float((np.abs(sums) >= abs(float(x @ y)) - 1e-9).mean())
+    given = abs(float(x @ y))
+    return float((np.abs(sums) >= given - 1e-9).mean())
 
 
 @lru_cache(maxsize=2)
@@ -83,7 +85,9 @@ def _pearson(x: Floats, y: Floats) -> float:
     y = y - y.mean()
     x = x / np.abs(x).max()
     y = y / np.abs(y).max()
-    return max(-1.0, min(1.0, float(x @ y / math.sqrt((x @ x) * (y @ y)))))
+    size = math.sqrt((x @ x) * (y @ y))
+    r = float(x @ y / size)
+    return max(-1.0, min(1.0, r))
 
 
 def t_test(r: float, freedom: int) -> float | None:
@@ -94,7 +98,8 @@ def t_test(r: float, freedom: int) -> float | None:
     from scipy.special import betainc
 
     # The tail of t in its beta form keeps all digits: P(|T| > t) = I_{1−r²}(f/2, 1/2).
-    return float(betainc(freedom / 2, 0.5, max(0.0, (1 - r) * (1 + r))))
+    unexplained = max(0.0, (1 - r) * (1 + r))
+    return float(betainc(freedom / 2, 0.5, unexplained))
 
 
 def fisher_interval(
@@ -122,4 +127,5 @@ def fisher_interval(
         "kendall": 0.437,
     }[kind] / spare
     half = normal_quantile(confidence) * math.sqrt(variance)
-    return math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
+    z = math.atanh(r)
+    return math.tanh(z - half), math.tanh(z + half)

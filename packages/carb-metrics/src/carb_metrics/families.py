@@ -78,22 +78,12 @@ class PlaceComparison(Result):
 
     def turned(self) -> PlaceComparison:
         """The same of b and a."""
-        d = self.difference
-        low = None if d.high is None else -d.high
-        high = None if d.low is None else -d.low
-        estimate = None if d.estimate is None else -d.estimate
         better: dict[str | None, Literal["a", "b"]] = {"a": "b", "b": "a"}
         return PlaceComparison(
             families=self.families,
             a=self.b,
             b=self.a,
-            difference=d.model_copy(
-                update={
-                    "estimate": estimate,
-                    "low": low,
-                    "high": high,
-                }
-            ),
+            difference=self.difference.turned(),
             better=better.get(self.better),
         )
 
@@ -190,22 +180,24 @@ def place_gap(
     check_confidence(confidence)
     scored = Scored.of(scores, dataset)
     matrix = scored.families
-    number = {name: place for place, name in enumerate(matrix.names)}
+    number = {name: index for index, name in enumerate(matrix.names)}
+    wordings = []
+    for name, index in number.items():
+        if name + IMPLIED in number:
+            wordings.append((index, number[name + IMPLIED]))
     found = {}
     for scorer, one in scored.readings.items():
-        both = [
-            (number[name], number[name + IMPLIED])
-            for name in matrix.names
-            if name + IMPLIED in number
-        ]
-        both = [(a, b) for a, b in both if one.counted[a] and one.counted[b]]
-        if both:
-            named, implied = np.array(both, dtype=np.int64).T
-            lost = one.lost == one.pairs
-            if not (lost[named].all() or lost[implied].all()):
-                found[scorer] = _difference(
-                    matrix, one.value[named], one.value[implied], named, confidence
-                )
+        counted = one.counted
+        both = [(a, b) for a, b in wordings if counted[a] and counted[b]]
+        if not both:
+            continue
+        named, implied = np.array(both, dtype=np.int64).T
+        lost = one.lost == one.pairs
+        if lost[named].all() or lost[implied].all():
+            continue
+        a = one.value[named]
+        b = one.value[implied]
+        found[scorer] = _difference(matrix, a, b, named, confidence)
     return found
 
 
@@ -225,9 +217,10 @@ def compared(first: Reading, second: Reading, confidence: float) -> PlaceCompari
     failed in all."""
     matrix = first.matrix
     both = first.scored & second.scored
-    if not both.any() or np.isnan(first.won[both]).all() or np.isnan(second.won[both]).all():
-        return None
-    a, b = (family_means(matrix, one.won, both) for one in (first, second))
+    if any(np.isnan(one.won[both]).all() for one in (first, second)):
+        return None  # so it is without such pairs
+    a = family_means(matrix, first.won, both)
+    b = family_means(matrix, second.won, both)
     families = np.flatnonzero(~np.isnan(a))
     return _difference(matrix, a[families], b[families], families, confidence)
 

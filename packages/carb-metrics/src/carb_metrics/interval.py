@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from carb_data.models import Frozen
 
 __all__ = ["Interval"]
@@ -19,3 +21,9 @@ class Interval(Frozen):
     """Two-sided p of the hypothesis that the function states; null where none is tested."""
     n: int | None = None
     """Number of units behind the estimate; null where the function does not count them."""
+
+    def turned(self) -> Self:
+        """The same of a difference the other way round."""
+        limits = {"estimate": self.estimate, "low": self.high, "high": self.low}
+        turned = {name: None if value is None else -value for name, value in limits.items()}
+        return self.model_copy(update=turned)

@@ -63,13 +63,14 @@ def wilson(
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.clip(won / trials, 0, 1)
         middle = (p + z2 / (2 * trials)) / (1 + z2 / trials)
-        half = np.sqrt(np.clip(p * (1 - p), 0, None) * z2 / trials + (z2 / (2 * trials)) ** 2) / (
-            1 + z2 / trials
-        )
+        variance = np.clip(p * (1 - p), 0, None) * z2 / trials
+        half = np.sqrt(variance + (z2 / (2 * trials)) ** 2) / (1 + z2 / trials)
         low = np.clip(middle - half, 0, 1)
         high = np.clip(middle + half, 0, 1)
     # Rounding must not push a limit past the estimate that it equals.
-    return np.where(p == 0, 0.0, np.minimum(low, p)), np.where(p == 1, 1.0, np.maximum(high, p))
+    low = np.where(p == 0, 0.0, np.minimum(low, p))
+    high = np.where(p == 1, 1.0, np.maximum(high, p))
+    return low, high
 
 
 def finite(values: npt.ArrayLike, name: str, length: int | None = None) -> Floats:

@@ -67,7 +67,8 @@ class Matrices:
 
 def matrices(dataset: Dataset) -> Matrices:
     """The families of a data set as matrices."""
-    sets = sorted((item for item in dataset if item.family is not None), key=lambda item: item.id)
+    sets = [item for item in dataset if item.family is not None]
+    sets.sort(key=lambda item: item.id)
     names = sorted({str(item.family) for item in sets})
     family_number = {name: number for number, name in enumerate(names)}
     family = _ints(family_number[str(item.family)] for item in sets)
@@ -147,10 +148,13 @@ def _pairs(
         for a, b in combinations(members, 2):
             of_a = right[a]
             of_b = right[b]
-            if of_a == of_b or of_a not in cells[b] or of_b not in cells[a]:
+            both_shown = of_a in cells[b] and of_b in cells[a]
+            if of_a == of_b or not both_shown:
                 continue
             pairs.append((a, b))
-            compared.append((cells[a][of_a], cells[b][of_a], cells[b][of_b], cells[a][of_b]))
+            first = (cells[a][of_a], cells[b][of_a])
+            second = (cells[b][of_b], cells[a][of_b])
+            compared.append((*first, *second))
     return _ints(pairs).reshape(-1, 2), _ints(compared).reshape(-1, 4)
 
 

@@ -54,10 +54,9 @@ class Design:
         mixed = (accuracy > 1e-12) & (accuracy < 1 - 1e-12)
         t = stdtrit(np.minimum(self.freedom, 1e9), 0.5 + confidence / 2)
         few = mixed & ~np.isinf(self.freedom)
-        result: Floats = (
-            independent / self.effect * np.where(few, (normal_quantile(confidence) / t) ** 2, 1.0)
-        )
-        return result
+        shrink = (normal_quantile(confidence) / t) ** 2
+        size: Floats = independent / self.effect * np.where(few, shrink, 1.0)
+        return size
 
 
 def design(
@@ -250,21 +249,33 @@ def means(
         added = np.zeros(rows) if bounds is None else n / found.clusters
         whole = n + 2 * added
         centre = (total + added * (low + high)) / whole
-        spread = np.maximum((square + added * (low**2 + high**2)) / whole - centre**2, 0.0)
-        error = np.sqrt(spread / (whole if bounds is not None else n - 1) * found.effect)
+        squares = (square + added * (low**2 + high**2)) / whole
+        spread = np.maximum(squares - centre**2, 0.0)
+        units = n - 1 if bounds is None else whole
+        error = np.sqrt(spread / units * found.effect)
         freedom = np.where(np.isinf(found.freedom), whole - 1, found.freedom)
-        t = np.maximum(freedom, 1.0)
-        half = stdtrit(t, 0.5 + confidence / 2) * error
+        freedom_of_t = np.maximum(freedom, 1.0)
+        half = stdtrit(freedom_of_t, 0.5 + confidence / 2) * error
         certain = np.where(centre == 0, 1.0, 0.0)
-        p = np.where(error > 0, 2 * stdtr(t, -np.abs(centre) / error), certain)
+        t = -np.abs(centre) / error
+        p = np.where(error > 0, 2 * stdtr(freedom_of_t, t), certain)
         lower = np.minimum(centre - half, mean)
         upper = np.maximum(centre + half, mean)
     if bounds is not None:
         lower = np.maximum(lower, low)
         upper = np.minimum(upper, high)
     enough = n > (bounds is None)
-    lower, upper, p = (np.where(enough, part, np.nan) for part in (lower, upper, p))
-    return Means(n, mean, lower, upper, p, found.effect, centre, error, freedom)
+    return Means(
+        n=n,
+        estimate=mean,
+        low=np.where(enough, lower, np.nan),
+        high=np.where(enough, upper, np.nan),
+        p=np.where(enough, p, np.nan),
+        effect=found.effect,
+        centre=centre,
+        error=error,
+        freedom=freedom,
+    )
 
 
 def effective_clusters(cluster: Ints) -> float:
@@ -327,14 +338,13 @@ def clustered_mean(
 
 def _standard_error(residual: Floats, variance: float, cluster: Ints) -> float:
     """The standard error of a mean, given each value's distance from it."""
-    of = np.unique(cluster, return_inverse=True)[1]
-    size = np.bincount(of).astype(np.float64)
-    whole = size.sum()
-    clusters = len(size)
-    left_out = np.bincount(of, residual) / (1 - size / whole)
-    seen = (clusters - 1) / clusters * float((left_out**2).sum())
-    added = PSEUDO * variance * float((size**2).mean()) * clusters / (clusters - 1)
-    return math.sqrt(seen + added) / float(whole)
+    count = len(residual)
+    pairs = _pairs(np.zeros_like(cluster), cluster, np.ones(count), residual, 1)
+    shown = float(pairs.shown(np.array([float(count)]))[0])
+    clusters = len(pairs.size)
+    square = float((pairs.size**2).mean())
+    added = PSEUDO * variance * square * clusters / (clusters - 1)
+    return math.sqrt(shown + added) / count
 
 
 def _unseen(clusters: float, confidence: float) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -123,7 +122,8 @@ def rank(
     by_place = any(_place_p(pair) is not None for pair in pairs) or (
         len(judged) == 1 and bool(read) and bool(read[judged[0]].counted.any())
     )
-    places = _ranks([_ordered(pair, by_place) for pair in pairs], judged, confidence)
+    ordered = [_better_first(pair, by_place) for pair in pairs]
+    places = _ranks(ordered, by_place, judged, confidence)
     rows = [RankedRow(scorer=name, cell=cells[name], place=places[name]) for name in judged]
     rows.sort(key=lambda row: (row.place.rank, -(row.cell.accuracy or 0.0), row.scorer))
     rows += [
@@ -134,47 +134,40 @@ def rank(
     return Ranking(
         scorers=tuple(rows),
         by_place=by_place,
-        pairs=tuple(_better_first(pair, by_place) for pair in pairs),
+        pairs=tuple(ordered),
         counted=counted,
     )
 
 
-@dataclass(frozen=True)
-class _Order:
-    """Which of two scorers is better, and whether that is settled."""
-
-    better: str
-    worse: str
-    difference: float
-    p_adjusted: float | None
-
-
-def _ordered(pair: PairRow, by_place: bool) -> _Order:
-    if by_place:
-        place = pair.place_win
-        difference = 0.0 if place is None else place.a - place.b
-        p = pair.place_p_adjusted
-    else:
-        difference = pair.difference or 0.0
-        p = pair.p_adjusted
-    better, worse = (pair.a, pair.b) if difference >= 0 else (pair.b, pair.a)
-    return _Order(better, worse, abs(difference), p)
+def _lead(pair: PairRow, by_place: bool) -> tuple[float, float | None]:
+    """By how much the first of two scorers is better, and the corrected p of that."""
+    if not by_place:
+        return pair.difference or 0.0, pair.p_adjusted
+    place = pair.place_win
+    lead = 0.0 if place is None else place.a - place.b
+    return lead, pair.place_p_adjusted
 
 
-def _ranks(orders: Sequence[_Order], names: Sequence[str], confidence: float) -> dict[str, RankRow]:
-    """The rank of each scorer and its limits."""
-    alpha = 1 - confidence
-    unequal = [order for order in orders if order.difference > EQUAL]
-    settled = [
-        order for order in unequal if order.p_adjusted is not None and order.p_adjusted < alpha
-    ]
-    beaten = Counter(order.worse for order in unequal)
-    clearly = Counter(order.worse for order in settled)
-    beats = Counter(order.better for order in settled)
-    return {
-        name: RankRow(rank=1 + beaten[name], low=1 + clearly[name], high=len(names) - beats[name])
-        for name in names
-    }
+def _ranks(
+    pairs: Sequence[PairRow], by_place: bool, names: Sequence[str], confidence: float
+) -> dict[str, RankRow]:
+    """The rank of each scorer and its limits, from pairs with the better one first."""
+    beaten = Counter[str]()
+    clearly = Counter[str]()
+    beats = Counter[str]()
+    for pair in pairs:
+        lead, p = _lead(pair, by_place)
+        if lead <= EQUAL:
+            continue
+        beaten[pair.b] += 1
+        if p is not None and p < 1 - confidence:
+            clearly[pair.b] += 1
+            beats[pair.a] += 1
+    ranks = {}
+    for name in names:
+        high = len(names) - beats[name]
+        ranks[name] = RankRow(rank=1 + beaten[name], low=1 + clearly[name], high=high)
+    return ranks
 
 
 def _pairs(
@@ -183,7 +176,8 @@ def _pairs(
     """A row per pair of scorers, in the order of their names."""
     known = sets.filter(pl.col("scorer").cast(pl.String).is_in(names))
     credit, order, items = credit_matrix(known)
-    tied, _, _ = credit_matrix(known.with_columns(credit=(pl.col("tied") > 0).cast(pl.Float64)))
+    tied_sets = (pl.col("tied") > 0).cast(pl.Float64)
+    tied, _, _ = credit_matrix(known.with_columns(credit=tied_sets))
     index = {name: row for row, name in enumerate(order)}
     cluster = cluster_of(items)
     pairs: list[PairRow] = []
@@ -234,8 +228,8 @@ def _place_p(pair: PairRow) -> float | None:
 
 def _better_first(pair: PairRow, by_place: bool) -> PairRow:
     """The row with the better scorer first."""
-    order = _ordered(pair, by_place)
-    if order.better == pair.a:
+    lead, _ = _lead(pair, by_place)
+    if lead >= 0:
         return pair
     place = pair.place_win
     return pair.model_copy(

@@ -64,12 +64,15 @@ def _reading(matrix: Matrices, table: pl.DataFrame) -> Reading:
     """What one scorer does, from its rows with ``cell``, ``share`` and ``failed``."""
     count = len(matrix.names)
     number = table["cell"].to_numpy()
-    score, share = (np.full(matrix.numbers.height, np.nan) for _ in range(2))
-    there, failed = (np.zeros(matrix.numbers.height, dtype=bool) for _ in range(2))
+    cells = matrix.numbers.height
+    there = np.zeros(cells, dtype=bool)
     there[number] = True
+    failed = np.zeros(cells, dtype=bool)
     failed[number] = table["failed"].to_numpy()
-    score[number] = table["score"].cast(pl.Float64).to_numpy()
-    share[number] = table["share"].cast(pl.Float64).fill_null(0.0).to_numpy()
+    score = np.full(cells, np.nan)
+    score[number] = table["score"].to_numpy()
+    share = np.full(cells, np.nan)
+    share[number] = table["share"].fill_null(0.0).to_numpy()
     sets = there[matrix.key]
     scored: Bools = there[matrix.compared].all(axis=1)  # type: ignore[assignment]
     won = _won(score[matrix.compared])
@@ -115,7 +118,8 @@ def _row_share(matrix: Matrices, share: Floats, scored: Bools) -> Floats:
     columns, of = np.unique(matrix.right[scored], return_inverse=True)
     family = np.zeros(len(columns), dtype=np.int64)
     family[of] = matrix.family[scored]
-    mean = np.bincount(of, share[matrix.key[scored]], len(columns)) / _count(of, len(columns))
+    shares = share[matrix.key[scored]]
+    mean = np.bincount(of, shares, len(columns)) / _count(of, len(columns))
     count = len(matrix.names)
     with np.errstate(invalid="ignore"):
         found: Floats = np.bincount(family, mean, count) / _count(family, count)

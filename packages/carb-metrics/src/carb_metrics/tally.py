@@ -49,8 +49,9 @@ class Tally:
         """(groups, values) the number of sets with each credit."""
         width = len(self.values)
         value = np.searchsorted(self.values, self.credit)
-        cells = np.bincount(self.group * width + value, minlength=self.groups * width)
-        return cells.reshape(self.groups, width)
+        cell = self.group * width + value
+        counts = np.bincount(cell, minlength=self.groups * width)
+        return counts.reshape(self.groups, width)
 
     def _effective_n(self) -> Floats:
         """(groups,) the effective sample size of each accuracy."""
@@ -74,10 +75,11 @@ class Tally:
 
     def macro_design(self, mean: Ints, means: int) -> Design:
         """The same of averages in which groups weigh the same."""
+        group = self.group
         groups = np.bincount(mean, minlength=means)[mean]
         weight = 1 / (groups * self.n)
-        residual = self.credit - self.accuracy[self.group]
-        return design(self.cluster, residual, weight[self.group], mean[self.group], means)
+        residual = self.credit - self.accuracy[group]
+        return design(self.cluster, residual, weight[group], mean[group], means)
 
     def frame(self) -> pl.DataFrame:
         """Key columns, then the fields of ``Cell``."""
@@ -89,14 +91,14 @@ class Tally:
             "strict": self.strict,
         }
         unknown = self.errors == self.n
-        columns = [
-            column if column.dtype == pl.Int64 else column.cast(pl.String) for column in self.rows
-        ]
+        columns = self.rows.with_columns(pl.exclude(pl.Int64).cast(pl.String)).get_columns()
         for name, values in shares.items():
-            column = pl.Series(name, np.where(unknown, np.nan, values), dtype=pl.Float64)
+            known = np.where(unknown, np.nan, values)
+            column = pl.Series(name, known, dtype=pl.Float64)
             columns.append(column.fill_nan(None))
-        counts = [pl.Series(name, getattr(self, name), dtype=pl.Int64) for name in COUNTS]
-        return pl.DataFrame([*columns, *counts]).select(*self.rows.columns, *Cell.model_fields)
+        for name in COUNTS:
+            columns.append(pl.Series(name, getattr(self, name), dtype=pl.Int64))
+        return pl.DataFrame(columns).select(*self.rows.columns, *Cell.model_fields)
 
     def effective(self, counts: Ints, n: Any, accuracy: Any) -> Floats:
         """Effective sample size of mean credits of independent sets (Korn and Graubard 1998, Survey
@@ -105,9 +107,11 @@ class Tally:
         fractions = (self.values > 0) & (self.values < 1)
         between = counts[..., fractions].sum(-1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            variance = (counts @ self.values**2 / n - accuracy**2) / (n - 1)
+            square = counts @ self.values**2 / n
+            variance = (square - accuracy**2) / (n - 1)
             mixed = (between > 0) & (variance > 1e-15)
-            size: Floats = np.where(mixed, accuracy * (1 - accuracy) / variance, n)
+            binomial = accuracy * (1 - accuracy)
+            size: Floats = np.where(mixed, binomial / variance, n)
         return size
 
     def cell(self, rows: Ints, accuracy: float, strict: float, effective: float) -> Cell:
@@ -153,26 +157,25 @@ class Tally:
         """(groups,) the index of each group's scorer in ``names``."""
         if "scorer" not in self.keys:
             return np.zeros(len(self.n), dtype=np.int64)
-        index = {name: i for i, name in enumerate(names)}
         scorers = self.rows["scorer"].cast(pl.String)
-        return np.array([index[name] for name in scorers], dtype=np.int64)
+        return np.array([names.index(name) for name in scorers], dtype=np.int64)
 
     def _overall(self, of: Ints, rows_of: list[Ints]) -> list[Cell]:
         """The cell of each scorer over all its sets."""
-        counts = [self.counts[rows].sum(0) for rows in rows_of]
-        sizes = [row.sum() for row in counts]
-        parts = list(zip(counts, sizes, strict=True))
-        accuracy = np.array([float(row @ self.values / n) for row, n in parts])
-        independent = [
-            float(self.effective(row, n, p)) for (row, n), p in zip(parts, accuracy, strict=True)
-        ]
+        if not rows_of:
+            return []
+        counts = np.stack([self.counts[rows].sum(0) for rows in rows_of])
+        sizes = counts.sum(1)
+        accuracy = counts @ self.values / sizes
+        strict = counts @ (self.values == 1) / sizes
+        independent = self.effective(counts, sizes, accuracy)
         by_set = self.design(of, len(rows_of))
-        effective = by_set.effective_n(accuracy, np.array(independent), self.confidence)
+        effective = by_set.effective_n(accuracy, independent, self.confidence)
         cells = []
         for index, rows in enumerate(rows_of):
-            strict = counts[index] @ (self.values == 1) / sizes[index]
+            share = float(accuracy[index])
             size = float(effective[index])
-            cells.append(self.cell(rows, float(accuracy[index]), float(strict), size))
+            cells.append(self.cell(rows, share, float(strict[index]), size))
         return cells
 
     def macro(self, rows: Ints, effect: float, freedom: float) -> Cell:
@@ -197,19 +200,25 @@ class Tally:
         square = self.counts[rows] @ self.values**2
 
         def drawn(sums: Floats) -> Floats:
-            mean: Floats = (sums + PRIOR * (sums.sum() + 1) / (n + 2)) / (sets + PRIOR)
+            common = (sums.sum() + 1) / (n + 2)
+            mean: Floats = (sums + PRIOR * common) / (sets + PRIOR)
             return mean
 
-        parts = (drawn(square) - drawn(won) ** 2) / sets / len(rows) ** 2
+        spread = drawn(square) - drawn(won) ** 2
+        parts = spread / sets / len(rows) ** 2
         variance = parts.sum()
-        satterthwaite = variance**2 / (parts**2 / (sets + PRIOR)).sum()
+        unsure = parts**2 / (sets + PRIOR)
+        satterthwaite = variance**2 / unsure.sum()
         freedom = max(min(satterthwaite, freedom), 1.0)
         variance *= effect
         t = float(stdtrit(freedom, 0.5 + self.confidence / 2))
         centre = (accuracy * n + 1) / (n + 2)
         widened = (normal_quantile(self.confidence) / t) ** 2
-        effective = centre * (1 - centre) / variance * widened
+        binomial = centre * (1 - centre)
+        effective = binomial / variance * widened
         # Near 0 and 1 the variance is mostly unseen, and these sets are worth no more than if all
         # groups were alike.
-        most = len(rows) ** 2 / ((1 / sets).sum() * effect)
-        return self.cell(rows, accuracy, float(self.strict[rows].mean()), min(effective, most))
+        of_alike = (1 / sets).sum()
+        most = len(rows) ** 2 / (of_alike * effect)
+        strict = float(self.strict[rows].mean())
+        return self.cell(rows, accuracy, strict, min(effective, most))

@@ -37,9 +37,10 @@ def tied(first: float | None, second: float | None) -> bool:
 def higher(first: Floats, second: Floats) -> Floats:
     """(...,) 1 where the first score is higher, 1/2 where both are equal, 0 where it is lower, NaN
     where one is missing."""
-    result = np.where(first > second, 1.0, np.where(first == second, 0.5, 0.0))
+    won = np.where(first > second, 1.0, 0.0)
+    shared = np.where(first == second, 0.5, won)
     missing = np.isnan(first) | np.isnan(second)
-    return np.where(missing, np.nan, result)
+    return np.where(missing, np.nan, shared)
 
 
 def with_shares(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
@@ -58,8 +59,10 @@ def with_shares(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
         failed=level.is_null().any().over(sets),
         top=(level == level.max().over(sets)).fill_null(value=False),
     )
-    share = pl.col("top") / pl.col("top").sum().over(sets)  # apart: polars 1.26 nests no windows
-    return frame.with_columns(share=pl.when(~pl.col("failed")).then(share)).drop("_level")
+    top = pl.col("top")
+    share = top / top.sum().over(sets)  # apart: polars 1.26 nests no windows
+    judged = pl.when(~pl.col("failed")).then(share)
+    return frame.with_columns(share=judged).drop("_level")
 
 
 def tops(level: Floats, chosen: npt.NDArray[np.bool_], starts: Ints) -> tuple[Ints, Ints]:
@@ -72,8 +75,11 @@ def tops(level: Floats, chosen: npt.NDArray[np.bool_], starts: Ints) -> tuple[In
         starts: (sets,) the first row of each set; its other rows follow it.
     """
     if not len(starts):
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        nothing = np.empty(0, dtype=np.int64)
+        return nothing, nothing
     sizes = np.diff(starts, append=len(level))
-    highest = level == np.repeat(np.maximum.reduceat(level, starts), sizes)
-    right = np.add.reduceat((highest & chosen).astype(np.int64), starts)
-    return right, np.add.reduceat(highest.astype(np.int64), starts)
+    most = np.maximum.reduceat(level, starts)
+    highest = level == np.repeat(most, sizes)
+    right = (highest & chosen).astype(np.int64)
+    top = highest.astype(np.int64)
+    return np.add.reduceat(right, starts), np.add.reduceat(top, starts)
