@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -95,7 +96,8 @@ def cell() -> Iterator[Cell]:
             ["---"] * (len(columns) + 1),
             *([row, *cells.values()] for row, cells in rows.items()),
         ]
-        parts.append(f"{title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
+        heading = textwrap.fill(title, 100, break_on_hyphens=False)
+        parts.append(f"{heading}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
     text = "\n".join(parts)
     sys.stdout.write(f"\n{text}")
     if "CARB_COVERAGE" in os.environ:

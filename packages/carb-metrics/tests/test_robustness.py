@@ -178,8 +178,7 @@ def test_coverage_of_consistency(make_table):
             make_table(sets.tolist()), {"CL": (sets[:, 0] + rng.normal(size=80)).tolist()}
         )
         spread = cross_lingual_consistency(table, 1.0).scorers[0].spread
-        row = (
-            cross_lingual_consistency(table, spread).scorers[0].model_dump()
-        )  # steepness 1 for each unit of scores
-        hits += row["low"] <= truth <= row["high"]
+        # steepness 1 for each unit of scores
+        found = cross_lingual_consistency(table, spread).scorers[0].consistency
+        hits += found.low <= truth <= found.high
     assert 0.93 <= hits / rounds <= 0.97
