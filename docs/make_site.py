@@ -14,12 +14,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from make_reference import generated
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 STAGE = ROOT / ".nox" / "docs"
+REVIEW = "reference/review.html"
+"""A real review page of eight sets, which a reader can open before installing anything."""
+GENERATED = ("reference/commands.md", "reference/python.md", REVIEW)
 _LINK = re.compile(r"(!?)\[([^\]\n]*)\]\(([^()\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```$)", flags=re.DOTALL | re.MULTILINE)
 _NAMED = re.compile(r"^```(\w+) (\S+)$", flags=re.MULTILINE)
@@ -34,7 +38,7 @@ def sources() -> dict[Path, str]:
 def relinked(text: str, source: Path, page: str) -> str:
     """The text of ``source`` as that of ``page``, with its links to files of the repository
     rewritten."""
-    known = sources()
+    known = sources() | {DOCS / path: path for path in GENERATED}
 
     def link(match: re.Match[str]) -> str:
         image, label, target = match.groups()
@@ -59,6 +63,26 @@ def relinked(text: str, source: Path, page: str) -> str:
     return "".join(map(rendered, _FENCE.split(text)))
 
 
+def write_review(page: Path) -> None:
+    """The review page of the first eight English main sets of carb-seed, without its review file
+    and kit."""
+    from carb_cli.main import main
+    from carb_data import Dataset, is_main, load
+
+    main_sets = load("carb-seed").filter(
+        lambda one: one.language == "en" and is_main(one.culture, one.language)
+    )
+    page.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        data, made = Path(folder) / "eight.jsonl", Path(folder) / "review.html"
+        Dataset(list(main_sets)[:8]).save(data)
+        places = sorted({one.culture for one in list(main_sets)[:8]})
+        command = ["review", "page", "--data", str(data), "--out", str(made), "--quiet"]
+        if main([*command, "--culture", *places]):
+            raise SystemExit("carb review page failed")
+        shutil.copy(made, page)
+
+
 def gather() -> None:
     """Fill the folder from which the site is built."""
     shutil.rmtree(STAGE, ignore_errors=True)
@@ -69,6 +93,7 @@ def gather() -> None:
     for page, text in (made | generated()).items():
         (STAGE / page).parent.mkdir(parents=True, exist_ok=True)
         (STAGE / page).write_text(text, encoding="utf-8")
+    write_review(STAGE / REVIEW)
     shutil.copytree(DOCS / "images", STAGE / "images", dirs_exist_ok=True)
 
 

@@ -3,6 +3,7 @@ is in the menu."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
@@ -88,6 +89,20 @@ def test_links_lead_somewhere(name: str) -> None:
         made = target.startswith("reference/") or "/reference/" in target
         if "://" not in target and not made:
             assert ((ROOT / name).parent / target).exists(), f"{name} links to {target}"
+
+
+def test_the_site_has_a_review_page_of_eight_sets(tmp_path: Path) -> None:
+    """An organiser opens it on a phone before she installs anything."""
+    from make_site import REVIEW, relinked, write_review
+
+    write_review(tmp_path / "review.html")
+    text = (tmp_path / "review.html").read_text(encoding="utf-8")
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert data is not None
+    assert len(json.loads(data[1])["items"]) == 8
+    assert relinked(f"[x]({REVIEW})", DOCS / "index.md", "index.md") == f"[x]({REVIEW})"
+    for page in ("README.md", "docs/index.md"):
+        assert "phone" in (ROOT / page).read_text(encoding="utf-8")
 
 
 def test_the_site_gets_headings_and_blocks_that_its_markdown_knows() -> None:

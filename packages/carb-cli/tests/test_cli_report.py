@@ -223,6 +223,21 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
     assert said(0.5, estimate=0.1).startswith("No scorer")
 
 
+def test_four_columns_fit_a_terminal_of_80(
+    carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(carb, tmp_path, *(item for n in range(8) for item in small_family(n)))
+    monkeypatch.setattr("carb_cli.display.console.width", 80)
+    out = carb("report", run).out
+    first, rest = out.split("More of each scorer")
+    (head,) = (line for line in first.splitlines() if "rank" in line)
+    assert head.split() == ["rank", "scorer", "place", "win", "%", "accuracy", "%"]
+    assert "strict %" not in first
+    assert all(len(line) <= 80 for line in first.partition("Leaderboard")[2].splitlines())
+    for name in ("row %", "strict %", "main sets", "ties", "errors"):
+        assert name in rest or name.split()[0] in rest
+
+
 def test_groups_of_too_few_clusters_are_not_shown(carb: Carb, tmp_path: Path) -> None:
     """Two families of one kind are no row, though a blind baseline has an exact number there."""
     kinds = ["custom"] * 6 + ["taboo"] * 6 + ["word"] * 2
@@ -340,7 +355,7 @@ def test_a_section_is_written_for_papers(carb: Carb, finished_run: Path, tmp_pat
                 assert name in text
                 assert cultures.name(culture) in text
                 assert domain in text
-                assert f"{100 * cell.accuracy:.1f} [" in text
+                assert f"{100 * cell.accuracy:.1f} [" in text.replace("\\", "")
 
 
 def test_forms_for_programs_and_papers(

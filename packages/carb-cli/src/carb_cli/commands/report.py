@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json as json_module
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,10 +24,16 @@ from carb_cli.options import (
 from carb_cli.report.content import Runs, content, read_runs
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections
+from carb_cli.report.tables import Shown, Table
 from carb_cli.runs import run_folders
 from carb_data import CarbError
 from carb_data.journal import write_whole
 from carb_data.origins import copies_sentence
+
+FIRST = ("rank", "<scorer", "place win %", "accuracy %")
+"""Columns of the leaderboard that a narrow terminal shows first."""
+WIDE = 150
+"""Columns of a terminal that shows the whole leaderboard at once."""
 
 
 def report(
@@ -136,10 +144,37 @@ def save(
     return files, len(files) < len(texts)
 
 
+def _show_board(board: Table) -> None:
+    """The leaderboard; on a narrow terminal in two tables, of which the first fits 80 columns."""
+    if display.console.width >= WIDE:
+        board.show()
+        return
+    first = board.only(FIRST)
+    kept = [_brief(first.columns, row) for row in first.rows]
+    replace(first, rows=kept).show()
+    rest = board.only([column for column in board.columns if column != "rank"])
+    replace(rest, title="More of each scorer", note=board.note).show()
+
+
+def _brief(columns: Sequence[str], row: Sequence[Shown]) -> list[Shown]:
+    """A row with no words beside the place win rate but its interval, accuracy alone, and the
+    scorer with the first word of its mark."""
+    of_column = dict(zip(columns, row, strict=True))
+    for column in ("place win %", "accuracy %"):
+        if column in of_column:
+            cell = of_column[column]
+            limits = tuple(line for line in cell.small if " – " in line)
+            of_column[column] = replace(cell, small=() if column == "accuracy %" else limits)
+    scorer = of_column["<scorer"]
+    words = tuple(re.split(r"\W", mark)[0] for mark in scorer.small)
+    of_column["<scorer"] = replace(scorer, small=words)
+    return list(of_column.values())
+
+
 def show(found: Report) -> None:
     """Print the first screen: verdict and leaderboard."""
     display.sentences(found.verdict)
-    leaderboard(found).show()
+    _show_board(leaderboard(found))
     if found.dataset.copies:
         display.sentences(copies_sentence(found.dataset.copies, found.dataset.sets))
     names = ", ".join(section.name for section in sections(found))

@@ -62,7 +62,7 @@ def leaderboard(report: Report) -> Table:
         cell = part.overall
         if part.control and not below_line:
             below_line = True
-            label = Shown("control: these were shown facts and have no rank")
+            label = Shown("controls: shown facts, no rank")
             rows.append((Shown(""), label, *[Shown("")] * (len(columns) - 2)))
         row = [Shown("control" if part.control else part.rank.text), scorer_cell(report, name)]
         if report.families is not None:

@@ -58,6 +58,12 @@ class Table:
             for place, column in places
         ]
 
+    def only(self, columns: Sequence[str]) -> Table:
+        """The table with some of its columns, without the note."""
+        kept = [index for index, column in enumerate(self.columns) if column in columns]
+        rows = [[row[index] for index in kept] for row in self.rows]
+        return Table(self.title, tuple(self.columns[index] for index in kept), rows)
+
     def show(self) -> None:
         """Print it on the terminal."""
         right = [head for head, left in self.heads if not left]

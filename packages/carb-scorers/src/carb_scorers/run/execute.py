@@ -235,8 +235,9 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Out
 def _other_sets(folder: Path, dataset: Dataset) -> str:
     """What a finished run scored in place of these sets."""
     scored = Dataset.load(folder / "dataset.parquet", registry=None)
-    ids = [{item.id for item in sets} for sets in (scored, dataset)]
-    if ids[0] != ids[1] and (ids[0] <= ids[1] or ids[1] <= ids[0]):
+    small, large = sorted((scored, dataset), key=len)
+    part = Dataset(item for item in large if item.id in small)
+    if len(small) < len(large) and part.fingerprint == small.fingerprint:
         return (
             f"{len(scored):,} sets, where this command takes {len(dataset):,} (--limit, "
             "--cultures or --domains differ)"
