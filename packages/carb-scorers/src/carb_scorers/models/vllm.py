@@ -257,7 +257,7 @@ class VLLMLanguageModel(TokenLanguageModel):
                 values = [best.logprobs[place][token].logprob for token in watched]
                 choices = Choices(dict(zip(watch.words, values, strict=True)))
             return Generation(
-                self._text(best, writing), usage, best.finish_reason != "length", choices
+                self._text(best, writing), usage, best.finish_reason == "stop", choices
             )
 
         return await self._engine.run(
