@@ -183,7 +183,7 @@ def _locked(out: Path, *, fresh: bool) -> Iterator[None]:
         raise CarbError(f"Cannot write into {out}: {error.strerror}.") from None
     try:
         for torn in out.glob(".partial-*"):  # of a process that was killed while it wrote
-            torn.unlink(missing_ok=True)
+            torn.unlink()
         if fresh:
             try:
                 if (out / JOURNAL).exists():
