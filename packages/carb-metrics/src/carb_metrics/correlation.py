@@ -23,6 +23,7 @@ from carb_metrics.coefficients import (
 )
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, finite, normal_quantile, same_order
+from carb_metrics.jackknife import jackknife_error
 from carb_metrics.means import design
 
 
@@ -198,7 +199,8 @@ def _pearson(x: Floats, y: Floats, base: Ints, shrink: float, confidence: float)
     related = models < n
     if models < FEWEST or abs(r) > 1 - 1e-12:
         return Interval(estimate=estimate, p=None if related else plain_p)
-    a, b = ((values - values.mean()) / values.std() for values in (x, y))
+    a = (x - x.mean()) / x.std()
+    b = (y - y.mean()) / y.std()
     jackknifed = _jackknife_error(a, b, base) or 0.0
     half = float(stdtrit(models - 2, 0.5 + confidence / 2)) * jackknifed
     z = math.atanh(r)
@@ -216,8 +218,9 @@ def _pearson(x: Floats, y: Floats, base: Ints, shrink: float, confidence: float)
         error = math.sqrt(effect / (n - 3))
         half = max(half, float(stdtrit(freedom, 0.5 + confidence / 2)) * error)
         p = 2 * float(stdtr(freedom, -abs(z) / max(error, jackknifed)))
-    low, high = (math.tanh(z + side * half) / shrink for side in (-1, 1))
-    return Interval(estimate=estimate, low=max(-1.0, low), high=min(1.0, high), p=p)
+    low = max(-1.0, math.tanh(z - half) / shrink)
+    high = min(1.0, math.tanh(z + half) / shrink)
+    return Interval(estimate=estimate, low=low, high=high, p=p)
 
 
 def _jackknife_error(a: Floats, b: Floats, base: Ints) -> float | None:
@@ -235,8 +238,7 @@ def _jackknife_error(a: Floats, b: Floats, base: Ints) -> float | None:
         z = np.arctanh((ab - sum_a * sum_b / n) / spread)
     if not np.isfinite(z).all():
         return None
-    count = len(units)
-    return math.sqrt((count - 1) / count * float(((z - z.mean()) ** 2).sum()))
+    return jackknife_error(z)
 
 
 def _reliability(values: Floats, errors: npt.ArrayLike | None, name: str) -> float | None:
@@ -277,8 +279,10 @@ def _fit_line(x: Floats, y: Floats, confidence: float, *, tested: bool) -> Fit:
     if tested and n >= FEWEST:
         from scipy.special import stdtrit
 
-        deviation = math.sqrt(float(((dy - slope * dx) ** 2).sum()) / (n - 2))
-        half = float(stdtrit(n - 2, 0.5 + confidence / 2)) * deviation / math.sqrt(sxx)
+        residual = dy - slope * dx
+        deviation = math.sqrt(float((residual**2).sum()) / (n - 2))
+        t = float(stdtrit(n - 2, 0.5 + confidence / 2))
+        half = t * deviation / math.sqrt(sxx)
         extra |= {"slope_low": slope - half, "slope_high": slope + half}
     return Fit.model_validate(
         {
@@ -352,10 +356,10 @@ def _partial_estimate(
     found = coefficient("pearson", *rests)
     if found is None:
         return Interval()
-    limits = fisher_interval(found[0], len(x) - taken, kind, confidence) or (None, None)
-    return Interval(
-        estimate=found[0], low=limits[0], high=limits[1], p=t_test(found[0], len(x) - 2 - taken)
-    )
+    r, _ = found
+    left = len(x) - taken
+    low, high = fisher_interval(r, left, kind, confidence) or (None, None)
+    return Interval(estimate=r, low=low, high=high, p=t_test(r, left - 2))
 
 
 def _left_out(x: Floats, y: Floats, labels: Sequence[str]) -> tuple[LeftOut, ...]:
@@ -380,11 +384,12 @@ def _against(
     if other is None:
         return None
     b = finite(other, "against", len(a))
-    found = [coefficient("pearson", *pair) for pair in ((a, outcome), (b, outcome), (a, b))]
-    if any(part is None for part in found):
+    of_a = coefficient("pearson", a, outcome)
+    of_b = coefficient("pearson", b, outcome)
+    of_both = coefficient("pearson", a, b)
+    if of_a is None or of_b is None or of_both is None:
         return Rival(n=len(a))
-    r_a, r_b, r_ab = (part[0] for part in found if part is not None)
-    result = rival(r_a, r_b, r_ab, len(a), confidence)
+    result = rival(of_a[0], of_b[0], of_both[0], len(a), confidence)
     if tested:
         return result
     return result.model_copy(
@@ -426,12 +431,14 @@ def rival(r_a: float, r_b: float, r_ab: float, n: int, confidence: float = 0.95)
     # Steiger 1980).
     product = r_ab * (1 - r_a**2 - r_b**2) - r_a * r_b / 2 * (1 - r_a**2 - r_b**2 - r_ab**2)
     shared = product / ((1 - r_a**2) * (1 - r_b**2))
-    below = (r_a - low_a) ** 2 + (high_b - r_b) ** 2 - 2 * shared * (r_a - low_a) * (high_b - r_b)
-    above = (high_a - r_a) ** 2 + (r_b - low_b) ** 2 - 2 * shared * (high_a - r_a) * (r_b - low_b)
+
+    def away(a: float, b: float) -> float:
+        return math.sqrt(max(a**2 + b**2 - 2 * shared * a * b, 0.0))
+
     difference = Interval(
         estimate=r_a - r_b,
-        low=r_a - r_b - math.sqrt(max(below, 0.0)),
-        high=r_a - r_b + math.sqrt(max(above, 0.0)),
+        low=r_a - r_b - away(r_a - low_a, high_b - r_b),
+        high=r_a - r_b + away(high_a - r_a, r_b - low_b),
         p=t_test(t / math.sqrt(n - 3 + t * t), n - 3),
     )
     return result.model_copy(update={"difference": difference, "williams_t": t})

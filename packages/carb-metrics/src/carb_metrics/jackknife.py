@@ -20,14 +20,21 @@ def ratio(sums: Floats) -> Floats:
     return found
 
 
+def jackknife_error(without: Floats) -> float:
+    """The standard error of a statistic, from its values without each of C units:
+    ``se² = (C−1)/C·Σ (θ_(c) − mean θ_(·))²``."""
+    count = len(without)
+    away = without - without.mean()
+    return math.sqrt((count - 1) / count * float((away**2).sum()))
+
+
 def jackknife_interval(
     units: Floats, statistic: Statistic, confidence: float = 0.95, *, log: bool = False
 ) -> Interval:
     """A statistic of sums over independent units, with the t interval of its jackknife standard
     error.
 
-    Source: Tukey (1958); Efron and Tibshirani (1993), chapter 11: ``se² = (C−1)/C·Σ (θ_(c) − mean
-    θ_(·))²`` over the C units, which may be clusters.
+    Source: Tukey (1958); Efron and Tibshirani (1993), chapter 11. Units may be clusters.
 
     Args:
         units: (units, sums) what each unit adds to each sum.
@@ -52,8 +59,7 @@ def jackknife_interval(
         without = np.log(without) if log else without
     if not np.isfinite(without).all() or (log and estimate <= 0):
         return Interval(estimate=estimate)
-    error = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
-    half = float(stdtrit(count - 1, 0.5 + confidence / 2)) * error
+    half = float(stdtrit(count - 1, 0.5 + confidence / 2)) * jackknife_error(without)
     if log:
         return Interval(
             estimate=estimate,

@@ -78,7 +78,8 @@ def cross_lingual_consistency(
         mine = pairs.filter(pl.col("scorer") == name)
         if steep is None or spread is None:
             mine = mine.clear()
-        value = (pl.col("difference") * (-(steep or 0.0) / (spread or 1.0))).exp()
+        per_unit = (steep or 0.0) / (spread or 1.0)
+        value = (pl.col("difference") * -per_unit).exp()
         row = ConsistencyRow(
             scorer=name,
             consistency=_mean(mine.with_columns(value=value), confidence),
@@ -92,13 +93,17 @@ def cross_lingual_consistency(
 def _spreads(frame: pl.DataFrame) -> dict[str, float]:
     """Standard deviation of each scorer's scores within sets, where it has one."""
     sums = within_item(frame).group_by("scorer").agg(pl.col("squares", "freedom").sum())
-    return {name: math.sqrt(squares / freedom) for name, squares, freedom in sums.rows() if squares}
+    spreads = {}
+    for name, squares, freedom in sums.rows():
+        if squares:
+            spreads[name] = math.sqrt(squares / freedom)
+    return spreads
 
 
 def _different(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer`` and ``apart``: by how much the right answer of a set scores above each other
     one."""
-    known = frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
+    known = frame.filter(pl.col("perturbation").is_null(), pl.col("score").is_not_null())
     chosen = known.filter(pl.col("role") == "chosen")
     right = chosen.select("scorer", "item_id", pl.col("score").alias("right"))
     rejected = known.filter(pl.col("role") == "rejected")

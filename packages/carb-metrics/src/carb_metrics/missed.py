@@ -163,7 +163,9 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
     units = sets.group_by(*group, "cluster").agg(missed=pl.col("missed").mean() >= 0.5)
     marked = int(units["missed"].sum())
     total = units.height
-    drawn = {key: (int(part["missed"].sum()), part.height) for key, part in units.group_by(*group)}
+    drawn = {}
+    for key, part in units.group_by(*group):
+        drawn[key] = (int(part["missed"].sum()), part.height)
     clusters = []
     for key, part in sets.group_by(*group, maintain_order=True):
         missed = part.filter("missed")["item_id"].to_list()
@@ -187,7 +189,8 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
         cluster.model_copy(update={"p_adjusted": float(p)})
         for cluster, p in zip(clusters, adjusted, strict=True)
     ]
-    return tuple(sorted(corrected, key=lambda c: (-c.missed, c.culture, c.topic or "")))
+    corrected.sort(key=lambda one: (-one.missed, one.culture, one.topic or ""))
+    return tuple(corrected)
 
 
 def _confusion(picks: pl.DataFrame) -> tuple[Confusion, ...]:

@@ -135,7 +135,9 @@ def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
     chapter 9A)."""
     sums = np.bincount(cluster, residual)
     count = len(sums)
-    return float((sums**2).sum() / len(residual) ** 2 * count / (count - 1)) if count > 1 else 0.0
+    if count < 2:
+        return 0.0
+    return float((sums**2).sum() / len(residual) ** 2 * count / (count - 1))
 
 
 class JudgedRow(OfSets):
@@ -193,10 +195,8 @@ def judge_vs_human(
     frame = frame.with_columns(position.cast(pl.Int64).alias("position"))
     people = _people(_human_picks(human), frame)
     judges = _judges(frame).join(people, on="item_id")
-    rows = []
-    for (scorer,), part in sorted(judges.group_by("scorer"), key=lambda pair: str(pair[0][0])):
-        rows.append(_judged(scorer, part.sort("item_id"), confidence, counted))
-    return tuple(rows)
+    parts = judges.sort("scorer", "item_id").partition_by("scorer", maintain_order=True)
+    return tuple(_judged(part["scorer"][0], part, confidence, counted) for part in parts)
 
 
 def _human_picks(human: pl.DataFrame) -> pl.DataFrame:

@@ -136,11 +136,10 @@ class _Sums:
         numbers = pl.DataFrame({"cluster": clusters}).with_row_index("unit")
         pairs = pairs.join(numbers, on="cluster", maintain_order="left")
         unit = spread.join(numbers, on="cluster", maintain_order="left")["unit"].to_numpy()
-        squares, freedom = (
-            np.bincount(unit, spread[name].to_numpy(), len(clusters)).astype(np.float64)
-            for name in ("squares", "freedom")
-        )
-        return cls(pairs, squares, freedom)
+        count = len(clusters)
+        squares = np.bincount(unit, spread["squares"].to_numpy(), count)
+        freedom = np.bincount(unit, spread["freedom"].to_numpy(), count)
+        return cls(pairs, squares.astype(np.float64), freedom.astype(np.float64))
 
     @property
     def kinds(self) -> list[str]:
@@ -204,7 +203,8 @@ def _row(scorer: str, kind: str, sums: _Sums, confidence: float) -> KindRow:
 def _causal_to_surface(sums: _Sums, confidence: float) -> Interval:
     """Null where the surface does not move the scorer."""
     changes = {kind: sums.changes(kind) for kind in sums.kinds}
-    surface = [changes[kind] for kind in SURFACE if kind in changes and changes[kind][:, 1].any()]
+    known = [changes[kind] for kind in SURFACE if kind in changes]
+    surface = [part for part in known if part[:, 1].any()]
     if CAUSAL not in changes or not surface or sums.deviation is None:
         return Interval()
     moved = np.mean([ratio(part.sum(0)) for part in surface])
@@ -246,15 +246,13 @@ def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
     for name, column in (("before", "score"), ("after", "then")):
         level = rounded(pl.col(column))
         top = pl.col("response_id").filter(level == level.max())
-        picks[name] = pl.when(top.len() == 1).then(top.first()).otherwise(pl.lit(""))
-    error = (pl.col("score").is_null() | pl.col("then").is_null()).any()
-    found = (
-        wide.group_by("pair")
-        .agg(**picks, error=error)
-        .sort("pair")
-        .select(flip=pl.when(~pl.col("error")).then(pl.col("before") != pl.col("after")))
-    )
-    return found["flip"]
+        alone = pl.when(top.len() == 1)
+        picks[name] = alone.then(top.first()).otherwise(pl.lit(""))
+    failed = pl.col("score").is_null() | pl.col("then").is_null()
+    tops = wide.group_by("pair").agg(**picks, error=failed.any()).sort("pair")
+    changed = pl.col("before") != pl.col("after")
+    flip = pl.when(~pl.col("error")).then(changed)
+    return tops.select(flip=flip)["flip"]
 
 
 def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
@@ -306,15 +304,13 @@ def within_item(frame: pl.DataFrame) -> pl.DataFrame:
         ``scorer``, ``cluster``, ``squares`` (squared deviations from the set's mean) and
         ``freedom`` (scored responses minus 1), a row per scorer and set with at least two scores.
     """
-    scored = frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
     score = pl.col("score")
-    return (
-        scored.group_by("scorer", "item_id")
-        .agg(
-            pl.col("cluster").first(),
-            ((score - score.mean()) ** 2).sum().alias("squares"),
-            (pl.len() - 1).cast(pl.Float64).alias("freedom"),
-        )
-        .filter(pl.col("freedom") > 0)
-        .sort("scorer", "item_id")
+    scored = frame.filter(pl.col("perturbation").is_null(), score.is_not_null())
+    away = score - score.mean()
+    freedom = pl.len() - 1
+    sums = scored.group_by("scorer", "item_id").agg(
+        pl.col("cluster").first(),
+        squares=(away**2).sum(),
+        freedom=freedom.cast(pl.Float64),
     )
+    return sums.filter(pl.col("freedom") > 0).sort("scorer", "item_id")

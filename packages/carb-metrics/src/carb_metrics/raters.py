@@ -130,7 +130,9 @@ def _cohen(size: int, sums: Floats) -> Floats:
     n = sums[..., 0]
     first = sums[..., 2 : 2 + size]
     second = sums[..., 2 + size :]
-    return _beyond(_divide(sums[..., 1], n), _divide((first * second).sum(-1), n**2))
+    same = _divide(sums[..., 1], n)
+    chance = _divide((first * second).sum(-1), n**2)
+    return _beyond(same, chance)
 
 
 def _krippendorff(sums: Floats) -> Floats:
@@ -138,7 +140,8 @@ def _krippendorff(sums: Floats) -> Floats:
     same = sums[..., 0]
     counts = sums[..., 1:]
     n = counts.sum(-1)
-    return _beyond(_divide(same, n), _divide((counts * (counts - 1)).sum(-1), n * (n - 1)))
+    pairs = (counts * (counts - 1)).sum(-1)
+    return _beyond(_divide(same, n), _divide(pairs, n * (n - 1)))
 
 
 def _gwet(sums: Floats) -> Floats:
@@ -149,8 +152,10 @@ def _gwet(sums: Floats) -> Floats:
     """
     rated = sums[..., 2:]
     share = _divide(rated, rated.sum(-1, keepdims=True))
-    chance = (share * (1 - share)).sum(-1) / max(rated.shape[-1] - 1, 1)
-    return _beyond(_divide(sums[..., 1], sums[..., 0]), chance)
+    others = max(rated.shape[-1] - 1, 1)
+    chance = (share * (1 - share)).sum(-1) / others
+    observed = _divide(sums[..., 1], sums[..., 0])
+    return _beyond(observed, chance)
 
 
 def _beyond(observed: Floats, chance: Floats) -> Floats:

@@ -189,8 +189,10 @@ def ranking(scores: Floats, number: Ints) -> Floats:
     rank = rankdata(scores) / len(scores)
     size = np.bincount(number)
     mean = np.bincount(number, rank) / size
-    between = float(size @ (mean - rank.mean()) ** 2) / max(len(size) - 1, 1)
-    inside = float(((rank - mean[number]) ** 2).sum()) / max(len(rank) - len(size), 1)
+    sets = len(size)
+    away = rank - mean[number]
+    between = float(size @ (mean - rank.mean()) ** 2) / max(sets - 1, 1)
+    inside = float((away**2).sum()) / max(len(rank) - sets, 1)
     if between > APART * inside:
         rank = within_sets(scores[:, None], number)[:, -1]
     found: Floats = rank
