@@ -297,8 +297,8 @@ def test_a_prompt_has_no_turn_that_only_calls_a_tool() -> None:
     assert as_prompt([question, CALL]) == "Was?"
 
 
-@pytest.mark.parametrize("around", ["\n\n", " ", "\r\n", "\u3000"])
-def test_white_space_around_an_answer_changes_no_score_whichever_way_it_comes(around: str) -> None:
+@pytest.mark.parametrize("around", ["\n\n", "\n", "\r\n"])
+def test_line_breaks_around_an_answer_change_no_score_whichever_way_it_comes(around: str) -> None:
     """A line break in front of an answer changed the score in every way but ``/get_reward``."""
     spaced = f"{around}Blumen.{around}"
     prompts = [[{"role": "user", "content": "Was?"}]]
@@ -325,3 +325,8 @@ def test_a_trl_that_takes_none_for_the_best_is_refused_by_name(
             as_trl_reward("baseline:length")
     else:
         as_trl_reward("baseline:length")
+
+
+def test_a_space_before_an_answer_is_read_as_the_model_itself_reads_it() -> None:
+    """A reward model trained on answers that begin with a space scored other tokens here."""
+    assert score("baseline:length", ["Was?"] * 2, [" Blumen.", "Blumen."]) == [8, 7]

@@ -54,9 +54,9 @@ class Text:
 
     @property
     def answer(self) -> str:
-        """The response without the white space around it, which would change some scores: trainers
-        and servers add line breaks in front of an answer, or do not."""
-        return self.response.strip()
+        """The response without the line breaks around it, which trainers and servers add or leave
+        out. A space stays: the model's own forward pass reads it, too."""
+        return self.response.strip("\r\n")
 
 
 _text: TypeAdapter[Text] = TypeAdapter(Text)
