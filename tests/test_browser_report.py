@@ -431,3 +431,21 @@ def test_works_without_scripts(browser: Any, reports: dict[str, Path]) -> None:
     page.locator("#sets summary").click()
     assert "needs JavaScript" in page.inner_text("#sets")
     made.context.close()
+
+
+def test_printed_on_a4_nothing_is_cut_off(browser: Any, reports: dict[str, Path]) -> None:
+    """718 pixels are the width of A4 within Chromium's margins."""
+    context = browser.new_context(viewport={"width": 718, "height": 1000})
+    page = context.new_page()
+    page.goto(reports["mirrored"].as_uri())
+    page.wait_for_selector("html[data-ready]")
+    page.evaluate("document.querySelectorAll('details.part').forEach((one) => one.open = true)")
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 718
+    empty = page.evaluate(
+        """[...document.querySelectorAll('h2, h3')].filter((head) => head.offsetHeight)
+        .filter((head) => !(head.closest('summary') ?? head).nextElementSibling?.offsetHeight)
+        .map((head) => head.textContent)"""
+    )
+    assert empty == []
+    context.close()
