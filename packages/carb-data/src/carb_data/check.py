@@ -154,7 +154,13 @@ def _duplicates(items: Sequence[BonSet]) -> Iterator[Finding]:
         yield _finding("error" if same else "warning", check, items[late].id, "prompt", message)
 
 
-def _finding(severity: Severity, check: Check, item_id: str, field: str, message: str) -> Finding:
+def _finding(
+    severity: Severity,
+    check: Check,
+    item_id: str,
+    field: str,
+    message: str,
+) -> Finding:
     return Finding(severity=severity, check=check, item_id=item_id, field=field, message=message)
 
 

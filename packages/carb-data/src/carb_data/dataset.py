@@ -146,7 +146,11 @@ class Dataset:
         return Dataset(item.model_copy(update={"perturbed": ()}).compacted() for item in self._sets)
 
     def split(
-        self, fractions: Mapping[str, float], *, seed: int = 0, apart: bool = False
+        self,
+        fractions: Mapping[str, float],
+        *,
+        seed: int = 0,
+        apart: bool = False,
     ) -> dict[str, Dataset]:
         """Divide by *origin*, so that no prompt, translation, mirror or fact crosses a border.
 

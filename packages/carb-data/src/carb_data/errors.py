@@ -99,7 +99,12 @@ def install_line(package: str, extra: str) -> str:
 class MissingExtraError(CarbError, ImportError):
     """An optional dependency that the request needs is not installed."""
 
-    def __init__(self, package: str, extra: str, module: str) -> None:
+    def __init__(
+        self,
+        package: str,
+        extra: str,
+        module: str,
+    ) -> None:
         super().__init__(
             f"This needs the Python module '{module}', which is not installed. "
             f"Install it with: {install_line(package, extra)}"

@@ -256,7 +256,11 @@ def _responses(family: Family, role: Role, facts: Mapping[str, Fact]) -> dict[st
 
 
 def _set(
-    family: Family, position: int, naming: Naming, facts: Mapping[str, Fact], shown: _Shown
+    family: Family,
+    position: int,
+    naming: Naming,
+    facts: Mapping[str, Fact],
+    shown: _Shown,
 ) -> BonSet:
     """The set of the place at a position."""
     place, answer = family.places[position], family.answers[position]

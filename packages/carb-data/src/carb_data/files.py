@@ -110,7 +110,12 @@ def _contents(path: Path, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
             yield from json_lines(path, cast("BinaryIO", lines), problems)
 
 
-def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> BonSet | None:
+def _valid(
+    content: object,
+    path: Path,
+    line: int,
+    problems: list[Problem],
+) -> BonSet | None:
     if isinstance(content, dict):
         version = content.get("schema")
         if version is not None and not re.fullmatch(r"carb-set/[123]", str(version)):

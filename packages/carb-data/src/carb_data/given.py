@@ -133,7 +133,12 @@ def _choice(rule: OptionsAsGiven, record: Record, system: System) -> tuple[Answe
     return [options[right]], wrong, bare is not None
 
 
-def _right_option(rule: OptionsAsGiven, record: Record, given: Options, system: System) -> int:
+def _right_option(
+    rule: OptionsAsGiven,
+    record: Record,
+    given: Options,
+    system: System,
+) -> int:
     """The number of the option that all keys of a record name."""
     keys = keys_of(rule, record)
     if not {*keys.values()}.isdisjoint(rule.ties):
@@ -145,7 +150,12 @@ def _right_option(rule: OptionsAsGiven, record: Record, given: Options, system: 
     return next(iter(numbers.values()))
 
 
-def _option(rule: OptionsAsGiven, key: str, given: Options, system: System) -> int:
+def _option(
+    rule: OptionsAsGiven,
+    key: str,
+    given: Options,
+    system: System,
+) -> int:
     """The number of the option that a key names; of the first where there is no key."""
     if not rule.keys:
         return place_of(key, given, system, "answer") if rule.key else 0

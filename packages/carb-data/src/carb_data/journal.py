@@ -178,7 +178,10 @@ def read_store(path: Path, head: type[H], record: type[R]) -> tuple[H, list[R]]:
 
 
 def _parsed(
-    path: Path, lines: Sequence[bytes], head: type[H], record: type[R]
+    path: Path,
+    lines: Sequence[bytes],
+    head: type[H],
+    record: type[R],
 ) -> tuple[H, list[R]]:
     try:
         first = head.model_validate_json(lines[0] if lines else b"")

@@ -90,7 +90,12 @@ def _alphabet(used: set[str], owner: object) -> str:
     return found
 
 
-def place_of(key: str, options: Options, system: System, field: str) -> int:
+def place_of(
+    key: str,
+    options: Options,
+    system: System,
+    field: str,
+) -> int:
     """Which option a key names.
 
     Raises:

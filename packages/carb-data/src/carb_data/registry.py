@@ -239,7 +239,12 @@ def find_country(text: str) -> Country | None:
 class UnknownCultureError(CarbError, KeyError):
     """No culture of that id is registered."""
 
-    def __init__(self, culture_id: str, known: Iterable[str], near: str) -> None:
+    def __init__(
+        self,
+        culture_id: str,
+        known: Iterable[str],
+        near: str,
+    ) -> None:
         self.message = (
             f"unknown culture '{culture_id}'.{near} Known: {', '.join(sorted(known))}, and "
             "those of single countries "

@@ -370,7 +370,12 @@ def _culture(name: str, registry: Registry) -> str | None:
     return meant[0] if len(meant) == 1 else None
 
 
-def left_out(problems: list[Problem], rows: int, skip_bad: float, notes: list[str]) -> None:
+def left_out(
+    problems: list[Problem],
+    rows: int,
+    skip_bad: float,
+    notes: list[str],
+) -> None:
     """Raise for rows that make no set, or note them where so many may be left out.
 
     Raises:
@@ -547,7 +552,12 @@ class _Reader:
                 for field, reason in error.defects:
                     self.table.refuse(number, reason, field)
 
-    def _drafts(self, number: int, record: Record, system: System) -> Iterator[_Draft]:
+    def _drafts(
+        self,
+        number: int,
+        record: Record,
+        system: System,
+    ) -> Iterator[_Draft]:
         defects: list[tuple[str, str]] = []
         given = fields = None
         try:

@@ -78,7 +78,12 @@ class Table:
         """How many rows fill each column."""
         return Counter(name for _, row in self.rows for name in row)
 
-    def refuse(self, number: int, reason: str, field: str = "") -> None:
+    def refuse(
+        self,
+        number: int,
+        reason: str,
+        field: str = "",
+    ) -> None:
         """Note what keeps a row, or its field, from being read."""
         self.problems.append(Problem(str(self.path), number, field, reason))
 
@@ -185,7 +190,12 @@ def _bounded(path: Path, file: BinaryIO) -> bytes:
 # records: JSON, JSON Lines and Parquet
 
 
-def _numbered(table: Table, kind: str, file: BinaryIO, knows: Knows) -> Iterator[tuple[int, Any]]:
+def _numbered(
+    table: Table,
+    kind: str,
+    file: BinaryIO,
+    knows: Knows,
+) -> Iterator[tuple[int, Any]]:
     """Number and content of each record of a file."""
     if kind == ".json":
         return _json(table, _bounded(table.path, file), knows)
@@ -325,7 +335,13 @@ def _by_column(whole: Mapping[str, Mapping[str, Any]]) -> list[Record]:
 # cells: CSV, TSV and Excel
 
 
-def _delimited(table: Table, kind: str, text: str, knows: Knows, heading_of: HeadingOf) -> None:
+def _delimited(
+    table: Table,
+    kind: str,
+    text: str,
+    knows: Knows,
+    heading_of: HeadingOf,
+) -> None:
     separator = "\t" if kind == ".tsv" else _separator(text)
     lines = text[:_HEAD].splitlines()[:_ABOVE_HEADING]
     if not knows(_first(text).split(separator)):
@@ -392,7 +408,12 @@ def _heading(rows: Numbered, knows: Knows) -> int | None:
     return None
 
 
-def _cells(table: Table, rows: Numbered, separator: str, knows: Knows) -> None:
+def _cells(
+    table: Table,
+    rows: Numbered,
+    separator: str,
+    knows: Knows,
+) -> None:
     """Make records of rows of cells, the heading among the first of them."""
     filled = [row for row in rows if any(row[1])]
     if not filled:

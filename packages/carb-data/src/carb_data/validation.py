@@ -137,7 +137,12 @@ def parse_file(file: Traversable, kind: str) -> dict[str, Any]:
     return content
 
 
-def read_file(form: type[_M] | TypeAdapter[_M], file: Traversable, kind: str, hint: str = "") -> _M:
+def read_file(
+    form: type[_M] | TypeAdapter[_M],
+    file: Traversable,
+    kind: str,
+    hint: str = "",
+) -> _M:
     """Read a TOML or JSON file into a model.
 
     Args:
@@ -203,7 +208,12 @@ def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield field, reason, dict(detail)
 
 
-def _sentence(field: str, reason: str, detail: dict[str, Any], known: list[str]) -> str:
+def _sentence(
+    field: str,
+    reason: str,
+    detail: dict[str, Any],
+    known: list[str],
+) -> str:
     if detail["type"] == "missing":
         return f"{field} is missing"
     if detail["type"] == "extra_forbidden":

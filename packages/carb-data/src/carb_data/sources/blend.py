@@ -42,7 +42,10 @@ OPTIONS = BlendOptions
 
 
 def build(
-    declaration: Declaration, path: Path, options: BlendOptions, seed: int
+    declaration: Declaration,
+    path: Path,
+    options: BlendOptions,
+    seed: int,
 ) -> Iterator[BonSet | Skip]:
     """Yield the sets of every family, or a skip for a question that gives no family.
 
@@ -55,7 +58,11 @@ def build(
 
 
 def _families(
-    blend: Answers, declaration: Declaration, number: str, places: Sequence[str], seed: int
+    blend: Answers,
+    declaration: Declaration,
+    number: str,
+    places: Sequence[str],
+    seed: int,
 ) -> Iterator[BonSet | Skip]:
     questions = _questions(blend, number, places)
     agreed = [blend.tops[place, number] for place in questions]

@@ -201,7 +201,12 @@ class Answers:
             (place, number): self._top(place, number, item) for place, number, item in asked
         }
 
-    def _learn(self, place: str, number: str, entry: Entry) -> None:
+    def _learn(
+        self,
+        place: str,
+        number: str,
+        entry: Entry,
+    ) -> None:
         found = self.meanings[id(entry)] = meaning(clean(entry.en_answers))
         together = {form for form in found.forms if not form[0].isdigit()}
         for form in found.forms:
@@ -213,7 +218,12 @@ class Answers:
         """One name for all questions that share a wording in some language."""
         return self._same.name(number)
 
-    def is_wrong_in(self, place: str, number: str, top: Top) -> bool:
+    def is_wrong_in(
+        self,
+        place: str,
+        number: str,
+        top: Top,
+    ) -> bool:
         """Whether another place's answer is wrong in ``place``: nobody there gave anything that it
         could pass for."""
         said_in = set().union(*(self._given[number, form] for form in top.meaning.forms))
@@ -234,7 +244,12 @@ class Answers:
         known = [text for text in single if self.frequency[text.casefold()] > 1]
         return next(iter(known or single), "")
 
-    def _top(self, place: str, number: str, item: BlendQuestion) -> Top | None:
+    def _top(
+        self,
+        place: str,
+        number: str,
+        item: BlendQuestion,
+    ) -> Top | None:
         """The answer on which a place agrees, if that makes a fair set."""
         unknowing = sum(n for reason, n in item.idks.items() if reason != "not-applicable")
         if max(unknowing, item.idks.get("not-applicable", 0)) > _MAX_UNKNOWING:
@@ -254,7 +269,13 @@ class Answers:
         )
 
 
-def _is_fair(place: str, number: str, item: BlendQuestion, entry: Entry, shown: str) -> bool:
+def _is_fair(
+    place: str,
+    number: str,
+    item: BlendQuestion,
+    entry: Entry,
+    shown: str,
+) -> bool:
     """Whether an agreed answer makes a fair set: the question has one right answer, and this is one
     that says it."""
     if number in judged()["questions"] or _open_questions().search(item.en_question):

@@ -62,7 +62,12 @@ class OpenOptions(Frozen):
 OPTIONS = OpenOptions
 
 
-def build(_: Declaration, path: Path, options: OpenOptions, seed: int) -> Iterator[BonSet | Skip]:  # noqa: ARG001
+def build(
+    _: Declaration,
+    path: Path,  # noqa: ARG001
+    options: OpenOptions,
+    seed: int,
+) -> Iterator[BonSet | Skip]:
     """Yield the seed, and what the cells take of each source; the rest as skips.
 
     The seed drives the sources, and which of their sets are taken. The path has no effect:
@@ -123,7 +128,10 @@ def _units(options: OpenOptions, seed: int) -> Iterator[_Unit]:
 
 
 def _fill(
-    units: Sequence[_Unit], taken: Counter[_Bin], cap: int, seed: int
+    units: Sequence[_Unit],
+    taken: Counter[_Bin],
+    cap: int,
+    seed: int,
 ) -> Iterator[BonSet | Skip]:
     """Take turns among the sources and languages of every bin until it is full; what is left over
     is skipped."""
@@ -177,7 +185,10 @@ def _excess(units: Sequence[_Unit]) -> Excess:
 
 
 def _in_turn(
-    strata: Mapping[_Stratum, list[_Unit]], excess: Excess, most: int, seed: int
+    strata: Mapping[_Stratum, list[_Unit]],
+    excess: Excess,
+    most: int,
+    seed: int,
 ) -> Iterator[tuple[Sequence[BonSet], bool]]:
     def draw(unit: _Unit) -> bytes:
         return sha256(f"{seed}\0{unit[0].id}".encode()).digest()

@@ -49,7 +49,12 @@ class _Row(Frozen, extra="ignore"):
 _Rows = TypeAdapter(list[_Row])
 
 
-def build(declaration: Declaration, path: Path, _: Frozen, seed: int) -> Iterator[BonSet | Skip]:
+def build(
+    declaration: Declaration,
+    path: Path,
+    _: Frozen,
+    seed: int,
+) -> Iterator[BonSet | Skip]:
     """Yield a set for every item and language, or a skip; the seed drives the order of the
     responses."""
     files = sorted(path.glob("completion_*/*.json"))
@@ -78,7 +83,13 @@ def _defect(row: _Row, speaking: dict[str, Culture], *, again: bool) -> str | No
     return "two of its answers are the same" if len({*row.chosen, *row.rejected}) < 4 else None
 
 
-def _set(declaration: Declaration, row: _Row, name: str, speakers: Culture, seed: int) -> BonSet:
+def _set(
+    declaration: Declaration,
+    row: _Row,
+    name: str,
+    speakers: Culture,
+    seed: int,
+) -> BonSet:
     answers = [
         *zip(row.chosen, row.chosen_model, strict=True),
         *zip(row.rejected, row.rejected_model, strict=True),

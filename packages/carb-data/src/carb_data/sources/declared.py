@@ -33,7 +33,10 @@ _LARGEST = 512 * 1024 * 1024
 
 
 def declared_rows(
-    declaration: Declaration, path: Path, _: object, seed: int
+    declaration: Declaration,
+    path: Path,
+    _: object,
+    seed: int,
 ) -> Iterator[BonSet | Skip | str]:
     """Yield a set or a skip for every record of a declaration: its ``Source.rows``."""
     name = declaration.name
@@ -77,7 +80,13 @@ def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet
             )
 
 
-def _set(declaration: Declaration, part: Part, one: Made, source_id: str, seed: int) -> BonSet:
+def _set(
+    declaration: Declaration,
+    part: Part,
+    one: Made,
+    source_id: str,
+    seed: int,
+) -> BonSet:
     name = declaration.name
     family = None if one.family is None else f"{name}/{part.name}/{one.family}"
     human = "human" if declaration.method != "generated" else None
@@ -105,7 +114,13 @@ def _set(declaration: Declaration, part: Part, one: Made, source_id: str, seed: 
     )
 
 
-def _order(name: str, part: Part, one: Made, family: str | None, seed: int) -> Sequence[int]:
+def _order(
+    name: str,
+    part: Part,
+    one: Made,
+    family: str | None,
+    seed: int,
+) -> Sequence[int]:
     """In which order the answers are shown: drawn for a set, the same for all sets of a family."""
     order = list(range(len(one.answers)))
     if family is None:
@@ -215,7 +230,12 @@ def _unpacked(file: Path, source: str) -> str:
     return "\n".join(texts)
 
 
-def _exploded(raw: Any, part: Part, file: Path, source: str) -> Iterator[Record]:
+def _exploded(
+    raw: Any,
+    part: Part,
+    file: Path,
+    source: str,
+) -> Iterator[Record]:
     if not isinstance(raw, Mapping):
         raise CarbError(f"{file} is not a file of {source}: an entry is no record.")
     content = dict(raw)

@@ -112,7 +112,10 @@ def _skip(item: Item, reason: str) -> Skip:
 
 
 def _options(
-    part: Part, rule: OptionsAsGiven, items: Sequence[Item], seed: int
+    part: Part,
+    rule: OptionsAsGiven,
+    items: Sequence[Item],
+    seed: int,
 ) -> Iterator[Made | Skip]:
     made: list[Made] = []
     for item in items:
@@ -185,7 +188,10 @@ def _is_extreme(answers: Sequence[str], sign: int) -> bool:
 
 
 def _contrast(
-    part: Part, rule: Contrast, items: Sequence[Item], seed: int
+    part: Part,
+    rule: Contrast,
+    items: Sequence[Item],
+    seed: int,
 ) -> Iterator[Made | Skip]:
     groups: dict[str, list[Item]] = defaultdict(list)
     for item in items:
@@ -199,7 +205,12 @@ def _contrast(
             yield from _draw(part, rule, right, wrong, random_)
 
 
-def _blocks(part: Part, rule: Contrast, members: Sequence[Item], seed: int) -> list[list[Item]]:
+def _blocks(
+    part: Part,
+    rule: Contrast,
+    members: Sequence[Item],
+    seed: int,
+) -> list[list[Item]]:
     count = max(1, len(members) // rule.block) if rule.block else 1
     blocks: dict[int, list[Item]] = defaultdict(list)
     for item in members:
@@ -217,7 +228,11 @@ def _of_class(conditions: Sequence[Condition], items: Sequence[Item], seed: int)
 
 
 def _draw(
-    part: Part, rule: Contrast, right: list[Item], wrong: list[Item], random_: random.Random
+    part: Part,
+    rule: Contrast,
+    right: list[Item],
+    wrong: list[Item],
+    random_: random.Random,
 ) -> Iterator[Made | Skip]:
     while right and wrong:
         turned = bool(rule.reverse) and len(right) > len(wrong)
@@ -251,7 +266,10 @@ def _ranked(rule: Contrast, one: Item, others: Sequence[Item]) -> list[Item]:
 
 
 def _of_mixed_length(
-    length: int, ranked: Sequence[Item], count: int, random_: random.Random
+    length: int,
+    ranked: Sequence[Item],
+    count: int,
+    random_: random.Random,
 ) -> list[Item]:
     """Choose ``count`` of ``ranked``, best first, so that the length of the right answer tells
     nothing.
@@ -273,7 +291,10 @@ def _of_mixed_length(
 
 
 def _mirrored(
-    part: Part, rule: Mirrored, items: Sequence[Item], seed: int
+    part: Part,
+    rule: Mirrored,
+    items: Sequence[Item],
+    seed: int,
 ) -> Iterator[Made | Skip]:
     """Make families of items whose answers differ in content and are of like length."""
     units = {item.number: _units(item.text) for item in items}
@@ -328,7 +349,10 @@ def _families(
 
 
 def _fits(
-    rule: Mirrored, item: Item, family: Sequence[Item], content: Mapping[str, frozenset[str]]
+    rule: Mirrored,
+    item: Item,
+    family: Sequence[Item],
+    content: Mapping[str, frozenset[str]],
 ) -> bool:
     lengths = [len(one.text) for one in (item, *family)]
     if max(lengths) > rule.ratio * min(lengths):

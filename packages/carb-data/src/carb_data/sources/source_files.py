@@ -142,7 +142,12 @@ def fetch(
     )
 
 
-def _fetch_one(published: Published, file: PublishedFile, folder: Path, mirror: str) -> bool:
+def _fetch_one(
+    published: Published,
+    file: PublishedFile,
+    folder: Path,
+    mirror: str,
+) -> bool:
     """Fetch one file unless it is there; whether it was fetched."""
     if PurePosixPath(file.place).is_absolute() or ".." in PurePosixPath(file.place).parts:
         raise CarbError(f"{file.place} would be put outside of the source's folder.")

@@ -144,7 +144,10 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
 
 
 def _questions(
-    place: str, number: str, item: BlendQuestion, topic: str | None
+    place: str,
+    number: str,
+    item: BlendQuestion,
+    topic: str | None,
 ) -> Iterator[tuple[TaskPrompt, tuple[Voted, ...]]]:
     """The question with its answers; nothing if too few people could answer it."""
     nothing = item.idks.get("no-answer", 0) + item.idks.get("not-applicable", 0)
