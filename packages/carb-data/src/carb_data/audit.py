@@ -177,7 +177,9 @@ def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Rows]:
 def _group(item: BonSet, level: Level) -> str | None:
     if level == "culture":
         return cultures.root_id(item.culture)
-    return item.domain.value if level == "domain" else None
+    if level == "domain":
+        return item.domain.value
+    return None
 
 
 def _rows(
@@ -254,7 +256,8 @@ def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
     Sets with the same name are one cluster. The number lies between the number of clusters and that
     of sets.
     """
-    n, mean = len(wins), statistics.fmean(wins)
+    n = len(wins)
+    mean = statistics.fmean(wins)
     apart = len(set(names))
     if apart == n:
         return float(n)
@@ -374,7 +377,8 @@ def _folds(names: Sequence[str]) -> list[int]:
 
 
 def _by_set(items: Sequence[BonSet], values: Sequence[float]) -> list[list[float]]:
-    rows, start = [], 0
+    rows = []
+    start = 0
     for item in items:
         rows.append(list(values[start : start + len(item.responses)]))
         start += len(item.responses)

@@ -206,10 +206,14 @@ class Dataset:
     def __getitem__(self, key: str | int | slice) -> BonSet | Dataset:
         if isinstance(key, slice):
             return Dataset(self._sets[key])
-        return self._by_id[key] if isinstance(key, str) else self._sets[key]
+        if isinstance(key, str):
+            return self._by_id[key]
+        return self._sets[key]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._by_id if isinstance(key, str) else key in self._sets
+        if isinstance(key, str):
+            return key in self._by_id
+        return key in self._sets
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dataset) and self._sets == other._sets
@@ -250,7 +254,8 @@ def _known_languages(sets: Iterable[BonSet]) -> set[str]:
 
 
 def _with_parents(culture: str) -> set[str]:
-    found, name = {culture}, culture if culture in registered else None
+    found = {culture}
+    name = culture if culture in registered else None
     while name is not None and (name := registered[name].parent) is not None:
         found.add(name)
     return found

@@ -42,11 +42,9 @@ __all__ = [
 
 
 def _split(value: object) -> object:
-    return (
-        tuple(part.strip() for part in value.split(",") if part.strip())
-        if isinstance(value, str)
-        else value
-    )
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]

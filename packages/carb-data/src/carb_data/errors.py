@@ -37,7 +37,9 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}"
-        return f"{where}: {self.field}: {self.reason}" if self.field else f"{where}: {self.reason}"
+        if self.field:
+            return f"{where}: {self.field}: {self.reason}"
+        return f"{where}: {self.reason}"
 
 
 class DataError(CarbError):
@@ -62,11 +64,9 @@ def _also(lines: Sequence[int]) -> str:
     if not lines:
         return ""
     listed = ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
-    return (
-        f" (also in line {listed})"
-        if len(lines) == 1
-        else f" (also in {len(lines)} more lines: {listed})"
-    )
+    if len(lines) == 1:
+        return f" (also in line {listed})"
+    return f" (also in {len(lines)} more lines: {listed})"
 
 
 def install_line(package: str, extra: str) -> str:

@@ -263,7 +263,8 @@ def _set(
     shown: _Shown,
 ) -> BonSet:
     """The set of the place at a position."""
-    place, answer = family.places[position], family.answers[position]
+    place = family.places[position]
+    answer = family.answers[position]
     name = family.id if naming == "named" else family.id + _IMPLIED
     return BonSet(
         id=f"{name}/{_code(answer)}",
@@ -322,7 +323,8 @@ def _source(fact: Fact) -> Citation:
 def _perturbed(family: Family, facts: Mapping[str, Fact]) -> tuple[Response, ...]:
     if family.perturbed is None:
         return ()
-    given, first = family.perturbed, family.answers[0]
+    given = family.perturbed
+    first = family.answers[0]
     stated = _source(facts[first.fact])
     other = None if given.CC_fact is None else _source(facts[given.CC_fact])
     versions = [(kind, getattr(given, kind.value), family.language, "") for kind in _SAME_LANGUAGE]

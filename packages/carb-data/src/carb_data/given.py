@@ -158,7 +158,9 @@ def _option(
 ) -> int:
     """The number of the option that a key names; of the first where there is no key."""
     if not rule.keys:
-        return place_of(key, given, system, "answer") if rule.key else 0
+        if rule.key:
+            return place_of(key, given, system, "answer")
+        return 0
     known = zip(rule.keys, given.texts, strict=False)
     for number, (keys, option) in enumerate(known):
         if key and option and key in keys.split("|"):

@@ -16,7 +16,8 @@ class Joined:
 
     def join(self, one: str, other: str) -> None:
         """Say that both names stand for the same thing."""
-        first, second = self.name(one), self.name(other)
+        first = self.name(one)
+        second = self.name(other)
         if first != second:
             self._parent[max(first, second)] = min(first, second)
 

@@ -94,8 +94,10 @@ class Store(Generic[H, R, K]):
         """
         self.values: dict[K, R] = {}
         """The records by key."""
-        self._key, self._better = key, better
-        self._path, self._end = path, 0
+        self._key = key
+        self._better = better
+        self._path = path
+        self._end = 0
         if path is None:
             return
         self._file, self._lock = _open_locked(path)
@@ -214,13 +216,17 @@ class DamageError(ValueError):
 
 
 def _sealed(line: bytes) -> bytes:
-    return _SEAL % zlib.crc32(line) + line[2:] if line.startswith(b'[{"') else line
+    if line.startswith(b'[{"'):
+        return _SEAL % zlib.crc32(line) + line[2:]
+    return line
 
 
 def _unsealed(line: bytes) -> bytes:
     """The records of a line, without the checksum; a single record stands without brackets."""
     if not line.startswith(_SEAL[:9]):
-        return line if line.startswith(b"[") else b"[" + line + b"]"
+        if line.startswith(b"["):
+            return line
+        return b"[" + line + b"]"
     records = b"[{" + line[len(_SEAL % 0) :]
     if not line.startswith(_SEAL % zlib.crc32(records)):
         raise DamageError("its checksum is another one")

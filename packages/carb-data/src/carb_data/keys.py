@@ -150,7 +150,9 @@ def _letter(key: str) -> str | None:
     if not any(letter in alphabet for alphabet in ALPHABETS.values()):
         letter = unicodedata.normalize("NFKC", letter)
     letter = "أ" if letter in "اإآ" else letter.upper()
-    return letter if any(letter in alphabet for alphabet in ALPHABETS.values()) else None
+    if any(letter in alphabet for alphabet in ALPHABETS.values()):
+        return letter
+    return None
 
 
 def _filled(place: int, options: Options) -> bool:

@@ -212,7 +212,9 @@ def _primary(tag: str) -> str:
 
 
 def _code(language: Any) -> str | None:
-    return None if language is None else str(language.iso_code_639_1.name).lower()
+    if language is None:
+        return None
+    return str(language.iso_code_639_1.name).lower()
 
 
 def _by_script(text: str, language: str) -> bool | None:

@@ -85,7 +85,9 @@ def _read_domain(value: object) -> object:
     if isinstance(value, str) and value.casefold() not in _DOMAINS:
         known = {"known": ", ".join(_DOMAINS)}
         raise PydanticCustomError("domain", "must be one of {known}", known)
-    return value.casefold() if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.casefold()
+    return value
 
 
 class Perturbation(StrEnum):
@@ -123,7 +125,9 @@ class Kind(StrEnum):
     @property
     def group(self) -> Group:
         """``control`` or ``culture``, which is every other kind."""
-        return "control" if self is Kind.CONTROL else "culture"
+        if self is Kind.CONTROL:
+            return "control"
+        return "culture"
 
 
 Group = Literal["culture", "control"]
@@ -173,7 +177,8 @@ class Frozen(BaseModel):
         Python shares the dictionary's keys; and a text that many models have, such as a licence, or
         an answer in mirrored sets, is there once.
         """
-        given, values = self.model_fields_set, self.__dict__
+        given = self.model_fields_set
+        values = self.__dict__
         given = _given.setdefault((type(self), frozenset(given)), given)
         object.__setattr__(self, "__pydantic_fields_set__", given)
         object.__delattr__(self, "__dict__")
@@ -270,7 +275,9 @@ Conversation = Annotated[
 
 
 def _shape(value: object) -> str:
-    return "text" if isinstance(value, str) else "conversation"
+    if isinstance(value, str):
+        return "text"
+    return "conversation"
 
 
 Prompt = Annotated[
@@ -362,13 +369,16 @@ def defect(field: str, reason: str) -> PydanticCustomError:
     return PydanticCustomError("set", "{reason}", {"reason": reason, "field": field})
 
 
-_SHOWN_LINES, _SHOWN_CHARACTERS = 12, 200
+_SHOWN_LINES = 12
+_SHOWN_CHARACTERS = 200
 
 
 def _on_a_line(text: str) -> str:
     """A text on one line of a terminal or two."""
     line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 1]}…"
+    if len(line) <= _SHOWN_CHARACTERS:
+        return line
+    return f"{line[: _SHOWN_CHARACTERS - 1]}…"
 
 
 class BonSet(Frozen):
@@ -465,7 +475,9 @@ class BonSet(Frozen):
     @property
     def group(self) -> Group:
         """The group of its kind; ``culture`` where nobody said the kind."""
-        return "culture" if self.kind is None else self.kind.group
+        if self.kind is None:
+            return "culture"
+        return self.kind.group
 
     @property
     def prompt_text(self) -> str:
@@ -476,5 +488,7 @@ class BonSet(Frozen):
     def source_item(self) -> str:
         """The source's own item; else the family; else the set itself."""
         if self.provenance.source_id is None:
-            return f"set:{self.id}" if self.family is None else f"family:{self.family}"
+            if self.family is None:
+                return f"set:{self.id}"
+            return f"family:{self.family}"
         return f"{self.provenance.source}:{self.provenance.source_id}"

@@ -78,7 +78,9 @@ def _asked(item: BonSet) -> tuple[str, str] | None:
     """Question and right answer; null where the question is punctuation, which is no evidence."""
     prompt = normalise(item.prompt_text)
     answer = item.chosen.text
-    return (prompt, normalise(answer) or answer) if prompt else None
+    if prompt:
+        return (prompt, normalise(answer) or answer)
+    return None
 
 
 def _near_copies(
@@ -90,7 +92,8 @@ def _near_copies(
     for one, other in _held([units[name] for name in names]):
         if origin[one] == origin[other]:
             continue
-        first, second = names[one], names[other]
+        first = names[one]
+        second = names[other]
         answers = product(_right(units[first]), _right(units[second]))
         if any(_alike(*pair) for pair in answers):
             yield first, second

@@ -143,7 +143,8 @@ def check_contamination(
 def sharing(items: Sequence[BonSet]) -> Iterator[tuple[BonSet, BonSet]]:
     """Pairs of sets where one holds a text of the other, or nearly, as ``check_contamination``
     would find."""
-    wanted, owners = _Wanted(items), {item.id: item for item in items}
+    wanted = _Wanted(items)
+    owners = {item.id: item for item in items}
     for item in items:
         for number, *_ in wanted.hits(item):
             yield owners[wanted.texts[number].item_id], item

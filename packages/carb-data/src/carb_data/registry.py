@@ -73,7 +73,8 @@ class Registry:
 
     @property
     def _all(self) -> dict[str, Culture]:
-        files, self._files = self._files, None
+        files = self._files
+        self._files = None
         try:
             if files is not None:
                 self.add(*files())
@@ -111,7 +112,8 @@ class Registry:
         Several where it is not clear: ``ar`` is the tag of Arabic, and in capitals the code of
         Argentina.
         """
-        known, asked = self._all.values(), text.strip()
+        known = self._all.values()
+        asked = text.strip()
         named = [
             culture.id
             for culture in known
@@ -161,16 +163,22 @@ class Registry:
         """The culture into which results of ``culture_id`` roll up: itself, or its topmost
         parent."""
         culture = self[culture_id]
-        return culture if culture.parent is None else self.root(culture.parent)
+        if culture.parent is None:
+            return culture
+        return self.root(culture.parent)
 
     def root_id(self, culture_id: str) -> str:
         """The id of ``root``; a culture that is not registered is its own."""
-        return self.root(culture_id).id if culture_id in self else culture_id
+        if culture_id in self:
+            return self.root(culture_id).id
+        return culture_id
 
     def name(self, culture_id: str) -> str:
         """The name of a culture; of one that is not registered its id."""
         known = self._all.get(culture_id)
-        return culture_id if known is None else known.name
+        if known is None:
+            return culture_id
+        return known.name
 
     def of_country(self, text: str) -> str | None:
         """The id of the most specific culture that names the country among its regions; ``None`` if

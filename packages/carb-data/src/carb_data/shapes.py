@@ -126,7 +126,9 @@ class Shape:
         templates = (part.id, part.culture, part.domain, part.language, part.topic, part.url)
         fields = [*part.columns, *self.rule.fields, *template_fields(part.license)]
         fields += [name for template in templates for name in template_fields(template)]
-        return _tops(fields) if self.columns is None else self.columns.of(fields)
+        if self.columns is None:
+            return _tops(fields)
+        return self.columns.of(fields)
 
 
 def _tops(fields: Iterable[str]) -> set[str]:
@@ -521,8 +523,11 @@ class _Reader:
         used: set[str],
     ) -> None:
         self.used = used
-        self.table, self.shape, self.defaults = table, shape, defaults
-        self.registry, self.prefix = registry, prefix
+        self.table = table
+        self.shape = shape
+        self.defaults = defaults
+        self.registry = registry
+        self.prefix = prefix
         self.seen: dict[str, int] = {}
         self.ties = self.lettered = 0
         self.meant: dict[str, str | None] = {}

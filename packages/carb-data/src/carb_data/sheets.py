@@ -101,7 +101,8 @@ def _mark_formulas(rows: list[list[str | Unreadable]], formulas: Any) -> None:
 
 def _shown(cell: Any) -> str | Unreadable:
     """The text that a cell shows."""
-    value, form = cell.value, cell.number_format
+    value = cell.value
+    form = cell.number_format
     if value is None:
         return ""
     if cell.data_type == "e":
@@ -127,7 +128,9 @@ def _shown(cell: Any) -> str | Unreadable:
 
 def _number(value: float, form: str) -> str | None:
     if form in ("General", "@"):
-        return str(value) if isinstance(value, int) else f"{value:.11g}"
+        if isinstance(value, int):
+            return str(value)
+        return f"{value:.11g}"
     if re.fullmatch(r"0+", form):
         return f"{int(_rounded(value, 0)):0{len(form)}d}"
     found = re.fullmatch(r"(#,##)?0(?:\.(0+))?(%)?", form)
@@ -155,7 +158,9 @@ def _date(value: datetime | date | time, form: str) -> str | None:
         minute = part[0] == "m" and (previous[:1] == "h" or following[:1] == "s")
         shown.append(_date_part(value, part, minute=minute))
         previous = part if part[0] in "ymdhs" else previous
-    return None if None in shown else "".join(filter(None, shown))
+    if None in shown:
+        return None
+    return "".join(filter(None, shown))
 
 
 def _date_part(value: datetime | date | time, part: str, *, minute: bool) -> str | None:

@@ -150,7 +150,9 @@ def _grams(text: str, size: int = 3) -> Counter[str]:
 def _words(text: str) -> Counter[str]:
     """Words; pairs of characters where the script does not space words."""
     found = Counter(re.findall(r"\w+", text.casefold()))
-    return found if len(found) > 1 else _grams(text, 2)
+    if len(found) > 1:
+        return found
+    return _grams(text, 2)
 
 
 def _table(
@@ -168,7 +170,9 @@ def _table(
 def _jaccard(one: Counter[str], other: Counter[str]) -> float:
     shared = one.keys() & other.keys()
     whole = one.keys() | other.keys()
-    return len(shared) / len(whole) if whole else 0.0
+    if whole:
+        return len(shared) / len(whole)
+    return 0.0
 
 
 def _cosines(texts: Sequence[str]) -> list[list[float]]:

@@ -175,7 +175,9 @@ def _content_defect(frame: pl.DataFrame) -> str | None:
     if not frame["score"].is_finite().all():
         return "a score is NaN or infinite; a failed score must be null"
     roles = {*frame["role"].unique()} - {"chosen", "rejected"}
-    return f"roles must be 'chosen' or 'rejected', found {sorted(roles)}" if roles else None
+    if roles:
+        return f"roles must be 'chosen' or 'rejected', found {sorted(roles)}"
+    return None
 
 
 def _refuse_repeated(frame: pl.DataFrame) -> None:

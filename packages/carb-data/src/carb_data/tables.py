@@ -142,7 +142,9 @@ def first_record(path: Path) -> Mapping[str, Any]:
             _, record = next(rows, (0, None))
     except (EOFError, zlib.error, zipfile.BadZipFile, OSError):
         return {}  # whoever reads the file says it
-    return record if isinstance(record, Mapping) else {}
+    if isinstance(record, Mapping):
+        return record
+    return {}
 
 
 @contextmanager
@@ -289,7 +291,8 @@ def _listed(path: Path, whole: Any, knows: Knows) -> Iterable[Any]:
         return whole
     if not isinstance(whole, dict):
         raise CarbError(f"{path} holds a {type(whole).__name__}, no list of objects.")
-    columns, data = whole.get("columns"), whole.get("data")
+    columns = whole.get("columns")
+    data = whole.get("data")
     if isinstance(columns, list) and isinstance(data, list):
         return _records_of(columns, data)
     values = [*whole.values()]

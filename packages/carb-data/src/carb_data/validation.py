@@ -70,11 +70,9 @@ def validate(
     model = isinstance(form, type) and issubclass(form, BaseModel)
     adapter = TypeAdapter(form) if isinstance(form, type) else form
     try:
-        return (
-            adapter.validate_json(content)
-            if isinstance(content, bytes)
-            else adapter.validate_python(content)
-        )
+        if isinstance(content, bytes):
+            return adapter.validate_json(content)
+        return adapter.validate_python(content)
     except ValidationError as error:
         # ``model`` says it is a class
         names = list(form.model_fields) if model else []  # type: ignore[union-attr]
@@ -99,7 +97,9 @@ def read_options(model: type[_Model], owner: str, options: Mapping[str, Any]) ->
 def closest(name: str, known: Iterable[str]) -> str:
     """`` Did you mean 'X'?`` for the known name nearest to ``name``, or nothing."""
     found = difflib.get_close_matches(name, list(known), n=1)
-    return f" Did you mean '{found[0]}'?" if found else ""
+    if found:
+        return f" Did you mean '{found[0]}'?"
+    return ""
 
 
 def read_query(query: str | None, owner: str) -> dict[str, str]:
@@ -162,7 +162,9 @@ def _content(file: Traversable, kind: str) -> object:
     written = "JSON" if file.name.endswith(".json") else "TOML"
     try:
         text = file.read_text(encoding="utf-8-sig")
-        return json.loads(text) if written == "JSON" else tomllib.loads(text)
+        if written == "JSON":
+            return json.loads(text)
+        return tomllib.loads(text)
     except OSError as error:
         raise CarbError(f"Cannot read the {kind} {file}: {error.strerror or error}.") from None
     except (ValueError, RecursionError) as error:  # a decoder's, which names line and column
@@ -179,7 +181,9 @@ def first_defect(error: ValidationError) -> str:
     """The first defect, ``field: reason``, without the value: equal for items that are wrong in the
     same way."""
     field, reason, _ = next(_each(error))
-    return f"{field}: {reason}" if field else reason
+    if field:
+        return f"{field}: {reason}"
+    return reason
 
 
 _DEFECTS: dict[str, dict[str, str]] = resource("defects")

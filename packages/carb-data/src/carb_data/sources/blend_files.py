@@ -262,11 +262,9 @@ class Answers:
         if not clean(entry.en_answers) or not clean(entry.answers):
             return None
         shown = self.shown(entry.en_answers)
-        return (
-            Top(place, entry, shown, self.meanings[id(entry)])
-            if _is_fair(place, number, item, entry, shown)
-            else None
-        )
+        if _is_fair(place, number, item, entry, shown):
+            return Top(place, entry, shown, self.meanings[id(entry)])
+        return None
 
 
 def _is_fair(

@@ -80,7 +80,9 @@ def _defect(row: _Row, speaking: dict[str, Culture], *, again: bool) -> str | No
         return "it stands in both folders"
     if row.language not in speaking or row.subset not in _DOMAINS:
         return "its language or its subset is not known"
-    return "two of its answers are the same" if len({*row.chosen, *row.rejected}) < 4 else None
+    if len({*row.chosen, *row.rejected}) < 4:
+        return "two of its answers are the same"
+    return None
 
 
 def _set(

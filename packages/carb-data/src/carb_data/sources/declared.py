@@ -259,7 +259,9 @@ def _flat(value: Any, name: str = "") -> Record:
     elif isinstance(value, list):
         entries = [("#", len(value)), *((str(n), inner) for n, inner in enumerate(value))]
     else:
-        return {} if value is None else {name: str(value)}
+        if value is None:
+            return {}
+        return {name: str(value)}
     found: Record = {}
     for key, inner in entries:
         found |= _flat(inner, f"{name}.{key}" if name else key)

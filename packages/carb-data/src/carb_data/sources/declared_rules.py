@@ -33,7 +33,8 @@ __all__ = ["Made", "apply"]
 _WRONG = 3
 _ANSWERS = _WRONG + 1
 """Answers of a set that a rule draws from other items."""
-_COMMON, _TELLING = 0.03, 0.01
+_COMMON = 0.03
+_TELLING = 0.01
 """Share of answers above which a word or a pair of characters is no content, and tells no
 answer."""
 _STEM = 5
@@ -417,4 +418,6 @@ def _question(part: Part, item: Item) -> str:
 
 def _template(part: Part, item: Item) -> str:
     """What a split keeps together: the item's template, or the item alone."""
-    return fill(part.split, item.record) if part.split else item.number
+    if part.split:
+        return fill(part.split, item.record)
+    return item.number

@@ -16,7 +16,8 @@ from carb_data.validation import closest
 __all__ = ["ADDRESS", "Fetched", "fetch", "fetchable", "find_files", "read_text"]
 
 ADDRESS = "https://raw.githubusercontent.com"
-DATA_DIR, CACHE = "CARB_DATA_DIR", "CARB_CACHE"
+DATA_DIR = "CARB_DATA_DIR"
+CACHE = "CARB_CACHE"
 """Environment variables: a folder with a folder for each source, and where fetched files are
 kept."""
 _TIMEOUT = 60
@@ -46,11 +47,9 @@ def fetchable() -> dict[str, Declaration]:
 def cache_folder() -> Path:
     """Where fetched files are kept: ``CARB_CACHE``, or ``carb`` in the user's cache folder."""
     own = os.environ.get(CACHE)
-    return (
-        Path(own)
-        if own
-        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "carb"
-    )
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "carb"
 
 
 def find_files(name: str) -> Path:
@@ -118,7 +117,8 @@ def fetch(
             f"are: {', '.join(known)}. "
             "For others give the folder or file that you have: --source PATH."
         )
-    declaration, published = known[name], known[name].published
+    declaration = known[name]
+    published = known[name].published
     assert published is not None  # that is what ``fetchable`` means
     if declaration.needs_consent and not accept_no_licence:
         raise CarbError(

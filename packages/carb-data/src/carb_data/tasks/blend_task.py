@@ -116,7 +116,9 @@ class BlendTask(Task):
             )
         if found is None:
             return 0.0
-        return found.votes / voted[0].votes if self._weighted else 1.0
+        if self._weighted:
+            return found.votes / voted[0].votes
+        return 1.0
 
 
 def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
@@ -239,4 +241,6 @@ def forms(texts: Iterable[str]) -> set[Words]:
 
 def _number(word: str) -> str:
     """Without leading zeros: 08:30 and 8:30 are one time."""
-    return word.lstrip("0") or "0" if word.isdecimal() else word
+    if word.isdecimal():
+        return word.lstrip("0") or "0"
+    return word
