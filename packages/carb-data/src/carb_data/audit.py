@@ -320,10 +320,17 @@ def learned(
     values = [0.0] * len(right)
     if len(set(folds)) < 2:
         return _by_set(items, values)
-    texts = [f"{r.language.partition('-')[0]} {r.text}" for item in items for r in item.responses]
+    texts: list[str] = []
+    for item in items:
+        for response in item.responses:
+            language = response.language.partition("-")[0]
+            texts.append(f"{language} {response.text}")
     least = 2 if len(texts) > 2000 else 1
     vectors = text.TfidfVectorizer(
-        **_SPLIT[name], sublinear_tf=True, max_features=200_000, min_df=least
+        **_SPLIT[name],
+        sublinear_tf=True,
+        max_features=200_000,
+        min_df=least,
     )
     rows = vectors.fit_transform(texts)
     rows.sort_indices()  # once here, in place of once in each fit
@@ -340,8 +347,10 @@ def learned(
             max_iter=1000,
             random_state=0,
         )
-        model.fit(rows[train], [right[n] for n in train])
-        for n, value in zip(test, model.decision_function(rows[test]).tolist(), strict=True):
+        labels = [right[n] for n in train]
+        model.fit(rows[train], labels)
+        scores = model.decision_function(rows[test])
+        for n, value in zip(test, scores.tolist(), strict=True):
             # finer differences are the solver's, and would part answers that are level
             values[n] = round(value, 6)
     return _by_set(items, values)
@@ -361,9 +370,12 @@ def _with_topics(items: Sequence[BonSet], origin: Mapping[str, str]) -> list[str
             topics[item.language, item.topic].add(origin[item.id])
     joined = Joined()
     for (language, _), names in topics.items():
-        if len(names) <= min(LARGEST_TOPIC, len(spoken[language]) / 2):
-            for name in names:
-                joined.join(min(names), name)
+        half = len(spoken[language]) / 2
+        if len(names) > min(LARGEST_TOPIC, half):
+            continue
+        first = min(names)
+        for name in names:
+            joined.join(first, name)
     return [joined.name(origin[item.id]) for item in items]
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Literal
 
 from carb_data.audit import Attack, AuditReport, audit
@@ -142,16 +141,17 @@ def _duplicates(items: Sequence[BonSet]) -> Iterator[Finding]:
         first = index.copies(match.indexed)[0]
         early, late = sorted((first, match.streamed))
         if early != late and items[early].source_item != items[late].source_item:
-            closest[late] = max(
-                closest.get(late, (0.0, False, 0)), (match.containment, match.exact, early)
-            )
+            before = closest.get(late, (0.0, False, 0))
+            now = (match.containment, match.exact, early)
+            closest[late] = max(before, now)
     for late, (share, exact, early) in sorted(closest.items()):
         same = exact and items[early].culture == items[late].culture
         message = f"shares {share:.0%} of the n-grams of '{items[early].id}'"
         if exact:
             message = f"the same prompt as '{items[early].id}', which has another source item"
         check: Check = "duplicate" if exact else "near-duplicate"
-        yield _finding("error" if same else "warning", check, items[late].id, "prompt", message)
+        severity: Severity = "error" if same else "warning"
+        yield _finding(severity, check, items[late].id, "prompt", message)
 
 
 def _finding(
@@ -161,7 +161,13 @@ def _finding(
     field: str,
     message: str,
 ) -> Finding:
-    return Finding(severity=severity, check=check, item_id=item_id, field=field, message=message)
+    return Finding(
+        severity=severity,
+        check=check,
+        item_id=item_id,
+        field=field,
+        message=message,
+    )
 
 
 _NUMBER = re.compile(r"\d(?:[^\w\s]?[\u00a0\u202f ]?\d)+")
@@ -171,9 +177,9 @@ def _repeated_responses(item: BonSet) -> Iterator[Finding]:
     seen: dict[str, Response] = {}
     for response in item.responses:
         # 1.234,5 and 1,234.5 are two answers: marks within numbers count.
-        text = " ".join(
-            [normalise(response.text) or response.text, *_NUMBER.findall(response.text)]
-        )
+        numbers = _NUMBER.findall(response.text)
+        words = normalise(response.text) or response.text
+        text = " ".join([words, *numbers])
         if text in seen:
             message = f"the same text as '{seen[text].id}'"
             if Role.CHOSEN in (seen[text].role, response.role):
@@ -184,14 +190,11 @@ def _repeated_responses(item: BonSet) -> Iterator[Finding]:
 
 def _wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
     """Prompts and responses that the detector does not take for their declared language."""
-    texts = {
-        (item.id, field): (text, language)
-        for item in items
-        for field, text, language in chain(
-            [("prompt", item.prompt_text, item.language)],
-            ((r.id, r.text, r.language) for r in (*item.responses, *item.perturbed)),
-        )
-    }
+    texts: dict[tuple[str, str], tuple[str, str]] = {}
+    for item in items:
+        texts[item.id, "prompt"] = (item.prompt_text, item.language)
+        for response in (*item.responses, *item.perturbed):
+            texts[item.id, response.id] = (response.text, response.language)
     pairs = list(dict.fromkeys(texts.values()))
     spoken = dict(zip(pairs, in_languages(pairs), strict=True))
     for (item_id, field), (text, language) in texts.items():
@@ -207,16 +210,10 @@ def _bad_perturbations(items: Sequence[BonSet]) -> Iterator[Finding]:
         originals = {response.id: response for response in item.responses}
         for response in item.perturbed:
             assert response.original is not None
-            for severity, fault in _perturbation_faults(
-                item, originals[response.original], response
-            ):
-                yield _finding(
-                    severity,
-                    "perturbation",
-                    item.id,
-                    response.id,
-                    f"{response.perturbation}: {fault}",
-                )
+            original = originals[response.original]
+            for severity, fault in _perturbation_faults(item, original, response):
+                message = f"{response.perturbation}: {fault}"
+                yield _finding(severity, "perturbation", item.id, response.id, message)
 
 
 def _perturbation_faults(
@@ -251,12 +248,7 @@ def incomplete_families(items: Iterable[BonSet]) -> Iterator[Finding]:
             families.setdefault(item.family, []).append(item)
     for name, sets in families.items():
         shown = [{response.text for response in item.responses} for item in sets]
-        right = {
-            response.text
-            for item in sets
-            for response in item.responses
-            if response.role is Role.CHOSEN
-        }
+        right = {item.chosen.text for item in sets}
         if never := len(set.union(*shown) - right):
             what = f"lacks sets: {never} of its {never + len(right)} answers are right in none"
         elif any(texts != right for texts in shown):

@@ -74,8 +74,10 @@ def _field(name: str) -> str | None:
         if name in names:
             return known
     numbered = _NUMBERED.fullmatch(name)
-    words = [name.removesuffix("s"), *([numbered[1].removesuffix("s")] if numbered else [])]
-    for word in words:
+    words = [name]
+    if numbered:
+        words.append(numbered[1])
+    for word in (word.removesuffix("s") for word in words):
         for ending in ("", "_answer", "_response", "_option", "_text"):
             base = word.removesuffix(ending)
             if base in _NAMES["rejected"]:
@@ -136,8 +138,10 @@ def _is_plural(name: str) -> bool:
 def _parts(name: str, value: Any) -> Any:
     """The answers that a cell of a plural column joins, or the value as it is."""
     if isinstance(value, str) and value[:1] != "[" and _is_plural(name):
-        parts = [part.strip() for part in _JOINED.split(value.rstrip("; \n")) if part.strip()]
+        pieces = _JOINED.split(value.rstrip("; \n"))
+        parts = [piece.strip() for piece in pieces if piece.strip()]
         if all(map(_LISTED.match, parts)):
             parts = [_LISTED.sub("", part, count=1) for part in parts]
-        return parts if len(parts) > 1 else value
+        if len(parts) > 1:
+            return parts
     return value

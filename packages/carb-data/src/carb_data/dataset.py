@@ -78,7 +78,12 @@ class Dataset:
             CarbError: nothing readable is there.
         """
         found = load_path(
-            Path(path), given, registry, prefix=prefix, skip_bad=skip_bad, progress=progress
+            Path(path),
+            given,
+            registry,
+            prefix=prefix,
+            skip_bad=skip_bad,
+            progress=progress,
         )
         return cls(found.sets, found.notes)
 
@@ -317,7 +322,12 @@ def load(
             "or hf://owner/name."
         )
     return Dataset.load(
-        path, registry=registry, prefix=prefix, skip_bad=skip_bad, progress=progress, **given
+        path,
+        registry=registry,
+        prefix=prefix,
+        skip_bad=skip_bad,
+        progress=progress,
+        **given,
     )
 
 

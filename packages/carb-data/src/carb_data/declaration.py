@@ -64,7 +64,12 @@ class Skip(Frozen):
     @classmethod
     def of(cls, item: BonSet, reason: str) -> Self:
         """A set that is not taken."""
-        return cls(source_id=item.id, reason=reason, culture=item.culture, language=item.language)
+        return cls(
+            source_id=item.id,
+            reason=reason,
+            culture=item.culture,
+            language=item.language,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,15 +49,19 @@ class DataError(CarbError):
         self.problems = tuple(problems)
         same: dict[Problem, list[int]] = {}
         for problem in problems:
-            same.setdefault(replace(problem, line=0), []).append(problem.line)
-        shown = list(same.items())[:SHOWN_PROBLEMS]
-        lines = [f"{replace(first, line=at[0])}{_also(at[1:])}" for first, at in shown]
-        if len(same) > len(shown):
-            more = len(self.problems) - sum(len(at) for _, at in shown)
-            lines.append(f"... and {more} more; `carb data check --json` lists them all.")
-        count = len(self.problems)
-        head = f"{count} problem{'' if count == 1 else 's'} in the data; nothing was loaded."
-        super().__init__("\n".join([head, *lines, *([hint] if hint else [])]))
+            kind = replace(problem, line=0)
+            same.setdefault(kind, []).append(problem.line)
+        count = len(problems)
+        listed = 0
+        lines = [f"{count} problem{'' if count == 1 else 's'} in the data; nothing was loaded."]
+        for kind, (first, *others) in list(same.items())[:SHOWN_PROBLEMS]:
+            lines.append(f"{replace(kind, line=first)}{_also(others)}")
+            listed += 1 + len(others)
+        if listed < count:
+            lines.append(f"... and {count - listed} more; `carb data check --json` lists them all.")
+        if hint:
+            lines.append(hint)
+        super().__init__("\n".join(lines))
 
 
 def _also(lines: Sequence[int]) -> str:

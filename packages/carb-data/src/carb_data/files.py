@@ -142,18 +142,12 @@ def _valid(
     except ValidationError as error:
         problems.extend(line_problems(path, line, error))
         return None
-    same = [
-        response.id
-        for response in item.rejected
-        if response.text.strip() == item.chosen.text.strip()
-    ]
-    if same:
-        problems.append(
-            Problem(
-                str(path), line, "responses", f"the right answer is also a wrong one, '{same[0]}'"
-            )
-        )
-        return None
+    right = item.chosen.text.strip()
+    for response in item.rejected:
+        if response.text.strip() == right:
+            reason = f"the right answer is also a wrong one, '{response.id}'"
+            problems.append(Problem(str(path), line, "responses", reason))
+            return None
     return item
 
 
@@ -188,11 +182,19 @@ def canonical(item: BonSet) -> bytes:
     Whether a set is a control decides what counts, so it is kept.
     """
     content: dict[str, Any] = item.model_dump(mode="json", exclude_none=True)
-    for name in ("place", "form", *([] if item.kind is Kind.CONTROL else ["kind"])):
+    for name in ("place", "form"):
         content.pop(name, None)
+    if item.kind is not Kind.CONTROL:
+        content.pop("kind", None)
     for group in ("responses", "perturbed"):
         content[group] = sorted(content[group], key=lambda response: str(response["id"]))
-    return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(
+        content,
+        sort_keys=True,
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+    return text.encode()
 
 
 def write(path: Path, sets: Iterable[BonSet]) -> None:

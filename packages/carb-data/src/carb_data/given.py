@@ -122,8 +122,8 @@ def _choice(rule: OptionsAsGiven, record: Record, system: System) -> tuple[Answe
     right = _right_option(rule, record, given, system)
     bare = without_letters(given) if rule.key else None
     if bare is not None:
-        histories = [before for _, before in options]
-        options = list(zip(bare.texts, histories, strict=True))
+        pairs = zip(bare.texts, options, strict=True)
+        options = [(bare_text, before) for bare_text, (_, before) in pairs]
     others: Sequence[int] = range(len(options))
     if rule.wrong:
         key = text(at(record, rule.wrong), "wrong")

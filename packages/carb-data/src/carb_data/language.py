@@ -182,12 +182,15 @@ def in_language(text: str, tag: str) -> bool:
 
 def in_languages(texts: Sequence[tuple[str, str]]) -> list[bool]:
     """``in_language`` for many pairs of text and tag at once, on all cores."""
-    answers = [_by_script(text, _primary(tag)) for text, tag in texts]
+    languages = [_primary(tag) for _, tag in texts]
+    answers = [
+        _by_script(text, language) for (text, _), language in zip(texts, languages, strict=True)
+    ]
     numbers = [number for number, answer in enumerate(answers) if answer is None]
-    languages = _detected([texts[number][0] for number in numbers])
-    for number, language in zip(numbers, languages, strict=True):
-        answers[number] = language == _primary(texts[number][1])
-    return [bool(answer) for answer in answers]
+    asked = [texts[number][0] for number in numbers]
+    for number, detected in zip(numbers, _detected(asked), strict=True):
+        answers[number] = detected == languages[number]
+    return [*map(bool, answers)]
 
 
 def shows_another_language(text: str, tag: str) -> bool:

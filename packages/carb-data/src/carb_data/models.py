@@ -57,7 +57,12 @@ UNSPECIFIED = "unspecified"
 """Culture and domain of a set for which nobody gave them."""
 
 Identifier = Annotated[
-    str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")
+    str,
+    StringConstraints(
+        min_length=1,
+        max_length=256,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+    ),
 ]
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
 """Any text with at least one character that is not white space; kept exactly as given."""
@@ -167,7 +172,11 @@ def _is_model(kind: type) -> bool:
 class Frozen(BaseModel):
     """The base of all models of all packages: fixed once made, without unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        serialize_by_alias=True,
+    )
 
     def compacted(self) -> Self:
         """The same model and its parts, in place, in a third of the memory.

@@ -55,6 +55,8 @@ __all__ = [
 
 _GIVEN = ("culture", "domain", "language")
 """Fields that may be given once for all rows."""
+_TEMPLATES = ("id", *_GIVEN, "topic", "license", "url")
+"""Fields that a declaration fills from columns."""
 _DETECTED = "language detected"
 """What the provenance notes of a set whose language nobody said."""
 _EMPTY = "is empty"
@@ -123,9 +125,9 @@ class Shape:
     def read(self) -> set[str]:
         """All columns that are read."""
         part = self.part
-        templates = (part.id, part.culture, part.domain, part.language, part.topic, part.url)
-        fields = [*part.columns, *self.rule.fields, *template_fields(part.license)]
-        fields += [name for template in templates for name in template_fields(template)]
+        fields = [*part.columns, *self.rule.fields]
+        for field in _TEMPLATES:
+            fields += template_fields(getattr(part, field))
         if self.columns is None:
             return _tops(fields)
         return self.columns.of(fields)
@@ -275,10 +277,12 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
         return shape
     for rows in (table.rows[:_SAMPLE], table.rows):
         told = {known: _values(rows, columns.by_field[known]) for known in ("chosen", "rejected")}
-        either = told["chosen"] | told["rejected"]
+        chosen = told["chosen"]
+        either = chosen | told["rejected"]
         options = columns.options or [name for name in table.titles if name in either]
-        marks = {one for one in told["chosen"] if columns.options and _MARK.fullmatch(one)}
-        if len(options) < 2 or not told["chosen"] <= {*options, *marks}:
+        if columns.options:
+            chosen = {value for value in chosen if not _MARK.fullmatch(value)}
+        if len(options) < 2 or not chosen <= {*options}:
             return shape
     by_field = {known: names for known, names in columns.by_field.items() if known not in told}
     by_field["answer"] = columns.by_field["chosen"]
@@ -287,7 +291,12 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
 
 
 def _values(rows: Sequence[tuple[int, Record]], names: Sequence[str]) -> set[str]:
-    return {plain(str(row[name])) for name in names for _, row in rows if name in row}
+    values: set[str] = set()
+    for _, row in rows:
+        for name in names:
+            if name in row:
+                values.add(plain(str(row[name])))
+    return values
 
 
 # from a table to sets
@@ -534,7 +543,7 @@ class _Reader:
         self.unregistered: Counter[str] = Counter()
         self.patterns: dict[tuple[object, ...], BonSet] = {}
         part = shape.part
-        templates = {f: getattr(part, f) for f in ("id", *_GIVEN, "topic", "license", "url")}
+        templates = {field: getattr(part, field) for field in _TEMPLATES}
         columns = shape.columns.by_field if shape.columns else None
         self.templates = {
             field: template
@@ -589,13 +598,13 @@ class _Reader:
             ValidationError: something of it has not its form.
         """
         fields = draft.fields
-        head = (fields["culture"], fields["domain"], fields["language"], fields["topic"])
-        rest = (fields["license"], fields["url"], draft.notes, draft.right, len(draft.texts))
-        pattern = self.patterns.get(head + rest)
+        _, *common = (fields[name] for name in _TEMPLATES)
+        kind = (*common, draft.notes, draft.right, len(draft.texts))
+        pattern = self.patterns.get(kind)
         if pattern is None or not isinstance(draft.prompt, str) or not _ID.fullmatch(draft.id):
             item = BonSet.model_validate(_content(draft, self.shape.source)).compacted()
             if len(self.patterns) < _PATTERNS:
-                self.patterns[head + rest] = item
+                self.patterns[kind] = item
             return item
         answers = zip(pattern.responses, draft.texts, strict=True)
         return pattern.changed(
@@ -619,7 +628,7 @@ class _Reader:
     def _fields(self, record: Record) -> dict[str, str]:
         """The fields of a set beside what it asks and answers."""
         defects: list[tuple[str, str]] = []
-        found = dict.fromkeys(("id", *_GIVEN, "topic", "license", "url"), "")
+        found = dict.fromkeys(_TEMPLATES, "")
         for field, template in self.templates.items():
             try:
                 found[field] = _filled(template, record, field)

@@ -20,6 +20,13 @@ _MOST_CELLS = 20_000_000
 """Cells of a sheet's area, the empty ones too: a stray cell far away makes it huge."""
 _BY_READER = ("mm-dd-yy", "m/d/yy h:mm")
 """Formats that Excel shows in the order of the reader's country."""
+_DATE_NAMES = {
+    "y": "year",
+    "m": "month",
+    "d": "day",
+    "h": "hour",
+    "s": "second",
+}
 _DATE_PARTS = re.compile(r"[md]{3,}|y{4}|y{2}|m{1,2}|d{1,2}|h{1,2}|s{1,2}|[-/:., ]|\"[^\"]*\"|\\.")
 
 
@@ -79,14 +86,14 @@ def _sheet(path: Path, sheet: Any, formulas: Any) -> Sheet:
 
 def _fill(rows: list[list[str | Unreadable]], merged: Any) -> None:
     """Cells that are merged downwards all show the first one's text."""
-    first = rows[merged.min_row - 1][merged.min_col - 1]
-    for row in rows[merged.min_row - 1 : merged.max_row]:
-        for column in range(merged.min_col - 1, merged.max_col):
-            row[column] = first
-    if merged.min_col < merged.max_col:
-        for row in rows[merged.min_row - 1 : merged.max_row]:
-            for column in range(merged.min_col, merged.max_col):
-                row[column] = Unreadable(f"the cells {merged.coord} are merged; split them")
+    top = merged.min_row - 1
+    left = merged.min_col - 1
+    first = rows[top][left]
+    split = Unreadable(f"the cells {merged.coord} are merged; split them")
+    for row in rows[top : merged.max_row]:
+        row[left] = first
+        for column in range(merged.min_col, merged.max_col):
+            row[column] = split
 
 
 def _mark_formulas(rows: list[list[str | Unreadable]], formulas: Any) -> None:
@@ -169,8 +176,12 @@ def _date_part(value: datetime | date | time, part: str, *, minute: bool) -> str
         return None  # a name, in the language of the reader's Excel
     if part[0] not in "ymdhs":
         return part.strip('"').removeprefix("\\")
-    names = {"y": "year", "m": "minute" if minute else "month", "d": "day"}
-    number = getattr(value, {**names, "h": "hour", "s": "second"}[part[0]], None)
+    name = "minute" if minute else _DATE_NAMES[part[0]]
+    number = getattr(value, name, None)
     if number is None:
         return None
-    return f"{number % 100 if part == 'yy' else number:0{1 if part == 'yyyy' else len(part)}d}"
+    if part == "yyyy":
+        return str(number)
+    if part == "yy":
+        number %= 100
+    return f"{number:0{len(part)}d}"

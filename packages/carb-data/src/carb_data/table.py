@@ -120,7 +120,14 @@ class ScoreTable:
             pl.col("item_id").cast(pl.String)
         )
         _refuse_lost(frame, expected)
-        return ScoreTable(frame.join(items, on="item_id", how="left", maintain_order="left"))
+        return ScoreTable(
+            frame.join(
+                items,
+                on="item_id",
+                how="left",
+                maintain_order="left",
+            )
+        )
 
     def __len__(self) -> int:
         return self.frame.height

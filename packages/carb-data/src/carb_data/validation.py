@@ -196,10 +196,8 @@ def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
         context = detail.get("ctx", {})
         place = detail["loc"]
         if place[:1] == ("prompt",) and len(place) > 1 and not str(place[1]).isdigit():
-            place = (
-                *place[:1],
-                *place[2:],
-            )  # without the name of the form that the prompt was taken for
+            # without the name of the form that the prompt was taken for
+            place = (*place[:1], *place[2:])
         told = context.get("field")  # of a defect that only the whole set or response shows
         field = ".".join(str(part) for part in (*place, *([told] if told else [])))
         reason = detail["msg"].removeprefix("Value error, ")

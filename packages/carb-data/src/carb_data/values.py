@@ -116,6 +116,12 @@ def _transcribed(value: str) -> list[Turn] | None:
     return [(_ROLES[role.casefold()], content.strip()) for role, content in pairs]
 
 
+def _is_numpy_list(value: Any) -> bool:
+    if not isinstance(value, str) or value[:1] not in "[a":
+        return False
+    return _NUMPY_LIST.match(value) is not None
+
+
 def answers(value: Any, field: str) -> list[Answer]:
     """The answers that a value holds, each with the turns before it.
 
@@ -123,14 +129,15 @@ def answers(value: Any, field: str) -> list[Answer]:
         UnreadError: it is no text, number or conversation.
     """
     found = unpacked(value)
-    if found is value and isinstance(value, str) and value[:1] in "[a" and _NUMPY_LIST.match(value):
+    if found is value and _is_numpy_list(value):
         reason = "holds a list as numpy prints it, without commas; save the table as JSON Lines"
         raise UnreadError((field, reason))
     conversation = turns(found)
     if conversation is not None:
-        if conversation[-1][0] != "assistant":
+        *before, (role, content) = conversation
+        if role != "assistant":
             raise UnreadError((field, "is a conversation that does not end with an answer"))
-        return [(conversation[-1][1], tuple(conversation[:-1]))]
+        return [(content, tuple(before))]
     if not isinstance(value, str) or isinstance(found, list):
         value = found  # an object that is written as a text may be an answer in JSON
     if isinstance(value, list):
@@ -139,6 +146,12 @@ def answers(value: Any, field: str) -> list[Answer]:
         return [answer for entry in value for answer in answers(entry, field)]
     whole = text(value, field)
     return [(whole, ())] if whole else []
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value)
 
 
 _NO_TEXT = "must be a text, a finite number or messages"
@@ -152,8 +165,7 @@ def text(value: Any, field: str) -> str:
     """
     if value is None:
         return ""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not isinstance(value, str) and not (is_number and math.isfinite(value)):
+    if not isinstance(value, str) and not _is_finite(value):
         raise UnreadError((field, _NO_TEXT))
     whole = str(value).strip()
     if len(whole) <= _LONGEST_ERROR and _ERRORS.fullmatch(whole):

@@ -226,11 +226,15 @@ class Answers:
     ) -> bool:
         """Whether another place's answer is wrong in ``place``: nobody there gave anything that it
         could pass for."""
-        said_in = set().union(*(self._given[number, form] for form in top.meaning.forms))
-        if len(said_in) > _MOST_PLACES or any({place, top.place} == pair for pair in _WITHIN):
+        pair = {place, top.place}
+        places = set().union(*(self._given[number, form] for form in top.meaning.forms))
+        if len(places) > _MOST_PLACES or pair in _WITHIN:
             return False
-        given = (self.meanings.get(id(entry)) for entry in self.items[place][number].annotations)
-        return not any(answer and may_agree(top.meaning, answer, self._also) for answer in given)
+        for entry in self.items[place][number].annotations:
+            answer = self.meanings.get(id(entry))
+            if answer and may_agree(top.meaning, answer, self._also):
+                return False
+        return True
 
     def shown(self, variants: Sequence[str]) -> str:
         """The wording that a set shows; empty when there is none.

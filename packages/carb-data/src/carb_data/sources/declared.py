@@ -52,9 +52,11 @@ def declared_rows(
         for one in apply(part, records, seed):
             if isinstance(one, Skip):
                 culture = part.culture if part.culture in cultures else None
-                place = f"{name}/{part.name}/{one.source_id}"
                 yield Skip(
-                    source_id=place, reason=one.reason, culture=culture, language=part.language
+                    source_id=f"{name}/{part.name}/{one.source_id}",
+                    reason=one.reason,
+                    culture=culture,
+                    language=part.language,
                 )
                 continue
             made.append((part, one))
@@ -126,9 +128,12 @@ def _order(
     if family is None:
         random.Random(f"{name}:{seed}:{part.name}:{one.asked.number}").shuffle(order)
         return order
-    return sorted(
-        order, key=lambda n: random.Random(json.dumps([family, one.answers[n], seed])).random()
-    )
+
+    def drawn(number: int) -> float:
+        drive = json.dumps([family, one.answers[number], seed])
+        return random.Random(drive).random()
+
+    return sorted(order, key=drawn)
 
 
 def _key(part: Part, key: str) -> str:
@@ -186,9 +191,8 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
         return
     text = _unpacked(file, source) if file.name.endswith(".tar.gz") else read_text(file, source)
     if part.format == "text":
-        yield from (
-            (found.groupdict() for found in part.pattern.finditer(text)) if part.pattern else ()
-        )
+        if part.pattern:
+            yield from (match.groupdict() for match in part.pattern.finditer(text))
         return
     try:
         if part.format == "jsonl":
@@ -207,12 +211,11 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
 
 
 def _rows(text: str, format_: str, header: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    tabs = format_ == "tsv"
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",")
+    separator = "\t" if format_ == "tsv" else ","
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     names = list(header) or next(lines, [])
-    for row in lines:
-        if row:
-            yield dict(zip(names, row, strict=False))
+    for row in filter(None, lines):
+        yield dict(zip(names, row, strict=False))
 
 
 def _unpacked(file: Path, source: str) -> str:
@@ -248,16 +251,19 @@ def _exploded(
     if not part.explode:
         yield _flat(content)
     elif isinstance(entries, Mapping):
-        rest = _flat({name: value for name, value in content.items() if name != part.explode})
+        others = {name: value for name, value in content.items() if name != part.explode}
+        rest = _flat(others)
         for entry, value in entries.items():
             yield {**rest, "entry": str(entry), "value": str(value)}
 
 
 def _flat(value: Any, name: str = "") -> Record:
+    entries: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
-        entries = [(str(key), inner) for key, inner in value.items()]
+        entries += [(str(key), inner) for key, inner in value.items()]
     elif isinstance(value, list):
-        entries = [("#", len(value)), *((str(n), inner) for n, inner in enumerate(value))]
+        entries.append(("#", len(value)))
+        entries += [(str(number), inner) for number, inner in enumerate(value)]
     else:
         if value is None:
             return {}

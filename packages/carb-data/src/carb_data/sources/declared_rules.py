@@ -370,7 +370,11 @@ def _fits(
 
 def _asked_in_turn(part: Part, family: Sequence[Item], seed: int) -> Iterator[Made]:
     name = min(one.number for one in family)
-    shown = sorted(family, key=lambda one: order_key(seed, "family", one.number))
+
+    def drawn(one: Item) -> bytes:
+        return order_key(seed, "family", one.number)
+
+    shown = sorted(family, key=drawn)
     keys = tuple(_template(part, one) for one in shown)
     for one in shown:
         others = [other.text for other in shown if other is not one]

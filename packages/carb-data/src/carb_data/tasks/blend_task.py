@@ -19,6 +19,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from pydantic import Field
@@ -89,10 +90,9 @@ class BlendTask(Task):
         super().__init__(name, prompts)
         self._voted = voted
         self._weighted = weighted
-        every = {
-            words for answers in voted.values() for answer in answers for words in answer.forms
-        }
-        self._words = {words[0] for words in every if len(words) == 1}
+        self._words: set[str] = set()
+        for answer in chain.from_iterable(voted.values()):
+            self._words.update(words[0] for words in answer.forms if len(words) == 1)
 
     def grade(self, prompt_id: str, text: str) -> float:
         """1, or the share of the most votes, where the first line of a text says a human answer;
@@ -106,14 +106,8 @@ class BlendTask(Task):
         said = form(line)
         found = next((answer for answer in voted if said in answer.forms), None)
         if found is None and not is_list(line) and not names_many(said, self._words):
-            found = next(
-                (
-                    answer
-                    for answer in voted
-                    if any(says(said, wording) for wording in answer.forms)
-                ),
-                None,
-            )
+            holding = (one for one in voted if any(says(said, words) for words in one.forms))
+            found = next(holding, None)
         if found is None:
             return 0.0
         if self._weighted:

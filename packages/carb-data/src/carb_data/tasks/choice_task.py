@@ -36,7 +36,8 @@ class ChoiceTask(Task):
 
     def __init__(self, name: str, sets: list[BonSet]) -> None:
         options = {item.id: _in_order(item) for item in sets}
-        super().__init__(name, tuple(_prompt(item, options[item.id]) for item in sets))
+        prompts = [_prompt(item, options[item.id]) for item in sets]
+        super().__init__(name, tuple(prompts))
         self._options = options
         self._right = {item.id: item.chosen.text for item in sets}
 
