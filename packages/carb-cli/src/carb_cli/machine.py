@@ -8,7 +8,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from carb_data.models import Frozen
+from carb_data import Frozen
 
 _ASK = (
     "nvidia-smi",

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from carb_cli import display
 from carb_cli.labels import labels
-from carb_data import Dataset
-from carb_data.models import Frozen
-from carb_data.validation import read_options
+from carb_data import Dataset, Frozen, read_options
 from carb_scorers.blind import blind
 from carb_scorers.models.server_options import ServerOptions
 from carb_scorers.spec import ParsedSpec, parse_spec, plan_of

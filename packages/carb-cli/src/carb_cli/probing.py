@@ -11,8 +11,7 @@ from carb_cli.display import percent
 from carb_cli.planning import RunPlan, plan_run
 from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import RunOptions, score
-from carb_data import BonSet, Dataset, load
-from carb_data.models import Frozen
+from carb_data import BonSet, Dataset, Frozen, load
 
 DATA = "carb-seed"
 FAMILIES = 6

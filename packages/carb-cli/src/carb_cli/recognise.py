@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from carb_data import CarbError
-from carb_data.errors import require
-from carb_data.models import Frozen
-from carb_data.validation import closest
+from carb_data import CarbError, Frozen, closest, require
 from carb_scorers.known import KnownModel, find
 from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.source import has_chat_template, model_source

@@ -24,10 +24,8 @@ from carb_cli.machine import Gpu, free_memory, gpus
 from carb_cli.main import FAILED, OK
 from carb_cli.progress import Report, progress
 from carb_cli.scoring import exit_code, say_how_to_go_on
-from carb_data import CarbError, Dataset
-from carb_data.errors import require
-from carb_data.models import Frozen
-from carb_data.validation import parse_file, validate
+from carb_data import CarbError, Dataset, Frozen, require, validate
+from carb_data.validation import parse_file
 from carb_scorers.run import RunRecord
 from carb_scorers.spec import ParsedSpec, parse_spec, provider
 

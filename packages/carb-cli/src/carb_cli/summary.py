@@ -9,8 +9,7 @@ from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.selection import chance
-from carb_data import Dataset, ScoreTable
-from carb_data.models import Frozen
+from carb_data import Dataset, Frozen, ScoreTable
 from carb_metrics import Scored, bon_accuracy, family_accuracy
 from carb_metrics.rows import Cell, FamilyRow, Interval
 from carb_scorers.run import RunRecord

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import polars as pl
 from pydantic import ConfigDict, Field, PlainSerializer
 
-from carb_data import CarbError
-from carb_data.models import Frozen
+from carb_data import CarbError, Frozen
 
 Frame = Annotated[
     pl.DataFrame, PlainSerializer(lambda frame: frame.to_dicts(), return_type=list[dict[str, Any]])

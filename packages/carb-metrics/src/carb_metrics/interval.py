@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from carb_data.models import Frozen
+from carb_data import Frozen
 
 __all__ = ["Interval"]
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import anyio
 
-from carb_data import CarbError
-from carb_data.errors import require
+from carb_data import CarbError, require
 
 require("starlette", package="carb-scorers", extra="serve")
 from starlette.exceptions import HTTPException  # noqa: E402 - the line above names the extra

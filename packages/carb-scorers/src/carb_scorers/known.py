@@ -14,8 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from carb_data.models import Frozen
-from carb_data.validation import read_file
+from carb_data import Frozen, read_file
 
 __all__ = ["Benchmark", "KnownModel", "KnownModels", "find", "known_models", "resolved"]
 

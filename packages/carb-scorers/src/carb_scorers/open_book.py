@@ -17,11 +17,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from carb_data import BonSet, Fact
+from carb_data import BonSet, Fact, as_text
 from carb_data.dataset import seed_folders
 from carb_data.facts import load_facts
 from carb_data.family import load_families
-from carb_data.models import as_text
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult
 
 HEADING = "Known about this place:"

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from carb_data.models import Frozen, as_text
+from carb_data import Frozen, as_text
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,

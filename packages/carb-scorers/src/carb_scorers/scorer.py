@@ -7,7 +7,8 @@ from typing import Annotated, Protocol, Self, runtime_checkable
 
 from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_validator
 
-from carb_data.models import UNSPECIFIED, Conversation, Frozen
+from carb_data import Conversation, Frozen
+from carb_data.models import UNSPECIFIED
 
 __all__ = ["UNKNOWN", "Presentation", "ScorerSpec", "Usage", "told_culture"]
 

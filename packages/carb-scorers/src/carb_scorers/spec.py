@@ -14,10 +14,10 @@ from urllib.parse import quote, urlencode
 
 from pydantic import Field
 
-from carb_data import CarbError, cultures
+from carb_data import CarbError, Frozen, closest, cultures
 from carb_data.language import check_language
-from carb_data.models import UNSPECIFIED, Frozen
-from carb_data.validation import closest, read_query
+from carb_data.models import UNSPECIFIED
+from carb_data.validation import read_query
 from carb_scorers.scorer import (
     UNDETERMINED,
     UNKNOWN,

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from carb_data import CarbError, Message
-from carb_data.models import Conversation, as_text
-from carb_data.validation import validate
+from carb_data import CarbError, Conversation, Message, as_text, validate
 from carb_scorers.evaluation import score_all
 from carb_scorers.scorer import (
     UNDETERMINED,

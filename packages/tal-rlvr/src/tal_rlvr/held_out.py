@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
 
-from carb_data import CarbError
-from carb_data.models import Frozen
+from carb_data import CarbError, Frozen
 from carb_metrics import mean_interval, paired_difference
 from carb_scorers.models import (
     CannotError,

@@ -7,8 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from carb_data import CarbError, Culture, cultures
-from carb_data.models import Conversation, Frozen, as_text
+from carb_data import CarbError, Conversation, Culture, Frozen, as_text, cultures
 from carb_scorers.jinja_filling import fill
 from carb_scorers.models.chat_tokens import guarded
 from tal_rlvr.verdict_reading import MARK, plain

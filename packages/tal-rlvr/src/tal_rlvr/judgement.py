@@ -21,8 +21,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from carb_data import CarbError
-from carb_data.models import Frozen
+from carb_data import CarbError, Frozen
 from tal_rlvr.masking import has_content
 from tal_rlvr.verdict_reading import MARK, read_verdict
 from tal_rlvr.verdict_reading import Verdict as Verdict

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from carb_data import CarbError
-from carb_data.models import Frozen
+from carb_data import CarbError, Frozen
 from tal_rlvr.mix import Parts
 from tal_rlvr.preferences import OrderedPair, both_orders
 

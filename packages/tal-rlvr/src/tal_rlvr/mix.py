@@ -11,8 +11,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from carb_data import CarbError, Dataset, load
-from carb_data.models import Frozen
+from carb_data import CarbError, Dataset, Frozen, load
 from tal_rlvr.layouts import Form, read_pairs
 from tal_rlvr.preferences import OrderedPair, Pair, both_orders
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carb_data import BonSet, Provenance, Response, Role, check_contamination, load
-from carb_data.models import Frozen
+from carb_data import BonSet, Frozen, Provenance, Response, Role, check_contamination, load
 from tal_rlvr.mix import Parts
 from tal_rlvr.preferences import Pair
 

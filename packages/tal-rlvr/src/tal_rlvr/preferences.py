@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from carb_data import BonSet
-from carb_data.models import Frozen
+from carb_data import BonSet, Frozen
 from tal_rlvr.judgement import Verdict
 
 

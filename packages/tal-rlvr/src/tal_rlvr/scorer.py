@@ -11,8 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from carb_data.models import Frozen, as_text
-from carb_data.validation import read_file, read_options
+from carb_data import Frozen, as_text, read_file, read_options
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, planned, shown_orders
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Writing

@@ -9,10 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from carb_data import CarbError
-from carb_data.journal import write_whole
-from carb_data.models import Frozen
-from carb_data.validation import parse_file, validate
+from carb_data import CarbError, Frozen, validate, write_whole
+from carb_data.validation import parse_file
 from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.mix import TrainingMix
 from tal_rlvr.scorer import ThinkSettings

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from carb_data.errors import require
+from carb_data import require
 from carb_scorers.models.shared_prefix import PrefixCache, dense_head
 from tal_rlvr.judge_prompts import PromptConfig, render_prompt
 from tal_rlvr.preferences import OrderedPair

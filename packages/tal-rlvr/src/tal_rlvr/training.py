@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from carb_data import CarbError
-from carb_data.journal import write_whole
-from carb_data.models import Frozen
+from carb_data import CarbError, Frozen, write_whole
 from carb_scorers.models.source import model_source
 from tal_rlvr.curve import svg
 from tal_rlvr.held_out import Difference, HeldOutFigures, compare_held_out

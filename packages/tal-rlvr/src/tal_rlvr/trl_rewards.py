@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from carb_data import CarbError
-from carb_data.models import Frozen
+from carb_data import CarbError, Frozen
 from tal_rlvr.judge_prompts import Prompt, holds_verdict
 from tal_rlvr.judge_rewards import (
     CLIP,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from carb_data.errors import require
+from carb_data import require
 from carb_scorers.models.shared_prefix import outputs_behind
 from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.verdict_tokens import VerdictTokens

@@ -11,9 +11,7 @@ from typing import Any
 
 from pydantic import Field, TypeAdapter
 
-from carb_data import CarbError
-from carb_data.models import Frozen
-from carb_data.validation import validate
+from carb_data import CarbError, Frozen, validate
 from tal_rlvr.judge_rewards import OTHER
 from tal_rlvr.judgement import MARKER, FormatError, Verdict, parse_judgement, write_judgement
 from tal_rlvr.layouts import read_rows

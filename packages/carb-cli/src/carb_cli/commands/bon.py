@@ -16,7 +16,7 @@ from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.options import Json, Several, refuse
 from carb_cli.progress import Report, progress
-from carb_data.journal import write_whole
+from carb_data import write_whole
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
 from carb_scorers import Progress

@@ -29,9 +29,7 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.shown import written
 from carb_cli.scoring import RunOptions, exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
-from carb_data import CarbError
-from carb_data.journal import write_whole
-from carb_data.validation import closest
+from carb_data import CarbError, closest, write_whole
 from carb_metrics.rows import Interval
 from carb_scorers.spec import parse_spec
 

@@ -10,9 +10,7 @@ from typing import Any
 from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.options import Flag, Json, refuse
-from carb_data import CarbError
-from carb_data.errors import require
-from carb_data.validation import closest
+from carb_data import CarbError, closest, require
 from carb_scorers.judge import form_names, form_text, read_form
 from carb_scorers.known import KnownModel, find, known_models
 

@@ -26,8 +26,7 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections
 from carb_cli.report.tables import Shown, Table
 from carb_cli.runs import run_folders
-from carb_data import CarbError
-from carb_data.journal import write_whole
+from carb_data import CarbError, write_whole
 from carb_data.origins import copies_sentence
 
 FIRST = ("rank", "<scorer", "place win %", "accuracy %")

@@ -14,8 +14,7 @@ from carb_cli.results import entry as entries
 from carb_cli.results.hub_files import hub_files
 from carb_cli.runs import run_folders
 from carb_cli.selection import loaded
-from carb_data import CarbError
-from carb_data.journal import write_whole
+from carb_data import CarbError, write_whole
 
 
 def add(

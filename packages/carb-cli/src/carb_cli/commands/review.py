@@ -23,9 +23,7 @@ from carb_cli.review.asking import ReviewItem
 from carb_cli.review.page_parts import language_of, organisers_kit, single_file
 from carb_cli.review.regions import counted, region_of
 from carb_cli.selection import loaded, reviewable
-from carb_data import CarbError
-from carb_data.errors import require
-from carb_data.journal import write_whole
+from carb_data import CarbError, require, write_whole
 from carb_scorers import open_scorer
 
 ReviewFile = Annotated[Path, Parameter(help="The review file.")]

@@ -10,8 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_data import CarbError
-from carb_data.errors import require
+from carb_data import CarbError, require
 
 
 def serve(

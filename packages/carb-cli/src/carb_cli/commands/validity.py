@@ -12,8 +12,7 @@ from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.options import Confidence, Json, refuse_folder
 from carb_cli.report.scatter import scatter
-from carb_data import CarbError
-from carb_data.journal import write_whole
+from carb_data import CarbError, write_whole
 from carb_metrics import correlate
 from carb_metrics.rows import Correlation, Interval
 

@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from carb_data import HomeLine
-from carb_data.models import Frozen
+from carb_data import Frozen, HomeLine
 from carb_metrics.rows import (
     Cell,
     ConsistencyRow,

@@ -14,8 +14,7 @@ from carb_cli.report.page import chart_of, page, render
 from carb_cli.report.sections import leaderboard
 from carb_cli.report.shown import written
 from carb_cli.results import entry as entries
-from carb_data import CarbError, ScoreTable, content_hash
-from carb_data.journal import write_whole
+from carb_data import CarbError, ScoreTable, content_hash, write_whole
 
 
 def write_site(

@@ -20,15 +20,15 @@ from carb_data import (
     BonSet,
     CarbError,
     Dataset,
+    Frozen,
     HomeLine,
     ScoreTable,
     content_hash,
     home_line,
     load,
+    read_file,
+    write_whole,
 )
-from carb_data.journal import write_whole
-from carb_data.models import Frozen
-from carb_data.validation import read_file
 from carb_metrics import bon_accuracy, family_accuracy
 from carb_metrics.rows import Cell, Interval
 from carb_scorers.run import RunRecord

@@ -15,8 +15,7 @@ from uuid import UUID
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
 from carb_cli.review.regions import region_name, region_of
-from carb_data import BonSet, Response
-from carb_data.models import Frozen
+from carb_data import BonSet, Frozen, Response
 
 Words = Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)]
 Short = Annotated[str, StringConstraints(max_length=80, strip_whitespace=True)]

@@ -16,9 +16,7 @@ from pydantic import Field
 from carb_cli.review.asking import ReviewItem
 from carb_cli.review.regions import covered
 from carb_cli.review.review_file import GivenAnswer, given, places, setting
-from carb_data import BonSet, CarbError, Dataset, Votes
-from carb_data.models import Frozen
-from carb_data.validation import read_file
+from carb_data import BonSet, CarbError, Dataset, Frozen, Votes, read_file
 from carb_metrics import human_line
 from carb_metrics.rows import HumanLine
 

@@ -17,9 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import StringConstraints
 
 from carb_cli.review.asking import Event, Person, Question, ReviewItem, Sent, mismatch, stored
-from carb_data import CarbError
-from carb_data.models import Frozen
-from carb_data.validation import read_file
+from carb_data import CarbError, Frozen, read_file
 
 MOST_QUESTIONS = 100
 """The largest number of questions that one person may write."""

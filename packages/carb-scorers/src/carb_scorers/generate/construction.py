@@ -22,17 +22,18 @@ from carb_data import (
     DataError,
     Dataset,
     Domain,
+    Frozen,
     Problem,
     Provenance,
     Response,
     Role,
     cultures,
+    read_file,
 )
 from carb_data.facts import read_lines
 from carb_data.language import same_language
-from carb_data.models import CultureId, Frozen, Identifier, LanguageTag, Text
+from carb_data.models import CultureId, Identifier, LanguageTag, Text
 from carb_data.surface import is_known, names_culture
-from carb_data.validation import read_file
 from carb_scorers.generate.instructions import for_answer, for_question
 from carb_scorers.generate.writers import (
     Passed,

@@ -14,11 +14,9 @@ from typing import Annotated, Any, TypeVar
 import anyio
 from pydantic import Field, FiniteFloat
 
-from carb_data import CarbError
-from carb_data.errors import require
+from carb_data import CarbError, Frozen, require
 from carb_data.journal import Store
 from carb_data.language import in_language
-from carb_data.models import Frozen
 from carb_scorers.models.marks import without_thinking
 from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from carb_data import CarbError
-from carb_data.errors import require
-from carb_data.models import Conversation
+from carb_data import CarbError, Conversation, require
 from carb_scorers.scorer import Scorer
 from carb_scorers.spec import asked_about
 from carb_scorers.texts import Opened, Scored, Text, as_prompt, score_texts

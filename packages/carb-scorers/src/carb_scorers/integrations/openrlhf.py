@@ -19,10 +19,7 @@ from itertools import chain
 
 from pydantic import TypeAdapter, ValidationError
 
-from carb_data import CarbError
-from carb_data.errors import require
-from carb_data.models import Conversation, Frozen
-from carb_data.validation import read_file
+from carb_data import CarbError, Conversation, Frozen, read_file, require
 from carb_scorers.models.marks import control_pattern, guarded_unseen, marks
 from carb_scorers.models.source import model_source
 
@@ -323,7 +320,7 @@ def response_in(query: str, prompt: str) -> str:
 
 
 def _bare(text: str) -> str:
-    return _BEHIND.sub("", text).strip()
+    return _BEHIND.sub("", text).strip("\r\n")
 
 
 def _behind(query: str, prompt: str) -> int | None:

@@ -13,9 +13,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
-from carb_data import CarbError
-from carb_data.models import Frozen
-from carb_data.validation import closest, read_file
+from carb_data import CarbError, Frozen, closest, read_file
 from carb_scorers.jinja_filling import checked_template
 
 Mode = Literal["listwise", "pairwise", "pointwise"]

@@ -12,9 +12,7 @@ from typing import Literal
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from carb_data import CarbError
-from carb_data.models import Frozen
-from carb_data.validation import read_options
+from carb_data import CarbError, Frozen, read_options
 from carb_scorers.judge.form import Mode, read_form
 from carb_scorers.judge.order_and_prompt import (
     LETTERS,

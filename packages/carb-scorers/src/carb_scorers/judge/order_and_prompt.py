@@ -16,8 +16,7 @@ from importlib.resources.abc import Traversable
 from itertools import combinations
 from typing import Any, Literal
 
-from carb_data import CarbError, cultures
-from carb_data.models import as_text
+from carb_data import CarbError, as_text, cultures
 from carb_scorers.jinja_filling import fill, undefined
 from carb_scorers.judge.form import FormFile, Mode, Wording, read_form
 from carb_scorers.models.protocol import Prompt, Turn

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
-from carb_data.errors import require
+from carb_data import require
 from carb_scorers.models.chat_tokens import prompt_ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
 from carb_scorers.models.hf_memory import batch_tokens

@@ -17,9 +17,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from carb_data import CarbError
-from carb_data.errors import require
-from carb_data.models import Frozen
+from carb_data import CarbError, Frozen, require
 from carb_data.validation import JsonObject
 from carb_scorers.models.peft_adapters import (
     CONFIG,

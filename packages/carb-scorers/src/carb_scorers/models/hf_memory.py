@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from carb_data.errors import require
+from carb_data import require
 
 ON_A_CPU = 4096
 """Padded tokens on a CPU, which larger batches make no faster."""

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 import anyio.from_thread
 
-from carb_data import CarbError
-from carb_data.errors import require
+from carb_data import CarbError, require
 from carb_scorers.models.chat_tokens import groups_of
 from carb_scorers.models.hf_loading import HFOptions, Loaded
 from carb_scorers.models.hf_memory import batch_tokens

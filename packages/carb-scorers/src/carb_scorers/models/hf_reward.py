@@ -15,8 +15,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from carb_data import CarbError
-from carb_data.errors import require
+from carb_data import CarbError, require
 from carb_scorers.models.chat_tokens import conversation
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
 from carb_scorers.models.hf_passes import Passes

@@ -11,8 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from carb_data.models import Frozen
-from carb_data.validation import read_file
+from carb_data import Frozen, read_file
 
 __all__ = ["control_pattern", "guarded_unseen", "marks", "opened_thought", "without_thinking"]
 

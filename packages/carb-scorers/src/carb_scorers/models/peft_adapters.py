@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from carb_data import CarbError
-from carb_data.errors import require
+from carb_data import CarbError, require
 from carb_scorers.models.source import model_source
 
 __all__ = ["adapter_config", "adapter_file", "base_of", "load_adapted"]

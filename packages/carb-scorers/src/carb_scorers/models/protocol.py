@@ -17,9 +17,7 @@ from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from pydantic import create_model
 
-from carb_data import CarbError
-from carb_data.models import Frozen
-from carb_data.validation import read_options
+from carb_data import CarbError, Frozen, read_options
 from carb_scorers.scorer import ScoreError, ScorerSpec, Usage
 
 __all__ = ["LANGUAGE_MODELS", "Turn", "Watch", "read_backend_options"]

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from carb_data import CarbError
-from carb_data.models import Frozen
+from carb_data import CarbError, Frozen
 from carb_data.validation import JsonObject
 
 __all__ = ["ServerOptions"]

@@ -18,8 +18,7 @@ from urllib.request import getproxies
 import anyio
 from anyio import CapacityLimiter
 
-from carb_data import CarbError
-from carb_data.errors import require
+from carb_data import CarbError, require
 from carb_scorers.models.protocol import Failure
 from carb_scorers.models.server_exchange import RequestError, Secret, read_answer, shown
 from carb_scorers.models.server_options import ServerOptions, is_this_machine, key_of

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from carb_data.errors import require
+from carb_data import require
 
 __all__ = [
     "PrefixCache",

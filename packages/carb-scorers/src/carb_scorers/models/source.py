@@ -13,8 +13,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from carb_data import CarbError
-from carb_data.errors import require
+from carb_data import CarbError, require
 
 __all__ = ["has_chat_template", "model_source"]
 

@@ -15,8 +15,8 @@ from statistics import median
 import polars as pl
 from filelock import FileLock, Timeout
 
-from carb_data import CarbError, Dataset, ScoreTable
-from carb_data.journal import DiskError, write_whole
+from carb_data import CarbError, Dataset, ScoreTable, write_whole
+from carb_data.journal import DiskError
 from carb_scorers.blind import Blinded, unblind
 from carb_scorers.evaluation import OnProgress, requests_for
 from carb_scorers.run.record import (

@@ -11,9 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from carb_data import CarbError
-from carb_data.models import Frozen
-from carb_data.validation import validate
+from carb_data import CarbError, Frozen, validate
 from carb_scorers.scorer import ScorerSpec, Usage
 
 _OURS = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli")
