@@ -60,6 +60,9 @@ OTHERS = {
     "Zephyr": "<|user|>\n{user}</s>\n<|assistant|>\n",
     "Llama 2": "<s>[INST] <<SYS>>\n{system}\n<</SYS>>\n\n{user} [/INST]",
     "Mistral, first": "<s>[INST] {user} [/INST]",
+    "Llama 3, dates alone": "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
+    "Cutting Knowledge Date: December 2023\n\n<|eot_id|><|start_header_id|>user<|end_header_id|>"
+    "\n\n{user}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
     "no template": "{user}",
     "a tokenizer's start alone": "<s>{user}",
 }
