@@ -52,22 +52,22 @@ class Budget(NamedTuple):
 
 
 BUDGETS: dict[str, Budget] = {
-    "tokens under packages/*/src": Budget(238_000, 190_000),
+    "tokens under packages/*/src": Budget(246_500, 190_000),
     "tokens a code line": Budget(8.7, 8.0),
     "- carb-data": Budget(8.5, 8.5),
     "- carb-scorers": Budget(8.5, 8.5),
-    "- carb-metrics": Budget(9.76, 8.5),
+    "- carb-metrics": Budget(9.85, 8.5),
     "- tal-rlvr": Budget(8.5, 8.5),
     "- carb-cli": Budget(8.5, 8.5),
-    f"lines over {WIDE} columns": Budget(36, 0),
-    f"functions over {LONG} lines": Budget(19, 8),
+    f"lines over {WIDE} columns": Budget(0, 0),
+    f"functions over {LONG} lines": Budget(8, 8),
     "leaf commands": Budget(25, 25),
     "parameters of commands": Budget(150, 150),
     "names at the root of carb-metrics": Budget(30, 30),
     "words of documentation": Budget(30_000, 30_000),
     "circles of imports": Budget(0, 0),
     "file names in two packages or folders": Budget(12, 12),
-    "names from another package's submodules that no root lists": Budget(330, 120),
+    "names from another package's submodules that no root lists": Budget(235, 120),
     "kilobytes of the five wheels": Budget(3_000, 3_000),
 }
 

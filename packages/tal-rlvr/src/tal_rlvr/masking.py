@@ -21,18 +21,21 @@ _LETTER = re.compile(
 """A letter that names a response: alone, also between characters of Chinese or Japanese, also a
 look-alike, and the first two of other alphabets."""
 _SMALL = re.compile(
-    r"(?i)\b(response|answer|option|candidate|verdict|meets|choice|pick|picks|choose|prefer|number|no\.?|nr\.?)"
+    r"(?i)\b(response|answer|option|candidate|verdict|meets|"
+    r"choice|pick|picks|choose|prefer|number|no\.?|nr\.?)"
     r"([ \t:=\"'(]{0,4})\b(?:a|b|1|2|i|ii|one|two|first|second|alpha|beta)\b"
 )
 _GLUED = re.compile(r"\b([Rr]esponse|[Aa]nswer|[Oo]ption)[AB12]\b")
 _END = r"(?=[ \t]*(?:[.,;:!?。！？、،؟)\]|]|$))"
 _VERB = (
     r"(?=[ "
-    r"\t]+(?:is|fits|meets|has|wins|works|matches|reads|seems|sounds|better|best|right|correct|ist|passt|besser|"
+    r"\t]+(?:is|fits|meets|has|wins|works|matches|"
+    r"reads|seems|sounds|better|best|right|correct|ist|passt|besser|"
     r"richtig|est|convient|meilleure?|es|mejor|correct[oa]|лучше|верн\w+|правильн\w+|đúng|tốt)\b)"
 )
 _LAST = re.compile(
-    rf"(?i)(?<![\w.'’-])(?:[ab12]|ii?|one|two|alpha|beta){_END}|(?<![\w.'’-])(?:[12]|ii?|one|two|alpha|beta){_VERB}"
+    rf"(?i)(?<![\w.'’-])(?:[ab12]|ii?|one|two|alpha|beta){_END}|"
+    rf"(?<![\w.'’-])(?:[12]|ii?|one|two|alpha|beta){_VERB}"
     r"|#[12]\b|(?<!\d)[12](?=[번番号號])"
 )
 """A small letter, a number or its name at the end of a clause or before a judging verb."""
@@ -43,11 +46,13 @@ _COLUMNS = re.compile(r"([^|\n]*\|[^|\n]*\|)[^|\n]*\|[^|\n]*")
 """A criterion's line: name and reason, then the columns of weight and response, in whatever
 words."""
 _ORDINAL = (
-    r"first|second|1st|2nd|erste[rnms]?|zweite[rnms]?|premier|première|seconde|deuxième|primer[oa]?|segund[oa]"
+    r"first|second|1st|2nd|erste[rnms]?|zweite[rnms]?|premier|première|"
+    r"seconde|deuxième|primer[oa]?|segund[oa]"
     r"|перв\w{2,3}|втор\w{2,3}|thứ (?:nhất|hai)"
 )
 _ORDER = re.compile(
-    r"(?i)\b(?:first|second|1st|2nd|former|latter|top|bottom|upper|lower|left|right|earlier|later|initial|last)"
+    r"(?i)\b(?:first|second|1st|2nd|former|latter|top|bottom|upper|lower|left|right|"
+    r"earlier|later|initial|last)"
     r"(?=[ \t-]{1,3}(?:response|answer|option|candidate|one|text|choice)s?\b)|\b(?:latter|former)\b"
     r"|(?<=\bone )(?:above|below)\b|(?<=\bresponse )(?:above|below)\b"
     rf"|\b(?:{_ORDINAL})(?:{_END}|{_VERB})"

@@ -15,7 +15,8 @@ MARK = re.compile(r"verdict[ \t*_]{0,4}[:：]", flags=re.IGNORECASE)
 colon."""
 
 _STATED = re.compile(
-    r"(?i:verdict)[\W_]{0,8}(?:(?i:is)[\W_]{1,8})?(?:(?i:response|answer|option)[\W_]{1,4})?[AB](?!\w)"
+    r"(?i:verdict)[\W_]{0,8}(?:(?i:is)[\W_]{1,8})?"
+    r"(?:(?i:response|answer|option)[\W_]{1,4})?[AB](?!\w)"
 )
 _LINE = re.compile(
     r"[ \t*_#`-]*(?:(?i:final|my)[ \t]+)?(?i:verdict)[ \t*_`]*:[ \t*_`(\[]*"
