@@ -13,6 +13,7 @@ import pytest
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, open_scorer
 from tal_rlvr import parse_judgement, train
+from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.judgement import Judgement, write_judgement
 from tal_rlvr.lengths import check_targets, fitting
 from tal_rlvr.mix import Parts
@@ -330,3 +331,31 @@ def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
 def test_a_run_that_could_not_be_resumed_as_itself_is_refused(config, grpo):
     with pytest.raises(CarbError, match=r"\[grpo\]"):
         train(config, overrides={"grpo": {"save_steps": 3, **grpo}})
+
+
+def test_variables_of_the_chat_template_reach_every_prompt(config, tiny_folder, tmp_path):
+    """Rollouts and R_appr read the tokenizer of the run; evaluation and ``think:`` open the
+    judge."""
+    from transformers import AutoTokenizer
+
+    from tal_rlvr.scorer import open_judge
+    from tal_rlvr.training_stages import TrainingRun
+    from tal_rlvr.verdict_tokens import encode_prompt
+
+    folder = tmp_path / "switch"
+    shutil.copytree(tiny_folder, folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template += "{% if thinking %}<think>{% else %}No thoughts.{% endif %}"
+    tokenizer.save_pretrained(folder)
+    prompts = PromptConfig(chat="yes", template={"thinking": False})
+    changed = load_config(config).model_copy(update={"model": str(folder), "prompts": prompts})
+    run = TrainingRun(changed)
+    message = [{"role": "user", "content": "rice"}]
+    ids = encode_prompt(run.tokenizer, message)
+    assert run.tokenizer.decode(ids).endswith("No thoughts.")
+    judge, read = open_judge("j", str(folder), {}, changed.judge)
+    anyio.run(judge.aclose)
+    assert json.loads(read.chat_template_kwargs) == {"thinking": False}
+    unknown = changed.model_copy(update={"prompts": PromptConfig(template={"nothing": 1})})
+    with pytest.raises(CarbError, match="nothing"):
+        TrainingRun(unknown)

@@ -7,6 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from pydantic import Field
+
 from carb_data import CarbError, Conversation, Culture, Frozen, as_text, cultures
 from carb_scorers.jinja_filling import fill
 from carb_scorers.models.chat_tokens import guarded
@@ -38,6 +40,9 @@ class PromptConfig(Frozen):
     chat: Literal["auto", "yes", "no"] = "auto"
     """Use the tokenizer's chat template: ``auto`` where there is one; ``no`` gives plain text, as
     for base models."""
+    template: dict[str, bool | int | str] = Field(default_factory=dict)
+    """Variables of the chat template, such as ``enable_thinking = false``: for every prompt of
+    training and of the judge."""
 
     def folder(self) -> Path:
         """The folder of the prompt files."""

@@ -3,6 +3,7 @@ backend."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -216,6 +217,8 @@ def open_judge(
         CarbError: an option is wrong, or the model cannot be opened.
     """
     plain: dict[str, str] = {}
+    if settings.prompts.template:
+        plain["chat_template_kwargs"] = json.dumps(settings.prompts.template)
     if settings.prompts.chat == "no":  # a server applies its own template to every chat
         plain = (
             {"api": "completions"}

@@ -110,7 +110,7 @@ MANAGED = {
     "reward_weights": "[rewards] has the weights",
     "seed": "'seed' is the run's",
     "max_completion_length": "'max_new_tokens' is the longest output",
-    "chat_template_kwargs": "[prompts] decides how a model is asked",
+    "chat_template_kwargs": "[prompts] template has the variables of the chat template",
 }
 """Settings of ``GRPOConfig`` that a run takes from its own, and where."""
 

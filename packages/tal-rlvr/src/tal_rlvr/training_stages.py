@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tal_rlvr.trainer  # noqa: F401  # isort: skip  # before torch: names the missing extra
 import gc
+import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from transformers import AutoTokenizer, PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from carb_data import CarbError
+from carb_scorers.models.hf_loading import TemplateOptions, set_chat_template
 from carb_scorers.waiting import wait_for
 from tal_rlvr.curve import LEFT, TOTAL
 from tal_rlvr.held_out import HeldOut, evaluate_held_out, summarise
@@ -61,6 +63,9 @@ class TrainingRun:
             ) from None
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
+        if config.prompts.template:
+            given = json.dumps(config.prompts.template)
+            set_chat_template(self.tokenizer, TemplateOptions(chat_template_kwargs=given))
         verdict_tokens(self.tokenizer)  # refuses an unfit tokenizer before any work is done
 
     def begin(self) -> None:

@@ -30,6 +30,8 @@ from carb_scorers.models.shared_prefix import dense_head
 from carb_scorers.models.source import gguf_arguments, gguf_revision, model_source
 from carb_scorers.models.template_clock import stop_clock
 
+__all__ = ["TemplateOptions", "set_chat_template"]
+
 HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
 """Files of a local model folder that decide its scores."""
 
