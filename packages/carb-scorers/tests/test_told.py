@@ -27,11 +27,26 @@ def prompts(request: ScoreRequest, **options: str) -> list[str]:
 
 
 @cache
-def wordings() -> tuple[tuple[BonSet, BonSet], ...]:
+def all_wordings() -> tuple[tuple[BonSet, BonSet], ...]:
     """Sets of the seed whose place is named, each with the one in which it is implied."""
     implied = {item.id: item for item in load("carb-seed") if item.place == "implied"}
     pairs = ((item, implied.get(item.id.replace("/", "+implied/"))) for item in load("carb-seed"))
-    return tuple((one, other) for one, other in pairs if other is not None)[::97]
+    return tuple((one, other) for one, other in pairs if other is not None)
+
+
+def wordings() -> tuple[tuple[BonSet, BonSet], ...]:
+    """Some of them."""
+    return all_wordings()[::97]
+
+
+def test_both_wordings_show_their_answers_in_one_order() -> None:
+    """Those of single sets, too, which have no family."""
+    for pair in all_wordings():
+        named, implied = (
+            next(blind(item, seed=0, comparative=True)).request.candidates for item in pair
+        )
+        assert named == implied, pair[0].id
+    assert any(named.family is None for named, _ in all_wordings())
 
 
 @pytest.mark.parametrize(("form", "mode"), FORMS)

@@ -266,6 +266,8 @@ def _set(
     place = family.places[position]
     answer = family.answers[position]
     name = family.id if naming == "named" else family.id + _IMPLIED
+    mirrored = len(family.places) > 1
+    first_wording = family.id if mirrored else f"{family.id}/{_code(answer)}"
     return BonSet(
         id=f"{name}/{_code(answer)}",
         culture=place.culture,
@@ -288,11 +290,11 @@ def _set(
             method="authored",
             tier="silver",
         ),
-        family=name if len(family.places) > 1 else None,
+        family=name if mirrored else None,
         kind=family.kind or facts[family.answers[0].fact].kind,
         place=naming,
         region=facts[answer.fact].place,
-        wording_of=None if naming == "named" else family.id,
+        wording_of=None if naming == "named" else first_wording,
         form=family.form,
     )
 

@@ -415,7 +415,8 @@ class BonSet(Frozen):
     region: PlaceCode | None = None
     """The place that the set is about, as deep as its facts say: country, province, town."""
     wording_of: Identifier | None = None
-    """Id of the family whose questions name the places, where this one only implies them."""
+    """Id of the family whose questions name the places, where this one only implies them; of the
+    set, where it has no family."""
     form: Form | None = None
 
     @model_validator(mode="after")
