@@ -359,3 +359,22 @@ def test_variables_of_the_chat_template_reach_every_prompt(config, tiny_folder, 
     unknown = changed.model_copy(update={"prompts": PromptConfig(template={"nothing": 1})})
     with pytest.raises(CarbError, match="nothing"):
         TrainingRun(unknown)
+
+
+def test_a_merged_model_keeps_the_change_of_its_adapters(config, tiny_folder, tmp_path):
+    """Adapters of a model in bfloat16; rounded to it, the merge would lose most of the change."""
+    from transformers import AutoModelForCausalLM
+
+    lines = f"{config.read_text()}\n[lora]\nr = 4\nalpha = 8\n"
+    config.write_text(
+        lines.replace("max_new_tokens = 36", 'max_new_tokens = 36\ndtype = "bfloat16"')
+    )
+    train(load_config(config))
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "model", dtype="auto")
+    base = AutoModelForCausalLM.from_pretrained(tiny_folder, dtype=torch.float32)
+    before = dict(base.named_parameters())
+    assert {weight.dtype for weight in merged.parameters()} == {torch.float32}
+    moved = [
+        (weight - before[name]).abs().max().item() for name, weight in merged.named_parameters()
+    ]
+    assert max(moved) > 0

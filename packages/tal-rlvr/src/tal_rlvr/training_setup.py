@@ -276,7 +276,8 @@ def save_whole(trainer: Any, base: str, folder: Path, config: TrainConfig) -> No
     """Save a trained model in one piece; every process must call it.
 
     The trainer gathers what is sharded. Adapters are saved beside the model and merged by the main
-    process into the base, which it loads whole: what is in the trainer's memory may be a shard.
+    process into the base, which it loads whole and in float32: what is in the trainer's memory may
+    be a shard.
 
     Args:
         trainer: the trainer of TRL that holds the model.
@@ -292,7 +293,8 @@ def save_whole(trainer: Any, base: str, folder: Path, config: TrainConfig) -> No
     if trainer.accelerator.is_main_process:
         from peft import PeftModel
 
-        whole = load_weights(base, config)
+        # in bfloat16 a merge would round most of a small change away
+        whole = load_weights(base, config.model_copy(update={"dtype": "float32"}))
         PeftModel.from_pretrained(whole, str(folder / ADAPTER)).merge_and_unload().save_pretrained(
             folder
         )
