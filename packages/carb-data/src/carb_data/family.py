@@ -282,20 +282,24 @@ def _set(
             for fact, rejected in shown.by_role[Role.REJECTED].items()
         ),
         perturbed=shown.perturbed,
-        provenance=Provenance(
-            source="carb-seed",
-            source_id=family.id.removesuffix(_HANT).removesuffix(_REPLY),
-            license="Apache-2.0",
-            url=facts[answer.fact].source.url,
-            method="authored",
-            tier="silver",
-        ),
+        provenance=_provenance(family, facts[answer.fact]),
         family=name if mirrored else None,
         kind=family.kind or facts[family.answers[0].fact].kind,
         place=naming,
         region=facts[answer.fact].place,
         wording_of=None if naming == "named" else first_wording,
         form=family.form,
+    )
+
+
+def _provenance(family: Family, fact: Fact) -> Provenance:
+    return Provenance(
+        source="carb-seed",
+        source_id=family.id.removesuffix(_HANT).removesuffix(_REPLY),
+        license="Apache-2.0",
+        url=fact.source.url,
+        method="authored",
+        tier="silver",
     )
 
 
