@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from carb_cli import display, main
 from carb_data import load
@@ -17,6 +18,9 @@ from cli_helpers import BASELINES, Carb, Ended, small_dataset
 
 # The review's modules are those of the extra carb-cli[review].
 collect_ignore_glob = [] if find_spec("starlette") else ["test_review_*.py"]
+
+settings.register_profile("carb", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("carb")
 
 
 @pytest.fixture
