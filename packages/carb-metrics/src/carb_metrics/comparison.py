@@ -263,7 +263,7 @@ class _Pairs:
                 "accuracy_a": float(self.a[where].mean()),
                 "accuracy_b": float(self.b[where].mean()),
                 "p_adjusted": float(p),
-                **_tested(test),
+                **test.as_fields(),
             }
             groups.append(ComparedGroup.model_validate(values))
         return tuple(groups)
@@ -284,7 +284,7 @@ class _Pairs:
             "ties_b": int((self.both["tied_b"] > 0).sum()),
             "only_a": int((self.d > 0).sum()),
             "only_b": int((self.d < 0).sum()),
-            **_tested(whole),
+            **whole.as_fields(),
             "test": f"t test of paired differences over {units}",
             "better": better if settled else None,
             "design_effect": whole.design_effect,
@@ -310,17 +310,6 @@ class _Pairs:
             not_worse=p_worse < alpha,
             equivalent=max(p_worse, p_better) < alpha,
         )
-
-
-def _tested(test: Paired) -> dict[str, Any]:
-    """The fields of a paired difference, as results of this module name them."""
-    return {
-        "n": test.n,
-        "difference": test.estimate,
-        "low": test.low,
-        "high": test.high,
-        "p": test.p,
-    }
 
 
 def _one_sided(d: Floats, cluster: Ints, shift: float) -> float:

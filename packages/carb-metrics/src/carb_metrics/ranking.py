@@ -209,11 +209,7 @@ def _counts(d: Floats, tied_a: Floats, tied_b: Floats, test: Paired) -> dict[str
     }
     return {
         **{name: int(count) if test.n else None for name, count in counts.items()},
-        "n": test.n,
-        "difference": test.estimate,
-        "low": test.low,
-        "high": test.high,
-        "p": test.p,
+        **test.as_fields(),
     }
 
 
