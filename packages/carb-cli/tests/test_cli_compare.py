@@ -204,6 +204,7 @@ def test_validity_by_policy_joins_reports_and_draws(carb: Carb, tmp_path: Path) 
         ),
         ('scorer,benchmark,downstream\n"a,1\n', "is not a CSV file"),
         ("", "lacks the column scorer, benchmark, downstream"),
+        ("scorer,benchmark,downstream\n", "no rows"),
     ],
 )
 def test_mistakes_in_the_file(carb: Carb, tmp_path: Path, text: str, said: str) -> None:

@@ -342,6 +342,24 @@ def test_a_scorer_without_a_score_is_not_ranked(finished_run: Path) -> None:
     assert "None" not in re.sub(r"<script.*?</script>", "", render(report, failed), flags=re.DOTALL)
 
 
+def test_a_section_of_which_the_runs_hold_nothing_is_said(carb: Carb, tmp_path: Path) -> None:
+    small_dataset().without_perturbed().save(tmp_path / "d.jsonl")
+    command = ("run", "--data", tmp_path / "d.jsonl", "--scorer", "baseline:length", "--out")
+    assert carb(*command, tmp_path / "run").code == 0
+    ended = carb("report", tmp_path / "run", "--only", "perturbations")
+    assert (ended.code, "perturbations" in ended.err) == (2, True)
+
+
+def test_a_line_break_in_the_datas_name_stays_in_the_latex_comment(
+    carb: Carb, tmp_path: Path
+) -> None:
+    data, run = tmp_path / "a\nmarked.jsonl", tmp_path / "run"
+    small_dataset().save(data)
+    assert carb("run", "--data", data, "--scorer", "baseline:length", "--out", run).code == 0
+    lines = carb("report", run, "--latex", "-").out.splitlines()
+    assert [line[:2] for line in lines if "marked" in line] == ["% "]
+
+
 def test_a_section_is_written_for_papers(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
     """Culture by domain of each scorer, in Markdown and LaTeX."""
     latex, markdown = tmp_path / "t.tex", tmp_path / "t.md"

@@ -45,6 +45,25 @@ def test_a_choice_is_graded_by_its_letter_its_text_or_both(choices: Path) -> Non
     assert len(open_task(f"choice:{choices}?limit=1").prompts) == 1
 
 
+def test_a_letter_counts_as_one_where_options_are_letters(tmp_path: Path) -> None:
+    row = {"id": "x", "prompt": "Which letter comes last?", "chosen": "D"}
+    (tmp_path / "l.jsonl").write_text(json.dumps(row | {"rejected": ["A", "B", "C"]}))
+    task = open_task(f"choice:{tmp_path / 'l.jsonl'}")
+    lines = task.prompts[0].text.splitlines()
+    letter = next(line[0] for line in lines if line.endswith(". D"))
+    grades = {text: task.grade(task.prompts[0].id, text) for text in "ABCD"}
+    assert grades == {text: float(text == letter) for text in "ABCD"}
+
+
+def test_more_options_than_letters_are_refused(tmp_path: Path) -> None:
+    """The right one might not be shown."""
+    rejected = [f"wrong {number}" for number in range(26)]
+    row = {"id": "x", "prompt": "Which?", "chosen": "right", "rejected": rejected}
+    (tmp_path / "w.jsonl").write_text(json.dumps(row))
+    with pytest.raises(CarbError, match="26"):
+        open_task(f"choice:{tmp_path / 'w.jsonl'}")
+
+
 def test_the_order_of_options_is_the_same_every_time(choices: Path) -> None:
     first, second = (open_task(f"choice:{choices}").prompts for _ in range(2))
     assert first == second

@@ -13,7 +13,7 @@ __all__ = ["FamilyTable", "examples", "families_of", "place_name", "table_of"]
 
 @dataclass(frozen=True, slots=True)
 class FamilyTable:
-    """Of a complete family the right answers stand on the diagonal."""
+    """A family's places and answers. The right answers of a complete family are the diagonal."""
 
     family: str
     question: str

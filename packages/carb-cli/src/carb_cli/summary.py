@@ -23,7 +23,7 @@ class ScorerNumbers(Frozen):
     """Null where there are no families; as ``row``."""
     row: Interval | None
     accuracy: Interval
-    """Of the main sets, ties shared."""
+    """The share of main sets that are right, ties shared."""
     strict: float | None
     sets: int
     errors: int

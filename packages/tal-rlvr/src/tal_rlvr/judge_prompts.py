@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from carb_data import CarbError, Conversation, Culture, Frozen, as_text, cultures
 from carb_scorers.jinja_filling import fill
@@ -43,6 +43,12 @@ class PromptConfig(Frozen):
     template: dict[str, bool | int | str] = Field(default_factory=dict)
     """Variables of the chat template, such as ``enable_thinking = false``: for every prompt of
     training and of the judge."""
+
+    @model_validator(mode="after")
+    def _variables_need_a_template(self) -> Self:
+        if self.template and self.chat == "no":
+            raise ValueError("template counts for nothing with chat = 'no': leave one of them out")
+        return self
 
     def folder(self) -> Path:
         """The folder of the prompt files."""

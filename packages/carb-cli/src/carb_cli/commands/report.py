@@ -78,6 +78,8 @@ def report(
     with display.busy("Computing the report"):
         read = read_runs(_finished(runs))
         found = content(read, confidence=confidence)
+    if only is not None and not sections(found, only):
+        raise CarbError(f"These runs have nothing for '{only}'.")
     files, printed = save(found, json=json, md=md, latex=latex, only=only)
     files += _save_pages(found, read, html, figure, only)
     if printed:

@@ -145,9 +145,12 @@ def _rows(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str | None]]
             reader = csv.DictReader(file, strict=True)
             header = [name.strip() for name in reader.fieldnames or []]
             reader.fieldnames = header
-            return header, [(reader.line_num, row) for row in reader]
+            rows = [(reader.line_num, row) for row in reader]
     except (csv.Error, UnicodeDecodeError) as error:
         raise CarbError(f"{path} is not a CSV file in UTF-8: {error}.") from None
+    if header and not rows:
+        raise CarbError(f"{path} has a header and no rows: write one for each reward model.")
+    return header, rows
 
 
 def _accuracies(path: Path) -> dict[str, float]:

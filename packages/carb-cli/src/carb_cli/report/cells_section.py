@@ -31,7 +31,7 @@ def _table(report: Report, name: str, part: ScorerPart) -> Table:
         )
         for culture in cultures
     ]
-    return Table(scorer_cell(report, name).text, ("culture", *domains), rows)
+    return Table(scorer_cell(report, name).line, ("culture", *domains), rows)
 
 
 def _cell(cell: Cell | None) -> Shown:

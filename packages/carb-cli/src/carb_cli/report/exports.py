@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from carb_cli.display import percent, safe
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import leaderboard, sections
@@ -18,7 +20,7 @@ def exported(report: Report, *, latex: bool, only: str | None = None) -> str:
         CarbError: these runs have nothing for the section.
     """
     tables = [leaderboard(report)] if only is None else _tables_of(report, only)
-    head = safe(_about(report, tables[0].note))
+    head = safe(" ".join(_about(report, tables[0].note).split()))  # a line break ends a comment
     if latex:
         shown = "\n".join(_latex(table, named=only is not None) for table in tables)
         return f"% {head} Needs booktabs.\n{shown}"
@@ -43,7 +45,7 @@ def _about(report: Report, note: str) -> str:
 
 
 def _latex(table: Table, *, named: bool) -> str:
-    left = sum(is_left for _, is_left in table.heads)
+    left = sum(1 for _ in takewhile(lambda head: head[1], table.heads))
     title = f"% {safe(table.title)}\n" if named else ""
     return title + latex_table([head for head, _ in table.heads], _lines(table), left=left)
 

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from carb_cli.family_table import FamilyTable, examples, families_of, table_of
-from carb_cli.labels import labels
 from carb_cli.report.content import Runs
 from carb_cli.report.report_json import Report
+from carb_cli.report.tables import marked_labels
 from carb_data import BonSet
 from carb_metrics.ties import higher
 
@@ -51,7 +51,7 @@ def heat_map(report: Report, runs: Runs) -> HeatMap | None:
     values = [
         [scores.get((item.id, _id_of(item, text))) for text in table.answers] for item in sets
     ]
-    return HeatMap(table, labels(report.scorers)[scorer], beaten(values))
+    return HeatMap(table, marked_labels(report)[scorer], beaten(values))
 
 
 def beaten(values: Sequence[Sequence[float | None]]) -> tuple[tuple[float | None, ...], ...]:

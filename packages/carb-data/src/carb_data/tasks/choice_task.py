@@ -10,6 +10,7 @@ from string import ascii_uppercase
 from pydantic import Field
 
 from carb_data.dataset import load
+from carb_data.errors import CarbError
 from carb_data.models import BonSet, Frozen
 from carb_data.tasks.task import Task, TaskPrompt, evenly, first_line
 
@@ -51,9 +52,12 @@ def open_choice(name: str, path: Path, read: ChoiceTaskOptions) -> ChoiceTask:
     """Open ``choice:PATH?limit=80``.
 
     Raises:
-        CarbError: the file does not load.
+        CarbError: the file does not load, or a question has more than 26 options.
     """
     sets = {item.id: item for item in load(str(path))}
+    for item in sets.values():
+        if len(item.responses) > len(ascii_uppercase):
+            raise CarbError(f"{path}: '{item.id}' has more options than there are letters (26).")
     prompts = ChoiceTask(name, [*sets.values()]).prompts
     asked = evenly(prompts, read.limit)
     return ChoiceTask(name, [sets[prompt.id] for prompt in asked])
@@ -82,11 +86,11 @@ def _prompt(item: BonSet, options: tuple[str, ...]) -> TaskPrompt:
 
 def _picked(line: str, options: tuple[str, ...]) -> str | None:
     """The option that a line names; null where it names none, or a letter and another option."""
+    by_letter = dict(zip(ascii_uppercase, options, strict=False))
+    if (alone := _LETTER.fullmatch(line)) is not None:  # also where an option is a letter itself
+        return by_letter.get(alone[1])
     if line in options:
         return line
-    by_letter = dict(zip(ascii_uppercase, options, strict=False))
-    if (alone := _LETTER.fullmatch(line)) is not None:
-        return by_letter.get(alone[1])
     if (both := _LETTER_AND_TEXT.fullmatch(line)) is not None:
         text = by_letter.get(both[1])
         return text if text == both[2] else None
