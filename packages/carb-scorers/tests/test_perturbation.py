@@ -30,8 +30,13 @@ def hand_made(item: BonSet, kind: Perturbation, language: str | None = None) -> 
 
 
 def reworded(item: BonSet) -> str:
-    """The hand-made paraphrases change little; this one begins and ends in other words."""
-    return " ".join(reversed(hand_made(item, Perturbation.RP).rstrip(".").split()))
+    """The hand-made paraphrases change little; the words of this one are turned round until it
+    begins and ends in others than the answer."""
+    words = hand_made(item, Perturbation.RP).rstrip(".").split()[::-1]
+    answer = item.chosen.text.rstrip(".").split()
+    while words[0] == answer[0] or words[-1] == answer[-1]:
+        words = [*words[1:], words[0]]
+    return " ".join(words)
 
 
 class FakeModel:
