@@ -190,6 +190,17 @@ def test_validity_by_policy_joins_reports_and_draws(carb: Carb, tmp_path: Path) 
     assert (ended.code, "line 2" in ended.err, "unknown" in ended.err) == (2, True, True)
 
 
+@pytest.mark.parametrize("accuracy", ['"high"', "[]", "{}"])
+def test_a_report_whose_accuracy_is_no_number_is_refused(
+    carb: Carb, tmp_path: Path, accuracy: str
+) -> None:
+    (tmp_path / "d.csv").write_text("scorer,downstream\na,1\n")
+    report = tmp_path / "r.json"
+    report.write_text(f'{{"scorers": {{"a": {{"overall": {{"accuracy": {accuracy}}}}}}}}}')
+    ended = carb("validity", tmp_path / "d.csv", "--benchmark", report)
+    assert (ended.code, str(report) in ended.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

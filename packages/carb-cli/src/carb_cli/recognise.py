@@ -183,7 +183,7 @@ def _refuse_what_nobody_has(model: str) -> None:
     utils, constants = (import_module(f"huggingface_hub.{one}") for one in ("utils", "constants"))
     try:
         utils.get_session().head(constants.ENDPOINT, timeout=HUB_ANSWERS_WITHIN)
-    except Exception:
+    except Exception:  # each version of the hub's client has its own errors of connection
         configs = islice(chain(*(Path().glob(f"{p}config.json") for p in ("*/", "*/*/"))), 1000)
         near = closest(model, (path.parent.as_posix() for path in configs))
         raise CarbError(

@@ -170,7 +170,7 @@ def server_config(app: Any, *, head_seconds: float = HEAD_SECONDS, **options: An
     uvicorn = require("uvicorn", package="carb-scorers", extra="serve")
     base: Any = require("uvicorn.protocols.http.auto", package="carb-scorers", extra="serve")
 
-    class Protocol(base.AutoHTTPProtocol):  # type: ignore[misc]
+    class Protocol(base.AutoHTTPProtocol):  # type: ignore[misc]  # the extra may lack
         late: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:

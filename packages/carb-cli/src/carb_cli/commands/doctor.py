@@ -102,7 +102,7 @@ def broken(name: str, owners: Mapping[str, set[str]]) -> str | None:
         try:
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                 import_module(module)
-        except Exception as error:
+        except Exception as error:  # a library may fail on import in any way; it is reported
             return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
     return None
 

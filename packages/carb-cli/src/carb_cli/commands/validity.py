@@ -162,9 +162,9 @@ def _accuracies(path: Path) -> dict[str, float]:
     try:
         scorers = json_module.loads(path.read_text(encoding="utf-8"))["scorers"]
         known = {name: part["overall"]["accuracy"] for name, part in scorers.items()}
+        return {name: float(value) for name, value in known.items() if value is not None}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise CarbError(f"{path} is no report. Write one: carb report RUN --json {path}") from None
-    return {name: float(value) for name, value in known.items() if value is not None}
 
 
 def finite(text: str | None) -> float:
