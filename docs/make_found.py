@@ -126,8 +126,13 @@ def keep(folders: Iterable[Path]) -> None:
     scores = {key: row for key, row in scores.items() if (row["data"], *key[3:]) in sets}
     write_csv("sets.csv", SETS, (sets[key] for key in sorted(sets)))
     write_csv("scores.csv", SCORES, (scores[key] for key in sorted(scores)))
-    lines = sorted({json.dumps(record, ensure_ascii=False) for record in records})
+    lines = sorted({shortened(json.dumps(record, ensure_ascii=False)) for record in records})
     (KEPT / "runs.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def shortened(text: str) -> str:
+    """A record with the last two parts of each absolute path, which say nothing of a machine."""
+    return re.sub(r"(?<![\w.])/(?:[\w.-]+/)*(?=[\w.-]+/[\w.-]+)", "", text)
 
 
 def read_lines(name: str) -> list[str]:
