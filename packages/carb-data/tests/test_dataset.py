@@ -183,3 +183,9 @@ def changed_versions(item: BonSet):
 def test_any_change_of_content_changes_the_fingerprint(item):
     versions = [item, *(version for version in changed_versions(item) if version != item)]
     assert len({Dataset([version]).fingerprint for version in versions}) == len(versions)
+
+
+@pytest.mark.parametrize("wrong", ["carb-seed", ["carb-seed"], [{"id": "a"}], [None]])
+def test_a_data_set_of_anything_else_is_refused_with_the_way_to_load_one(wrong):
+    with pytest.raises(CarbError, match=r"BonSet.*carb_data\.load"):
+        Dataset(wrong)

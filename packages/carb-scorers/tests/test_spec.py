@@ -177,3 +177,9 @@ def test_a_kind_says_how_its_scorers_ask_before_a_model_is_opened(
     asked = [] if planned.asks is None else list(planned.asks(request("ONE", "TWO", "THREE")))
     assert (len(asked), planned.longest) == (calls, longest)
     assert all("How?" in "".join(texts) for texts in asked)
+
+
+@pytest.mark.parametrize("wrong", [["baseline:length"], None, {"kind": "baseline"}])
+def test_a_scorer_that_is_no_string_is_refused_by_its_type(wrong: object) -> None:
+    with pytest.raises(CarbError, match=type(wrong).__name__):
+        open_scorer(wrong)  # type: ignore[arg-type]

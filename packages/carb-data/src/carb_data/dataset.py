@@ -41,9 +41,16 @@ class Dataset:
         Args:
             sets: the sets.
             notes: what a user should know about how they were read.
+
+        Raises:
+            CarbError: something is no BonSet, or two sets have one id.
         """
         self.notes = tuple(notes)
         self._sets = tuple(sets)
+        for item in self._sets:
+            if not isinstance(item, BonSet):
+                kind = type(item).__name__
+                raise CarbError(f"A Dataset is made of BonSet, not {kind}; use carb_data.load.")
         self._by_id = {item.id: item for item in self._sets}
         if len(self._by_id) != len(self._sets):
             repeated = [i for i, n in Counter(item.id for item in self._sets).items() if n > 1]

@@ -141,6 +141,10 @@ class ScoreTable:
             f"{sorted(self.frame['scorer'].unique().to_list())})"
         )
 
+    def _repr_html_(self) -> str:
+        """The rows as a notebook shows them."""
+        return self.frame._repr_html_()
+
 
 def _kind_defect(frame: object) -> str | None:
     """What of a frame is no table of scores: its class, its columns, or their kinds."""

@@ -284,14 +284,10 @@ def _dataset(given: Sets) -> Dataset:
         return given
     if isinstance(given, str | Path):
         return load(given)
-    sets = list(given) if isinstance(given, Iterable) else [given]
-    wrong = next((one for one in sets if not isinstance(one, BonSet)), None)
-    if wrong is not None:
-        raise CarbError(
-            "evaluate takes a Dataset, a list of BonSet, or the name of a data set; got a "
-            f"{type(wrong).__name__}."
-        )
-    return Dataset(sets)
+    if not isinstance(given, Iterable):
+        kind = type(given).__name__
+        raise CarbError(f"evaluate takes a Dataset or its name first, then scorers; got a {kind}.")
+    return Dataset(given)
 
 
 def _list(scorers: Sequence[Scorer | str] | Scorer | str) -> Sequence[Scorer | str]:

@@ -131,6 +131,9 @@ def parse_spec(text: str) -> ParsedSpec:
         CarbError: it does not have the form ``KIND:TARGET?key=value&...``, gives an option twice,
             or holds a key.
     """
+    if not isinstance(text, str):
+        kind = type(text).__name__
+        raise CarbError(f"A scorer is opened by a string, one at a time; got a {kind}.")
     if _SECRET.search(text):  # and say it without the text, which holds the secret
         raise CarbError(
             "A scorer was given a key as an option. A spec is kept in files and shown on "
