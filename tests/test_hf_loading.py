@@ -70,6 +70,19 @@ def test_a_typing_error_is_told_before_torch_is_imported(
         open_scorer(f"{kind}:nowhere")
 
 
+@pytest.mark.parametrize("kind", ["classifier", "judge", "implicit"])
+def test_a_misspelt_folder_is_refused_at_once_without_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The hub's client asks again for half a minute, file by file."""
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    (tmp_path / "models" / "gemma").mkdir(parents=True)
+    (tmp_path / "models" / "gemma" / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CarbError, match=r"modles/gemma.*Did you mean 'models/gemma'"):
+        open_scorer(f"{kind}:modles/gemma")
+
+
 def test_broken_folders_are_explained(tmp_path: Path, base: Path) -> None:
     with pytest.raises(CarbError, match="Cannot load the model"):
         open_scorer(f"judge:{tmp_path}")

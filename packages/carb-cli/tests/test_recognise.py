@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -152,8 +151,6 @@ def test_a_misspelt_folder_is_refused_at_once_without_a_network(
     (tmp_path / "models").mkdir()
     model(tmp_path / "models" / "gemma", "Gemma3ForCausalLM")
     monkeypatch.chdir(tmp_path)
-    began = time.monotonic()
     with pytest.raises(CarbError, match="Did you mean 'models/gemma'") as refused:
         recognise("modles/gemma")
     assert "modles/gemma" in str(refused.value)
-    assert time.monotonic() - began < 5

@@ -5,25 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from importlib import import_module
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from carb_data import CarbError, Frozen, closest, require
+from carb_data import CarbError, Frozen, require
 from carb_scorers.known import KnownModel, find
 from carb_scorers.models.peft_adapters import adapter_config, base_of
-from carb_scorers.models.source import has_chat_template, model_source
+from carb_scorers.models.source import has_chat_template, model_source, reachable
 from carb_scorers.spec import kinds
 
 _SPEC = re.compile(r"(?:[^=:?#]+=)?([a-z][a-z0-9_-]*):")
 _NAMED = re.compile(r"([^=:?#/]+)=(.+)", re.DOTALL)
 _HEADS = ("ForSequenceClassification", "RewardModel", "ForReward", "ForRewardModel")
 _WRITERS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
-
-HUB_ANSWERS_WITHIN = 3.0
-"""Seconds after which the model hub counts as out of reach."""
 
 
 class Recognised(Frozen):
@@ -74,7 +69,7 @@ def recognise(model: str) -> Recognised:
             )
         return _writer(model, "GGUF", has_chat_template(Path(model).expanduser()))
     source = model_source(model)
-    _refuse_what_nobody_has(source)
+    reachable(source)
     adapter = adapter_config(source, None)
     if adapter is not None:
         return _adapted(model, base_of(source, adapter), str(adapter.get("task_type")))
@@ -166,30 +161,6 @@ def _has_template(model: str) -> bool:
     tokenizer = _file(model, "tokenizer_config.json")
     settings = {} if tokenizer is None else _json(model, tokenizer)
     return bool(settings.get("chat_template")) or _file(model, "chat_template.jinja") is not None
-
-
-def _refuse_what_nobody_has(model: str) -> None:
-    """Refuse a hub id that is not in the cache while the hub does not answer; the hub's own client
-    would try again for half a minute, file by file.
-
-    Raises:
-        CarbError: it names the nearest folder that holds a model.
-    """
-    if Path(model).is_dir():
-        return
-    hub = require("huggingface_hub", package="carb-scorers", extra="hf")
-    if isinstance(hub.try_to_load_from_cache(model, "config.json"), str):
-        return
-    utils, constants = (import_module(f"huggingface_hub.{one}") for one in ("utils", "constants"))
-    try:
-        utils.get_session().head(constants.ENDPOINT, timeout=HUB_ANSWERS_WITHIN)
-    except Exception:  # each version of the hub's client has its own errors of connection
-        configs = islice(chain(*(Path().glob(f"{p}config.json") for p in ("*/", "*/*/"))), 1000)
-        near = closest(model, (path.parent.as_posix() for path in configs))
-        raise CarbError(
-            f"There is no model folder '{model}', and the model hub cannot be reached to look for "
-            f"a model of this id.{near}"
-        ) from None
 
 
 def _json(model: str, path: Path) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from carb_scorers.models.peft_adapters import (
     load_adapted,
 )
 from carb_scorers.models.shared_prefix import dense_head
-from carb_scorers.models.source import gguf_arguments, gguf_revision, model_source
+from carb_scorers.models.source import gguf_arguments, gguf_revision, model_source, reachable
 from carb_scorers.models.template_clock import stop_clock
 
 __all__ = ["TemplateOptions", "set_chat_template"]
@@ -134,7 +134,8 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     where = device_of(options)
     try:
         with quiet():
-            opened = _opened(model_source(target, gguf=True), options, loader)
+            name = reachable(model_source(target, gguf=True))
+            opened = _opened(name, options, loader)
             if options.device_map is None:
                 opened.model.to(where)
     except failures as error:

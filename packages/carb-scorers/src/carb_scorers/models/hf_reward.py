@@ -21,7 +21,7 @@ from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncol
 from carb_scorers.models.hf_passes import Passes
 from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
-from carb_scorers.models.source import model_source
+from carb_scorers.models.source import model_source, reachable
 from carb_scorers.models.token_rows import Row
 
 
@@ -110,7 +110,7 @@ def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     try:
         with quiet():
-            adapted = adapter_config(model_source(target), options.revision)
+            adapted = adapter_config(reachable(model_source(target)), options.revision)
             if adapted is not None:
                 target, source["revision"] = base_of(target, adapted), adapted.get("revision")
             config = transformers.AutoConfig.from_pretrained(target, **source)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
+from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from carb_data import CarbError, require
+from carb_data import CarbError, closest, require
 
-__all__ = ["has_chat_template", "model_source"]
+__all__ = ["has_chat_template", "model_source", "reachable"]
 
 BESIDE = (
     "chat_template.jinja",
@@ -24,6 +26,10 @@ BESIDE = (
     "tokenizer_config.json",
 )
 """Files that transformers reads beside a GGUF file, where they are there."""
+
+CONFIGURATIONS = ("config.json", "adapter_config.json")
+HUB_ANSWERS_WITHIN = 3.0
+"""Seconds after which the model hub counts as out of reach."""
 
 _HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+")
 
@@ -71,6 +77,32 @@ def model_source(target: str, *, gguf: bool = False) -> str:
         f"There is no model folder '{target}'. Give a folder with config.json, or a hub id "
         "owner/name."
     )
+
+
+def reachable(name: str) -> str:
+    """The name, unless it is a hub id that is not in the cache while the hub does not answer; the
+    hub's own client would try again for half a minute, file by file.
+
+    Raises:
+        CarbError: it names the nearest folder that holds a model.
+    """
+    if Path(name).exists():
+        return name
+    hub = require("huggingface_hub", package="carb-scorers", extra="hf")
+    cached = (hub.try_to_load_from_cache(name, file) for file in CONFIGURATIONS)
+    if any(isinstance(path, str) for path in cached):
+        return name
+    utils, constants = (import_module(f"huggingface_hub.{part}") for part in ("utils", "constants"))
+    try:
+        utils.get_session().head(constants.ENDPOINT, timeout=HUB_ANSWERS_WITHIN)
+    except Exception:  # each version of the hub's client has its own errors of connection
+        configs = islice(chain(*(Path().glob(f"{p}config.json") for p in ("*/", "*/*/"))), 1000)
+        near = closest(name, (path.parent.as_posix() for path in configs))
+        raise CarbError(
+            f"There is no model folder '{name}', and the model hub cannot be reached to look for "
+            f"a model of this id.{near}"
+        ) from None
+    return name
 
 
 def gguf_arguments(path: Path) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from carb_scorers.models.protocol import (
     Writing,
     seeds_for,
 )
-from carb_scorers.models.source import model_source
+from carb_scorers.models.source import model_source, reachable
 from carb_scorers.models.token_rows import (
     Finish,
     Row,
@@ -89,7 +89,7 @@ class VLLMEngine:
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
         vllm = require("vllm", package="carb-scorers", extra="vllm")
         transformers = require("transformers", package="carb-scorers", extra="vllm")
-        name = model_source(target)
+        name = reachable(model_source(target))
         source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
