@@ -209,12 +209,13 @@ def test_code_that_a_model_brings_is_named_before_the_run(
     carb: Carb, data_file: Path, tmp_path: Path
 ) -> None:
     model = next(m for m in known_models().models if m.remote_code)
-    path = suite(tmp_path, own=f'spec = "{model.kind}:{model.id}"')
+    path = suite(tmp_path, own=f'spec = "{model.kind}:{model.id}"\nmemory_gb = 1e9')
     command = ["run", "--data", data_file, "--suite", path, "--out", tmp_path / "out"]
-    ended = carb(*command, "--dry-run")
-    assert ended.code == 0
-    assert "own needs code of its own" in ended.err
-    assert "trust_remote_code=true" in ended.err
+    for options, code in (("--dry-run",), 0), ((), 1):
+        ended = carb(*command, *options)
+        assert ended.code == code
+        assert "own needs code of its own" in ended.err
+        assert "trust_remote_code=true" in ended.err
 
 
 def test_gpus_are_shared_out(
@@ -436,7 +437,7 @@ def test_a_suite_from_the_registry(
 
     gone = pinned.index(None)
 
-    def model_info(name: str, timeout: float) -> SimpleNamespace:
+    def model_info(name: str, **_: object) -> SimpleNamespace:
         if name == small[gone].id:
             raise hub.errors.RepositoryNotFoundError(
                 "404", response=SimpleNamespace(headers={}, request=None)

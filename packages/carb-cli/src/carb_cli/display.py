@@ -195,3 +195,10 @@ def size(number: float) -> str:
             return f"{value:.0f} {unit}"
         value /= 1000
     return f"{value:.1f} GB"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: ``40.0 s``, ``12 minutes``, ``3.1 hours``."""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"

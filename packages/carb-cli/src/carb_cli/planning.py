@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from carb_cli import display
 from carb_cli.labels import labels
+from carb_cli.weights import Weights, weights
 from carb_data import Dataset, Frozen, read_options
 from carb_scorers.blind import blind
 from carb_scorers.models.server_options import ServerOptions
@@ -30,6 +31,7 @@ class ScorerPlan(Frozen):
     cost: float | None = None
     """Estimate, in the currency of the spec's ``price_in`` and ``price_out`` (per million tokens);
     null without."""
+    weights: Weights = Weights()
 
 
 class RunPlan(Frozen):
@@ -49,7 +51,7 @@ class RunPlan(Frozen):
         display.say(
             f"Plan; nothing was scored. {', '.join(self.data)}: {self.sets:,} sets with {texts}."
         )
-        columns = ["scorer", "calls", "input tokens", "output tokens", "cost"]
+        columns = ["scorer", "calls", "input tokens", "output tokens", "cost", "weights"]
         short = labels(s.scorer for s in self.scorers)
         rows = [
             (
@@ -58,15 +60,16 @@ class RunPlan(Frozen):
                 _n(s.input_tokens),
                 _n(s.output_tokens),
                 display.money(s.cost),
+                s.weights,
             )
             for s in self.scorers
         ]
         display.table("Scorers", columns, rows, right=columns[1:])
         display.say(
-            f"Tokens are estimated at {BYTES_PER_TOKEN} bytes of UTF-8 each; output is what "
-            "may be written at most. "
-            "Cost: in the currency of price_in and price_out (per million tokens) of a "
-            "spec with backend=openai."
+            f"Input tokens: bytes of UTF-8 / {BYTES_PER_TOKEN}. Output tokens: the most that may "
+            "be written. Cost: in the currency of price_in and price_out (per million tokens) of a "
+            "spec with backend=openai. Hours: not known before a model has run; carb run --limit "
+            "12 prints how long 1,000 sets take."
         )
 
     def sentence(self) -> str | None:
@@ -79,8 +82,10 @@ class RunPlan(Frozen):
         )
         costs = [scorer.cost for scorer in asked if scorer.cost is not None]
         price = f" and cost about {display.money(sum(costs))}" if costs else ""
+        sizes = ", ".join(dict.fromkeys(str(scorer.weights) for scorer in asked))
         return (
             f"That takes {calls:,} calls of the model, with about {tokens:,} tokens to read{price}."
+            f" Weights: {sizes}."
         )
 
 
@@ -92,13 +97,17 @@ def plan_run(data: Sequence[str], dataset: Dataset, scorers: Sequence[str]) -> R
         dataset: the sets to score, after all filters.
         scorers: the scorers' specs.
     """
+    parsed = list(map(parse_spec, scorers))
     return RunPlan(
         data=tuple(data),
         fingerprint=dataset.fingerprint,
         sets=len(dataset),
         responses=sum(len(item.responses) for item in dataset),
         perturbed=sum(len(item.perturbed) for item in dataset),
-        scorers=tuple(_plan_scorer(parse_spec(spec), dataset) for spec in scorers),
+        scorers=tuple(
+            _plan_scorer(spec, dataset).model_copy(update={"weights": size})
+            for spec, size in zip(parsed, weights(parsed), strict=True)
+        ),
     )
 
 

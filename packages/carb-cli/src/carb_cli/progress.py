@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 
 from rich.markup import escape
@@ -52,6 +53,18 @@ def progress(*, rest: bool = True, every: float = PLAIN_EVERY) -> Iterator[Repor
                 note(f"{task}: {count} {detail}".rstrip())
 
         yield line
+
+
+@contextmanager
+def announced(say: Callable[[], None], after: float) -> Iterator[None]:
+    """Within, say something once, should it take longer than some seconds."""
+    timer = Timer(after, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager

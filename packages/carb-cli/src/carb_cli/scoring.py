@@ -7,7 +7,8 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -73,6 +74,7 @@ def score(
     """
     with progress() as report, _going_on_later(out):
         loading = _models(scorers)
+        pace = Pace(len(dataset))
 
         def show_next() -> None:
             if loading:
@@ -82,6 +84,7 @@ def score(
             errors = display.counted(state.errors, "error")
             label = labels([state.scorer])[state.scorer]
             report(label, state.done, state.total, errors)
+            pace.add(label, state.done / max(state.total, 1))
             if loading[:1] == [label] and state.done >= state.total:
                 loading.pop(0)
                 show_next()
@@ -96,8 +99,41 @@ def score(
             **asdict(options),
         )
         record = anyio.run(work, dataset, scorers, out)
+    for sentence in pace.sentences(_models(scorers)):
+        display.note(sentence)
     _keep_the_review(data, out, record)
     return record
+
+
+class Pace:
+    """How fast each scorer is, loading aside.
+
+    Args:
+        sets: the sets of the run.
+        clock: seconds.
+    """
+
+    def __init__(self, sets: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._sets, self._clock = sets, clock
+        self._spans: dict[str, list[tuple[float, float]]] = {}
+
+    def add(self, scorer: str, share: float) -> None:
+        """Note the share of the run that a scorer has done by now; first, once it is loaded."""
+        spans = self._spans.setdefault(scorer, [])
+        spans[1:] = [(self._clock(), share)]
+
+    def sentences(self, scorers: Sequence[str]) -> Iterator[str]:
+        """What 1,000 sets take, for the scorers that did something."""
+        for scorer in scorers:
+            spans = self._spans.get(scorer, [(0.0, 0.0)])
+            (began, before), (ended, after) = spans[0], spans[-1]
+            if after > before:
+                sets = (after - before) * self._sets
+                whole = display.duration(1000 / sets * (ended - began))
+                yield (
+                    f"{scorer}: {sets:.0f} sets in {display.duration(ended - began)}, without "
+                    f"loading; at this pace 1,000 sets take {whole}."
+                )
 
 
 def _models(scorers: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -14,7 +15,7 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.main import invoked
 from carb_cli.options import OptionGroup, Several
-from carb_cli.progress import progress
+from carb_cli.progress import announced, progress
 from carb_data import CarbError, Dataset, is_main, load
 from carb_data import cultures as registry
 from carb_data.origins import copies_sentence
@@ -93,14 +94,17 @@ def loaded(name: str, *, prefix: bool = False) -> Dataset:
             if time.monotonic() - start > PATIENCE:
                 report(f"read {name}", done, total, "rows")
 
-        dataset = load(
-            name,
-            registry=registry,
-            prefix=prefix,
-            skip_bad=invoked.skip_bad,
-            progress=rows,
-            **invoked.filling,
-        )
+        given = invoked.filling
+        detail = "rows" if "language" in given else "rows; languages without a column are detected"
+        with announced(partial(report, f"read {name}", 0, 0, detail), PATIENCE):
+            dataset = load(
+                name,
+                registry=registry,
+                prefix=prefix,
+                skip_bad=invoked.skip_bad,
+                progress=rows,
+                **given,
+            )
     for sentence in (*dataset.notes, *unsaid(dataset)):
         display.advice(f"{name}: {sentence}")
     return dataset

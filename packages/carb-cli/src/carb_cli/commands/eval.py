@@ -85,8 +85,8 @@ def eval_(
     fresh
         Discard what the folder holds. By default the run goes on from it.
     dry_run
-        Say how many calls and tokens it takes and what they cost, and do nothing else. The cost
-        needs price_in and price_out (per million tokens) in a spec.
+        Print the calls, tokens, cost and gigabytes to fetch, without scoring. The cost needs
+        price_in and price_out (per million tokens) in a spec.
     fail_below
         A gate for CI, as NAME=NUMBER: end with 1 where the model's place_win, row (accuracy over
         families) or accuracy is lower, for example place_win=0.52.

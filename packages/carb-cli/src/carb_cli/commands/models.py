@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from typing import Any
 
 from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.options import Flag, Json, refuse
-from carb_data import CarbError, closest, require
+from carb_cli.weights import of_hub
+from carb_data import CarbError, closest
 from carb_scorers.judge import form_names, form_text, read_form
 from carb_scorers.known import KnownModel, find, known_models
 
@@ -77,9 +77,8 @@ def _tables(benchmark: str | None) -> Iterator[str]:
         if benchmark is None
         else [model for model in known.models if benchmark in model.scores]
     )
-    newest = _newest(
-        [model.id for model in chosen if model.memory is not None and model.revision is None]
-    )
+    unnamed = [(m.id, None) for m in chosen if m.memory is not None and m.revision is None]
+    newest = {name: str(info.sha) for name, _, info in of_hub(unnamed)}
     unpinned = 0
     for model in chosen:
         yield f'\n[[model]]\nname = "{model.name}"\nspec = "{model.spec()}"\n'
@@ -98,22 +97,6 @@ def _tables(benchmark: str | None) -> Iterator[str]:
             "not name the newest. "
             "run.json names the commit that a run took."
         )
-
-
-def _newest(ids: Sequence[str]) -> dict[str, str]:
-    """The newest commits of models, of those that the hub knows; where it cannot be reached, no
-    further ones."""
-    found: dict[str, str] = {}
-    with suppress(
-        Exception
-    ):  # whatever a missing network, a proxy, the offline mode or a missing library raises
-        hub = require("huggingface_hub", package="carb-scorers", extra="hf")
-        for name in ids:
-            with suppress(
-                hub.errors.HfHubHTTPError
-            ):  # an answer about this model alone, such as that there is none
-                found[name] = str(hub.model_info(name, timeout=5).sha)
-    return found
 
 
 def _facts(model: KnownModel) -> dict[str, Any]:

@@ -65,8 +65,8 @@ def run(
         Folder for run.json, scores.parquet, errors.jsonl and the journal; of a suite, for such a
         folder a model.
     dry_run
-        Say what would be done, with the calls, an estimate of the tokens and the cost, and do
-        nothing else. The cost needs price_in and price_out (per million tokens) in the spec.
+        Print the calls, an estimate of the tokens and the cost, and the gigabytes to fetch, without
+        scoring. The cost needs price_in and price_out (per million tokens) in the spec.
     timeout_per_model
         Seconds after which a model of a suite is stopped and named. Default: no limit.
     """
@@ -76,10 +76,12 @@ def run(
     refuse_folder(md)
     refuse_folder(latex)
     models = () if suite is None else read_suite(suite)
+    for model in models:
+        _say_whether_it_needs_code(model)
     dataset = select(data, sets)
     if dry_run:
         specs = scorer or [str(model.scorer) for model in models]
-        _show_plan(data, dataset, specs, models, json=json)
+        _show_plan(data, dataset, specs, json=json)
         return OK
     if models:
         given = [*sets.arguments(), *invoked.loading(), *options.arguments()]
@@ -102,7 +104,6 @@ def _show_plan(
     data: Sequence[str],
     dataset: Dataset,
     scorers: Sequence[str],
-    models: Sequence[SuiteModel],
     *,
     json: bool,
 ) -> None:
@@ -113,8 +114,6 @@ def _show_plan(
         print_json(plan.model_dump())
     else:
         plan.show()
-    for model in models:
-        _say_whether_it_needs_code(model)
 
 
 def _command_of(
