@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from carb_data import BonSet, CarbError, Dataset, ScoreTable
 from carb_metrics import agreement, bon_accuracy, calibration, judge_bias, judge_vs_human
-from carb_metrics.calibrated import reliability
+from carb_metrics.calibrated import logistic, reliability
 from carb_metrics.outcome import margins
 from carb_metrics.rows import BiasRow
 
@@ -147,6 +147,19 @@ def test_calibration_curve_equals_scikit_learn(cases):
     assert found.ece == pytest.approx(
         np.abs(accuracy - confidence) @ size[size > 0] / len(cases), abs=1e-10
     )
+
+
+@pytest.mark.parametrize("steepness", [0.0, 1.0, 8.0, 200.0])
+def test_the_curve_of_confidence_equals_scikit_learn(steepness):
+    """Also where a margin separates right from wrong."""
+    linear = pytest.importorskip("sklearn.linear_model", reason="reference implementation")
+    rng = np.random.default_rng(5)
+    lead = rng.exponential(size=300)
+    right = (rng.random(300) < 1 / (1 + np.exp(-steepness * (lead - 0.7)))).astype(float)
+    model = linear.LogisticRegression(C=100, tol=1e-10, max_iter=10_000)
+    reference = model.fit(lead[:, None], right)
+    expected = [reference.intercept_[0], reference.coef_[0, 0]]
+    assert logistic(lead, right) == pytest.approx(expected, rel=1e-3)
 
 
 def test_ece_by_hand():

@@ -5,7 +5,7 @@ from math import comb
 import pytest
 
 from carb_data import CarbError, Dataset, Provenance, Response
-from carb_metrics.missed import UNKNOWN, failures
+from carb_metrics.missed import UNKNOWN, at_least, failures
 from sets_and_scores import a_set, scores_of
 
 PLACES = ("spanish-es", "spanish-mx", "thai", "japanese")
@@ -129,3 +129,11 @@ class TestFailures:
             pytest.approx(0.5),
         )
         assert found.missed == 1  # a tie is a miss
+
+
+@pytest.mark.parametrize("case", [(0, 5, 3, 20), (2, 5, 3, 20), (4, 5, 3, 20), (9, 40, 60, 90)])
+def test_the_chance_of_many_missed_sets_equals_scipy(case):
+    stats = pytest.importorskip("scipy.stats")
+    hits, drawn, marked, total = case
+    expected = stats.hypergeom.sf(hits - 1, total, marked, drawn)
+    assert at_least(hits, drawn, marked, total) == pytest.approx(expected, rel=1e-9, abs=1e-12)

@@ -9,6 +9,7 @@ import pytest
 
 from carb_data import CarbError, Dataset, Kind, Response, ScoreTable
 from carb_metrics import Scored, bon_accuracy, breakdown, calibration, family_accuracy, rank
+from carb_metrics.clusters import cluster_of
 from sets_and_scores import a_set, scores_of
 
 
@@ -81,3 +82,18 @@ def test_controls_are_no_main_sets() -> None:
         cell = bon_accuracy(scores).overall
         assert (cell.n, cell.accuracy) == (3, 1.0)
         assert bon_accuracy(scores, mirrors=True).overall.n == 5
+
+
+def test_a_chain_of_ties_is_one_cluster():
+    """Set n shares a source item with n + 1 where n is even, and a family where it is odd."""
+    names = [f"i{n:03}" for n in range(200)]
+    sets = pl.DataFrame(
+        {
+            "item_id": names,
+            "source_item": [f"s{n // 2}" for n in range(200)],
+            "mirrors": [f"f{(n + 1) // 2}" for n in range(200)],
+        }
+    )
+    assert cluster_of(sets.sample(fraction=1, shuffle=True, seed=0)).tolist() == [0] * 200
+    apart = sets.filter(pl.col("item_id") != "i100")
+    assert cluster_of(apart).tolist() == [0] * 100 + [1] * 99

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 
 import polars as pl
 
@@ -115,7 +115,7 @@ def _held(units: Sequence[Sequence[BonSet]]) -> list[tuple[int, int]]:
     sizes = pl.DataFrame({"unit": range(len(units)), "size": list(map(len, grams))})
     filled = sizes.filter(pl.col("size") > 0)
     numbers = filled.select(pl.col("unit").repeat_by("size").explode())
-    hashes = pl.Series("gram", [hash(gram) for unit in grams for gram in unit], dtype=pl.Int64)
+    hashes = pl.Series("gram", list(map(hash, chain.from_iterable(grams))), dtype=pl.Int64)
     rows = numbers.with_columns(hashes)
     by_gram = rows.group_by("gram").agg(width=pl.len(), owners=pl.col("unit").hash().sum())
     by_gram = by_gram.filter(pl.col("width") <= COMMON)

@@ -178,7 +178,7 @@ def _jaccard(one: Counter[str], other: Counter[str]) -> float:
 def _cosines(texts: Sequence[str]) -> list[list[float]]:
     """The cosine of the 3-grams of every two answers."""
     parts = [_grams(text) for text in texts]
-    squares = {id(part): _dot(part, part) for part in parts}
+    squares = {id(part): sum([count * count for count in part.values()]) for part in parts}
 
     def cosine(one: Counter[str], other: Counter[str]) -> float:
         size = math.sqrt(squares[id(one)] * squares[id(other)])

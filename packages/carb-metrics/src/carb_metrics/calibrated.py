@@ -18,6 +18,9 @@ from carb_metrics.surface import FOLDS, assign_folds
 
 SIMULATIONS = 1000
 BINS = 10
+PENALTY = 0.01
+"""Of a steep curve, so that right and wrong answers which a margin separates have one."""
+TOLERANCE = 1e-9
 MANY = 9.0
 """Variance of the right answers of each bin from which their number is drawn as a normal one."""
 
@@ -154,7 +157,7 @@ def _fitted(lead: Floats, right: Floats, cluster: Ints) -> Floats | None:
     fold = assign_folds(cluster)
     if fold is None:
         return None
-    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]
+    from scipy.special import expit
 
     probability = np.empty(len(lead))
     for index in range(FOLDS):
@@ -163,9 +166,37 @@ def _fitted(lead: Floats, right: Floats, cluster: Ints) -> Floats | None:
         if known.min() == known.max():  # no curve fits answers that are all alike
             probability[held_out] = (known.sum() + 1) / (len(known) + 2)
             continue
-        model = LogisticRegression(C=100).fit(lead[~held_out, None], known)
-        probability[held_out] = model.predict_proba(lead[held_out, None])[:, 1]
+        intercept, slope = logistic(lead[~held_out], known)
+        probability[held_out] = expit(intercept + slope * lead[held_out])
     return probability
+
+
+def logistic(x: Floats, right: Floats) -> Floats:
+    """Intercept and slope of the logistic curve of highest likelihood, less ``PENALTY``/2 times the
+    squared slope, by Newton's method with halved steps."""
+    from scipy.special import expit
+
+    columns = np.column_stack([np.ones(len(x)), x])
+    penalty = np.diag([0.0, PENALTY])
+
+    def loss(weights: Floats) -> float:
+        log_odds = columns @ weights
+        misfit = np.logaddexp(0, log_odds) - right * log_odds
+        return float(misfit.sum() + weights @ penalty @ weights / 2)
+
+    weights = np.zeros(2)
+    before = loss(weights)
+    step = np.ones(2)
+    while np.abs(step).max() > TOLERANCE:
+        said = expit(columns @ weights)
+        gradient = columns.T @ (said - right) + penalty @ weights
+        curvature = columns.T @ (columns * (said * (1 - said))[:, None]) + penalty
+        step = np.linalg.solve(curvature, gradient)
+        while (after := loss(weights - step)) > before + TOLERANCE:
+            step = step / 2
+        weights = weights - step
+        before = after
+    return weights
 
 
 def reliability(said: Floats, right: Floats, cluster: Ints, seed: int = 0) -> Calibration:

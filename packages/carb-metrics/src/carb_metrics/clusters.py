@@ -85,38 +85,30 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
     if CLUSTER in sets.columns:
         return sets[CLUSTER].to_numpy()
     item = _codes(sets["item_id"])
-    ties = [
-        name
-        for name in sets.columns
-        if name.removesuffix("_b") in TIES and sets[name].null_count() < sets.height
-    ]
-    if not ties:
-        return item
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+    ties = [tie for kind in TIES if (tie := _tie(sets, item, kind)) is not None]
+    least = np.arange(int(item.max(initial=-1)) + 1)
+    while True:  # the least item that each is known to be tied to
+        before = least
+        least = least[least]
+        for items, values in ties:
+            of_value = np.full(int(values.max()) + 1, len(least))
+            np.minimum.at(of_value, values, least[items])
+            np.minimum.at(least, items, of_value[values])
+        if (least == before).all():
+            return np.unique(least, return_inverse=True)[1][item]
 
-    items_known = int(item.max(initial=-1)) + 1
-    size = items_known
-    rows: list[Ints] = []
-    columns: list[Ints] = []
-    for kind in TIES:  # the same value in a and in b is the same origin
-        mine = [name for name in ties if name.removesuffix("_b") == kind]
-        if not mine:
-            continue
-        values = pl.concat([sets[name].cast(pl.String).alias(kind) for name in mine])
-        known = values.is_not_null().to_numpy()
-        items = np.tile(item, len(mine))
-        codes = _codes(values.fill_null(""))
-        rows.append(items[known])
-        columns.append(size + codes[known])
-        size += int(codes.max(initial=-1)) + 1
-    row = np.concatenate(rows)
-    column = np.concatenate(columns)
-    tied = np.ones(len(row), dtype=np.int8)
-    graph = coo_array((tied, (row, column)), shape=(size, size))
-    component = connected_components(graph, directed=False)[1].astype(np.int64)
-    _, number_of_item = np.unique(component[:items_known], return_inverse=True)
-    return number_of_item[item]
+
+def _tie(sets: pl.DataFrame, item: Ints, kind: str) -> tuple[Ints, Ints] | None:
+    """Items and the values of one kind that they have, as numbers; null where none has one. The
+    same value in ``kind`` and in ``kind_b`` is the same origin."""
+    names = [name for name in (kind, f"{kind}_b") if name in sets.columns]
+    if not names:
+        return None
+    values = pl.concat([sets[name].cast(pl.String).alias(kind) for name in names])
+    known = values.is_not_null().to_numpy()
+    if not known.any():
+        return None
+    return np.tile(item, len(names))[known], _codes(values.drop_nulls())
 
 
 def _codes(column: pl.Series) -> Ints:

@@ -32,6 +32,7 @@ from carb_metrics.surface import (
     ranking,
     within_sets,
 )
+from carb_metrics.trees import binned
 
 CHANCE = "chance"
 """The floor where no surface predictor is better than a random pick."""
@@ -49,8 +50,8 @@ BASELINES = {
 """The feature that each baseline scores by, more being better; ``baseline:random`` is chance."""
 
 DEALT = 3
-"""Times that sets are dealt into folds anew for the trees of all features. The floor is the mean:
-a single deal moves it by a point."""
+"""Times that sets are dealt into folds anew for the trees of all features, twice as often where
+answers are few. The floor is the mean: a single deal moves it by a point."""
 
 ENOUGH = 100
 """This many source items are enough to learn a mixture of cues that works in their group alone."""
@@ -213,9 +214,8 @@ class _Surface:
         self.answers = answers
         self.cluster = _in_order(cluster_of(sets))
         self.together, self._unit = _kept_together(sets, self.cluster)
-        self._features = within_sets(
-            np.column_stack(list(answers.features.values())), answers.number
-        )
+        features = np.column_stack([*answers.features.values()])
+        self._bins = binned(within_sets(features, answers.number), answers.kinds)
 
     def predictors(self) -> dict[str, Floats]:
         """(sets,) credit of each predictor."""
@@ -229,7 +229,8 @@ class _Surface:
         for name, values in answers.features.items():
             credit[name] = oriented(answers, values, fold)
         right = answers.right.astype(np.float64)
-        deals = [self._learnt(right, TREE_FOLDS, seed=seed) for seed in range(DEALT)]
+        count = 2 * DEALT if len(right) < FEW else DEALT
+        deals = [self._learnt(right, TREE_FOLDS, seed=seed) for seed in range(count)]
         credit[COMBINED] = np.mean(deals, axis=0)
         return credit
 
@@ -247,8 +248,7 @@ class _Surface:
         fold = assign_folds(self._unit, parts, seed)
         assert fold is not None
         answers = self.answers
-        of_answer = fold[answers.number]
-        predicted = learnt_by_trees(self._features, answers.kinds, target, of_answer, most)
+        predicted = learnt_by_trees(self._bins, target, fold[answers.number], most)
         return answers.credit(predicted)
 
 

@@ -132,20 +132,25 @@ def calibrate_k(differences: Floats) -> float | None:
     away = np.abs(differences)
     if not len(away) or (away == 0).mean() >= HALF:
         return None
-    from scipy.optimize import brentq
 
-    def excess(log_k: float) -> float:
+    def mean_at(log_k: float) -> float:
         with np.errstate(under="ignore"):
-            return float(np.exp(-math.exp(log_k) * away).mean()) - HALF
+            return float(np.exp(-math.exp(log_k) * away).mean())
 
-    centre = -math.log(float(away[away > 0].mean()))
-    low = centre - 1
-    high = centre + 1
-    while excess(low) < 0:
+    low = high = -math.log(float(away[away > 0].mean()))
+    while mean_at(low) < HALF:
         low -= 2
-    while excess(high) > 0:
+    while mean_at(high) > HALF:
         high += 2
-    return math.exp(brentq(excess, low, high, xtol=1e-12))
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if mean_at(middle) > HALF:
+            low = middle
+        else:
+            high = middle
+    return math.exp((low + high) / 2)
 
 
 def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.accuracy import bon_accuracy
 from carb_metrics.cells import OfSets, Result
+from carb_metrics.clusters import Ints
+from carb_metrics.intervals import Floats
 from carb_metrics.outcome import counted_sets
 from carb_metrics.paired import adjust
 from carb_metrics.scored import Scored
@@ -157,8 +160,6 @@ def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
 
 
 def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...]:
-    from scipy.stats import hypergeom
-
     group = ("culture", "topic")
     units = sets.group_by(*group, "cluster").agg(missed=pl.col("missed").mean() >= 0.5)
     marked = int(units["missed"].sum())
@@ -179,7 +180,7 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
             missed=len(missed),
             sets=part.height,
             expected=float(part["alone"].sum()),
-            p=float(hypergeom.sf(hits - 1, total, marked, size)),
+            p=at_least(hits, size, marked, total),
             p_adjusted=math.nan,
             examples=tuple(examples),
         )
@@ -191,6 +192,21 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
     ]
     corrected.sort(key=lambda one: (-one.missed, one.culture, one.topic or ""))
     return tuple(corrected)
+
+
+def at_least(hits: int, drawn: int, marked: int, total: int) -> float:
+    """The chance of so many marked units or more among those drawn from all (hypergeometric)."""
+    from scipy.special import gammaln
+
+    def log_choices(n: int, k: Ints) -> Floats:
+        found: Floats = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+        return found
+
+    least = max(hits, drawn - (total - marked))
+    counts = np.arange(least, min(drawn, marked) + 1)
+    ways = log_choices(marked, counts) + log_choices(total - marked, drawn - counts)
+    chances = np.exp(ways - log_choices(total, np.array(drawn)))
+    return min(1.0, float(chances.sum()))
 
 
 def _confusion(picks: pl.DataFrame) -> tuple[Confusion, ...]:

@@ -16,6 +16,7 @@ from carb_data.table import COLUMNS
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.intervals import Floats
 from carb_metrics.ties import rounded, tops
+from carb_metrics.trees import Bins, boosted
 
 __all__ = ["overlap_scores"]
 
@@ -26,9 +27,9 @@ TREE_FOLDS = 3
 """Parts of a cross-validation of trees."""
 
 FEW = 4_000
-"""Answers below which trees learn from four fifths of them."""
+"""Answers below which trees learn a scorer's ranking from four fifths of them."""
 
-MOST = 8_000
+MOST = 4_000
 """Answers that teach trees a scorer's ranking; the scores of more would change little."""
 
 APART = 2.0
@@ -184,9 +185,7 @@ def ranking(scores: Floats, number: Ints) -> Floats:
     (``APART``), as with a judge that adds a number of its own to each question, it is the rank
     within the set.
     """
-    from scipy.stats import rankdata
-
-    rank = rankdata(scores) / len(scores)
+    rank = pl.Series(scores).rank().to_numpy() / len(scores)
     size = np.bincount(number)
     mean = np.bincount(number, rank) / size
     sets = len(size)
@@ -199,41 +198,24 @@ def ranking(scores: Floats, number: Ints) -> Floats:
     return found
 
 
-def learnt_by_trees(
-    x: Floats, kinds: Ints, target: Floats, fold: Ints, most: int | None = None
-) -> Floats:
-    """(rows,) ``target`` as gradient-boosted trees predict it that learnt on the other folds.
+def learnt_by_trees(bins: Bins, target: Floats, fold: Ints, most: int | None = None) -> Floats:
+    """(rows,) ``target`` as boosted trees predict it that learnt on the other folds.
 
     Trees find what one weight for each feature cannot: a sign of its own in each culture or
     language, and a length in the middle.
 
     Args:
-        x: (rows, columns) features.
-        kinds: (rows, columns) numbers of categories, at most 255 each, such as culture and
-            language.
+        bins: features of the rows.
         target: (rows,) what to predict.
         fold: (rows,) the part of the cross-validation that each row belongs to.
         most: how many rows, drawn at random, teach the trees of one fold; all if left out.
     """
-    from sklearn.ensemble import HistGradientBoostingRegressor  # type: ignore[import-untyped,unused-ignore]
-
-    both = np.column_stack([x, np.minimum(kinds, 254)])
-    categories = [False] * x.shape[1] + [True] * kinds.shape[1]
     draw = np.random.default_rng(0)
-    predicted = np.empty(len(x))
+    predicted = np.empty(len(target))
     for part in range(int(fold.max()) + 1):
-        test = fold == part
-        train = np.flatnonzero(fold != part)
+        held_out = fold == part
+        train = np.flatnonzero(~held_out)
         if most is not None and len(train) > most:
             train = draw.choice(train, most, replace=False)
-        model = HistGradientBoostingRegressor(
-            max_iter=30,
-            learning_rate=0.25,
-            max_leaf_nodes=15,
-            min_samples_leaf=10,
-            early_stopping=False,
-            categorical_features=categories,
-            random_state=0,
-        )
-        predicted[test] = model.fit(both[train], target[train]).predict(both[test])
+        predicted[held_out] = boosted(bins, target, train)[held_out]
     return predicted

@@ -1,0 +1,51 @@
+"""Boosted trees find what no single weight does, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from carb_metrics.trees import binned, boosted
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """A number with another sign in each of two kinds, noise beside it, and a constant."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(size=(3000, 3)), np.ones(3000)])
+    kinds = rng.integers(0, 4, (3000, 1))
+    return x, kinds, np.where(kinds[:, 0] % 2, x[:, 0], -x[:, 0])
+
+
+def explained(target, predicted, where):
+    return 1 - np.var((target - predicted)[where]) / np.var(target[where])
+
+
+def test_a_sign_for_each_kind_is_learnt_on_other_rows(rows):
+    x, kinds, target = rows
+    train = np.arange(2000)
+    held_out = np.arange(2000, 3000)
+    assert explained(target, boosted(binned(x, kinds), target, train), held_out) > 0.8
+    blind = boosted(binned(x, np.zeros_like(kinds)), target, train)
+    assert explained(target, blind, held_out) < 0.1
+
+
+def test_noise_is_not_learnt(rows):
+    x, kinds, _ = rows
+    noise = np.random.default_rng(1).normal(size=3000)
+    predicted = boosted(binned(x, kinds), noise, np.arange(2000))
+    assert explained(noise, predicted, np.arange(2000, 3000)) < 0.05
+
+
+def test_only_the_order_of_numbers_counts(rows):
+    x, kinds, target = rows
+    train = np.arange(2000)
+    plain = boosted(binned(x, kinds), target, train)
+    stretched = boosted(binned(np.exp(x), kinds), target, train)
+    assert np.array_equal(plain, stretched)
+
+
+def test_rows_without_any_difference_have_the_mean():
+    target = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
+    bins = binned(np.ones((5, 2)), np.zeros((5, 1), dtype=np.int64))
+    assert boosted(bins, target, np.arange(4)) == pytest.approx(0.5)
