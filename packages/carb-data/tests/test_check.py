@@ -192,6 +192,33 @@ def test_long_and_short_texts_are_told_in_one_call():
     assert detect_all(texts) == ["de", "de", "es", "es"]
 
 
+WITH_GRAMMAR = {
+    "cs": "Když se host vrátí, neptá se, kde je jeho kabát, ale jen která židle je pro něj",
+    "da": "Hvorfor skal jeg ikke bare gå hjem, når jeg også kan blive hos dig efter middagen?",
+    "fa": "این مهمان که از راه دور آمده است باید برای همه چیزی با خود بیاورد تا شاد شوند",
+    "fi": "Miksi hän ei voi olla siellä, kun tämä on myös sen talon tapa ja niin joka vuosi?",
+    "fr": "Quand on est invité chez des gens, qui sont déjà dans la cuisine, on ne vient pas seul",
+    "hu": "Miért nem csak az vendég, aki már a ház előtt van, és hogy ha még nem lesz minden kész?",
+    "id": "Mengapa mereka tidak bisa datang karena hujan, atau apa yang harus kita bawa untuk dia",
+    "it": "Perché non è questo il regalo che gli ospiti della nonna hanno portato anche ieri",
+    "nl": "Waarom moet je ook een cadeau meenemen als ze niet van bloemen houden, maar van thee?",
+    "pl": "Dlaczego nie jest tak, że gość może przyjść bez prezentu, ale już z kwiatami?",
+    "pt": "Quando você não sabe o que levar para a festa, também é muito bom um bolo das suas mãos",
+    "sv": "Varför ska jag inte bara gå hem när jag också kan stanna hos dig och äta efter mötet?",
+    "tr": "Neden bir misafir için çok şey hazır değil, ama daha sonra her ev gibi çay var?",
+    "uk": "Чому він не може бути там, якщо це є дуже важливо для них і для всіх, що вже з ними?",
+    "ur": "یہ مہمان جو دور سے آیا ہے اس کے لیے ایک تحفہ ہے اور وہ بھی اچھا ہے",
+}
+
+
+@pytest.mark.parametrize("tag", SENTENCES | WITH_GRAMMAR)
+def test_a_text_with_words_of_grammar_has_its_language(tag):
+    sentence = (SENTENCES | WITH_GRAMMAR)[tag]
+    mixed = f"{SENTENCES['zh']}：{WITH_GRAMMAR['fr']}"
+    assert detect_all([sentence, sentence * 5]) == [tag, tag]
+    assert detect_all([mixed, "42", ""])[1:] == [None, None]
+
+
 def test_languages_that_the_detector_lacks_are_counted():
     sets = [small_set(name, ["One", "Two"], language=name) for name in ("ha", "en")]
     assert check(Dataset(sets)).undetected == {"ha": 1}

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
+import polars as pl
+
 from carb_data.errors import CarbError, MissingExtraError, require
 from carb_data.packaged import resource
 
@@ -53,6 +55,19 @@ DETECTED: tuple[str, ...] = tuple(_LANGUAGES["detected"])
 """Languages that the detector chooses among. It supports more, but each costs memory and makes
 short texts ambiguous; it has no Hausa, and Norwegian by its written forms."""
 
+_FUNCTION_WORDS: dict[str, str] = resource("function_words")
+_CERTAIN = 2
+"""How many more words of one language than of any other, and at least twice as many, tell it; a
+word of several languages counts its share."""
+_SCRIPT_OF: dict[str, re.Pattern[str]] = {
+    language: re.compile(f"[{letters}]") for language, letters in _LANGUAGES["letters"].items()
+}
+"""Languages that alone write a script, among those that are detected."""
+_HAN = re.compile(r"[\u3400-\u9fff]")
+_KANA = re.compile(r"[\u3040-\u30ff]")
+
+_ENOUGH = 500
+"""Characters of a text that the detector reads."""
 _LONG = 150
 """Characters from which the detector reads groups of three letters alone, so that the models of
 other groups need not be loaded, which takes seconds; Lingua does so from 120."""
@@ -125,7 +140,7 @@ def _detected(texts: Sequence[str]) -> list[str | None]:
     Raises:
         MissingExtraError: the detector is not installed.
     """
-    lines = [re.sub(r"\s+", " ", text) for text in texts]
+    lines = [re.sub(r"\s+", " ", text[:_ENOUGH]) for text in texts]
     languages: list[str | None] = [None] * len(lines)
     for long in (False, True):
         numbers = [n for n, line in enumerate(lines) if (len(line) >= _LONG) == long]
@@ -140,15 +155,16 @@ def _detected(texts: Sequence[str]) -> list[str | None]:
 
 def detect_all(texts: Sequence[str]) -> list[str | None]:
     """The most likely languages of texts as codes of ISO 639-1; null for one without letters, and
-    for all whose script does not tell where the detector is not installed."""
-    languages = [_own_script(text) for text in texts]
-    numbers = [number for number, language in enumerate(languages) if language is None]
-    try:
-        answers = _detected([texts[number] for number in numbers])
-    except MissingExtraError:
-        return languages
-    for number, language in zip(numbers, answers, strict=True):
-        languages[number] = language
+    for all whose script and words do not tell where the detector is not installed."""
+    languages = [*map(_own_script, texts)]
+    for answer in (_by_words, _detected):
+        numbers = [number for number, language in enumerate(languages) if language is None]
+        try:
+            answers = answer([texts[number] for number in numbers])
+        except MissingExtraError:
+            break
+        for number, language in zip(numbers, answers, strict=True):
+            languages[number] = language
     return languages
 
 
@@ -157,13 +173,40 @@ def is_detected(tag: str) -> bool:
     return _primary(tag) in DETECTED
 
 
+def _by_words(texts: Sequence[str]) -> list[str | None]:
+    """The languages of texts that have the words of grammar of one alone; the detector takes a
+    millisecond a text."""
+    known = [(word, tag) for tag, text in _FUNCTION_WORDS.items() for word in {*text.split()}]
+    listed = pl.DataFrame(known, {"word": pl.String, "tag": pl.String}, orient="row")
+    listed = listed.with_columns(first=1 / pl.len().over("word"))
+    words = pl.col("text").str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]+").list.unique()
+    rows = pl.DataFrame({"text": texts}, {"text": pl.String}).with_row_index("text_number")
+    rows = rows.filter(~pl.col("text").str.contains(r"[\p{Han}\p{Hiragana}\p{Katakana}]"))
+    found = rows.select("text_number", word=words).explode("word").join(listed, on="word")
+    counts = found.group_by("text_number", "tag").agg(pl.col("first").sum())
+    counts = counts.sort("first", descending=True)
+    best = counts.group_by("text_number", maintain_order=True).agg(
+        pl.col("tag", "first").first(), second=pl.col("first").slice(1, 1).sum()
+    )
+    second = pl.col("second")
+    certain = pl.col("first") >= pl.max_horizontal(second + _CERTAIN, 2 * second)
+    languages = dict(best.filter(certain).select("text_number", "tag").iter_rows())
+    return [*map(languages.get, range(len(texts)))]
+
+
 def _own_script(text: str) -> str | None:
     """The language of a text whose script writes no other one."""
-    letters = sum(map(str.isalpha, text))
-    for language, script in (("ko", r"[\uac00-\ud7a3]"), ("th", r"[\u0e00-\u0e7f]")):
-        if 2 * len(re.findall(script, text)) > letters:
+    if text.isascii():
+        return None
+    half = sum(map(str.isalpha, text)) / 2
+    for language, letters in _SCRIPT_OF.items():
+        if len(letters.findall(text)) > half:
             return language
-    return None
+    han = len(_HAN.findall(text))
+    kana = len(_KANA.findall(text))
+    if han + kana > half and 8 * kana > han:
+        return "ja"
+    return "zh" if han > half and not kana and han > _LONGEST_WITHOUT_KANA else None
 
 
 @lru_cache(
