@@ -163,6 +163,13 @@ _models: dict[type, bool] = {}
 """Whether a type is a model; pydantic's own check of an instance takes microseconds."""
 
 
+_DEPRECATED = {
+    name
+    for name, value in vars(BaseModel).items()
+    if hasattr(getattr(value, "__func__", value), "__deprecated__")
+}
+
+
 def _is_model(kind: type) -> bool:
     if kind not in _models:
         _models[kind] = issubclass(kind, Frozen)
@@ -177,6 +184,10 @@ class Frozen(BaseModel):
         extra="forbid",
         serialize_by_alias=True,
     )
+
+    def __dir__(self) -> Iterable[str]:
+        """The names that an editor completes, without those that pydantic deprecates."""
+        return (name for name in super().__dir__() if name not in _DEPRECATED)
 
     def compacted(self) -> Self:
         """The same model and its parts, in place, in a third of the memory.
