@@ -202,10 +202,10 @@ def test_opens_from_disk_without_a_request(watched: Watched, reports: dict[str, 
         == page.locator("#leaderboard tbody tr").count()
         == 4
     )
-    assert (
-        page.locator("details.part").count()
-        == page.locator("details.part:not([open])").count()
-        == 10
+    parts = page.locator("details.part")
+    assert page.locator("details.part:not([open])").count() == parts.count()
+    assert {"pairs", "floor", "groups", "sets", "methods"} <= set(
+        parts.evaluate_all("all => all.map((one) => one.id)")
     )
     page.goto(f"{reports['seed'].as_uri()}#floor")
     sync_api.expect(page.locator("#floor")).to_have_attribute("open", "")
@@ -372,6 +372,11 @@ def test_the_heat_map_of_another_scorer_and_family(
     page.select_option("#heat-scorer", "0")
     assert (page.evaluate(drawn), page.inner_text("#heat-won")) == (first, said)
     names = page.locator("#heat-family option").all_inner_texts()
+    groups = page.locator("#heat-family optgroup")
+    labels = groups.evaluate_all("all => all.map((one) => one.label)")
+    assert labels == sorted(set(labels))
+    assert all(re.fullmatch(r"[a-z-]+ · [a-z]+", label) for label in labels)
+    assert groups.locator("option").count() == len(names)
     question = page.inner_text("#heat .question")
     page.select_option("#heat-family", names[-1])
     assert page.inner_text("#heat .question") != question

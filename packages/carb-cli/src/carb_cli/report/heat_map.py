@@ -45,7 +45,7 @@ def heat_map(report: Report, runs: Runs) -> HeatMap | None:
     if not names or not report.scorers:
         return None
     name, scorer = names[0], next(iter(report.scorers))
-    sets = families[name]
+    sets = sorted(families[name], key=lambda item: item.id)  # as the page's script draws them
     table = table_of(name, sets)
     scores = _scores(runs, scorer, sets)
     values = [

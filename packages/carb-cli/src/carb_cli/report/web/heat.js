@@ -11,6 +11,7 @@ const completeFamilies = (data, size) => {
     const same = (item) => item.answers.every(([text]) => right.has(text));
     return right.size === size && sets.length === size && sets.every(same);
   });
+  for (const [, sets] of complete) sets.sort((a, b) => (a.id < b.id ? -1 : 1));
   return new Map(complete.sort(([a], [b]) => a.localeCompare(b)));
 };
 
@@ -64,6 +65,17 @@ const saveHeat = () => {
   make("a", { href: address, download: "family.svg" }).click();
 };
 
+// A group of the picker for each language and domain.
+const offerFamilies = (select, families) => {
+  const groups = new Map();
+  for (const [name, [first]] of families) {
+    const label = `${first.language} · ${first.domain}`;
+    if (!groups.has(label)) groups.set(label, make("optgroup", { label }));
+    fill(groups.get(label), [[name, name]]);
+  }
+  select.append(...[...groups].sort(([a], [b]) => a.localeCompare(b)).map(([, group]) => group));
+};
+
 const startHeat = (data) => {
   const figure = $("#heat");
   if (!figure) return;
@@ -71,10 +83,7 @@ const startHeat = (data) => {
   const families = completeFamilies(data, size);
   if (!families.size) return;
   const [family, scorer] = [$("#heat-family"), $("#heat-scorer")];
-  fill(
-    family,
-    [...families.keys()].map((name) => [name, name]),
-  );
+  offerFamilies(family, families);
   fill(
     scorer,
     data.scorers.map((one, index) => [String(index), one.label]),
