@@ -144,8 +144,8 @@ def test_criteria_are_measured_as_they_were_written_and_masked(tiny, monkeypatch
     held = evaluated(tiny, settings, monkeypatch, text)
     expected = Expected(tiny, settings)
     ids = expected.tokenizer(text, add_special_tokens=False)["input_ids"]
-    assert held.format_rate.mean == 1
-    assert held.accuracy.mean == 0.5
+    assert held.format_rate.estimate == 1
+    assert held.accuracy.estimate == 0.5
     for number, outcome in enumerate(held.outcomes):
         measured = (outcome.with_criteria, outcome.with_masked, outcome.without_criteria)
         assert measured == pytest.approx(expected.logprobs(number, ids), abs=1e-4)
@@ -182,7 +182,7 @@ def test_a_server_that_echoes_gives_the_same_numbers_but_the_entropy(tiny, serve
             [getattr(o, name) for o in here.outcomes], abs=1e-4
         )
     assert there.criteria_effect.n == here.entropy.n == 3
-    assert (there.entropy.mean, there.entropy.n) == (None, 0)
+    assert (there.entropy.estimate, there.entropy.n) == (None, 0)
 
 
 @pytest.mark.parametrize(

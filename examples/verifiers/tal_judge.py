@@ -26,8 +26,7 @@ from tal_rlvr import (
     parse_judgement,
     render_prompt,
 )
-from tal_rlvr.judge_prompts import holds_verdict
-from tal_rlvr.judgement import FormatError
+from tal_rlvr.judgement import FormatError, holds_verdict
 from tal_rlvr.mix import ordered
 
 __all__ = ["JudgeEnv", "JudgeHarness", "JudgeTaskset"]

@@ -28,7 +28,7 @@ from tal_rlvr import (
     parse_judgement,
     render_prompt,
 )
-from tal_rlvr.judge_prompts import holds_verdict
+from tal_rlvr.judgement import holds_verdict
 from tal_rlvr.mix import ordered
 
 

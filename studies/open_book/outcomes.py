@@ -169,11 +169,11 @@ def of_criteria(
         (topic, right if own else 1 - right) for topic, right, own, other in stated if own or other
     ]
     return {
-        "accuracy": shown.accuracy.mean,
+        "accuracy": shown.accuracy.estimate,
         "readable_half": over(topics, judged),
-        "form": shown.format_rate.mean,
+        "form": shown.format_rate.estimate,
         "place_effect": over(topics, [log_odds(one.with_criteria) for one in shown.outcomes]),
-        "masked_logp": shown.with_masked.mean,
+        "masked_logp": shown.with_masked.estimate,
         "states_fact": over(topics, states),
         "reads_place": over(topics, reads),
         "follows_fact": over(*zip(*followed, strict=True)) if followed else 0.5,

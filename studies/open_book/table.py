@@ -50,3 +50,17 @@ print(
     f"{paid.select(at_clip.mean()).item():.1%}, R_corr / 2 in "
     f"{paid.select((at_clip & as_corr).mean()).item():.1%}"
 )
+bent = pl.col("r_appr") / (1 + pl.col("r_appr").abs())
+sharp = pl.col("r_appr").clip(-0.5, 0.5)
+gained = paid.filter(pl.col("r_appr") > 0)
+print(
+    f"spread of R_appr above 0: clipped {gained.select(sharp.std()).item():.3f}, "
+    f"bent {gained.select(bent.std()).item():.3f}"
+)
+states = pl.col("states_right").cast(int) - pl.col("states_other").cast(int)
+earned = paid.group_by(fact=states.sign()).agg(
+    pl.len(), earned=(right.cast(float) * 2 - 1 + bent).mean()
+)
+for fact, count, reward in earned.sort("fact", descending=True).iter_rows():
+    name = {1: "the right place's fact", 0: "no fact", -1: "the other place's fact"}[fact]
+    print(f"{count} outputs that state {name} earn {reward:+.2f} (R_corr + R_appr, bent)")

@@ -310,8 +310,8 @@ def test_a_cheat_earns_less_than_honest_work(cheat, accuracy, fidelity, weight):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_of_the_verdict_earns_nothing_even_from_a_reader_that_has_learned_it(name):
-    """In a criterion, in its reason, in the assessment: what is measured is the same text for both
-    verdicts."""
+    """In a criterion, in its reason, in the assessment: what points to a place points to the other
+    response in the other order."""
     said = dict(zip("AB", NAMES[name], strict=True))
 
     def everywhere(v):
@@ -319,16 +319,10 @@ def test_a_name_of_the_verdict_earns_nothing_even_from_a_reader_that_has_learned
             (f"fact, {said[v]}", f"known: {said[v]}", WEIGHTS[v], v), assessment=said[v], verdict=v
         )
 
-    def assessed(v):
-        return judgement(("fact", "people know it", WEIGHTS[v], v), assessment=said[v], verdict=v)
-
-    one_order = {
-        "both_orders": False,
-        "clip": "none",
-    }  # here a trace of the verdict would earn 7 nats
     for accuracy in (0.55, 0.95):
-        assert expected(everywhere, accuracy, None) == pytest.approx(2 * accuracy - 1)
-        assert expected(assessed, accuracy, None, **one_order) == pytest.approx(2 * accuracy - 1)
+        earned = expected(everywhere, accuracy, None)
+        assert earned == pytest.approx(2 * accuracy - 1)
+        assert earned < expected(honest, accuracy, 0.52)
 
 
 @pytest.mark.parametrize("cheat", CODES)
@@ -346,7 +340,8 @@ def test_a_private_code_earns_nothing_in_both_orders_and_the_most_in_one(cheat, 
 
 def test_honest_work_earns_by_how_often_it_is_right_and_believed():
     for fidelity in (0.54, 0.9):
-        gain = min(CLIP, math.log(fidelity / (1 - fidelity)))
+        gain = math.log(fidelity / (1 - fidelity))
+        gain /= 1 + gain / CLIP
         for accuracy in (0.5, 0.75, 1.0):
             assert expected(honest, accuracy, fidelity) == pytest.approx(
                 (2 * accuracy - 1) * (1 + gain)
@@ -358,7 +353,7 @@ ORDERED = [
     "the first of May is a holiday",
     "left hand is unclean",
 ]
-COUNTED = ["two cups of rice for one person", "one eats with chopsticks", "in room 12"]
+COUNTED = ["two cups of rice for one person", "whether one has eaten", "the first over the door"]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_the_paper_s_form_is_the_gain_in_log_probability():
     )
 
 
-def test_the_default_is_the_gain_in_log_odds_over_both_orders_clipped_once():
+def test_the_default_is_the_gain_in_log_odds_over_both_orders_bent_once():
     case = CriteriaCase(GOOD, BARE, "A", swapped=SWAPPED)
     # as shown log(0.6/0.2) - log(0.1/0.3) = log 9; in the other order, label B, log(0.4/0.2) -
     # log(0.3/0.3) = log 2
@@ -57,8 +57,23 @@ def test_the_default_is_the_gain_in_log_odds_over_both_orders_clipped_once():
     assert reward.value == pytest.approx((math.log(9) + math.log(2)) / 2)
     assert reward.with_criteria == pytest.approx((math.log(3) + math.log(2)) / 2)
     assert reward.without_criteria == pytest.approx(math.log(1 / 3) / 2)
-    assert values([case]) == [CLIP]
-    assert values([case], clip=1.2) == [1.2]  # clipped in each order, it would be (1.2 + log 2) / 2
+    gain = reward.value
+    assert values([case]) == pytest.approx([gain / (1 + gain / CLIP)])
+    assert values([case], clip=1.2) == pytest.approx([gain / (1 + gain / 1.2)])
+
+
+def test_a_sure_reader_still_tells_better_criteria_from_worse_ones():
+    gains = [2.0, 6.0, 12.0]
+    read = {VerdictRow((1,), (n, 9)): (0.0, -gain) for n, gain in enumerate(gains)} | {
+        BARE: (-1.0, -1.0)
+    }
+    cases = [CriteriaCase(row, BARE, label) for row in list(read)[:3] for label in "AB"]
+    found = criteria_reward(cases, lambda rows: [read[row] for row in rows])
+    right, wrong = [one.value for one in found[::2]], [one.value for one in found[1::2]]
+    assert right == sorted(right)
+    assert right == pytest.approx([2 / 3, 6 / 7, 12 / 13])
+    assert wrong == pytest.approx([-value for value in right])
+    assert max(right) < CLIP  # R_corr decides
 
 
 def test_what_moves_the_reader_towards_even_earns_nothing():
@@ -74,7 +89,9 @@ def test_what_moves_the_reader_towards_even_earns_nothing():
     for label in "AB":
         case = CriteriaCase(GOOD, BARE, label, swapped=SWAPPED)
         (fair,) = criteria_reward([case], lambda rows: [reader[row] for row in rows])
-        (paid,) = criteria_reward([case], lambda rows: [reader[row] for row in rows], odds=False)
+        (paid,) = criteria_reward(
+            [case], lambda rows: [reader[row] for row in rows], odds=False, clip=None
+        )
         assert fair.value == pytest.approx(0)
         assert paid.value > 0.2
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from statistics import mean, stdev
 
 import pytest
@@ -7,14 +8,16 @@ import pytest
 from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.preferences import Pair, both_orders
+from tal_rlvr.verdict_tokens import encode_prompt
 
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 pytest.importorskip("trl", reason="needs tal-rlvr[train]")
 
 # TRL sets the option by its old name.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*gradient_checkpointing.*is deprecated:FutureWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:You are using 'rollout_func'"),
+]
 
 PROMPTS = PromptConfig(style="compact", chat="no")
 WORDS = ["rice", "bread", "tea", "coffee", "salt", "drum"]
@@ -50,29 +53,23 @@ def outputs(tokenizer, count):
     ]
 
 
+def scripted(prompts, trainer):
+    """Fixed outputs in the place of sampled ones."""
+    tokenizer = trainer.processing_class
+    return {
+        "prompt_ids": [encode_prompt(tokenizer, prompt) for prompt in prompts],
+        "completion_ids": outputs(tokenizer, len(prompts)),
+        "logprobs": None,
+    }
+
+
 def make_trainer(
-    folder,
-    tmp_path,
-    *,
-    rewards=None,
-    scripted=True,
-    direct=False,
-    peft=None,
-    written=outputs,
-    **settings,
+    folder, tmp_path, *, rewards=None, rollout=scripted, prompts=PROMPTS, peft=None, **settings
 ):
     from datasets import Dataset
     from transformers import AutoTokenizer
 
     from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
-
-    class Scripted(ThinkAsLocalsTrainer):
-        """Generation replaced by fixed outputs, the same for one process and for several."""
-
-        def _generate_single_turn(self, prompt_ids, *_args, **_kwargs):
-            rank = self.accelerator.process_index
-            rows = written(self.processing_class, 4 * len(prompt_ids))
-            return [rows[rank * len(prompt_ids) + n] for n in range(len(prompt_ids))], None
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
     rows = [row for pair in PAIRS for row in both_orders(pair)]
@@ -93,140 +90,49 @@ def make_trainer(
         "seed": 3,
         **settings,
     }
-    return (Scripted if scripted else ThinkAsLocalsTrainer)(
+    return ThinkAsLocalsTrainer(
         str(folder),
         paper_config(**arguments),
-        Dataset.from_list(training_rows(rows, tokenizer, PROMPTS, direct=direct)),
+        Dataset.from_list(training_rows(rows, tokenizer, prompts)),
         tokenizer,
         rewards=rewards,
-        direct=direct,
         peft_config=peft,
+        rollout_func=rollout,
     )
 
 
-def paper_loss(model, reference, inputs, *, beta, epsilon):
-    """Minus the paper's objective, written from its formula alone: one output at a time, no
-    padding."""
-    total = 0.0
-    for row in range(len(inputs["prompt_ids"])):
-        prompt = inputs["prompt_ids"][row][inputs["prompt_mask"][row].bool()]
-        answer = inputs["completion_ids"][row][inputs["completion_mask"][row].bool()]
-        ids = torch.cat([prompt, answer])[None]
-        new, ref = (
-            m(input_ids=ids)
-            .logits[0, len(prompt) - 1 : -1]
-            .log_softmax(-1)
-            .gather(1, answer[:, None])[:, 0]
-            for m in (model, reference)
-        )
-        old = inputs["old_per_token_logps"][row][: len(answer)]
-        advantage = inputs["advantages"][row]
-        ratio = (new - old).exp()
+def token_logprobs(model, prompt, answer):
+    """One output at a time, no padding."""
+    logits = model(input_ids=torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1]
+    return logits.log_softmax(-1).gather(1, torch.tensor(answer)[:, None])[:, 0]
+
+
+def paper_loss(model, reference, batch, advantages, *, beta=0.04, epsilon=0.2):
+    """Minus the paper's objective, written from its formula alone, where the old policy is the
+    reference; and how far the ratios go."""
+    total, furthest = 0.0, 0.0
+    for (prompt, answer), advantage in zip(batch, advantages, strict=True):
+        new = token_logprobs(model, prompt, answer)
+        with torch.no_grad():
+            ref = token_logprobs(reference, prompt, answer)
+        ratio = (new - ref).exp()
         gain = torch.minimum(ratio * advantage, ratio.clamp(1 - epsilon, 1 + epsilon) * advantage)
         kl = (
             (ref - new).exp() - (ref - new) - 1
         )  # the unbiased estimator k3 (Schulman 2020), as in GRPO
         total = total + (gain - beta * kl).mean()
-    return -total / len(inputs["prompt_ids"])
+        furthest = max(furthest, float((ratio - 1).detach().abs().max()))
+    return -total / len(batch), furthest
 
 
-@pytest.fixture
-def loss_inputs(tiny_tokenizer):
-    generator = torch.Generator().manual_seed(1)
-    rows = outputs(tiny_tokenizer, 4)
-    width = max(map(len, rows))
-    eos = tiny_tokenizer.eos_token_id
-    prompts = torch.randint(10, 300, (2, 7), generator=generator).repeat(
-        2, 1
-    )  # each is computed once
-    prompt_mask = torch.ones_like(prompts)
-    prompts[1::2, :3], prompt_mask[1::2, :3] = eos, 0
-    return {
-        "prompt_ids": prompts,
-        "prompt_mask": prompt_mask,
-        "completion_ids": torch.tensor([row + [eos] * (width - len(row)) for row in rows]),
-        "completion_mask": torch.tensor(
-            [[1] * len(row) + [0] * (width - len(row)) for row in rows]
-        ),
-        "advantages": torch.tensor([1.2, -0.7, -1.1, 0.6]),
-        "num_items_in_batch": torch.tensor(sum(map(len, rows))),
-    }
-
-
-def losses(folder, tmp_path, inputs, **settings):
-    """TRL's loss and gradient, and ours, on a policy that has moved away from old policy and
-    reference."""
-    from transformers import AutoModelForCausalLM
-
-    trainer = make_trainer(folder, tmp_path, **settings)
-    trainer.current_gradient_accumulation_steps = 1
-    reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    with torch.no_grad():
-        ids, mask = (
-            torch.cat([inputs[f"prompt_{x}"], inputs[f"completion_{x}"]], 1)
-            for x in ("ids", "mask")
-        )
-        keep = inputs["completion_ids"].shape[1]
-        read = []  # at once: a prompt, or what stands behind it
-        trainer.ref_model.register_forward_pre_hook(
-            lambda *x: read.append(x[2]["input_ids"].shape), with_kwargs=True
-        )
-        ref, _, _ = trainer._get_per_token_logps_and_entropies(
-            trainer.ref_model, ids, mask, keep, batch_size=3
-        )
-        assert max(width for _, width in read) < ids.shape[1]
-        generator = torch.Generator().manual_seed(2)
-        for parameter in trainer.model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.02)
-        now, _, _ = trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, keep)
-        inputs["ref_per_token_logps"] = ref
-        inputs["old_per_token_logps"] = now + torch.randn(now.shape, generator=generator) * 0.2
-    trainer.model.train()
-    theirs = trainer._compute_loss(trainer.model, inputs)
-    theirs.backward()
-    their_gradient = torch.cat([p.grad.flatten() for p in trainer.model.parameters()])
-    trainer.model.zero_grad()
-    ours = paper_loss(trainer.model, reference, inputs, beta=trainer.beta, epsilon=0.2)
-    ours.backward()
-    gradient = torch.cat([p.grad.flatten() for p in trainer.model.parameters()])
-    return float(theirs.detach()), float(ours.detach()), their_gradient, gradient
-
-
-def test_the_preset_s_loss_is_the_paper_s_objective(tiny_folder, tmp_path, loss_inputs):
-    theirs, ours, their_gradient, gradient = losses(tiny_folder, tmp_path, loss_inputs)
-    assert theirs == pytest.approx(ours, abs=1e-6)
-    assert float((their_gradient - gradient).norm() / gradient.norm()) < 1e-5
-
-
-def test_prompts_in_the_cache_change_no_output(tiny_folder, tmp_path):
-    trainer = make_trainer(tiny_folder, tmp_path, scripted=False)
-    trainer.generation_config.do_sample = False
-    blocks = []  # a slice of last states is slow on a CPU, see ``dense_head``
-    for model in (trainer.model, trainer.ref_model):
-        model.lm_head.register_forward_pre_hook(
-            lambda _, given: blocks.append(given[0].is_contiguous())
-        )
-    trainer.ref_model(input_ids=torch.ones(3, 4, dtype=torch.long), logits_to_keep=1)
-    asked = [[11, 12, 13, 14], [15, 16], [11, 12, 13, 14], [15, 16]], None, {}, 2
-    shared = trainer._generate_single_turn(*asked)
-    trainer.args.gradient_checkpointing = True  # TRL's own way
-    assert shared == trainer._generate_single_turn(*asked)
-    assert all(blocks)
-
-
-def rewards_by_hand(trainer, row, written, config):
+def rewards_by_hand(model, trainer, row, written, config):
     """R of each output, from the pure functions."""
     from tal_rlvr import correctness_reward, criteria_reward, format_reward, total_reward
     from tal_rlvr.judge_rewards import CriteriaCase, Reading, VerdictRow
     from tal_rlvr.judgement import Judgement
     from tal_rlvr.trl_rewards import parse_all
     from tal_rlvr.verdict_logprobs import ModelVerdicts
-    from tal_rlvr.verdict_tokens import (
-        encode_prompt,
-        masked_reasoning_ids,
-        reasoning_ids,
-        verdict_tokens,
-    )
+    from tal_rlvr.verdict_tokens import masked_reasoning_ids, reasoning_ids, verdict_tokens
 
     tokenizer, tokens = trainer.processing_class, verdict_tokens(trainer.processing_class)
     judgements = parse_all(tokenizer, written)
@@ -251,9 +157,10 @@ def rewards_by_hand(trainer, row, written, config):
         for ids, judgement in zip(written, judgements, strict=True)
     ]
     criteria = criteria_reward(
-        cases, ModelVerdicts(trainer.model, tokens), odds=config.odds, clip=config.bound
+        cases, ModelVerdicts(model, tokens), odds=config.odds, clip=config.bound
     )
-    right = correctness_reward(judgements, [row["label"]] * len(written))
+    corrects = correctness_reward(judgements, [row["label"]] * len(written))
+    right = [config.correctness_weight * one for one in corrects]
     formats = format_reward(judgements)
     return total_reward(
         right,
@@ -264,26 +171,116 @@ def rewards_by_hand(trainer, row, written, config):
     )
 
 
-CORRECT = {"A": [1, -1, -1, 1], "B": [-1, 1, -1, -1]}  # R_corr of ``outputs`` by label
+FORMS = {
+    "ours": {"criteria_weight": 0.5},
+    "paper": {"base": "paper"},
+    "floor": {"correctness_weight": 0, "format_weight": 0, "floor": 1.0},
+}
 
 
-@pytest.mark.parametrize("form", ["ours", "paper", "floor"])
-def test_advantages_are_the_group_s_and_come_from_all_rewards(tiny_folder, tmp_path, form):
-    from tal_rlvr.trl_rewards import PAPER_REWARDS, RewardConfig
+@pytest.mark.parametrize("form", FORMS)
+def test_the_gradient_is_that_of_the_paper_s_objective(tiny_folder, tmp_path, form):
+    """Two steps on the same outputs: of the policy that wrote them, and of one that moved away,
+    where the ratios are clipped. Advantages are the group's, and come from all rewards."""
+    from transformers import AutoModelForCausalLM, TrainerCallback
 
-    floor = RewardConfig(
-        correctness_weight=0, format_weight=0, floor=1.0
-    )  # more than this group's spread
-    config = {"paper": PAPER_REWARDS, "floor": floor}.get(form, RewardConfig(criteria_weight=0.5))
-    trainer = make_trainer(tiny_folder, tmp_path, rewards=config)
-    row = trainer.train_dataset[0]
-    got = trainer._generate_and_score_completions([row] * 4)["advantages"].tolist()
-    rewards = rewards_by_hand(trainer, row, outputs(trainer.processing_class, 4), config)
-    if form == "floor":
-        rewards = [r - right for r, right in zip(rewards, CORRECT[row["label"]], strict=True)]
-    assert (stdev(rewards) < 1) == (form == "floor")
-    wanted = [(r - mean(rewards)) / (max(stdev(rewards), config.floor) + 1e-4) for r in rewards]
-    assert got == pytest.approx(wanted, abs=1e-4)
+    from tal_rlvr.trl_rewards import RewardConfig
+
+    config = RewardConfig(**FORMS[form])
+    asked, steps = [], []
+
+    def recorded(prompts, trainer):
+        asked.append((prompts, scripted(prompts, trainer)))
+        return asked[-1][1]
+
+    class Keep(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, model, **_):
+            gradient = torch.cat([weight.grad.flatten() for weight in model.parameters()])
+            kept = {name: weight.clone() for name, weight in model.state_dict().items()}
+            steps.append((kept, gradient.clone()))
+
+    trainer = make_trainer(
+        tiny_folder,
+        tmp_path,
+        rewards=config,
+        rollout=recorded,
+        num_iterations=2,
+        max_grad_norm=0,
+    )
+    trainer.add_callback(Keep())
+    trainer.train()
+    ((prompts, outs),) = asked
+    batch = list(zip(outs["prompt_ids"], outs["completion_ids"], strict=True))
+    model, reference = (
+        AutoModelForCausalLM.from_pretrained(tiny_folder, dtype=torch.float32) for _ in range(2)
+    )
+    known = {row["prompt"]: row for row in trainer.train_dataset}
+    advantages = []
+    for start in (0, 4):
+        assert len(set(prompts[start : start + 4])) == 1
+        written = outs["completion_ids"][start : start + 4]
+        rewards = rewards_by_hand(reference, trainer, known[prompts[start]], written, config)
+        assert form != "floor" or stdev(rewards) < 1
+        spread = max(stdev(rewards), config.floor) + 1e-4
+        advantages += [(reward - mean(rewards)) / spread for reward in rewards]
+    far = []
+    for kept, gradient in steps:
+        model.load_state_dict(kept)
+        model.zero_grad()
+        loss, furthest = paper_loss(model, reference, batch, advantages)
+        loss.backward()
+        wanted = torch.cat([weight.grad.flatten() for weight in model.parameters()])
+        assert float((gradient - wanted).norm() / wanted.norm()) < 1e-4
+        far.append(furthest)
+    assert far[0] < 1e-4
+    assert far[1] > 0.2
+
+
+def test_the_head_gets_its_states_in_one_block(tiny_folder, tmp_path):
+    """A slice of last states is slow on a CPU, see ``dense_head``."""
+    trainer, blocks = make_trainer(tiny_folder, tmp_path), []
+    for model in (trainer.model, trainer.ref_model):
+        model.lm_head.register_forward_pre_hook(
+            lambda _, given: blocks.append(given[0].is_contiguous())
+        )
+        model(input_ids=torch.ones(3, 4, dtype=torch.long), logits_to_keep=1)
+    assert blocks == [True, True]
+
+
+def test_variables_of_the_chat_template_reach_rollouts_and_criteria(tiny_folder, tmp_path):
+    """With TRL's own setting, for whoever uses the trainer without a run."""
+    folder = tmp_path / "switch"
+    shutil.copytree(tiny_folder, folder)
+    template = folder / "chat_template.jinja"
+    switch = "{% if thinking %}<think>{% else %}No thoughts.{% endif %}"
+    template.write_text(template.read_text() + switch)
+    trainer = make_trainer(
+        folder,
+        tmp_path,
+        rollout=None,
+        prompts=PromptConfig(style="compact", chat="yes"),
+        chat_template_kwargs={"thinking": True},
+        max_steps=1,
+    )
+    tokenizer, written = trainer.processing_class, []
+    trainer.model.register_forward_pre_hook(
+        lambda _, given, named: written.append(named.get("input_ids")), with_kwargs=True
+    )
+    function, measured = trainer.criteria_function, []
+    provider = function.provider
+
+    def read(rows):
+        measured.extend(row.prefix for row in rows)
+        return provider(rows)
+
+    function.provider = read
+    trainer.train()
+    rollouts = {tokenizer.decode(ids, skip_special_tokens=True).rstrip() for ids in written[0]}
+    assert all(text.endswith("<think>") for text in rollouts)
+    assert rollouts <= {
+        tokenizer.decode(ids, skip_special_tokens=True).rstrip() for ids in measured
+    }
+    assert all(tokenizer.decode(ids).endswith("<think>") for ids in measured)
 
 
 def test_under_lora_only_the_adapters_learn(tiny_folder, tmp_path):
@@ -304,7 +301,7 @@ def weights(trainer):
 
 
 def test_a_resumed_run_is_the_run_that_never_stopped(tiny_folder, tmp_path):
-    settings = {"scripted": False, "save_strategy": "steps", "save_steps": 2, "max_steps": 4}
+    settings = {"rollout": None, "save_strategy": "steps", "save_steps": 2, "max_steps": 4}
     whole = make_trainer(tiny_folder, tmp_path / "whole", **settings)
     whole.train()
     stopped = make_trainer(tiny_folder, tmp_path / "stopped", **settings)

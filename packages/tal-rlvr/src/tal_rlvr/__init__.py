@@ -17,7 +17,7 @@ from tal_rlvr.judge_rewards import (
 )
 from tal_rlvr.judgement import Criterion, FormatError, Judgement, Verdict, parse_judgement
 from tal_rlvr.mix import MixSource, TrainingMix
-from tal_rlvr.train_config import TrainConfig, load_config, presets
+from tal_rlvr.train_config import TrainConfig, load_config, preset_needs, presets
 from tal_rlvr.training import TrainResult, train
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ __all__ = [
     "load_config",
     "paper_config",
     "parse_judgement",
+    "preset_needs",
     "presets",
     "render_plain",
     "render_prompt",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
 
 from carb_data import CarbError, Frozen
 from carb_metrics import mean_interval, paired_difference
+from carb_metrics.interval import Interval
 from carb_scorers.models import (
     CannotError,
     Continuation,
@@ -20,6 +21,7 @@ from carb_scorers.models import (
 )
 from tal_rlvr.judge_rewards import label_logprob
 from tal_rlvr.judgement import (
+    MARK,
     MARKER,
     VERDICTS,
     FormatError,
@@ -31,26 +33,8 @@ from tal_rlvr.judgement import (
 from tal_rlvr.masking import mask_verdict
 from tal_rlvr.preferences import OrderedPair
 from tal_rlvr.scorer import ThinkSettings, judge_prompt
-from tal_rlvr.verdict_reading import MARK, plain
 
 T = TypeVar("T")
-
-
-class Mean(Frozen):
-    """A mean with its 95% interval over source items (``carb_metrics.mean_interval``); null where
-    it is not defined."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    n: int
-
-
-class Difference(Mean):
-    """After minus before, with the two-sided p of ``carb_metrics.paired_difference`` over source
-    items."""
-
-    p: float | None
 
 
 class PairOutcome(Frozen):
@@ -87,26 +71,26 @@ class PairOutcome(Frozen):
 
 
 class HeldOutFigures(Frozen):
-    """How a judge does on held-out pairs, each shown in both orders. Intervals are over source
-    items. What the backend cannot measure has an ``n`` of 0 and is null."""
+    """How a judge does on held-out pairs, each shown in both orders. Means have 95% intervals over
+    source items. What the backend cannot measure has an ``n`` of 0 and is null."""
 
     decoding: Literal["greedy", "sample"]
     pairs: int
-    accuracy: Mean
+    accuracy: Interval
     """Verdicts that are right; no verdict counts as wrong. Chance is 0.5."""
-    accuracy_parsed: Mean
+    accuracy_parsed: Interval
     """Verdicts that are right among those that could be read."""
-    consistency: Mean
+    consistency: Interval
     """Pairs in which the same response is picked in both orders."""
-    format_rate: Mean
+    format_rate: Interval
     """Outputs that are well-formed judgements."""
-    with_criteria: Mean
+    with_criteria: Interval
     """log pi(j | z) over the two verdicts, nats, of z as it was written; chance is -0.693."""
-    with_masked: Mean
+    with_masked: Interval
     """The same of z with letters and statements of the verdict masked."""
-    criteria_effect: Mean
+    criteria_effect: Interval
     """R_appr without a clip, of masked z, over the two verdicts, nats."""
-    entropy: Mean
+    entropy: Interval
     """Mean entropy of the next-token distributions along the output, in nats."""
 
 
@@ -114,6 +98,10 @@ class HeldOut(HeldOutFigures):
     """The figures with every output behind them."""
 
     outcomes: tuple[PairOutcome, ...]
+
+
+Named = tuple[str, HeldOut]
+"""A stage and its evaluation."""
 
 
 async def evaluate_held_out(
@@ -137,19 +125,7 @@ async def evaluate_held_out(
     Raises:
         CarbError: a row was not answered, or a log-probability failed that the backend can give.
     """
-    prompts = [
-        replace(
-            judge_prompt(
-                settings,
-                row.pair.prompt,
-                (row.first, row.second),
-                row.pair.culture,
-                row.pair.language,
-            ),
-            group=number,
-        )
-        for number, row in enumerate(rows)
-    ]
+    prompts = _asked(rows, settings)
     temperature = 1.0 if decoding == "sample" else 0.0
     seeds = tuple(seed * len(rows) + number for number in range(len(rows)))
     written = await model.generate(
@@ -160,34 +136,55 @@ async def evaluate_held_out(
         parse_judgement(output.text, direct=settings.direct, lenient=not _copyable(row))
         for row, output in zip(rows, outputs, strict=True)
     ]
+    readings = await _readings(model, prompts, rows, outputs, judgements)
+    outcomes = [
+        PairOutcome(
+            pair=row.pair.id,
+            source_item=row.pair.source_item,
+            label=row.label,
+            verdict=judgement.verdict,
+            well_formed=isinstance(judgement, Judgement),
+            text=output.text,
+            with_criteria=as_written,
+            with_masked=as_masked,
+            without_criteria=without,
+            entropy=output.entropy,
+        )
+        for row, output, judgement, (as_written, as_masked, without) in zip(
+            rows, outputs, judgements, readings, strict=True
+        )
+    ]
+    return summarise(outcomes, decoding)
+
+
+def _asked(rows: Sequence[OrderedPair], settings: ThinkSettings) -> list[Prompt]:
+    """The prompts, each in a group of its own."""
+    prompts = [
+        judge_prompt(
+            settings, row.pair.prompt, (row.first, row.second), row.pair.culture, row.pair.language
+        )
+        for row in rows
+    ]
+    return [replace(prompt, group=number) for number, prompt in enumerate(prompts)]
+
+
+async def _readings(
+    model: LanguageModel,
+    prompts: Sequence[Prompt],
+    rows: Sequence[OrderedPair],
+    outputs: Sequence[Generation],
+    judgements: Sequence[Judgement | FormatError],
+) -> list[tuple[float | None, ...]]:
+    """log pi(label) of each row behind z as written, behind z masked, and without z."""
     reasonings = [
-        *(
-            _as_written(output.text, judgement)
-            for output, judgement in zip(outputs, judgements, strict=True)
-        ),
+        *map(_as_written, (output.text for output in outputs), judgements),
         *(_before_marker(mask_verdict(before_verdict(output.text)).rstrip()) for output in outputs),
         *(MARKER for _ in outputs),
     ]
     labels = [row.label for row in rows] * 3
-    values = await label_logprobs(model, prompts * 3, reasonings, labels)
-    outcomes = []
-    for number, (row, output, judgement) in enumerate(zip(rows, outputs, judgements, strict=True)):
-        written_as, as_masked, without = values[number :: len(rows)]
-        outcomes.append(
-            PairOutcome(
-                pair=row.pair.id,
-                source_item=row.pair.source_item,
-                label=row.label,
-                verdict=judgement.verdict,
-                well_formed=isinstance(judgement, Judgement),
-                text=output.text,
-                with_criteria=written_as,
-                with_masked=as_masked,
-                without_criteria=without,
-                entropy=output.entropy,
-            )
-        )
-    return summarise(outcomes, decoding)
+    values = await label_logprobs(model, [*prompts] * 3, reasonings, labels)
+    count = len(rows)
+    return list(zip(values[:count], values[count : 2 * count], values[2 * count :], strict=True))
 
 
 async def label_logprobs(
@@ -242,7 +239,7 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
     by_pair: dict[str, list[PairOutcome]] = defaultdict(list)
     for outcome in outcomes:
         by_pair[outcome.pair].append(outcome)
-    consistent = [
+    consistent: list[tuple[str, float | None]] = [
         (
             one.source_item,
             float(one.right == other.right and None not in (one.verdict, other.verdict)),
@@ -250,30 +247,26 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
         for one, other in by_pair.values()
     ]
 
-    def over_items(values: Sequence[tuple[str, float | None]]) -> Mean:
-        return _estimate(
-            list(by_item([(item, value) for item, value in values if value is not None]).values())
-        )
+    def mean(value: Callable[[PairOutcome], float | None]) -> Interval:
+        return _over_items([(outcome.source_item, value(outcome)) for outcome in outcomes])
 
     return HeldOut(
         decoding=decoding,
         pairs=len(by_pair),
-        accuracy=over_items([(o.source_item, o.right) for o in outcomes]),
-        accuracy_parsed=over_items(
-            [(o.source_item, o.right) for o in outcomes if o.verdict is not None]
-        ),
-        consistency=over_items(consistent),
-        format_rate=over_items([(o.source_item, float(o.well_formed)) for o in outcomes]),
-        with_criteria=over_items([(o.source_item, o.with_criteria) for o in outcomes]),
-        with_masked=over_items([(o.source_item, o.with_masked) for o in outcomes]),
-        criteria_effect=over_items([(o.source_item, o.criteria_effect) for o in outcomes]),
-        entropy=over_items([(o.source_item, o.entropy) for o in outcomes]),
+        accuracy=mean(lambda o: o.right),
+        accuracy_parsed=mean(lambda o: None if o.verdict is None else o.right),
+        consistency=_over_items(consistent),
+        format_rate=mean(lambda o: float(o.well_formed)),
+        with_criteria=mean(lambda o: o.with_criteria),
+        with_masked=mean(lambda o: o.with_masked),
+        criteria_effect=mean(lambda o: o.criteria_effect),
+        entropy=mean(lambda o: o.entropy),
         outcomes=tuple(outcomes),
     )
 
 
-def compare_held_out(before: HeldOut, after: HeldOut) -> Difference:
-    """Paired difference in accuracy over source items.
+def compare_held_out(before: HeldOut, after: HeldOut) -> Interval:
+    """Accuracy after minus before, paired by source item.
 
     Raises:
         ValueError: the two are about different rows.
@@ -286,13 +279,14 @@ def compare_held_out(before: HeldOut, after: HeldOut) -> Difference:
         for side in (before, after)
     )
     found = paired_difference(late, early, bounded=_are_shares([*early, *late]))
-    return Difference(mean=found.estimate, low=found.low, high=found.high, n=found.n, p=found.p)
+    return Interval.model_validate(found.model_dump(include={*Interval.model_fields}))
 
 
-def _estimate(values: Sequence[float]) -> Mean:
-    """Mean and 95% interval of independent values."""
-    found = mean_interval(values, bounded=_are_shares(values))
-    return Mean(mean=found.estimate, low=found.low, high=found.high, n=len(values))
+def _over_items(values: Sequence[tuple[str, float | None]]) -> Interval:
+    """Mean and 95% interval over source items, of the values that are known."""
+    known = by_item([(item, value) for item, value in values if value is not None])
+    means = list(known.values())
+    return mean_interval(means, bounded=_are_shares(means)).model_copy(update={"n": len(means)})
 
 
 def _are_shares(values: Sequence[float]) -> bool:
@@ -309,4 +303,4 @@ def by_item(values: Sequence[tuple[str, float]]) -> dict[str, float]:
 
 def _copyable(row: OrderedPair) -> bool:
     """Whether a question or response holds a verdict that the judge may have copied."""
-    return any(MARK.search(plain(text)) for text in (row.pair.prompt, row.first, row.second))
+    return any(MARK.search(text) for text in (row.pair.prompt, row.first, row.second))

@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 from carb_data import CarbError, Conversation, Culture, Frozen, as_text, cultures
 from carb_scorers.jinja_filling import fill
 from carb_scorers.models.chat_tokens import guarded
-from tal_rlvr.verdict_reading import MARK, plain
 
 Message = dict[str, str]
 """A chat message: ``role`` and ``content``."""
@@ -166,17 +165,6 @@ def guard(messages: Sequence[Message], tokenizer: Any) -> list[Message]:
     judge.
     """
     return [{**message, "content": guarded(tokenizer, message["content"])} for message in messages]
-
-
-def holds_verdict(prompt: Prompt) -> bool:
-    """Whether a question or response in a rendered prompt holds a verdict's marker, which a judge
-    might copy."""
-    texts = [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
-    return any(
-        line.startswith(QUOTE) and MARK.search(plain(line))
-        for text in texts
-        for line in text.splitlines()
-    )
 
 
 def _quoted(text: str) -> str:

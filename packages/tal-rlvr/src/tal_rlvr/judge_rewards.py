@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 from carb_data import CarbError
 from tal_rlvr.judgement import FormatError, Judgement, Verdict, check_label, parse_judgement
 
-CLIP = 0.5
-"""Default bound on the absolute value of R_appr, in nats, so that it weighs no more than half of
-R_corr."""
+CLIP = 1.0
+"""Default bound on the absolute value of R_appr, which it comes near and never reaches: R_corr, 2
+between right and wrong, decides."""
 
 OTHER: dict[Verdict, Verdict] = {"A": "B", "B": "A"}
 
@@ -123,10 +123,11 @@ def criteria_reward(
     low where a verdict is not expected; text that moves the reader towards even, since a logarithm
     gains more on one order than it loses on the other; and codes for a verdict. The default takes
     the log-odds of the true verdict against the other, averages them over both orders, subtracts,
-    and clips once. What says nothing about the responses, in whatever code or language, then earns
-    0 in expectation; what points to the true one gains as much as what points to the other loses.
-    No effect on accuracy was found in one small study, in which R_appr could hardly differ from
-    R_corr; there is no evidence for or against it at 7B.
+    and bends the gain x once, to ``x / (1 + |x| / clip)``: a reader that is sure still tells better
+    criteria from worse ones, which a sharp clip does not. What says nothing about the responses, in
+    whatever code or language, then earns 0 in expectation; what points to the true one gains as
+    much as what points to the other loses. No effect on accuracy was found in one small study, in
+    which R_appr could hardly differ from R_corr; there is no evidence for or against it at 7B.
 
     Args:
         cases: the outputs to measure, each with its prompt and its right verdict.
@@ -134,7 +135,8 @@ def criteria_reward(
             row followed by the rows with criteria.
         odds: whether to measure log-odds of the two verdicts instead of a log-probability over the
             vocabulary.
-        clip: bound on the absolute value, in nats; null means no bound.
+        clip: bound on the absolute value, in nats, which the value comes near and never reaches;
+            null means no bound.
 
     Returns:
         One per case; the value of a case that is not ``paid`` is 0.
@@ -198,9 +200,12 @@ def label_logprob(pair: tuple[float, float], label: Verdict) -> float:
 
 
 def _bounded(value: float, clip: float | None, what: str) -> float:
-    """The value within the clip. ``max(-clip, min(clip, nan))`` is the clip, so NaN is refused
-    before."""
-    bounded = value if clip is None or math.isnan(value) else max(-clip, min(clip, value))
+    """The value bent to lie within the clip; NaN and, without a clip, infinity are refused."""
+    bounded = value
+    if clip is not None:
+        bounded = (
+            math.copysign(clip, value) if math.isinf(value) else value / (1 + abs(value) / clip)
+        )
     if not math.isfinite(bounded):
         hint = "It cannot be a reward." if math.isnan(value) else "Give a clip, which bounds it."
         raise CarbError(f"{what} is {value}. {hint}")

@@ -22,16 +22,25 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from carb_data import CarbError, Frozen
+from tal_rlvr.judge_prompts import QUOTE, Prompt
 from tal_rlvr.masking import has_content
-from tal_rlvr.verdict_reading import MARK, read_verdict
-from tal_rlvr.verdict_reading import Verdict as Verdict
 
+Verdict = Literal["A", "B"]
+"""Which of the two responses, in presented order."""
 VERDICTS: tuple[Verdict, Verdict] = ("A", "B")
 MARKER = "Verdict:"
 """What stands before the verdict's letter; one space and the letter follow."""
 
 MAX_CRITERIA = 32
 
+MARK = re.compile(r"verdict[ \t*_]{0,4}[:：]", flags=re.IGNORECASE)
+"""The verdict's marker as models write it: in any case, bold, with an ASCII or a full-width
+colon."""
+_DECORATED = re.compile(
+    r"[ \t*_#`-]*(?:(?:final|my)[ \t]+)?verdict[ \t*_`]*[:：][ \t*_`(\[]*"
+    r"(?:(?:response|answer|option)[ \t]+)?(?-i:([AB]))[ \t*_`)\].!。]*",
+    flags=re.IGNORECASE,
+)
 _VERDICT_LINE = re.compile(r"Verdict: ([AB])[ \t]*")
 _WEIGHT = re.compile(r"(?i:weight)?[ \t:=]*\**([1-5])\**(?:[ \t]*/[ \t]*5)?")
 _MEETS = re.compile(
@@ -127,6 +136,28 @@ def parse_judgement(
     shown = text.decode("utf-8", errors="replace") if isinstance(text, bytes) else text
     verdict = read_verdict(shown)
     return found if verdict is None else found.model_copy(update={"verdict": verdict})
+
+
+def read_verdict(text: str) -> Verdict | None:
+    """The verdict that a text states once and ends with, plain or decorated (``**Verdict: A**``,
+    ``Final verdict: Response A.``); null where it is in any doubt.
+
+    A line above that ends with a colon introduces a quotation.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    match = _DECORATED.fullmatch(lines[-1]) if lines else None
+    if match is None or marker_count(text) != 1 or (lines[-2:-1] and lines[-2][-1] in ":："):
+        return None
+    return "A" if match[1] == "A" else "B"
+
+
+def holds_verdict(prompt: Prompt) -> bool:
+    """Whether a question or response in a rendered prompt holds a verdict's marker, which a judge
+    might copy."""
+    texts = [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
+    return any(
+        line.startswith(QUOTE) and MARK.search(line) for text in texts for line in text.splitlines()
+    )
 
 
 def support(criteria: Sequence[Criterion]) -> tuple[int, int]:

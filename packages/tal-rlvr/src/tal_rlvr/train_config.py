@@ -24,6 +24,10 @@ OnNote = Callable[[str], object]
 left out."""
 
 
+HELD_OUT_SETS = "held-out-sets.jsonl"
+"""The sets of held-out pairs, in the folder of a run; ``carb run`` takes them."""
+
+
 class LoraSettings(Frozen):
     """Low-rank adapters (Hu et al. 2021) in place of full tuning."""
 
@@ -46,6 +50,16 @@ class EvaluationConfig(Frozen):
     """Evaluation sets (as ``carb_data.load`` takes them) that no training pair may come from."""
     on_contamination: Literal["stop", "drop"] = "stop"
     """``drop`` leaves the pairs out that were found, and says so in the report."""
+
+
+class Needs(Frozen):
+    """What a preset needs; ``tal_rlvr.memory`` works out what a run with its own model needs."""
+
+    gpus: int = Field(default=0, ge=0)
+    memory_gb: float = Field(gt=0)
+    """Of each GPU, or without one of the machine."""
+    minutes: float | None = None
+    """How long the run that docs/train.md reports took; null where none was made."""
 
 
 class TrainConfig(Frozen):
@@ -75,6 +89,7 @@ class TrainConfig(Frozen):
     max_prompt_tokens: int | None = Field(default=None, ge=1)
     """Pairs with a longer prompt are left out, and counted. Default: the model's context less
     ``max_new_tokens``; a run is refused where fewer than 90% of the training pairs fit that."""
+    needs: Needs | None = None
     grpo: dict[str, Any] = Field(default={})
     """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``).
     With ``max_steps = 0`` the run ends after the warm-up: supervised training alone."""
@@ -116,6 +131,11 @@ def presets() -> list[str]:
         for entry in folder.iterdir()
         if entry.name.endswith(".toml")
     )
+
+
+def preset_needs() -> dict[str, Needs]:
+    """What each preset needs, by its name."""
+    return {name: Needs.model_validate(_read(name)["needs"]) for name in presets()}
 
 
 def load_config(

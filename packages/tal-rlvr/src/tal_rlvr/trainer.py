@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from carb_data import require
-from carb_scorers.models.shared_prefix import PrefixCache, dense_head
+from carb_scorers.models.shared_prefix import dense_head
 from tal_rlvr.judge_prompts import PromptConfig, render_prompt
 from tal_rlvr.preferences import OrderedPair
 from tal_rlvr.trl_rewards import CorrectnessFunction, CriteriaFunction, FormatFunction, RewardConfig
-from tal_rlvr.verdict_logprobs import sliding_window
 from tal_rlvr.verdict_tokens import make_prompt, verdict_tokens
 
 require("trl", package="tal-rlvr", extra="train")
@@ -130,70 +128,6 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             start = self.accelerator.process_index * own
             out["advantages"] = out["advantages"] * self._damping[start : start + own]
         return out
-
-    def _shares(self, tokens: int) -> bool:
-        """Whether a prompt is computed once for its outputs: in one process that keeps activations,
-        within a window."""
-        alone = self.accelerator.num_processes == 1 and not self.args.gradient_checkpointing
-        return alone and tokens <= (sliding_window(self.model) or tokens)
-
-    def _generate_single_turn(self, prompt_ids: Any, *fields: Any, **options: Any) -> Any:
-        """TRL's outputs. Where transformers' own ``generate`` writes them, it finds the prompts in
-        its cache."""
-        elsewhere = (
-            self.use_vllm or self.use_transformers_continuous_batching or any(fields[:2])
-        )  # images
-        longest = max(map(len, prompt_ids)) + self.max_completion_length
-        if (
-            elsewhere
-            or self.args.cache_implementation
-            or min(map(len, prompt_ids)) < 2
-            or not self._shares(longest)
-        ):
-            return super()._generate_single_turn(prompt_ids, *fields, **options)
-        model, prompts = self.accelerator.unwrap_model(self.model), [ids[:-1] for ids in prompt_ids]
-        with require("torch", package="tal-rlvr", extra="train").no_grad():
-            known = PrefixCache(model, prompts, device=self.accelerator.device, logits_to_keep=1)
-        model.generate = partial(model.generate, **known.lines(prompts, last=True)[0])
-        try:
-            return super()._generate_single_turn(prompt_ids, *fields, **options)
-        finally:
-            del model.generate
-
-    def _get_per_token_logps_and_entropies(
-        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, **options: Any
-    ) -> Any:
-        """TRL's log-probabilities and entropies of outputs, with each prompt computed once for all
-        of its outputs."""
-        ends = input_ids.shape[1] - logits_to_keep
-        ours = ("batch_size", "compute_entropy", "compute_aux_loss")
-        others = [name for name in options if name not in ours and options[name] is not None]
-        fits = (
-            not others and not options.get("compute_aux_loss") and self._shares(input_ids.shape[1])
-        )
-        if not fits or bool(
-            (attention_mask[:, :ends].sum(dim=1) < 2).any()
-        ):  # one token has no prefix
-            return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, **options
-            )
-        size = options.get("batch_size") or len(input_ids)
-        parts = zip(input_ids.split(size), attention_mask.split(size), strict=True)
-        found = [self._behind_prompts(model, ids, mask, ends) for ids, mask in parts]
-        cat = require("torch", package="tal-rlvr", extra="train").cat
-        entropies = cat([out.entropy for out in found]) if options.get("compute_entropy") else None
-        return cat([out.log_probs for out in found]), entropies, None
-
-    def _behind_prompts(self, model: Any, input_ids: Any, attention_mask: Any, ends: int) -> Any:
-        """The output over what begins at place ``ends``: log-probabilities and entropies, ``(rows,
-        tokens)``."""
-        shown = zip(input_ids[:, :ends], attention_mask[:, :ends], strict=True)
-        prompts = [ids[mask > 0][:-1].tolist() for ids, mask in shown]
-        labels = input_ids[:, ends - 1 :].masked_fill(attention_mask[:, ends - 1 :] == 0, -100)
-        with self.accelerator.autocast():
-            known = PrefixCache(model, prompts, device=input_ids.device, logits_to_keep=1)
-            rows = list(zip(prompts, input_ids[:, ends - 1 :].tolist(), strict=True))
-            return known.outputs_behind(rows, last=True, labels=labels, fused_lm_head=True)
 
 
 def training_rows(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError, Frozen, write_whole
+from carb_metrics.interval import Interval
 from carb_scorers.models.source import model_source
 from tal_rlvr.curve import svg
-from tal_rlvr.held_out import Difference, HeldOutFigures, compare_held_out
+from tal_rlvr.held_out import HeldOutFigures, Named, compare_held_out
 from tal_rlvr.mix import ordered
-from tal_rlvr.train_config import OnLog, OnNote, TrainConfig, load_config, write_json
+from tal_rlvr.train_config import HELD_OUT_SETS, OnLog, OnNote, TrainConfig, load_config, write_json
 
 RESULT = "result.json"
 
@@ -39,12 +40,14 @@ class TrainResult(Frozen):
     too_long_pairs: int = 0
     """Training pairs left out because their prompt does not fit (``max_prompt_tokens``)."""
     stages: tuple[Stage, ...]
-    changes: dict[str, Difference]
+    changes: dict[str, Interval]
     """Held-out accuracy after GRPO minus before it, by decoding, paired by source item."""
     held_out_sets: str | None = None
     """File of the sets whose pairs were held out; null where no source holds sets."""
     curve: tuple[dict[str, float], ...]
     """What was logged at each step; ``curve.svg`` shows the reward."""
+    dev: tuple[dict[str, float], ...] = ()
+    """What each evaluation during training logged, on the pairs of ``mix.dev``."""
 
 
 def train(
@@ -75,57 +78,65 @@ def train(
     if not isinstance(config, TrainConfig):
         config = load_config(config, overrides)
     model_source(config.model)  # a typing error is told before TRL is imported and a hub is asked
-    from tal_rlvr.training_setup import HELD_OUT_SETS, check_backend, checked_parts, grpo_arguments
+    from tal_rlvr.training_setup import check_backend, check_machine, checked_parts, grpo_arguments
     from tal_rlvr.training_stages import TrainingRun
 
-    finished = config.out / RESULT
-    if finished.is_file():
-        raise CarbError(f"{config.out} holds a finished run. Choose another 'out', or remove it.")
     _check_begun(config, resume)
+    check_machine(config)
     check_backend(config)
     grpo_arguments(config, config.model)  # a wrong setting is refused before data are read
-    config.out.mkdir(parents=True, exist_ok=True)
-    place = TrainingRun(config, on_log, on_note)
+    run = TrainingRun(config, on_log, on_note)
     checked = checked_parts(config, on_note)
-    place.begin()
-    parts, lengths = place.fit(checked)
+    parts, lengths = run.fit(checked)
+    run.begin()
     held_out = ordered(parts.held_out, shuffle=False)
-    base = place.warm_up(parts.train, checked.targets)
-    before = place.evaluate("before", base, held_out)
-    model, curve, steps = place.reinforce(base, parts, resume=resume)
-    after = place.evaluate("after", model, held_out)
+    base = run.warm_up(parts.train, checked.targets)
+    before = run.evaluate("before", base, held_out)
+    trained = run.reinforce(base, parts, resume=resume)
+    after = run.evaluate("after", trained.model, held_out)
     result = TrainResult(
         out=str(config.out),
-        model=str(model),
         seed=config.seed,
-        steps=steps,
         train_pairs=len(parts.train),
         held_out_pairs=len(parts.held_out),
         dropped_pairs=checked.dropped,
         too_long_pairs=lengths.too_long,
-        stages=tuple(
+        **trained.as_fields(),
+        **_compared(config.out, before, after),
+    )
+    if run.is_main:
+        _write(config.out, result)
+    return result
+
+
+def _compared(out: Path, before: Sequence[Named], after: Sequence[Named]) -> dict[str, Any]:
+    """The fields of a result about held-out pairs."""
+    sets = out / HELD_OUT_SETS
+    return {
+        "held_out_sets": str(sets) if sets.is_file() else None,
+        "stages": tuple(
             Stage(name=name, **held.model_dump(exclude={"outcomes"}))
             for name, held in (*before, *after)
         ),
-        changes={
+        "changes": {
             early.decoding: compare_held_out(early, late)
             for (_, early), (_, late) in zip(before, after, strict=True)
         },
-        held_out_sets=str(sets) if (sets := config.out / HELD_OUT_SETS).is_file() else None,
-        curve=tuple(curve),
-    )
-    if place.is_main:
-        write_json(finished, result)
-        rewards = [entry["reward"] for entry in curve if "reward" in entry]
-        if rewards:
-            picture = svg(rewards, "Mean reward of each step's outputs")
-            write_whole(config.out / "curve.svg", picture)
-    return result
+    }
+
+
+def _write(out: Path, result: TrainResult) -> None:
+    write_json(out / RESULT, result)
+    rewards = [entry["reward"] for entry in result.curve]
+    if rewards:
+        write_whole(out / "curve.svg", svg(rewards, "Mean reward of each step's outputs"))
 
 
 def _check_begun(config: TrainConfig, resume: bool) -> None:
     """A folder with a run that was begun is taken up only when asked to, and only by the same
     run."""
+    if (config.out / RESULT).is_file():
+        raise CarbError(f"{config.out} holds a finished run. Choose another 'out', or remove it.")
     begun = config.out / "config.json"
     if not begun.is_file():
         return

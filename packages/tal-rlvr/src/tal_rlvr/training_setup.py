@@ -7,8 +7,9 @@ from tal_rlvr.trainer import paper_config  # isort: skip  # before torch: names 
 import importlib.util
 import json
 import math
+import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_type_hints
 
@@ -17,20 +18,20 @@ from accelerate import PartialState
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.integrations import get_reporting_integration_callbacks
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 from trl import GRPOConfig
 
 from carb_data import CarbError, MissingExtraError
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
+from tal_rlvr.memory import Shape, check_fits, needed
 from tal_rlvr.mix import Parts
 from tal_rlvr.mix_check import report_contamination
 from tal_rlvr.scorer import ThinkOptions, open_judge
-from tal_rlvr.train_config import LoraSettings, OnNote, TrainConfig, write_json
+from tal_rlvr.train_config import HELD_OUT_SETS, LoraSettings, OnNote, TrainConfig, write_json
 from tal_rlvr.warmup import Target, read_targets
 
 ADAPTER = "adapter"
-HELD_OUT_SETS = "held-out-sets.jsonl"
-"""The sets of held-out pairs, which ``carb run`` takes."""
 
 
 class CheckedPairs(NamedTuple):
@@ -148,7 +149,21 @@ def grpo_arguments(config: TrainConfig, base: str) -> GRPOConfig:
     except (TypeError, ValueError, AttributeError, ImportError, RuntimeError) as error:
         raise CarbError(f"The settings under [grpo] are not valid: {error}.") from None
     _check_resumable(arguments)
+    _check_reports(arguments.report_to)
     return arguments
+
+
+def _check_reports(names: Sequence[str]) -> None:
+    """A tracker that is not there would stop a run after its warm-up."""
+    for name in names:
+        try:
+            get_reporting_integration_callbacks([name])[0]()
+        except ValueError as error:
+            raise CarbError(f"[grpo] report_to: {error}") from None
+        except RuntimeError as error:
+            if name in ("trackio", "wandb"):
+                raise MissingExtraError("tal-rlvr", name, name) from None
+            raise CarbError(f"[grpo] report_to: {error}") from None
 
 
 def _check_resumable(arguments: GRPOConfig) -> None:
@@ -211,6 +226,61 @@ def _check_types(grpo: Mapping[str, Any]) -> None:
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise CarbError(f"[grpo] {name} is {grpo[name]!r}: {reason}.") from None
+
+
+def check_machine(config: TrainConfig) -> None:
+    """Refuse a run for GPUs where none is.
+
+    Raises:
+        CarbError: no GPU is here.
+    """
+    needs = config.needs
+    if needs is not None and needs.gpus and not torch.cuda.is_available():
+        raise CarbError(
+            f"The configuration is made for {needs.gpus} GPUs of {needs.memory_gb:.0f} GB; this "
+            "machine has none. Start it on one that has, take --config demo-cpu, or set "
+            "needs.gpus = 0 for a small model."
+        )
+
+
+def check_memory(config: TrainConfig, longest_prompt: int) -> None:
+    """Refuse a run that this machine, or its GPU, cannot hold; no weights are read.
+
+    Raises:
+        CarbError: it needs more; see ``tal_rlvr.memory``.
+    """
+    read = AutoConfig.from_pretrained(config.model, revision=config.revision)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(read)
+    text = read.get_text_config()
+    shape = Shape(
+        parameters=sum(weight.numel() for weight in model.parameters()),
+        hidden=text.hidden_size,
+        intermediate=getattr(text, "intermediate_size", None) or 4 * text.hidden_size,
+        layers=text.num_hidden_layers,
+        vocabulary=text.vocab_size,
+    )
+    state = PartialState()
+    sharded = str(state.distributed_type.value) in ("FSDP", "DEEPSPEED")
+    need = needed(config, shape, longest_prompt, state.num_processes if sharded else 1)
+    if not torch.cuda.is_available():
+        check_fits(need, machine_memory(), "This machine")
+        return
+    share = (
+        config.grpo.get("vllm_gpu_memory_utilization", 0.3) if config.grpo.get("use_vllm") else 0
+    )
+    total = torch.cuda.get_device_properties(0).total_memory / 1e9
+    check_fits(need, total * (1 - share), "The GPU, less what vLLM takes,")
+
+
+def machine_memory() -> float:
+    """Gigabytes of the machine, or of the container that the process runs in."""
+    pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+    except (OSError, ValueError):  # no container, or one without a limit
+        limit = pages
+    return min(pages, limit) / 1e9
 
 
 def context(config: TrainConfig) -> int | None:

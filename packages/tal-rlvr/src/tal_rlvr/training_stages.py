@@ -5,10 +5,12 @@ from __future__ import annotations
 import tal_rlvr.trainer  # noqa: F401  # isort: skip  # before torch: names the missing extra
 import gc
 import json
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from accelerate import PartialState
@@ -21,7 +23,7 @@ from carb_data import CarbError
 from carb_scorers.models.hf_loading import TemplateOptions, set_chat_template
 from carb_scorers.waiting import wait_for
 from tal_rlvr.curve import LEFT, TOTAL
-from tal_rlvr.held_out import HeldOut, evaluate_held_out, summarise
+from tal_rlvr.held_out import HeldOut, Named, evaluate_held_out, summarise
 from tal_rlvr.lengths import Lengths, check_targets, fitting
 from tal_rlvr.mix import Parts, ordered
 from tal_rlvr.preferences import OrderedPair, Pair
@@ -30,6 +32,7 @@ from tal_rlvr.train_config import OnLog, OnNote, TrainConfig, write_json
 from tal_rlvr.trainer import ThinkAsLocalsTrainer, training_rows
 from tal_rlvr.training_setup import (
     CheckedPairs,
+    check_memory,
     context,
     device_settings,
     grpo_arguments,
@@ -42,7 +45,20 @@ from tal_rlvr.training_setup import (
 from tal_rlvr.verdict_tokens import encode_prompt, verdict_tokens
 from tal_rlvr.warmup import Target, repeated, tokenised, warmup_rows
 
-Named = tuple[str, HeldOut]
+
+class Reinforced(NamedTuple):
+    """What the reinforced stage leaves."""
+
+    model: Path
+    curve: list[dict[str, float]]
+    """What was logged at each step."""
+    dev: list[dict[str, float]]
+    """What was logged of the pairs of ``mix.dev``."""
+    steps: int
+
+    def as_fields(self) -> dict[str, Any]:
+        """The fields of a result."""
+        return {**self._asdict(), "model": str(self.model)}
 
 
 class TrainingRun:
@@ -67,6 +83,7 @@ class TrainingRun:
             given = json.dumps(config.prompts.template)
             set_chat_template(self.tokenizer, TemplateOptions(chat_template_kwargs=given))
         verdict_tokens(self.tokenizer)  # refuses an unfit tokenizer before any work is done
+        config.out.mkdir(parents=True, exist_ok=True)
 
     def begin(self) -> None:
         """Keep the settings: a run that goes on must have the same."""
@@ -96,14 +113,16 @@ class TrainingRun:
             context=context(self.config),
             max_prompt_tokens=self.config.max_prompt_tokens,
         )
+        longest_prompt = lengths.longest_prompt
+        check_memory(self.config, min(longest_prompt, lengths.room or longest_prompt))
         rows = self._targets(kept.train, checked.targets)
         check_targets(
             [len(tokenised(self.tokenizer, [], text)["input_ids"]) for _, text in rows], longest
         )
         if self.is_main:
             write_json(self.config.out / "lengths.json", lengths)
-            if lengths.too_long and self.on_note is not None:
-                self.on_note(
+            if lengths.too_long:
+                self._note(
                     f"{lengths.too_long} of {lengths.train_pairs} training pairs are left "
                     "out: their prompts have more "
                     f"than {lengths.room} tokens."
@@ -204,15 +223,35 @@ class TrainingRun:
             return self.config.model
         if (folder / THINK).is_file():
             return str(folder)
+        if folder.is_dir():
+            self._note(
+                f"The warm-up was interrupted, and keeps no checkpoint: its {steps} steps "
+                "begin anew."
+            )
+        trainer = self._supervised(folder, self._examples(pairs, given), steps)
+        self._listen(trainer, "warm-up")
+        with redirect_stdout(sys.stderr):
+            trainer.train()
+        self._keep(trainer, self.config.model, folder)
+        return str(folder)
+
+    def _examples(self, pairs: Sequence[Pair], given: Sequence[Target]) -> Dataset:
+        """What the warm-up learns, in tokens."""
         rows = self._targets(pairs, given)
         prompts = training_rows(
             [row for row, _ in rows], self.tokenizer, self.config.prompts, direct=self.config.direct
         )
-        examples = [
-            tokenised(self.tokenizer, encode_prompt(self.tokenizer, prompt["prompt"]), target)
-            for prompt, (_, target) in zip(prompts, rows, strict=True)
-        ]
-        trainer = SFTTrainer(
+        return Dataset.from_list(
+            [
+                tokenised(self.tokenizer, encode_prompt(self.tokenizer, prompt["prompt"]), target)
+                for prompt, (_, target) in zip(prompts, rows, strict=True)
+            ]
+        )
+
+    def _supervised(self, folder: Path, examples: Dataset, steps: int) -> SFTTrainer:
+        settings = self.config.warmup
+        folder.mkdir(parents=True, exist_ok=True)
+        return SFTTrainer(
             model=load_weights(self.config.model, self.config).to(self.state.device),
             args=SFTConfig(
                 output_dir=str(folder / "log"),
@@ -231,27 +270,20 @@ class TrainingRun:
                 disable_tqdm=True,
                 **device_settings(),
             ),
-            train_dataset=Dataset.from_list(examples),
+            train_dataset=examples,
             processing_class=self.tokenizer,
             peft_config=lora(self.config.lora),
         )
-        self._listen(trainer, "warm-up")
-        trainer.train()
-        self._keep(trainer, self.config.model, folder)
-        return str(folder)
 
-    def reinforce(
-        self, base: str, parts: Parts, *, resume: bool = False
-    ) -> tuple[Path, list[dict[str, float]], int]:
-        """GRPO from ``base``; returns the trained model's folder, what was logged at each step, and
-        the steps.
+    def reinforce(self, base: str, parts: Parts, *, resume: bool = False) -> Reinforced:
+        """GRPO from ``base``.
 
         With ``grpo.max_steps = 0`` the run is supervised training alone, and ``base`` is the
         trained model.
         """
         config = self.config
         if config.grpo.get("max_steps") == 0:
-            return Path(base), [], 0
+            return Reinforced(Path(base), [], [], 0)
         arguments = grpo_arguments(config, base)
         checkpoints = Path(arguments.output_dir)
         trainer = ThinkAsLocalsTrainer(
@@ -266,18 +298,22 @@ class TrainingRun:
         )
         self._listen(trainer, "grpo")
         last = last_whole_checkpoint(checkpoints) if resume else None
-        if last is not None and self.is_main and self.on_note is not None:
-            self.on_note(f"The run goes on from {last}.")
-        trainer.train(resume_from_checkpoint=None if last is None else str(last))
-        folder = config.out / "model"
-        curve = [
+        if last is not None:
+            self._note(f"The run goes on from {last}.")
+        with redirect_stdout(sys.stderr):  # TRL prints there with log_completions
+            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        history = [
             {key: float(value) for key, value in entry.items() if isinstance(value, int | float)}
             for entry in trainer.state.log_history
-            if "reward" in entry
         ]
+        curve, dev = ([e for e in history if key in e] for key in ("reward", "eval_reward"))
         steps = int(trainer.state.global_step)
-        self._keep(trainer, base, folder)
-        return folder, curve, steps
+        self._keep(trainer, base, config.out / "model")
+        return Reinforced(config.out / "model", curve, dev, steps)
+
+    def _note(self, sentence: str) -> None:
+        if self.is_main and self.on_note is not None:
+            self.on_note(sentence)
 
     def _rows(self, rows: Sequence[OrderedPair]) -> Dataset:
         return Dataset.from_list(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from carb_data import CarbError, Frozen
-from tal_rlvr.judge_prompts import Prompt, holds_verdict
+from tal_rlvr.judge_prompts import Prompt
 from tal_rlvr.judge_rewards import (
     CLIP,
     CriteriaCase,
@@ -23,7 +23,14 @@ from tal_rlvr.judge_rewards import (
     criteria_reward,
     format_reward,
 )
-from tal_rlvr.judgement import FormatError, Judgement, Verdict, before_verdict, parse_judgement
+from tal_rlvr.judgement import (
+    FormatError,
+    Judgement,
+    Verdict,
+    before_verdict,
+    holds_verdict,
+    parse_judgement,
+)
 from tal_rlvr.masking import copied_share
 from tal_rlvr.verdict_logprobs import PolicyVerdicts
 from tal_rlvr.verdict_tokens import (
@@ -64,12 +71,13 @@ class RewardConfig(Frozen):
     """R_appr is a difference of the label's log-odds against the other verdict. Ours; false is the
     paper's form, of the label's log-probability over the vocabulary."""
     clip: float | Literal["none"] = Field(default=CLIP)
-    """Bound on the absolute value of R_appr, in nats, above 0. Ours; ``none`` is the paper's
-    form."""
+    """R_appr is ``x / (1 + |x| / clip)`` of the gain ``x`` in nats: it stays below the clip, and a
+    larger gain earns more at any size. At 1 or below, a right verdict earns more than a wrong one
+    whatever the criteria do. Ours; ``none`` is the paper's form."""
     mask: bool = True
-    """Measure R_appr on z without the letters and statements of the verdict (``mask_verdict``), so
-    that criteria are paid and not the announcement of a verdict. Ours; false is the paper's
-    form."""
+    """Measure R_appr on z without the verdict's letters and the columns of weight and response
+    (``mask_verdict``), so that criteria are paid and not the announcement of a verdict. Ours; false
+    is the paper's form."""
     both_orders: bool = True
     """Average R_appr over both orders of the responses. What names the place of a response, in
     whatever code, then earns nothing; what says something of its content earns the same in both.
@@ -177,10 +185,13 @@ class CriteriaFunction:
         self.config = config
         self.provider: VerdictLogprobs | None = None
         """What reads the verdict's probability; ``bind`` sets it."""
+        self.variables: Mapping[str, Any] = {}
+        """Variables of the chat template; ``bind`` takes those of the trainer's rollouts."""
 
     def bind(self, trainer: Any) -> None:
         """Measure with this trainer's policy from now on."""
         self.provider = PolicyVerdicts(trainer, self.tokens, budget=self.config.tokens_per_pass)
+        self.variables = trainer.chat_template_kwargs
 
     def __call__(
         self,
@@ -240,7 +251,7 @@ class CriteriaFunction:
         return CriteriaCase(*shown, label, self._pays(text, responses), other)
 
     def _reading(self, prompt: Prompt, suffix: tuple[int, ...]) -> Reading:
-        prefix = tuple(encode_prompt(self.tokenizer, prompt))
+        prefix = tuple(encode_prompt(self.tokenizer, prompt, self.variables))
         return Reading(VerdictRow(prefix, suffix), VerdictRow(prefix, self.tokens.marker))
 
     def _pays(self, text: str, responses: Sequence[str] | None) -> bool:

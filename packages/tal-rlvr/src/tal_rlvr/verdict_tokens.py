@@ -3,7 +3,7 @@ ids."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,12 +62,15 @@ def make_prompt(tokenizer: Any, messages: Sequence[Message], *, chat: bool) -> P
     return guarded if chat else render_plain(guarded)
 
 
-def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
-    """Ids of a prompt up to where the answer begins, exactly as TRL's trainer encodes it."""
+def encode_prompt(
+    tokenizer: Any, prompt: Prompt, variables: Mapping[str, Any] | None = None
+) -> list[int]:
+    """Ids of a prompt up to where the answer begins, exactly as TRL's trainer encodes it; with
+    variables of the chat template beside those of the tokenizer."""
     if isinstance(prompt, str):
         return list(tokenizer(text=prompt)["input_ids"])
     encoded = tokenizer.apply_chat_template(
-        prompt, add_generation_prompt=True, tokenize=True, return_dict=True
+        prompt, add_generation_prompt=True, tokenize=True, return_dict=True, **(variables or {})
     )
     return list(encoded["input_ids"])
 

@@ -13,7 +13,7 @@ from carb_cli.json_output import print_json
 from carb_cli.main import invoked
 from carb_cli.options import Flag, Json, Several
 from carb_data import CarbError
-from tal_rlvr import TrainResult, load_config, presets
+from tal_rlvr import TrainResult, load_config, preset_needs, presets
 from tal_rlvr import train as train_judge
 from tal_rlvr.curve import progress_line
 
@@ -58,9 +58,10 @@ def train(
                 f"Give a TOML file or a preset with --config. Presets: {', '.join(presets())}."
             )
         if json:
-            print_json({"presets": list(presets())})
+            needs = {name: one.model_dump(mode="json") for name, one in preset_needs().items()}
+            print_json({"presets": list(needs), "needs": needs})
             return
-        display.table("Presets", ["carb train --config ..."], [(name,) for name in presets()])
+        _list_presets()
         return
     overrides: dict[str, Any] = {
         name: value for name, value in (("model", model), ("out", out)) if value is not None
@@ -83,6 +84,19 @@ def train(
     display.say(f"Next: carb run --data {sets} --scorer {scorer} --out runs/think")
 
 
+def _list_presets() -> None:
+    rows = [
+        (name, str(one.gpus or "none"), f"{one.memory_gb:.0f}", _minutes(one.minutes))
+        for name, one in preset_needs().items()
+    ]
+    columns = ["carb train --config ...", "GPUs", "GB of each, or of the machine", "minutes"]
+    display.table("Presets", columns, rows, right=columns[1:])
+
+
+def _minutes(measured: float | None) -> str:
+    return "not measured" if measured is None else f"{measured:.0f}"
+
+
 def _log(stage: str, step: int, values: Mapping[str, float]) -> None:
     line = progress_line(stage, step, values)
     if line is not None:
@@ -95,11 +109,11 @@ def _show(result: TrainResult) -> None:
             s.name,
             s.decoding,
             s.pairs,
-            percent(s.accuracy.mean),
+            percent(s.accuracy.estimate),
             display.interval(s.accuracy.low, s.accuracy.high),
-            percent(s.accuracy_parsed.mean),
-            percent(s.format_rate.mean),
-            percent(s.consistency.mean),
+            percent(s.accuracy_parsed.estimate),
+            percent(s.format_rate.estimate),
+            percent(s.consistency.estimate),
         )
         for s in result.stages
     ]
@@ -116,6 +130,6 @@ def _show(result: TrainResult) -> None:
     display.table("Held-out pairs", columns, rows, right=columns[2:])
     for decoding, change in result.changes.items():
         display.say(
-            f"Change by training, {decoding}: {display.signed(change.mean)} points, "
+            f"Change by training, {decoding}: {display.signed(change.estimate)} points, "
             f"{display.p_clause(change.p)}"
         )
