@@ -8,11 +8,24 @@ from __future__ import annotations
 
 import os
 from contextlib import redirect_stdout
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MODULES = ["carb_data", "carb_scorers", "carb_metrics", "tal_rlvr"]
+PROVISIONAL = {
+    "carb_data": """ContaminationReport Conversation Family Frozen HomeLine Message Problem Votes
+        as_text check_contamination closest content_hash expand_family home_line install_line
+        read_file read_options require validate write_whole""",
+    "carb_scorers": "Progress",
+    "carb_metrics": "Scored adjust centred main_sets mean_interval place_gap",
+    "tal_rlvr": "MixSource format_reward load_config paper_config presets render_plain",
+}
+"""The names that may change in any release, by module; the other public names are stable."""
+STABILITY = (
+    "A **stable** name keeps its arguments and its meaning. A **provisional** name may change in "
+    "any release. `CHANGELOG.md` of the package lists each change of either."
+)
 
 
 def commands() -> str:
@@ -46,10 +59,18 @@ def help_of(name: str) -> str:
 
 
 def python_names() -> str:
-    """The page of the names at the packages' roots, which the site fills from their docstrings."""
-    lines = ["# Python", ""]
-    for module in MODULES:
-        lines += [f"## {module}", "", f"::: {module}", ""]
+    """The page of the names at the packages' roots: the stability of each, then what the site fills
+    from its docstring."""
+    lines = ["# Python", "", STABILITY, ""]
+    for name, provisional in PROVISIONAL.items():
+        public = import_module(name).__all__
+        if unknown := set(provisional.split()).difference(public):
+            raise SystemExit(f"{name} has no public {', '.join(sorted(unknown))}.")
+        lines += [f"## {name}", "", "| name | stability |", "|---|---|"]
+        for one in public:
+            word = "provisional" if one in provisional.split() else "stable"
+            lines.append(f"| `{one}` | {word} |")
+        lines += ["", f"::: {name}", ""]
     return "\n".join(lines)
 
 

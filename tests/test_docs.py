@@ -77,6 +77,19 @@ def test_every_page_is_in_the_menu() -> None:
     )
 
 
+def test_the_stability_of_each_public_name_is_on_the_page_of_python() -> None:
+    from make_reference import generated
+
+    import carb_metrics
+
+    page = generated()["reference/python.md"]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (stable|provisional) \|$", page, re.MULTILINE))
+    assert set(rows) >= set(carb_metrics.__all__)
+    kept = {"load", "Dataset", "ScoreTable", "evaluate", "bon_accuracy", "family_accuracy"}
+    assert {rows[name] for name in kept} == {"stable"}
+    assert rows["write_whole"] == "provisional"
+
+
 @pytest.mark.parametrize("name", [*PAGES, "CHANGELOG.md", "CONTRIBUTING.md"])
 def test_links_lead_somewhere(name: str) -> None:
     text = re.sub(
