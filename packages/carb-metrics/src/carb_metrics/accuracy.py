@@ -83,7 +83,12 @@ def grouped_accuracy(
     whole = (
         scorers[names[0]] if len(names) == 1 else Totals()
     )  # there is none for several scorers together
-    return Grouped(by=keys, groups=tally.frame(), scorers=scorers, **dict(whole))
+    return Grouped(
+        by=keys,
+        groups=tally.frame(),
+        scorers=scorers,
+        **dict(whole),
+    )
 
 
 class Breakdown(OfSets):
@@ -114,7 +119,11 @@ class Breakdown(OfSets):
             name: part.of(scorer) for name, part in self if isinstance(part, Grouped)
         }
         overall = self.by_domain.of(scorer).overall
-        return Breakdown(counted=self.counted, overall=overall, **parts)
+        return Breakdown(
+            counted=self.counted,
+            overall=overall,
+            **parts,
+        )
 
 
 def breakdown(
@@ -154,7 +163,11 @@ def breakdown(
     ):
         part = grouped_accuracy(sets, (*several, *keys), confidence)
         found["_".join(("by", *keys))] = part.model_copy(update={"counted": counted})
-    return Breakdown(counted=counted, overall=found["by_domain"].overall, **found)
+    return Breakdown(
+        counted=counted,
+        overall=found["by_domain"].overall,
+        **found,
+    )
 
 
 def describe(sets: pl.DataFrame, registry: Registry) -> pl.DataFrame:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted, OfSets, Result
-from carb_metrics.clusters import Ints
+from carb_metrics.clusters import Ints, number
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import means
@@ -89,43 +87,49 @@ def calibration(
     check_confidence(confidence)
     if by not in (None, "culture", "domain", "language"):
         raise CarbError(f"by must be 'culture', 'domain', 'language' or left out; got '{by}'.")
-    counted = counted_sets(scores, mirrors=mirrors)[1]
-    sets = (
-        margins(scores, mirrors=mirrors)
-        .with_columns(pl.col("right").cast(pl.Float64))
-        .sort("scorer", "item_id")
-    )
+    _, counted = counted_sets(scores, mirrors=mirrors)
+    sets = margins(scores, mirrors=mirrors)
+    sets = sets.with_columns(pl.col("right").cast(pl.Float64))
+    sets = sets.sort("scorer", "item_id")
     rows: list[MarginRow] = []
-    for name in sets["scorer"].unique().sort():
-        rows += _of_scorer(sets.filter(pl.col("scorer") == name), by, confidence, counted)
+    for part in sets.partition_by("scorer", maintain_order=True):
+        rows += _of_scorer(part, by, confidence, counted)
     return tuple(rows)
 
 
 def _of_scorer(
-    sets: pl.DataFrame, by: str | None, confidence: float, counted: Counted
+    sets: pl.DataFrame,
+    by: str | None,
+    confidence: float,
+    counted: Counted,
 ) -> list[MarginRow]:
     """The row of all sets of one scorer, then that of each group."""
-    cluster = np.unique(sets["cluster"].to_numpy(), return_inverse=True)[1]
-    lead, right, credit = (sets[name].to_numpy() for name in ("lead", "right", "credit"))
+    _, cluster = np.unique(sets["cluster"].to_numpy(), return_inverse=True)
+    lead = sets["lead"].to_numpy()
+    right = sets["right"].to_numpy()
+    credit = sets["credit"].to_numpy()
     probability = _fitted(lead, right, cluster)
     groups: list[tuple[str | None, Ints]] = [(None, np.arange(sets.height))]
     if by is not None:
-        indices = sets.select(pl.col(by).cast(pl.String)).with_row_index("index")
-        of_group = indices.group_by(by).agg("index").sort(by)
-        groups += [(str(value), np.array(index)) for value, index in of_group.rows()]
+        group_of_set, values = number(sets, (by,))
+        for index, value in enumerate(values[by]):
+            where = np.flatnonzero(group_of_set == index)
+            groups.append((str(value), where))
     rows = []
     for group, where in groups:
-        units = np.unique(cluster[where], return_inverse=True)[1]
+        _, units = np.unique(cluster[where], return_inverse=True)
         calibrated = None
         if probability is not None:
-            calibrated = reliability(probability[where], right[where], units)
+            said = probability[where]
+            calibrated = reliability(said, right[where], units)
+        coverage = _coverage(lead[where], credit[where], units, confidence)
         rows.append(
             MarginRow(
                 scorer=sets["scorer"][0],
                 group=group,
                 n=len(where),
                 calibration=calibrated,
-                coverage=_coverage(lead[where], credit[where], units, confidence),
+                coverage=coverage,
                 counted=counted,
             )
         )
@@ -133,12 +137,17 @@ def _of_scorer(
 
 
 def _coverage(
-    lead: Floats, credit: Floats, cluster: Ints, confidence: float
+    lead: Floats,
+    credit: Floats,
+    cluster: Ints,
+    confidence: float,
 ) -> tuple[Coverage, ...]:
     """Accuracy among the surest tenth, two tenths, …, all of the sets."""
-    order = np.argsort(np.argsort(-lead, kind="stable"), kind="stable")
-    kept = [max(1, math.ceil(len(lead) * tenth / 10)) for tenth in range(1, 11)]
-    surest = np.where(order < np.array(kept)[:, None], credit, np.nan)
+    surest_first = np.argsort(-lead, kind="stable")
+    place = np.argsort(surest_first, kind="stable")
+    tenths = np.arange(1, 11)
+    kept = np.ceil(len(lead) * tenths / 10).astype(np.int64)
+    surest = np.where(place < kept[:, None], credit, np.nan)
     result = means(surest, cluster, confidence, (0.0, 1.0))
     rows = []
     for index, count in enumerate(kept):
@@ -147,7 +156,8 @@ def _coverage(
             low=float(result.low[index]),
             high=float(result.high[index]),
         )
-        rows.append(Coverage(coverage=count / len(lead), accuracy=accuracy))
+        share = float(count / len(lead))
+        rows.append(Coverage(coverage=share, accuracy=accuracy))
     return tuple(rows)
 
 
@@ -164,7 +174,8 @@ def _fitted(lead: Floats, right: Floats, cluster: Ints) -> Floats | None:
         held_out = fold == index
         known = right[~held_out]
         if known.min() == known.max():  # no curve fits answers that are all alike
-            probability[held_out] = (known.sum() + 1) / (len(known) + 2)
+            share = (known.sum() + 1) / (len(known) + 2)
+            probability[held_out] = share
             continue
         intercept, slope = logistic(lead[~held_out], known)
         probability[held_out] = expit(intercept + slope * lead[held_out])
@@ -190,7 +201,9 @@ def logistic(x: Floats, right: Floats) -> Floats:
     while np.abs(step).max() > TOLERANCE:
         said = expit(columns @ weights)
         gradient = columns.T @ (said - right) + penalty @ weights
-        curvature = columns.T @ (columns * (said * (1 - said))[:, None]) + penalty
+        variance = said * (1 - said)
+        weighted = columns * variance[:, None]
+        curvature = columns.T @ weighted + penalty
         step = np.linalg.solve(curvature, gradient)
         while (after := loss(weights - step)) > before + TOLERANCE:
             step = step / 2
@@ -199,7 +212,12 @@ def logistic(x: Floats, right: Floats) -> Floats:
     return weights
 
 
-def reliability(said: Floats, right: Floats, cluster: Ints, seed: int = 0) -> Calibration:
+def reliability(
+    said: Floats,
+    right: Floats,
+    cluster: Ints,
+    seed: int = 0,
+) -> Calibration:
     """Expected calibration error over bins of equally many cases.
 
     ECE = Σ n_b/n·abs(accuracy_b − confidence_b) (Naeini, Cooper and Hauskrecht 2015, AAAI; Guo et
@@ -215,30 +233,52 @@ def reliability(said: Floats, right: Floats, cluster: Ints, seed: int = 0) -> Ca
         cluster: (n,) the cluster of each case, by number.
         seed: the seed of the simulation.
     """
-    edges = np.percentile(said, np.linspace(0, 100, BINS + 1))
+    percents = np.linspace(0, 100, BINS + 1)
+    edges = np.percentile(said, percents)
     bin_of = np.searchsorted(edges[1:-1], said, side="left")
     n = np.bincount(bin_of, minlength=BINS)
     used = np.flatnonzero(n)
     mean_said = np.bincount(bin_of, said, BINS)[used] / n[used]
     accuracy = np.bincount(bin_of, right, BINS)[used] / n[used]
-    ece = float(np.abs(accuracy - mean_said) @ n[used] / len(said))
-    draw = np.random.default_rng(seed)
+    distance = np.abs(accuracy - mean_said)
+    ece = float(distance @ n[used] / len(said))
     inside = (bin_of[:, None] == used).astype(np.float64)
-    variance = (said * (1 - said)) @ inside
+    simulated = _calibrated_sums(said, right, cluster, inside, seed)
+    error = np.abs(simulated).sum(1) / len(said)
+    as_large = int((error >= ece - 1e-12).sum())
+    p = (1 + as_large) / (1 + SIMULATIONS)
+    return Calibration(n=len(said), ece=ece, p=p)
+
+
+def _calibrated_sums(
+    said: Floats,
+    right: Floats,
+    cluster: Ints,
+    inside: Floats,
+    seed: int,
+) -> Floats:
+    """(SIMULATIONS, bins) sums of right answers less confidence, of perfectly calibrated judges.
+
+    Args:
+        inside: (n, bins) 1 where a case is in a bin.
+    """
+    draw = np.random.default_rng(seed)
+    bins = inside.shape[1]
     clusters = int(cluster.max()) + 1
     if clusters < len(cluster):
-        apart = np.zeros((clusters, len(used)))
-        np.add.at(apart, cluster, (right - said)[:, None] * inside)
+        apart = np.zeros((clusters, bins))
+        distance = (right - said)[:, None]
+        np.add.at(apart, cluster, distance * inside)
         if clusters < SIMULATIONS:
-            distance = (2.0 * draw.integers(0, 2, (SIMULATIONS, clusters)) - 1) @ apart
-        else:  # sums of so many turned signs are normal
-            middle = np.zeros(len(used))
-            distance = draw.multivariate_normal(middle, apart.T @ apart, SIMULATIONS)
-    elif variance.min() >= MANY:
-        distance = draw.normal(size=(SIMULATIONS, len(used))) * np.sqrt(variance)
-    else:
-        distance = ((draw.random((SIMULATIONS, len(said))) < said) - said) @ inside
-    against = np.abs(distance).sum(1) / len(said)  # (simulations,) the error of each
-    return Calibration(
-        n=len(said), ece=ece, p=float((1 + (against >= ece - 1e-12).sum()) / (1 + SIMULATIONS))
-    )
+            heads = draw.integers(0, 2, (SIMULATIONS, clusters))
+            return (2.0 * heads - 1) @ apart
+        # sums of so many turned signs are normal
+        middle = np.zeros(bins)
+        return draw.multivariate_normal(middle, apart.T @ apart, SIMULATIONS)
+    variance = (said * (1 - said)) @ inside
+    if variance.min() >= MANY:
+        normal = draw.normal(size=(SIMULATIONS, bins))
+        return normal * np.sqrt(variance)
+    answers = draw.random((SIMULATIONS, len(said))) < said
+    sums: Floats = (answers - said) @ inside
+    return sums

@@ -30,28 +30,32 @@ def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFra
         text.
     """
     if not keys:
-        return np.zeros(frame.height, dtype=np.int64), pl.DataFrame({"n": [0]}).head(
-            min(frame.height, 1)
-        ).select()
-    groups = frame.select(keys).with_row_index("_row").group_by(keys).agg("_row")
-    groups = groups.sort([pl.col(key).cast(pl.String) for key in keys])
+        one_group = np.zeros(frame.height, dtype=np.int64)
+        return one_group, frame.head(1).select()
+    numbered = frame.select(keys).with_row_index("_row")
+    groups = numbered.group_by(keys).agg("_row")
+    as_text = [pl.col(key).cast(pl.String) for key in keys]
+    groups = groups.sort(as_text)
     rows = groups["_row"]
     sizes = rows.list.len().to_numpy()
     of_row = np.empty(frame.height, dtype=np.int64)
-    of_row[rows.explode().to_numpy()] = np.repeat(np.arange(groups.height), sizes)
+    group = np.arange(groups.height)
+    of_row[rows.explode().to_numpy()] = np.repeat(group, sizes)
     return of_row, groups.drop("_row")
 
 
 def is_missing(value: Any) -> bool:
     """Is a value None, NaN, or the NA of pandas?"""
-    return (
-        value is None
-        or type(value).__name__ == "NAType"
-        or (isinstance(value, float | np.floating) and math.isnan(value))
-    )
+    if isinstance(value, float | np.floating):
+        return math.isnan(value)
+    return value is None or type(value).__name__ == "NAType"
 
 
-def numbered(labels: Sequence[Any] | npt.NDArray[Any] | None, count: int, owner: str = "") -> Ints:
+def numbered(
+    labels: Sequence[Any] | npt.NDArray[Any] | None,
+    count: int,
+    owner: str = "",
+) -> Ints:
     """(count,) the cluster of each value, as a number from 0; without labels each value is its own
     cluster.
 
@@ -70,9 +74,13 @@ def numbered(labels: Sequence[Any] | npt.NDArray[Any] | None, count: int, owner:
         raise CarbError(f"clusters has {len(labels)} entries for {count} {owner}.")
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":
         return np.unique(labels, return_inverse=True)[1]
-    places: dict[Any, int] = {}
-    known = (object() if is_missing(label) else label for label in labels)
-    return np.array([places.setdefault(label, len(places)) for label in known], dtype=np.int64)
+    numbers: dict[Any, int] = {}
+    cluster = []
+    for label in labels:
+        key = object() if is_missing(label) else label
+        of_label = numbers.setdefault(key, len(numbers))
+        cluster.append(of_label)
+    return np.array(cluster, dtype=np.int64)
 
 
 def cluster_of(sets: pl.DataFrame) -> Ints:
@@ -85,34 +93,43 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
     if CLUSTER in sets.columns:
         return sets[CLUSTER].to_numpy()
     item = _codes(sets["item_id"])
-    ties = [tie for kind in TIES if (tie := _tie(sets, item, kind)) is not None]
-    least = np.arange(int(item.max(initial=-1)) + 1)
+    ties = [_tie(sets, item, kind) for kind in TIES]
+    items_known = int(item.max(initial=-1)) + 1
+    least = np.arange(items_known)
     while True:  # the least item that each is known to be tied to
         before = least
         least = least[least]
         for items, values in ties:
-            of_value = np.full(int(values.max()) + 1, len(least))
+            count = int(values.max(initial=-1)) + 1
+            of_value = np.full(count, items_known)
             np.minimum.at(of_value, values, least[items])
             np.minimum.at(least, items, of_value[values])
         if (least == before).all():
-            return np.unique(least, return_inverse=True)[1][item]
+            _, cluster = np.unique(least, return_inverse=True)
+            return cluster[item]
 
 
-def _tie(sets: pl.DataFrame, item: Ints, kind: str) -> tuple[Ints, Ints] | None:
-    """Items and the values of one kind that they have, as numbers; null where none has one. The
-    same value in ``kind`` and in ``kind_b`` is the same origin."""
-    names = [name for name in (kind, f"{kind}_b") if name in sets.columns]
-    if not names:
-        return None
-    values = pl.concat([sets[name].cast(pl.String).alias(kind) for name in names])
-    known = values.is_not_null().to_numpy()
-    if not known.any():
-        return None
-    return np.tile(item, len(names))[known], _codes(values.drop_nulls())
+def _tie(
+    sets: pl.DataFrame,
+    item: Ints,
+    kind: str,
+) -> tuple[Ints, Ints]:
+    """Items and the values of one kind that they have, as numbers. The same value in ``kind`` and
+    in ``kind_b`` is the same origin."""
+    items = np.empty(0, dtype=np.int64)
+    values = pl.Series(dtype=pl.String)
+    for name in (kind, f"{kind}_b"):
+        if name in sets.columns:
+            column = sets[name].cast(pl.String)
+            known = column.is_not_null().to_numpy()
+            items = np.concatenate([items, item[known]])
+            values.append(column.drop_nulls())
+    return items, _codes(values)
 
 
 def _codes(column: pl.Series) -> Ints:
     """Numbers of the distinct values of a column, in their order as text."""
     text = column.cast(pl.String)
-    codes = text.cast(pl.Enum(text.unique().sort())).to_physical()
+    values = pl.Enum(text.unique().sort())
+    codes = text.cast(values).to_physical()
     return codes.to_numpy().astype(np.int64)

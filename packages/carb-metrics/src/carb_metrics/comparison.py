@@ -235,7 +235,12 @@ def _only_scorer(sets: pl.DataFrame) -> str | None:
 class _Pairs:
     """Paired credits, their groups and clusters."""
 
-    def __init__(self, both: pl.DataFrame, keys: tuple[str, ...], confidence: float) -> None:
+    def __init__(
+        self,
+        both: pl.DataFrame,
+        keys: tuple[str, ...],
+        confidence: float,
+    ) -> None:
         self.both = both
         self.keys = keys
         self.confidence = confidence

@@ -22,7 +22,15 @@ from carb_metrics.coefficients import (
     t_test,
 )
 from carb_metrics.interval import Interval
-from carb_metrics.intervals import Floats, check_confidence, finite, normal_quantile, same_order
+from carb_metrics.intervals import (
+    Floats,
+    check_confidence,
+    finite,
+    normal_quantile,
+    same_order,
+    t_quantile,
+    t_tails,
+)
 from carb_metrics.jackknife import jackknife_error
 from carb_metrics.means import design
 
@@ -144,7 +152,14 @@ def correlate(
             orders, or an unknown option.
     """
     check_confidence(confidence)
-    same_order(x=x, y=y, covariates=covariates, x_error=x_error, y_error=y_error, against=against)
+    same_order(
+        x=x,
+        y=y,
+        covariates=covariates,
+        x_error=x_error,
+        y_error=y_error,
+        against=against,
+    )
     xs = finite(x, "x")
     n = len(xs)
     ys = finite(y, "y", n)
@@ -156,7 +171,13 @@ def correlate(
     estimates = {kind: _estimate(kind, xs, ys, confidence) for kind in KINDS}
     if related:
         estimates = {kind: _untested(one) for kind, one in estimates.items()}
-    estimates["pearson"] = _pearson(xs, ys, base, 1.0, confidence)
+    estimates["pearson"] = _pearson(
+        xs,
+        ys,
+        base,
+        1.0,
+        confidence,
+    )
     reliable = [_reliability(xs, x_error, "x_error"), _reliability(ys, y_error, "y_error")]
     return Correlation(
         n=n,
@@ -165,19 +186,41 @@ def correlate(
         reliability_x=reliable[0],
         reliability_y=reliable[1],
         corrected=_corrected(xs, ys, base, reliable, confidence),
-        partial=_partial(xs, ys, covariates, confidence, tested=not related),
-        rival=_against(xs, against, ys, confidence, tested=not related),
+        partial=_partial(
+            xs,
+            ys,
+            covariates,
+            confidence,
+            tested=not related,
+        ),
+        rival=_against(
+            xs,
+            against,
+            ys,
+            confidence,
+            tested=not related,
+        ),
         influence=None if labels is None else _left_out(xs, ys, labels),
         **estimates,
     )
 
 
-def _estimate(kind: Kind, x: Floats, y: Floats, confidence: float) -> Interval:
+def _estimate(
+    kind: Kind,
+    x: Floats,
+    y: Floats,
+    confidence: float,
+) -> Interval:
     found = coefficient(kind, x, y)
     if found is None:
         return Interval()
     low, high = fisher_interval(found[0], len(x), kind, confidence) or (None, None)
-    return Interval(estimate=found[0], low=low, high=high, p=found[1])
+    return Interval(
+        estimate=found[0],
+        low=low,
+        high=high,
+        p=found[1],
+    )
 
 
 def _untested(found: Interval) -> Interval:
@@ -185,10 +228,14 @@ def _untested(found: Interval) -> Interval:
     return Interval(estimate=found.estimate)
 
 
-def _pearson(x: Floats, y: Floats, base: Ints, shrink: float, confidence: float) -> Interval:
+def _pearson(
+    x: Floats,
+    y: Floats,
+    base: Ints,
+    shrink: float,
+    confidence: float,
+) -> Interval:
     """Pearson's r over ``shrink``, with an interval and p over base models."""
-    from scipy.special import stdtr, stdtrit
-
     found = coefficient("pearson", x, y)
     if found is None:
         return Interval()
@@ -202,7 +249,7 @@ def _pearson(x: Floats, y: Floats, base: Ints, shrink: float, confidence: float)
     a = (x - x.mean()) / x.std()
     b = (y - y.mean()) / y.std()
     jackknifed = _jackknife_error(a, b, base) or 0.0
-    half = float(stdtrit(models - 2, 0.5 + confidence / 2)) * jackknifed
+    half = float(t_quantile(models - 2, confidence)) * jackknifed
     z = math.atanh(r)
     p = plain_p
     if not related:
@@ -216,11 +263,17 @@ def _pearson(x: Floats, y: Floats, base: Ints, shrink: float, confidence: float)
             effect = float(clustered.effect[0])
             freedom = max(1.0, min(float(n - 2), float(clustered.freedom[0]) - 1))
         error = math.sqrt(effect / (n - 3))
-        half = max(half, float(stdtrit(freedom, 0.5 + confidence / 2)) * error)
-        p = 2 * float(stdtr(freedom, -abs(z) / max(error, jackknifed)))
+        t = float(t_quantile(freedom, confidence))
+        half = max(half, t * error)
+        p = float(t_tails(z / max(error, jackknifed), freedom))
     low = max(-1.0, math.tanh(z - half) / shrink)
     high = min(1.0, math.tanh(z + half) / shrink)
-    return Interval(estimate=estimate, low=low, high=high, p=p)
+    return Interval(
+        estimate=estimate,
+        low=low,
+        high=high,
+        p=p,
+    )
 
 
 def _jackknife_error(a: Floats, b: Floats, base: Ints) -> float | None:
@@ -259,10 +312,18 @@ def _corrected(
         return None
     shares = [1.0 if share is None else max(share, 0.0) for share in reliable]
     shrink = math.sqrt(shares[0] * shares[1])
-    return Interval() if shrink <= 0 else _pearson(x, y, base, shrink, confidence)
+    if shrink <= 0:
+        return Interval()
+    return _pearson(x, y, base, shrink, confidence)
 
 
-def _fit_line(x: Floats, y: Floats, confidence: float, *, tested: bool) -> Fit:
+def _fit_line(
+    x: Floats,
+    y: Floats,
+    confidence: float,
+    *,
+    tested: bool,
+) -> Fit:
     """Ordinary least squares of y on x; ``tested`` with the t test and interval of the slope (n−2
     degrees of freedom)."""
     n = len(x)
@@ -277,20 +338,16 @@ def _fit_line(x: Floats, y: Floats, confidence: float, *, tested: bool) -> Fit:
     if found is not None:
         extra |= {"r2": found[0] ** 2, "p": found[1] if tested else None}
     if tested and n >= FEWEST:
-        from scipy.special import stdtrit
-
         residual = dy - slope * dx
         deviation = math.sqrt(float((residual**2).sum()) / (n - 2))
-        t = float(stdtrit(n - 2, 0.5 + confidence / 2))
+        t = float(t_quantile(n - 2, confidence))
         half = t * deviation / math.sqrt(sxx)
         extra |= {"slope_low": slope - half, "slope_high": slope + half}
-    return Fit.model_validate(
-        {
-            "n": n,
-            "slope": slope,
-            "intercept": float(y.mean() - slope * x.mean()),
-            **extra,
-        }
+    return Fit(
+        n=n,
+        slope=slope,
+        intercept=float(y.mean() - slope * x.mean()),
+        **extra,
     )
 
 
@@ -320,12 +377,26 @@ def _partial(
         return None
     z = _matrix(covariates, len(x))
     taken = int(np.linalg.matrix_rank(z - z.mean(0))) if len(z) else 0
-    pearson = _partial_estimate(x, y, z, taken, "pearson", confidence)
+    pearson = _partial_estimate(
+        x,
+        y,
+        z,
+        taken,
+        "pearson",
+        confidence,
+    )
     if len(x):
         x = rankdata(x)
         y = rankdata(y)
         z = rankdata(z, axis=0)
-    spearman = _partial_estimate(x, y, z, taken, "spearman", confidence)
+    spearman = _partial_estimate(
+        x,
+        y,
+        z,
+        taken,
+        "spearman",
+        confidence,
+    )
     if not tested:
         pearson = _untested(pearson)
         spearman = _untested(spearman)
@@ -359,7 +430,12 @@ def _partial_estimate(
     r, _ = found
     left = len(x) - taken
     low, high = fisher_interval(r, left, kind, confidence) or (None, None)
-    return Interval(estimate=r, low=low, high=high, p=t_test(r, left - 2))
+    return Interval(
+        estimate=r,
+        low=low,
+        high=high,
+        p=t_test(r, left - 2),
+    )
 
 
 def _left_out(x: Floats, y: Floats, labels: Sequence[str]) -> tuple[LeftOut, ...]:
@@ -389,7 +465,13 @@ def _against(
     of_both = coefficient("pearson", a, b)
     if of_a is None or of_b is None or of_both is None:
         return Rival(n=len(a))
-    result = rival(of_a[0], of_b[0], of_both[0], len(a), confidence)
+    result = rival(
+        of_a[0],
+        of_b[0],
+        of_both[0],
+        len(a),
+        confidence,
+    )
     if tested:
         return result
     return result.model_copy(
@@ -397,7 +479,13 @@ def _against(
     )
 
 
-def rival(r_a: float, r_b: float, r_ab: float, n: int, confidence: float = 0.95) -> Rival:
+def rival(
+    r_a: float,
+    r_b: float,
+    r_ab: float,
+    n: int,
+    confidence: float = 0.95,
+) -> Rival:
     """Test whether two predictors correlate differently with an outcome, from the three
     correlations.
 
@@ -419,7 +507,13 @@ def rival(r_a: float, r_b: float, r_ab: float, n: int, confidence: float = 0.95)
     determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
     if max(abs(r_a), abs(r_b), abs(r_ab)) > 1 or not determinant >= -1e-9:  # nor NaN
         raise CarbError(f"No data has the correlations {r_a}, {r_b} and {r_ab} at once.")
-    result = Rival(n=n, r_a=r_a, r_b=r_b, r_ab=r_ab, difference=Interval(estimate=r_a - r_b))
+    result = Rival(
+        n=n,
+        r_a=r_a,
+        r_b=r_b,
+        r_ab=r_ab,
+        difference=Interval(estimate=r_a - r_b),
+    )
     if n < 4 or max(abs(r_a), abs(r_b), abs(r_ab)) > 1 - 1e-12:
         return result
     mean = (r_a + r_b) / 2

@@ -152,7 +152,14 @@ def family_accuracy(
         if groups is not None:
             parts += [(value, groups == value) for value in np.unique(groups[found.counted])]
         rows += [
-            _row(name, value, found, found.counted & where, confidence, name in blind)
+            _row(
+                name,
+                value,
+                found,
+                found.counted & where,
+                confidence,
+                name in blind,
+            )
             for value, where in parts
             if (found.counted & where).any()
         ]
@@ -197,7 +204,13 @@ def place_gap(
             continue
         a = one.value[named]
         b = one.value[implied]
-        found[scorer] = _difference(matrix, a, b, named, confidence)
+        found[scorer] = _difference(
+            matrix,
+            a,
+            b,
+            named,
+            confidence,
+        )
     return found
 
 
@@ -222,7 +235,13 @@ def compared(first: Reading, second: Reading, confidence: float) -> PlaceCompari
     a = family_means(matrix, first.won, both)
     b = family_means(matrix, second.won, both)
     families = np.flatnonzero(~np.isnan(a))
-    return _difference(matrix, a[families], b[families], families, confidence)
+    return _difference(
+        matrix,
+        a[families],
+        b[families],
+        families,
+        confidence,
+    )
 
 
 def _groups(matrix: Matrices, by: str) -> np.ndarray:
@@ -284,7 +303,14 @@ def _place_win(found: Reading, where: Bools, confidence: float) -> Interval:
     matrix = found.matrix
     variance = chance_variance(matrix.answers[where])
     half = np.full(len(values), 0.5)
-    return clustered_mean(values, half, variance, matrix.cluster[where], confidence, (0.0, 1.0))
+    return clustered_mean(
+        values,
+        half,
+        variance,
+        matrix.cluster[where],
+        confidence,
+        (0.0, 1.0),
+    )
 
 
 def _row_accuracy(found: Reading, where: Bools, confidence: float) -> Interval:
@@ -293,7 +319,14 @@ def _row_accuracy(found: Reading, where: Bools, confidence: float) -> Interval:
     chance = 1 / matrix.answers[where]
     # between that of independent places and that of families all right or all wrong
     variance = chance * (1 - chance) / np.sqrt(matrix.answers[where])
-    return clustered_mean(values, chance, variance, matrix.cluster[where], confidence, (0.0, 1.0))
+    return clustered_mean(
+        values,
+        chance,
+        variance,
+        matrix.cluster[where],
+        confidence,
+        (0.0, 1.0),
+    )
 
 
 def chance_variance(answers: Ints) -> Floats:
@@ -314,7 +347,14 @@ def _difference(
     d = a - b
     variance = 2 * chance_variance(matrix.answers[families])
     cluster = matrix.cluster[families]
-    found = clustered_mean(d, np.zeros(len(d)), variance, cluster, confidence, (-1.0, 1.0))
+    found = clustered_mean(
+        d,
+        np.zeros(len(d)),
+        variance,
+        cluster,
+        confidence,
+        (-1.0, 1.0),
+    )
     settled = found.p is not None and found.p < 1 - confidence
     return PlaceComparison(
         families=len(d),

@@ -190,7 +190,14 @@ def surface_floor(
             copy = copied(name)
             if copy is not None and copy[where].mean() > best.mean():
                 rivals[name] = copy[where]
-        tests += _tests(row, best, rivals, models, cluster, confidence)
+        tests += _tests(
+            row,
+            best,
+            rivals,
+            models,
+            cluster,
+            confidence,
+        )
     return SurfaceFloor(
         rows=tuple(rows), tests=tuple(tests), folds=surface.together, counted=counted
     )
@@ -303,7 +310,11 @@ def _floor(
         best = CHANCE
     share = share_interval(credit[best], cluster, confidence)
     if best == CHANCE:
-        share = Interval(estimate=share.estimate, low=share.estimate, high=share.estimate)
+        share = Interval(
+            estimate=share.estimate,
+            low=share.estimate,
+            high=share.estimate,
+        )
     cell = Cell(
         accuracy=share.estimate,
         low=share.low,

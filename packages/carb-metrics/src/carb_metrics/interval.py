@@ -24,6 +24,10 @@ class Interval(Frozen):
 
     def turned(self) -> Self:
         """The same of a difference the other way round."""
-        limits = {"estimate": self.estimate, "low": self.high, "high": self.low}
+        limits = {
+            "estimate": self.estimate,
+            "low": self.high,
+            "high": self.low,
+        }
         turned = {name: None if value is None else -value for name, value in limits.items()}
         return self.model_copy(update=turned)

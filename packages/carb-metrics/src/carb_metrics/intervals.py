@@ -27,6 +27,25 @@ def normal_quantile(confidence: float) -> float:
     return NormalDist().inv_cdf(0.5 + check_confidence(confidence) / 2)
 
 
+def t_quantile(freedom: Any, confidence: float) -> Any:
+    """Two-sided critical value of t, for one number or an array of degrees of freedom."""
+    from scipy.special import stdtrit
+
+    return stdtrit(freedom, 0.5 + confidence / 2)
+
+
+def t_tails(t: Any, freedom: Any) -> Any:
+    """Two-sided p of a value of t."""
+    from scipy.special import stdtr
+
+    return 2 * stdtr(freedom, -abs(t))
+
+
+def few_degrees(freedom: Any, confidence: float) -> Any:
+    """``(z/t)²``: the factor of an effective sample size that allows for few degrees of freedom."""
+    return (normal_quantile(confidence) / t_quantile(freedom, confidence)) ** 2
+
+
 def wilson(
     successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95
 ) -> tuple[Floats, Floats]:

@@ -65,7 +65,11 @@ def item_analysis(scores: ScoreTable, *, mirrors: bool = False) -> ItemAnalysis:
             discrimination=None if math.isnan(value) else value,
         )
         rows.append(row)
-    return ItemAnalysis(scorers=len(scorers), items=tuple(rows), counted=counted)
+    return ItemAnalysis(
+        scorers=len(scorers),
+        items=tuple(rows),
+        counted=counted,
+    )
 
 
 def discrimination(credit: Floats) -> Floats:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from carb_metrics.interval import Interval
-from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.intervals import Floats, check_confidence, t_quantile
 
 Statistic = Callable[[Floats], Floats]
 """(..., sums) to (...): a number made of sums over units; NaN where it is not defined."""
@@ -45,8 +45,6 @@ def jackknife_interval(
     Returns:
         no estimate where it is not defined; limits need two units and a spread.
     """
-    from scipy.special import stdtrit
-
     check_confidence(confidence)
     if not len(units):
         return Interval()
@@ -59,19 +57,26 @@ def jackknife_interval(
         without = np.log(without) if log else without
     if not np.isfinite(without).all() or (log and estimate <= 0):
         return Interval(estimate=estimate)
-    half = float(stdtrit(count - 1, 0.5 + confidence / 2)) * jackknife_error(without)
+    t = float(t_quantile(count - 1, confidence))
+    half = t * jackknife_error(without)
     if log:
         return Interval(
             estimate=estimate,
             low=estimate * math.exp(-half),
             high=estimate * math.exp(half),
         )
-    return Interval(estimate=estimate, low=estimate - half, high=estimate + half)
+    return Interval(
+        estimate=estimate,
+        low=estimate - half,
+        high=estimate + half,
+    )
 
 
 def within(interval: Interval, most: float = math.inf) -> Interval:
     """The interval with limits between 0 and the most that there can be."""
     if interval.low is None or interval.high is None:
         return interval
-    limits = {"low": max(0.0, interval.low), "high": min(most, interval.high)}
+    low = max(0.0, interval.low)
+    high = min(most, interval.high)
+    limits = {"low": low, "high": high}
     return interval.model_copy(update=limits)

@@ -11,7 +11,7 @@ from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Result, ScorerRow, Scorers
 from carb_metrics.clusters import number
 from carb_metrics.interval import Interval
-from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.intervals import Floats, check_confidence, t_quantile, t_tails
 from carb_metrics.jackknife import jackknife_interval
 from carb_metrics.means import means, share_interval
 from carb_metrics.outcome import counted_sets, polars_frame
@@ -105,13 +105,13 @@ def judge_bias(
     """
     check_confidence(confidence)
     scored = Scored.of(scores)
-    known = scored.rows.filter(pl.col("perturbation").is_null())
+    original = pl.col("perturbation").is_null()
     table, counted = counted_sets(scored, mirrors=mirrors)
-    frame = table.rows.filter(pl.col("perturbation").is_null())
+    frame = table.rows.filter(original)
     picks = None
     if presentations is not None:
-        counted_items = frame.select("item_id").unique()
-        picks = _picks(presentations, known).join(counted_items, on="item_id", how="semi")
+        every = _picks(presentations, scored.rows.filter(original))
+        picks = every.join(frame, on="item_id", how="semi")
     centred = None if dataset is None else _centred(frame, dataset)
     rows: list[BiasRow] = []
     positions: list[PositionRow] = []
@@ -123,9 +123,14 @@ def judge_bias(
             positions += found
             row |= _consistency(shown, confidence)
         if centred is not None:
-            row["length"] = _partial(centred.filter(pl.col("scorer") == name), confidence)
+            lengths = centred.filter(pl.col("scorer") == name)
+            row["length"] = _partial(lengths, confidence)
         rows.append(BiasRow.model_validate(row))
-    return JudgeBias(scorers=tuple(rows), positions=tuple(positions), counted=counted)
+    return JudgeBias(
+        scorers=tuple(rows),
+        positions=tuple(positions),
+        counted=counted,
+    )
 
 
 def _checked(presentations: pl.DataFrame) -> pl.DataFrame:
@@ -148,7 +153,8 @@ def _checked(presentations: pl.DataFrame) -> pl.DataFrame:
         pl.col("score").cast(pl.Float64),
     )
     for name in ("response_id", "position"):
-        if shown.select(*KEYS, name).is_duplicated().any():
+        unique = shown.select(*KEYS, name)
+        if unique.is_duplicated().any():
             raise CarbError(
                 "presentations: a response or a position occurs twice in one presentation "
                 "(order_id)."
@@ -161,7 +167,8 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     same, sorted), ``pick`` (response), ``position`` of the pick, ``size``, ``error``."""
     known = frame.select("scorer", "item_id", "response_id", "cluster")
     keys = ["scorer", "item_id", "response_id"]
-    joined = _checked(presentations).join(known, on=keys, how="left").sort(*KEYS, "position")
+    joined = _checked(presentations).join(known, on=keys, how="left")
+    joined = joined.sort(*KEYS, "position")
     lost = joined.filter(pl.col("cluster").is_null())
     if lost.height:
         row = lost.row(0, named=True)
@@ -171,36 +178,40 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
         )
     level = rounded(pl.col("score"))
     top = level == level.max()
-    alone = top.sum() == 1
-    return (
-        joined.group_by(KEYS, maintain_order=True)
-        .agg(
-            pl.col("cluster").first(),
-            pl.col("response_id").str.join("\0").alias("order"),
-            pl.col("response_id").sort().str.join("\0").alias("shown"),
-            pl.when(alone)
-            .then(pl.col("response_id").filter(top).first())
-            .otherwise(pl.lit(""))
-            .alias("pick"),
-            pl.when(alone).then(top.arg_max()).cast(pl.Int64).alias("position"),
-            pl.len().cast(pl.Int64).alias("size"),
-            (pl.col("score").is_null() | pl.col("score").is_nan()).any().alias("error"),
-        )
-        .with_columns(position=pl.when(~pl.col("error")).then("position"))
+    alone = pl.when(top.sum() == 1)
+    response = pl.col("response_id")
+    pick = response.filter(top).first()
+    failed = pl.col("score").fill_nan(None).is_null()
+    rows = joined.group_by(KEYS, maintain_order=True)
+    picks = rows.agg(
+        pl.col("cluster").first(),
+        order=response.str.join("\0"),
+        shown=response.sort().str.join("\0"),
+        pick=alone.then(pick).otherwise(pl.lit("")),
+        position=alone.then(top.arg_max()).cast(pl.Int64),
+        size=pl.len().cast(pl.Int64),
+        error=failed.any(),
     )
+    judged = pl.when(~pl.col("error"))
+    return picks.with_columns(position=judged.then("position"))
 
 
-def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[PositionRow], float | None]:
+def _positions(
+    picks: pl.DataFrame,
+    confidence: float,
+) -> tuple[list[PositionRow], float | None]:
     """Picks per position (0 is first), and the smallest p of a position, corrected for their
     number."""
-    decided = picks.filter(~pl.col("error") & pl.col("position").is_not_null())
+    decided = picks.drop_nulls("position")
     if not decided.height:
         return [], None
     size = decided["size"].to_numpy()
     cluster, _ = number(decided, ("cluster",))
     positions = np.arange(int(size.max()))
-    picked = (decided["position"].to_numpy()[:, None] == positions).astype(np.float64)
-    expected = (positions < size[:, None]) / size[:, None]
+    pick = decided["position"].to_numpy()
+    picked = (pick[:, None] == positions).astype(np.float64)
+    shown = positions < size[:, None]
+    expected = shown / size[:, None]
     rows = []
     for position in positions:
         row = PositionRow(
@@ -211,13 +222,17 @@ def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[PositionRow
             expected=float(expected[:, position].mean()),
         )
         rows.append(row)
-    p = adjust(means((picked - expected).T, cluster, confidence, (-1.0, 1.0)).p)
-    return rows, float(p.min()) if len(positions) > 1 else None
+    if len(positions) == 1:
+        return rows, None
+    excess = (picked - expected).T
+    tests = means(excess, cluster, confidence, (-1.0, 1.0))
+    return rows, float(adjust(tests.p).min())
 
 
 def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, Interval]:
     judged = picks.filter(~pl.col("error"))
-    pairs = judged.join(judged, on=["item_id", "shown"], suffix="_b")
+    keys = ["item_id", "shown"]
+    pairs = judged.join(judged, on=keys, suffix="_b")
     pairs = pairs.filter(pl.col("order_id") < pl.col("order_id_b"))
     swapped = pl.col("order") != pl.col("order_b")
     return {
@@ -228,8 +243,9 @@ def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, Interval]:
 
 def _same_pick(pairs: pl.DataFrame, confidence: float) -> Interval:
     cluster, _ = number(pairs, ("cluster",))
-    same = (pairs["pick"] == pairs["pick_b"]).cast(pl.Float64).to_numpy()
-    share = share_interval(same, cluster, confidence)
+    same = pairs["pick"] == pairs["pick_b"]
+    credit = same.cast(pl.Float64).to_numpy()
+    share = share_interval(credit, cluster, confidence)
     return share.model_copy(update={"n": pairs.height})
 
 
@@ -240,18 +256,18 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     Raises:
         CarbError: the data set lacks a response.
     """
-    scored_sets = set(frame["item_id"].unique())
-    rows = [
-        (item.id, one.id, float(len(one.text)))
-        for item in dataset
-        if item.id in scored_sets
-        for one in item.responses
-    ]
-    lengths = pl.DataFrame(rows, schema=["item_id", "response_id", "length"], orient="row")
-    scored = frame.filter(pl.col("score").is_not_null())
-    joined = scored.join(lengths, on=["item_id", "response_id"], how="left").sort(
-        "scorer", "item_id", "response_id"
-    )
+    scored_sets = set(frame["item_id"])
+    rows = []
+    for item in dataset:
+        if item.id in scored_sets:
+            for response in item.responses:
+                length = float(len(response.text))
+                rows.append((item.id, response.id, length))
+    keys = ["item_id", "response_id"]
+    lengths = pl.DataFrame(rows, schema=[*keys, "length"], orient="row")
+    scored = frame.drop_nulls("score")
+    joined = scored.join(lengths, on=keys, how="left")
+    joined = joined.sort("scorer", *keys)
     lost = joined.filter(pl.col("length").is_null())
     if lost.height:
         row = lost.row(0, named=True)
@@ -259,18 +275,21 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
             f"The data set has no response '{row['response_id']}' of item '{row['item_id']}'."
         )
     chosen = (pl.col("role") == "chosen").cast(pl.Float64)
-    values = (pl.col("score"), pl.col("length"), chosen.alias("chosen"))
+    joined = joined.with_columns(chosen=chosen)
+    values = pl.col(CENTRED)
+    cluster = pl.col("cluster").rank("dense").over("scorer")
     return joined.select(
         "scorer",
-        pl.col("cluster").rank("dense").over("scorer") - 1,
-        *(value - value.mean().over("scorer", "item_id") for value in values),
+        cluster - 1,
+        values - values.mean().over("scorer", "item_id"),
     )
 
 
 def _partial(rows: pl.DataFrame, confidence: float) -> Interval:
     """Partial correlation of score and length given the role, all centred; low, high and p by the
     jackknife on artanh r."""
-    score, length, role = (rows[name].to_numpy() for name in CENTRED)
+    score, length, role = rows.select(CENTRED).to_numpy().T
+    cluster = rows["cluster"].to_numpy()
     products = (
         score * score,
         length * length,
@@ -279,19 +298,18 @@ def _partial(rows: pl.DataFrame, confidence: float) -> Interval:
         score * role,
         length * role,
     )
-    sums = [np.bincount(rows["cluster"].to_numpy(), product) for product in products]
+    sums = [np.bincount(cluster, product) for product in products]
     units = np.column_stack(sums).astype(np.float64)
     z = jackknife_interval(units, _partial_z, confidence)
-    whole = float(_partial_z(units.sum(0))) if z.estimate is None else z.estimate
+    whole = float(_partial_z(units.sum(0)))
     if math.isnan(whole):
         return Interval()
     if z.low is None or z.high is None:
         return Interval(estimate=math.tanh(whole))
-    from scipy.special import stdtr, stdtrit
-
     freedom = len(units) - 1
-    error = (z.high - z.low) / 2 / float(stdtrit(freedom, 0.5 + confidence / 2))
-    p = 2 * float(stdtr(freedom, -abs(whole) / error)) if error > 0 else None
+    half = (z.high - z.low) / 2
+    error = half / float(t_quantile(freedom, confidence))
+    p = float(t_tails(whole / error, freedom)) if error > 0 else None
     return Interval(
         estimate=math.tanh(whole),
         low=math.tanh(z.low),
@@ -308,6 +326,8 @@ def _partial_z(sums: Floats) -> Floats:
         score = ss - sr**2 * given
         length = ll - lr**2 * given
         defined = (score > 1e-12 * ss) & (length > 1e-12 * ll)
-        r = np.where(defined, (sl - sr * lr * given) / np.sqrt(score * length), np.nan)
-        z: Floats = np.arctanh(np.clip(r, -1, 1))
+        both = sl - sr * lr * given
+        r = both / np.sqrt(score * length)
+        known = np.where(defined, r, np.nan)
+        z: Floats = np.arctanh(np.clip(known, -1, 1))
     return z

@@ -61,7 +61,7 @@ def cross_lingual_consistency(
         CarbError: k is not above 0, or a CL row lacks its original.
     """
     check_confidence(confidence)
-    if k is not None and not (math.isfinite(k) and k > 0):
+    if k is not None and not 0 < k < math.inf:
         raise CarbError(f"k must be a number above 0; got {k}.")
     table, counted = counted_sets(scores, mirrors=mirrors)
     frame = table.rows
@@ -73,13 +73,15 @@ def cross_lingual_consistency(
         spread = spreads.get(name)
         steep = k
         if steep is None:
-            different = apart.filter(pl.col("scorer") == name)["apart"].to_numpy()
-            steep = calibrate_k(different / (spread or 1.0))
+            different = apart.filter(pl.col("scorer") == name)
+            away = different["apart"].to_numpy()
+            steep = calibrate_k(away / (spread or 1.0))
         mine = pairs.filter(pl.col("scorer") == name)
         if steep is None or spread is None:
             mine = mine.clear()
         per_unit = (steep or 0.0) / (spread or 1.0)
-        value = (pl.col("difference") * -per_unit).exp()
+        log_value = pl.col("difference") * -per_unit
+        value = log_value.exp()
         row = ConsistencyRow(
             scorer=name,
             consistency=_mean(mine.with_columns(value=value), confidence),
@@ -92,7 +94,8 @@ def cross_lingual_consistency(
 
 def _spreads(frame: pl.DataFrame) -> dict[str, float]:
     """Standard deviation of each scorer's scores within sets, where it has one."""
-    sums = within_item(frame).group_by("scorer").agg(pl.col("squares", "freedom").sum())
+    of_sets = within_item(frame).group_by("scorer")
+    sums = of_sets.agg(pl.col("squares", "freedom").sum())
     spreads = {}
     for name, squares, freedom in sums.rows():
         if squares:
@@ -103,18 +106,23 @@ def _spreads(frame: pl.DataFrame) -> dict[str, float]:
 def _different(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer`` and ``apart``: by how much the right answer of a set scores above each other
     one."""
-    known = frame.filter(pl.col("perturbation").is_null(), pl.col("score").is_not_null())
+    originals = frame.filter(pl.col("perturbation").is_null())
+    known = originals.drop_nulls("score")
     chosen = known.filter(pl.col("role") == "chosen")
-    right = chosen.select("scorer", "item_id", pl.col("score").alias("right"))
+    right = chosen.select("scorer", "item_id", right="score")
     rejected = known.filter(pl.col("role") == "rejected")
-    both = rejected.join(right, on=["scorer", "item_id"], maintain_order="left")
-    return both.select("scorer", apart=pl.col("right") - pl.col("score"))
+    keys = ["scorer", "item_id"]
+    both = rejected.join(right, on=keys, maintain_order="left")
+    apart = pl.col("right") - pl.col("score")
+    return both.select("scorer", apart=apart)
 
 
 def _mean(pairs: pl.DataFrame, confidence: float) -> Interval:
     """The mean of ``value``, and limits between 0 and 1."""
-    sums = pairs.group_by("cluster").agg(pl.col("value").sum(), pl.len().cast(pl.Float64))
-    units = sums.sort("cluster").select("value", "len").to_numpy()
+    count = pl.len().cast(pl.Float64)
+    sums = pairs.group_by("cluster").agg(pl.col("value").sum(), count)
+    sums = sums.sort("cluster")
+    units = sums.select("value", "len").to_numpy()
     mean = within(jackknife_interval(units, ratio, confidence), 1.0)
     return mean.model_copy(update={"n": pairs.height})
 
@@ -135,9 +143,11 @@ def calibrate_k(differences: Floats) -> float | None:
 
     def mean_at(log_k: float) -> float:
         with np.errstate(under="ignore"):
-            return float(np.exp(-math.exp(log_k) * away).mean())
+            steepness = math.exp(log_k)
+            return float(np.exp(-steepness * away).mean())
 
-    low = high = -math.log(float(away[away > 0].mean()))
+    mean = float(away[away > 0].mean())
+    low = high = -math.log(mean)
     while mean_at(low) < HALF:
         low -= 2
     while mean_at(high) > HALF:
@@ -156,22 +166,17 @@ def calibrate_k(differences: Floats) -> float | None:
 def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer``, ``cluster``, ``difference`` (absolute), for every two languages of one
     content."""
-    crossed = perturbed_pairs(
-        frame.filter((pl.col("perturbation") == Perturbation.CL.value).fill_null(value=True))
-    )
+    is_crossed = pl.col("perturbation") == Perturbation.CL.value
+    crossed = perturbed_pairs(frame.filter(is_crossed.fill_null(value=True)))
     keys = ["scorer", "item_id", "original", "cluster"]
-    versions = pl.concat(
-        [
-            crossed.select(
-                *keys, pl.col("language_before").alias("language"), pl.col("before").alias("score")
-            ),
-            crossed.select(*keys, "language", pl.col("after").alias("score")),
-        ]
-    )
-    versions = versions.drop_nulls("score").unique(maintain_order=True)
-    versions = versions.group_by([*keys, "language"]).agg(pl.col("score").mean())
-    both = versions.join(versions, on=keys, suffix="_b").filter(
-        pl.col("language") < pl.col("language_b")
-    )
-    difference = (pl.col("score") - pl.col("score_b")).abs().alias("difference")
-    return both.select("scorer", "cluster", difference).sort(pl.all())
+    before = crossed.select(*keys, language="language_before", score="before")
+    after = crossed.select(*keys, "language", score="after")
+    versions = pl.concat([before, after]).drop_nulls("score")
+    versions = versions.unique(maintain_order=True)
+    contents = versions.group_by([*keys, "language"])
+    versions = contents.agg(pl.col("score").mean())
+    both = versions.join(versions, on=keys, suffix="_b")
+    both = both.filter(pl.col("language") < pl.col("language_b"))
+    apart = pl.col("score") - pl.col("score_b")
+    pairs = both.select("scorer", "cluster", difference=apart.abs())
+    return pairs.sort(pl.all())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 import polars as pl
@@ -58,28 +58,32 @@ class Matrices:
 
     def values(self, column: str) -> list[tuple[str | None, ...]]:
         """(families,) the values of a field that the sets of each family have, sorted."""
-        values: list[set[str | None]] = [set() for _ in self.names]
+        values: defaultdict[int, set[str | None]] = defaultdict(set)
         for family, item in zip(self.family, self.sets, strict=True):
             value = getattr(item, column)
-            values[family].add(None if value is None else str(value))
-        return [tuple(sorted(distinct, key=str)) for distinct in values]
+            text = None if value is None else str(value)
+            values[family].add(text)
+        families = range(len(self.names))
+        return [tuple(sorted(values[family], key=str)) for family in families]
 
 
 def matrices(dataset: Dataset) -> Matrices:
     """The families of a data set as matrices."""
     sets = [item for item in dataset if item.family is not None]
     sets.sort(key=lambda item: item.id)
-    names = sorted({str(item.family) for item in sets})
-    family_number = {name: number for number, name in enumerate(names)}
-    family = _ints(family_number[str(item.family)] for item in sets)
+    families = [str(item.family) for item in sets]
+    names, family = np.unique(families, return_inverse=True)
     columns = _columns(sets)
-    right = _ints(columns[item.id, item.chosen.id] for item in sets)
-    shown = [[columns[item.id, response.id] for response in item.responses] for item in sets]
-    cells = [(item.id, response.id) for item in sets for response in item.responses]
+    cells_of_set = [_cells(item) for item in sets]
+    cells = list(chain.from_iterable(cells_of_set))
     cell_of = {cell: number for number, cell in enumerate(cells)}
+    keys = [(item.id, item.chosen.id) for item in sets]
+    right = _ints(columns[key] for key in keys)
+    shown = [tuple(columns[cell] for cell in cells) for cells in cells_of_set]
+    numbers = pl.DataFrame(cells, schema=CELL, orient="row")
     pairs, compared = _pairs(sets, columns, cell_of)
     return Matrices(
-        names=tuple(names),
+        names=tuple(names.tolist()),
         sets=tuple(sets),
         family=family,
         right=right,
@@ -87,8 +91,8 @@ def matrices(dataset: Dataset) -> Matrices:
         width=_ints(len(set(row)) for row in shown),
         answers=_distinct(family, right, len(names)),
         cluster=_clusters(dataset, sets, family, len(names)),
-        numbers=pl.DataFrame(cells, schema=CELL, orient="row").with_row_index("cell"),
-        key=_ints(cell_of[item.id, item.chosen.id] for item in sets),
+        numbers=numbers.with_row_index("cell"),
+        key=_ints(cell_of[key] for key in keys),
         pairs=pairs,
         compared=compared,
     )
@@ -98,15 +102,26 @@ def _ints(values: Iterable[int | tuple[int, ...]]) -> Ints:
     return np.array(list(values), dtype=np.int64)
 
 
-def _kinds(shown: list[list[int]]) -> Ints:
+def _cells(item: BonSet) -> list[Cell]:
+    """The cells of a set, in the order of its answers."""
+    return [(item.id, response.id) for response in item.responses]
+
+
+def _kinds(shown: list[tuple[int, ...]]) -> Ints:
     """(sets,) a number for the columns of each set, in any order."""
     numbers: dict[tuple[int, ...], int] = {}
-    return _ints(numbers.setdefault(tuple(sorted(row)), len(numbers)) for row in shown)
+    kinds = []
+    for row in shown:
+        columns = tuple(sorted(row))
+        kind = numbers.setdefault(columns, len(numbers))
+        kinds.append(kind)
+    return _ints(kinds)
 
 
 def _distinct(family: Ints, values: Ints, count: int) -> Ints:
     """(families,) the number of different values of a family's sets."""
-    pairs = np.unique(np.column_stack([family, values]), axis=0)
+    both = np.column_stack([family, values])
+    pairs = np.unique(both, axis=0)
     return np.bincount(pairs[:, 0], minlength=count)
 
 
@@ -119,28 +134,32 @@ def _columns(sets: Sequence[BonSet]) -> dict[Cell, int]:
     ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for item in sets:
         for response in item.responses:
-            ids[str(item.family), response.text].add(response.id)
+            answer = (str(item.family), response.text)
+            ids[answer].add(response.id)
     by_text = {family for (family, _), known in ids.items() if len(known) > 1}
     numbers: dict[tuple[str, str], int] = {}
     columns: dict[Cell, int] = {}
     for item in sets:
         family = str(item.family)
         for response in item.responses:
-            answer = response.text if family in by_text else response.id
-            columns[item.id, response.id] = numbers.setdefault((family, answer), len(numbers))
+            answer = (family, response.text if family in by_text else response.id)
+            column = numbers.setdefault(answer, len(numbers))
+            columns[item.id, response.id] = column
     return columns
 
 
 def _pairs(
-    sets: Sequence[BonSet], columns: dict[Cell, int], cell_of: dict[Cell, int]
+    sets: Sequence[BonSet],
+    columns: dict[Cell, int],
+    cell_of: dict[Cell, int],
 ) -> tuple[Ints, Ints]:
     """``Matrices.pairs`` and ``Matrices.compared``."""
     families: defaultdict[str, list[int]] = defaultdict(list)
     cells: list[dict[int, int]] = []
     for number, item in enumerate(sets):
         families[str(item.family)].append(number)
-        keys = [(item.id, response.id) for response in item.responses]
-        cells.append({columns[key]: cell_of[key] for key in keys})
+        by_column = {columns[cell]: cell_of[cell] for cell in _cells(item)}
+        cells.append(by_column)
     right = [columns[item.id, item.chosen.id] for item in sets]
     pairs: list[tuple[int, int]] = []
     compared: list[tuple[int, int, int, int]] = []
@@ -158,13 +177,19 @@ def _pairs(
     return _ints(pairs).reshape(-1, 2), _ints(compared).reshape(-1, 4)
 
 
-def _clusters(dataset: Dataset, sets: Sequence[BonSet], family: Ints, count: int) -> Ints:
+def _clusters(
+    dataset: Dataset,
+    sets: Sequence[BonSet],
+    family: Ints,
+    count: int,
+) -> Ints:
     """(families,) the cluster of each family, numbered by name."""
     origin = dataset.origins
     rows = [(item.id, origin[item.id], item.family) for item in sets]
     schema = dict.fromkeys(("item_id", "source_item", "mirrors"), pl.String)
+    tied = pl.DataFrame(rows, schema=schema, orient="row")
     cluster = np.zeros(count, dtype=np.int64)
-    cluster[family] = cluster_of(pl.DataFrame(rows, schema=schema, orient="row"))
+    cluster[family] = cluster_of(tied)
     return cluster
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from carb_metrics.clusters import Ints
 from carb_metrics.interval import Interval
-from carb_metrics.intervals import Floats, normal_quantile, wilson
+from carb_metrics.intervals import Floats, few_degrees, t_quantile, t_tails, wilson
 
 __all__ = ["FEWEST", "clustered_mean", "design", "means", "share_interval"]
 
@@ -37,7 +37,12 @@ class Design:
     clusters: Ints
     """Clusters of a mean."""
 
-    def effective_n(self, accuracy: Floats, independent: Floats, confidence: float) -> Floats:
+    def effective_n(
+        self,
+        accuracy: Floats,
+        independent: Floats,
+        confidence: float,
+    ) -> Floats:
         """(means,) effective sample size of each accuracy.
 
         Few degrees of freedom reduce it by the factor ``(z/t)²``. Where all credits of a mean are
@@ -49,13 +54,11 @@ class Design:
             independent: (means,) the effective sample size if sets were independent.
             confidence: the confidence level of the interval that is made next, between 0 and 1.
         """
-        from scipy.special import stdtrit
-
         mixed = (accuracy > 1e-12) & (accuracy < 1 - 1e-12)
-        t = stdtrit(np.minimum(self.freedom, 1e9), 0.5 + confidence / 2)
         few = mixed & ~np.isinf(self.freedom)
-        shrink = (normal_quantile(confidence) / t) ** 2
-        size: Floats = independent / self.effect * np.where(few, shrink, 1.0)
+        freedom = np.minimum(self.freedom, 1e9)
+        shrink = np.where(few, few_degrees(freedom, confidence), 1.0)
+        size: Floats = independent / self.effect * shrink
         return size
 
 
@@ -86,23 +89,28 @@ def design(
     of = np.zeros(len(cluster), dtype=np.int64) if mean is None else mean
     each = np.ones(len(residual)) if weight is None else weight
     pairs = _pairs(of, cluster, each, residual, means)
+    clusters = pairs.clusters
     with np.errstate(divide="ignore", invalid="ignore"):  # a mean of nothing is NaN
         squares = pairs.over_means(pairs.weight**2)
         whole = pairs.over_means(pairs.weight)
         alike = squares / np.bincount(of, each**2, means)
-        independent = np.bincount(of, (each * residual) ** 2, means)
+        weighted = (each * residual) ** 2
+        independent = np.bincount(of, weighted, means)
         shown = pairs.shown(whole) / independent
-        blended = (pairs.clusters * shown + PSEUDO * alike) / (pairs.clusters + PSEUDO)
+        both = clusters * shown + PSEUDO * alike
+        blended = both / (clusters + PSEUDO)
         square = np.bincount(of, residual**2, means).astype(np.float64)
-        least = 1 + (np.asarray(alike, dtype=np.float64) - 1) * pairs.correlation(square)
-        known = (pairs.clusters > 1) & (independent > 1e-12)
-        effect = np.maximum(np.where(known, np.fmax(blended, least), alike), 1.0)
-        freedom = np.maximum(whole**2 / squares - 1, 1.0)
+        added: Floats = alike - 1
+        least = 1 + added * pairs.correlation(square)
+        known = (clusters > 1) & (independent > 1e-12)
+        estimated = np.fmax(blended, least)
+        effect = np.where(known, estimated, alike)
+        freedom = whole**2 / squares - 1
     shared = alike > 1 + 1e-9
     return Design(
-        effect=np.where(shared, effect, 1.0),
-        freedom=np.where(shared, freedom, np.inf),
-        clusters=pairs.clusters,
+        effect=np.where(shared, np.maximum(effect, 1.0), 1.0),
+        freedom=np.where(shared, np.maximum(freedom, 1.0), np.inf),
+        clusters=clusters,
     )
 
 
@@ -137,8 +145,10 @@ class _Pairs:
         The jackknife's variance, linearised (Bell and McCaffrey 2002, Survey Methodology
         28:169-181, CR3).
         """
-        left_out = self.total / (1 - self.weight / whole[self.mean])
-        return self.over_means(left_out**2) * (self.clusters - 1) / self.clusters
+        share = self.weight / whole[self.mean]
+        left_out = self.total / (1 - share)
+        clusters = self.clusters
+        return self.over_means(left_out**2) * (clusters - 1) / clusters
 
     def correlation(self, square: Floats) -> Floats:
         """(means,) intracluster correlation of residuals by a one-way analysis of variance, 0 to 1;
@@ -148,18 +158,28 @@ class _Pairs:
             square: (means,) sum of all squared residuals of a mean.
         """
         n = self.over_means(self.size)
-        between = self.over_means(self.plain**2 / self.size)
-        within = (square - between) / np.maximum(n - self.clusters, 1)
-        between = between / (self.clusters - 1)
-        usual = (n - self.over_means(self.size**2) / n) / (self.clusters - 1)
-        ratio = (between - within) / (between + (usual - 1) * within)
+        clusters = self.clusters
+        explained = self.over_means(self.plain**2 / self.size)
+        within = (square - explained) / np.maximum(n - clusters, 1)
+        between = explained / (clusters - 1)
+        sizes = self.over_means(self.size**2)
+        usual = (n - sizes / n) / (clusters - 1)
+        whole = between + (usual - 1) * within
+        ratio = (between - within) / whole
         found: Floats = np.clip(ratio, 0, 1)
         return found
 
 
-def _pairs(mean: Ints, cluster: Ints, weight: Floats, residual: Floats, means: int) -> _Pairs:
+def _pairs(
+    mean: Ints,
+    cluster: Ints,
+    weight: Floats,
+    residual: Floats,
+    means: int,
+) -> _Pairs:
     count = int(cluster.max(initial=0)) + 1
-    pairs, pair = np.unique(mean * count + cluster, return_inverse=True)
+    key = mean * count + cluster
+    pairs, pair = np.unique(key, return_inverse=True)
 
     def total(values: Floats) -> Floats:
         return np.bincount(pair, values, len(pairs)).astype(np.float64)
@@ -189,9 +209,14 @@ def share_interval(credit: Floats, cluster: Ints, confidence: float) -> Interval
         return Interval()
     share = np.array([credit.mean()])
     n = np.array([float(len(credit))])
-    effective = design(cluster, credit - share).effective_n(share, n, confidence)
+    clustered = design(cluster, credit - share)
+    effective = clustered.effective_n(share, n, confidence)
     low, high = wilson(share * effective, effective, confidence)
-    return Interval(estimate=float(share[0]), low=float(low[0]), high=float(high[0]))
+    return Interval(
+        estimate=float(share[0]),
+        low=float(low[0]),
+        high=float(high[0]),
+    )
 
 
 @dataclass(frozen=True)
@@ -234,8 +259,6 @@ def means(
         bounds: the least and the largest value that there can be; null for any, which needs two
             units.
     """
-    from scipy.special import stdtr, stdtrit
-
     row, unit = np.nonzero(~np.isnan(values))
     known = values[row, unit]
     rows = len(values)
@@ -248,17 +271,19 @@ def means(
         found = design(cluster[unit], known - mean[row], mean=row, means=rows)
         added = np.zeros(rows) if bounds is None else n / found.clusters
         whole = n + 2 * added
-        centre = (total + added * (low + high)) / whole
-        squares = (square + added * (low**2 + high**2)) / whole
+        of_bounds = added * (low + high)
+        centre = (total + of_bounds) / whole
+        squares_of_bounds = added * (low**2 + high**2)
+        squares = (square + squares_of_bounds) / whole
         spread = np.maximum(squares - centre**2, 0.0)
         units = n - 1 if bounds is None else whole
         error = np.sqrt(spread / units * found.effect)
         freedom = np.where(np.isinf(found.freedom), whole - 1, found.freedom)
         freedom_of_t = np.maximum(freedom, 1.0)
-        half = stdtrit(freedom_of_t, 0.5 + confidence / 2) * error
+        half = t_quantile(freedom_of_t, confidence) * error
         certain = np.where(centre == 0, 1.0, 0.0)
-        t = -np.abs(centre) / error
-        p = np.where(error > 0, 2 * stdtr(freedom_of_t, t), certain)
+        tested = t_tails(centre / error, freedom_of_t)
+        p = np.where(error > 0, tested, certain)
         lower = np.minimum(centre - half, mean)
         upper = np.maximum(centre + half, mean)
     if bounds is not None:
@@ -282,8 +307,10 @@ def effective_clusters(cluster: Ints) -> float:
     """``(Σ w)² / Σ w²`` over the sizes w of clusters: how many equally large ones weigh as much."""
     if not len(cluster):
         return 0.0
-    size = np.unique(cluster, return_counts=True)[1].astype(np.float64)
-    return float(size.sum() ** 2 / (size**2).sum())
+    _, counts = np.unique(cluster, return_counts=True)
+    size = counts.astype(np.float64)
+    squares = (size**2).sum()
+    return float(size.sum() ** 2 / squares)
 
 
 def clustered_mean(
@@ -312,8 +339,6 @@ def clustered_mean(
     Returns:
         no limits and no p below ``FEWEST`` effective clusters; nothing without values.
     """
-    from scipy.special import stdtr, stdtrit
-
     count = len(values)
     if not count:
         return Interval(n=0)
@@ -323,7 +348,7 @@ def clustered_mean(
         return Interval(estimate=mean, n=count)
     error = _standard_error(values - mean, float(variance.mean()), cluster)
     away = float((values - null).mean())
-    half = float(stdtrit(clusters - 1, 0.5 + confidence / 2)) * error
+    half = float(t_quantile(clusters - 1, confidence)) * error
     if (values == null).all():
         furthest = max(bounds[1] - mean, mean - bounds[0])
         half = max(half, _unseen(clusters, confidence) * furthest)
@@ -331,7 +356,7 @@ def clustered_mean(
         estimate=mean,
         low=max(bounds[0], mean - half),
         high=min(bounds[1], mean + half),
-        p=2 * float(stdtr(clusters - 1, -abs(away) / error)),
+        p=float(t_tails(away / error, clusters - 1)),
         n=count,
     )
 
@@ -339,7 +364,13 @@ def clustered_mean(
 def _standard_error(residual: Floats, variance: float, cluster: Ints) -> float:
     """The standard error of a mean, given each value's distance from it."""
     count = len(residual)
-    pairs = _pairs(np.zeros_like(cluster), cluster, np.ones(count), residual, 1)
+    pairs = _pairs(
+        np.zeros_like(cluster),
+        cluster,
+        np.ones(count),
+        residual,
+        1,
+    )
     shown = float(pairs.shown(np.array([float(count)]))[0])
     clusters = len(pairs.size)
     square = float((pairs.size**2).mean())

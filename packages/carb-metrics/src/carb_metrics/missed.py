@@ -103,9 +103,12 @@ def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> 
         CarbError: no scorer is good, or a set of the table lacks a response.
     """
     table, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
-    chance = sum(1 / len(item.responses) for item in dataset) / max(len(dataset), 1)
-    cells = bon_accuracy(table, by=("scorer",), mirrors=True).groups.filter(pl.col("low") > chance)
-    good = tuple(cells.sort("accuracy", "scorer", descending=[True, False])["scorer"])
+    chances = [1 / len(item.responses) for item in dataset]
+    chance = sum(chances) / max(len(chances), 1)
+    by_scorer = bon_accuracy(table, by="scorer", mirrors=True)
+    better = by_scorer.groups.filter(pl.col("low") > chance)
+    best_first = better.sort("accuracy", "scorer", descending=[True, False])
+    good = tuple(best_first["scorer"])
     if not good:
         raise CarbError(
             f"No scorer here is better than chance ({100 * chance:.0f}%), so what all good "
@@ -114,66 +117,85 @@ def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> 
     picks = _picks(dataset, table, good)
     sets = _judged_by_all(picks, good)
     missed = sets.filter("missed")["item_id"].to_list()
-    wrong = picks.filter(~pl.col("right") & pl.col("item_id").is_in(missed))
-    taken = wrong.group_by("item_id", "response_id").agg(pl.col("share").sum())
+    prompts = {item.id: item.prompt_text for item in dataset}
     return Failures(
         counted=counted,
         good=good,
         sets=sets.height,
         missed=len(missed),
         expected=float(sets["alone"].sum()),
-        same_answer=taken.filter(pl.col("share") == len(good)).height / len(missed)
-        if missed
-        else None,
-        clusters=_clusters(sets, {item.id: item.prompt_text for item in dataset}),
+        same_answer=_same_answer(picks, missed, len(good)),
+        clusters=_clusters(sets, prompts),
         confusion=_confusion(picks),
     )
+
+
+def _same_answer(picks: pl.DataFrame, missed: Sequence[str], scorers: int) -> float | None:
+    """The share of the missed sets in which all scorers take the same wrong answer."""
+    if not missed:
+        return None
+    of_missed = pl.col("item_id").is_in(missed)
+    wrong = picks.filter(of_missed, ~pl.col("right"))
+    answers = wrong.group_by("item_id", "response_id")
+    taken = answers.agg(pl.col("share").sum())
+    by_all = taken.filter(pl.col("share") == scorers)
+    return by_all.height / len(missed)
 
 
 def _picks(dataset: Dataset, scored: Scored, good: Sequence[str]) -> pl.DataFrame:
     """A row per good scorer, set without a failed score, and response: ``share`` of the pick,
     whether it is ``right``, and ``taken``, the culture whose answer it is."""
-    rows = [
-        (item.id, response.id, response.culture or UNKNOWN)
-        for item in dataset
-        for response in item.responses
-    ]
-    known = pl.DataFrame(rows, schema=["item_id", "response_id", "taken"], orient="row")
-    good_rows = pl.col("perturbation").is_null() & pl.col("scorer").is_in(good)
-    frame = scored.rows.filter(good_rows)
+    rows = []
+    for item in dataset:
+        for response in item.responses:
+            taken = response.culture or UNKNOWN
+            rows.append((item.id, response.id, taken))
+    keys = ["item_id", "response_id"]
+    known = pl.DataFrame(rows, schema=[*keys, "taken"], orient="row")
+    of_good = pl.col("scorer").is_in(good)
+    frame = scored.rows.filter(of_good, pl.col("perturbation").is_null())
     judged = with_shares(frame).filter(~pl.col("failed"))
-    picks = judged.with_columns(right=pl.col("role") == "chosen")
-    return picks.join(known, on=["item_id", "response_id"], maintain_order="left")
+    right = pl.col("role") == "chosen"
+    picks = judged.with_columns(right=right)
+    return picks.join(known, on=keys, maintain_order="left")
 
 
 def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
     """A row per set that all good scorers judged: whether all ``missed`` it, and ``alone``, the
     chance that all would, were their misses independent within its culture."""
-    judged = picks.filter("right").with_columns(missed=pl.col("share") < 1)
-    judged = judged.filter(pl.len().over("item_id") == len(good))
-    rates = judged.group_by("culture", "scorer").agg(pl.col("missed").mean())
-    rates = rates.group_by("culture").agg(alone=pl.col("missed").product())
-    sets = judged.group_by("item_id", maintain_order=True).agg(
-        pl.col("culture", "topic", "cluster").first(), pl.col("missed").all()
-    )
+    missed = pl.col("missed")
+    right = picks.filter("right")
+    marked = right.with_columns(missed=pl.col("share") < 1)
+    scorers = pl.len().over("item_id")
+    judged = marked.filter(scorers == len(good))
+    of_scorers = judged.group_by("culture", "scorer").agg(missed.mean())
+    rates = of_scorers.group_by("culture").agg(alone=missed.product())
+    of_sets = judged.group_by("item_id", maintain_order=True)
+    traits = pl.col("culture", "topic", "cluster").first()
+    sets = of_sets.agg(traits, missed.all())
     return sets.join(rates, on="culture", maintain_order="left")
 
 
 def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...]:
     group = ("culture", "topic")
-    units = sets.group_by(*group, "cluster").agg(missed=pl.col("missed").mean() >= 0.5)
+    half_missed = pl.col("missed").mean() >= 0.5
+    units = sets.group_by(*group, "cluster").agg(missed=half_missed)
     marked = int(units["missed"].sum())
     total = units.height
     drawn = {}
     for key, part in units.group_by(*group):
-        drawn[key] = (int(part["missed"].sum()), part.height)
+        hits = int(part["missed"].sum())
+        drawn[key] = (hits, part.height)
     clusters = []
     for key, part in sets.group_by(*group, maintain_order=True):
         missed = part.filter("missed")["item_id"].to_list()
         if not missed:
             continue
         hits, size = drawn[key]
-        examples = [Example(item_id=item, prompt=prompts[item]) for item in missed[:EXAMPLES]]
+        examples = []
+        for item in missed[:EXAMPLES]:
+            example = Example(item_id=item, prompt=prompts[item])
+            examples.append(example)
         cluster = Cluster(
             culture=key[0],
             topic=key[1],
@@ -186,41 +208,50 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
         )
         clusters.append(cluster)
     adjusted = adjust([cluster.p for cluster in clusters])
-    corrected = [
-        cluster.model_copy(update={"p_adjusted": float(p)})
-        for cluster, p in zip(clusters, adjusted, strict=True)
-    ]
+    corrected = []
+    for cluster, p in zip(clusters, adjusted, strict=True):
+        update = {"p_adjusted": float(p)}
+        corrected.append(cluster.model_copy(update=update))
     corrected.sort(key=lambda one: (-one.missed, one.culture, one.topic or ""))
     return tuple(corrected)
 
 
-def at_least(hits: int, drawn: int, marked: int, total: int) -> float:
+def at_least(
+    hits: int,
+    drawn: int,
+    marked: int,
+    total: int,
+) -> float:
     """The chance of so many marked units or more among those drawn from all (hypergeometric)."""
     from scipy.special import gammaln
 
     def log_choices(n: int, k: Ints) -> Floats:
-        found: Floats = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+        orders = gammaln(k + 1) + gammaln(n - k + 1)
+        found: Floats = gammaln(n + 1) - orders
         return found
 
     least = max(hits, drawn - (total - marked))
     counts = np.arange(least, min(drawn, marked) + 1)
-    ways = log_choices(marked, counts) + log_choices(total - marked, drawn - counts)
-    chances = np.exp(ways - log_choices(total, np.array(drawn)))
+    of_marked = log_choices(marked, counts)
+    of_others = log_choices(total - marked, drawn - counts)
+    every = log_choices(total, np.array(drawn))
+    chances = np.exp(of_marked + of_others - every)
     return min(1.0, float(chances.sum()))
 
 
 def _confusion(picks: pl.DataFrame) -> tuple[Confusion, ...]:
-    wrong = picks.filter(~pl.col("right")).with_columns(
-        expected=pl.col("share").mean().over("scorer", "item_id")
-    )
+    expected = pl.col("share").mean().over("scorer", "item_id")
+    wrong = picks.filter(~pl.col("right"))
+    wrong = wrong.with_columns(expected=expected)
     pairs = wrong.group_by("culture", "taken").agg(
         offered=pl.struct("scorer", "item_id").n_unique(),
         picked=pl.col("share").sum(),
         expected=pl.col("expected").sum(),
     )
-    rows = [
-        Confusion(rate=row["picked"] / row["offered"], **row) for row in pairs.iter_rows(named=True)
-    ]
+    rows = []
+    for row in pairs.iter_rows(named=True):
+        rate = row["picked"] / row["offered"]
+        rows.append(Confusion(rate=rate, **row))
 
     def order(row: Confusion) -> tuple[float, str, str]:
         excess = row.picked / row.expected if row.expected else 0.0

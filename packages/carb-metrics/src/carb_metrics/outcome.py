@@ -80,9 +80,11 @@ def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:
     scorer, who = number(sets, ("scorer",))
     credit = np.full((who.height, names.height), np.nan)
     credit[scorer, item] = sets["credit"].to_numpy()
-    items = sets.with_columns(pl.col("item_id", "culture", "domain").cast(pl.String))
-    items = items.unique("item_id", maintain_order=True).sort("item_id")
-    return credit, who["scorer"].cast(pl.String).to_list() if who.height else [], items
+    texts = pl.col("item_id", "culture", "domain").cast(pl.String)
+    rows = sets.with_columns(texts)
+    items = rows.unique("item_id", maintain_order=True)
+    scorers = who["scorer"].cast(pl.String)
+    return credit, scorers.to_list(), items.sort("item_id")
 
 
 def margins(scores: ScoreTable, *, mirrors: bool = False) -> pl.DataFrame:
@@ -100,23 +102,31 @@ def margins(scores: ScoreTable, *, mirrors: bool = False) -> pl.DataFrame:
         the root mean square of its scores' distances from their set's mean; a scorer whose scores
         never differ within a set has differences of 0. Sets with a failed score are left out.
     """
-    counted = counted_sets(scores, mirrors=mirrors)[0]
+    counted, _ = counted_sets(scores, mirrors=mirrors)
     frame = counted.rows.filter(pl.col("perturbation").is_null())
     score = rounded(pl.col("score"))
-    sets = frame.group_by("scorer", "item_id", maintain_order=True).agg(
+    is_chosen = pl.col("role") == "chosen"
+    chosen = score.filter(is_chosen).first()
+    best_rejected = score.filter(~is_chosen).max()
+    second = score.sort(descending=True).slice(1, 1).first()
+    away = score - score.mean()
+    rows_of_set = frame.group_by("scorer", "item_id", maintain_order=True)
+    sets = rows_of_set.agg(
         pl.col("cluster", "culture", "domain", "language").first(),
-        margin=score.filter(pl.col("role") == "chosen").first()
-        - score.filter(pl.col("role") != "chosen").max(),
-        lead=score.max() - score.sort(descending=True).slice(1, 1).first(),
+        margin=chosen - best_rejected,
+        lead=score.max() - second,
         top=(score == score.max()).sum(),
         failed=score.null_count(),
-        spread=((score - score.mean()) ** 2).mean(),
+        spread=(away**2).mean(),
     )
     sets = sets.filter(pl.col("failed") == 0)
-    unit = pl.col("spread").mean().sqrt().over("scorer")
-    unit = pl.when(unit > 0).then(unit).otherwise(1.0)
-    credit = pl.when(pl.col("margin") >= 0).then(1 / pl.col("top")).otherwise(0.0)
+    spread = pl.col("spread").mean().sqrt().over("scorer")
+    unit = pl.when(spread > 0).then(spread).otherwise(1.0)
+    margin = pl.col("margin")
+    won = pl.when(margin >= 0).then(1 / pl.col("top"))
     sets = sets.with_columns(
-        pl.col("margin", "lead") / unit, right=pl.col("margin") > 0, credit=credit
+        pl.col("margin", "lead") / unit,
+        right=margin > 0,
+        credit=won.otherwise(0.0),
     )
     return sets.drop("failed", "spread", "top")

@@ -13,7 +13,7 @@ from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted, OfSets, Result
 from carb_metrics.clusters import Ints, is_missing, numbered
 from carb_metrics.interval import Interval
-from carb_metrics.intervals import Floats, check_confidence, normal_quantile, wilson
+from carb_metrics.intervals import Floats, check_confidence, few_degrees, wilson
 from carb_metrics.outcome import counted_sets, polars_frame
 from carb_metrics.raters import agreement
 from carb_metrics.ties import with_shares
@@ -90,7 +90,13 @@ def human_line(
         "sets": int(of_set.max()) + 1,
     }
     low, high = _limits(credit, of_set, of_person, confidence)
-    return HumanLine.model_validate({**told, "low": low, "high": high})
+    return HumanLine.model_validate(
+        {
+            **told,
+            "low": low,
+            "high": high,
+        }
+    )
 
 
 def _limits(
@@ -114,20 +120,31 @@ def _limits(
         both = usable[0][0] + usable[1][0] - _variance(residual, pair)
         variance = max(variance, both)
     clusters = min(count for _, count in usable) if variance > 1e-15 else sets
-    effective = _effective_n(len(credit), share, variance, clusters, confidence)
+    effective = _effective_n(
+        len(credit),
+        share,
+        variance,
+        clusters,
+        confidence,
+    )
     low, high = wilson(share * effective, effective, confidence)
     return float(low), float(high)
 
 
-def _effective_n(n: int, share: float, variance: float, clusters: int, confidence: float) -> float:
+def _effective_n(
+    n: int,
+    share: float,
+    variance: float,
+    clusters: int,
+    confidence: float,
+) -> float:
     """``min(p(1−p)/variance, n)`` times (z/t)², which allows for few clusters; ``clusters`` if the
     variance is 0."""
-    from scipy.special import stdtrit
-
     if variance <= 1e-15:
         return float(clusters)
-    shrink = normal_quantile(confidence) / float(stdtrit(clusters - 1, 0.5 + confidence / 2))
-    return float(min(share * (1 - share) / variance, n) * shrink**2)
+    shrink = float(few_degrees(clusters - 1, confidence))
+    binomial = share * (1 - share)
+    return min(binomial / variance, n) * shrink
 
 
 def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
@@ -215,7 +232,12 @@ def _human_picks(human: pl.DataFrame) -> pl.DataFrame:
     return picks
 
 
-def _judged(scorer: str, sets: pl.DataFrame, confidence: float, counted: Counted) -> JudgedRow:
+def _judged(
+    scorer: str,
+    sets: pl.DataFrame,
+    confidence: float,
+    counted: Counted,
+) -> JudgedRow:
     """The row of a judge, from a row per set with people's picks, in the order of their ids."""
     decided = sets.drop_nulls(["position", "majority"])
     pairs = decided.select("position", "majority").rows()

@@ -111,12 +111,24 @@ def perturbation_sensitivity(
     kinds: list[KindRow] = []
     scorers: list[SpreadRow] = []
     for name in frame["scorer"].unique().sort():
-        mine = pl.col("scorer") == name
-        sums = _Sums.of(pairs.filter(mine), spreads.filter(mine))
-        kinds += [_row(name, kind, sums, confidence) for kind in sums.kinds]
+        of_scorer = pl.col("scorer") == name
+        sums = _Sums.of(pairs.filter(of_scorer), spreads.filter(of_scorer))
+        for kind in sums.kinds:
+            row = _row(name, kind, sums, confidence)
+            kinds.append(row)
         ratio = _causal_to_surface(sums, confidence)
-        scorers.append(SpreadRow(scorer=name, spread=sums.deviation, ratio=ratio))
-    return Sensitivity(kinds=tuple(kinds), scorers=tuple(scorers), counted=counted)
+        scorers.append(
+            SpreadRow(
+                scorer=name,
+                spread=sums.deviation,
+                ratio=ratio,
+            )
+        )
+    return Sensitivity(
+        kinds=tuple(kinds),
+        scorers=tuple(scorers),
+        counted=counted,
+    )
 
 
 @dataclass(frozen=True)
@@ -132,10 +144,12 @@ class _Sums:
 
     @classmethod
     def of(cls, pairs: pl.DataFrame, spread: pl.DataFrame) -> _Sums:
-        clusters = pl.concat([pairs["cluster"], spread["cluster"]]).unique().sort()
-        numbers = pl.DataFrame({"cluster": clusters}).with_row_index("unit")
+        every = pl.concat([pairs["cluster"], spread["cluster"]])
+        clusters = every.unique().sort().to_frame()
+        numbers = clusters.with_row_index("unit")
         pairs = pairs.join(numbers, on="cluster", maintain_order="left")
-        unit = spread.join(numbers, on="cluster", maintain_order="left")["unit"].to_numpy()
+        spread = spread.join(numbers, on="cluster", maintain_order="left")
+        unit = spread["unit"].to_numpy()
         count = len(clusters)
         squares = np.bincount(unit, spread["squares"].to_numpy(), count)
         freedom = np.bincount(unit, spread["freedom"].to_numpy(), count)
@@ -144,9 +158,9 @@ class _Sums:
     @property
     def kinds(self) -> list[str]:
         """The perturbations that there are, those of the paper first."""
-        order = {kind: index for index, kind in enumerate((CAUSAL, *SURFACE))}
-        kinds: list[str] = self.pairs["perturbation"].unique().to_list()
-        return sorted(kinds, key=lambda kind: (order.get(kind, len(order)), kind))
+        kinds = set(self.pairs["perturbation"])
+        of_paper = [kind for kind in (CAUSAL, *SURFACE) if kind in kinds]
+        return of_paper + sorted(kinds - set(of_paper))
 
     @property
     def deviation(self) -> float | None:
@@ -163,39 +177,50 @@ class _Sums:
     def changes(self, kind: str) -> Floats:
         """(units, 2) sums of abs(change), and pairs."""
         pairs = self.scored(kind)
-        change = np.abs(pairs["after"].to_numpy() - pairs["before"].to_numpy())
-        return self.by_unit(pairs["unit"].to_numpy(), change)
+        change = pairs["after"] - pairs["before"]
+        return self.by_unit(pairs["unit"].to_numpy(), change.abs().to_numpy())
 
     def by_unit(self, unit: Ints, values: Floats) -> Floats:
         """(units, 2) sums of values, and how many."""
         count = len(self.squares)
-        sums = np.bincount(unit, values, count), np.bincount(unit, minlength=count)
-        return np.column_stack(sums).astype(np.float64)
+        total = np.bincount(unit, values, count)
+        size = np.bincount(unit, minlength=count)
+        return np.column_stack([total, size]).astype(np.float64)
 
 
-def _row(scorer: str, kind: str, sums: _Sums, confidence: float) -> KindRow:
+def _row(
+    scorer: str,
+    kind: str,
+    sums: _Sums,
+    confidence: float,
+) -> KindRow:
     every = sums.pairs.filter(pl.col("perturbation") == kind)
     known = sums.scored(kind)
     before = known["before"].to_numpy()
     change = known["after"].to_numpy() - before
     in_spread = np.column_stack([sums.changes(kind), sums.squares, sums.freedom])
-    away = (np.abs(before) >= AWAY * (sums.deviation or 0.0)) & (before != 0)
+    spread = jackknife_interval(in_spread, mean_in_spread, confidence)
+    least = AWAY * (sums.deviation or 0.0)
+    away = (np.abs(before) >= least) & (before != 0)
     relative = Interval()
     if 2 * away.sum() > len(away):
         unit = known["unit"].to_numpy()[away]
-        shares = sums.by_unit(unit, np.abs(change[away] / before[away]))
-        relative = jackknife_interval(shares[shares[:, 1] > 0], ratio, confidence)
-    judged = every.filter(pl.col("flip").is_not_null())
+        share = np.abs(change[away] / before[away])
+        shares = sums.by_unit(unit, share)
+        used = shares[shares[:, 1] > 0]
+        relative = jackknife_interval(used, ratio, confidence)
+    judged = every.drop_nulls("flip")
     flipped = judged["flip"].cast(pl.Float64).to_numpy()
+    unit = judged["unit"].to_numpy()
     return KindRow(
         scorer=scorer,
         perturbation=kind,
         n=known.height,
         errors=every.height - known.height,
-        spread=within(jackknife_interval(in_spread, mean_in_spread, confidence)),
+        spread=within(spread),
         relative=within(relative),
         undefined=int((~away).sum()),
-        flips=share_interval(flipped, judged["unit"].to_numpy(), confidence),
+        flips=share_interval(flipped, unit, confidence),
         judged=judged.height,
     )
 
@@ -207,41 +232,40 @@ def _causal_to_surface(sums: _Sums, confidence: float) -> Interval:
     surface = [part for part in known if part[:, 1].any()]
     if CAUSAL not in changes or not surface or sums.deviation is None:
         return Interval()
-    moved = np.mean([ratio(part.sum(0)) for part in surface])
-    if moved < STILL * sums.deviation:
+    moved = [ratio(part.sum(0)) for part in surface]
+    if np.mean(moved) < STILL * sums.deviation:
         return Interval()
     columns = np.column_stack([changes[CAUSAL], *surface])
-    units = columns[columns[:, 1::2].sum(1) > 0]
+    pairs = columns[:, 1::2].sum(1)
+    units = columns[pairs > 0]
     return jackknife_interval(units, causal_to_surface, confidence, log=True)
 
 
 def mean_in_spread(sums: Floats) -> Floats:
     """(...) mean abs(Δ) in spreads, from (..., 4) sums: abs(Δ), pairs, squares within sets, degrees
     of freedom."""
-    mean: Floats = ratio(sums) / np.sqrt(sums[..., 2] / sums[..., 3])
-    return mean
+    variance: Floats = sums[..., 2] / sums[..., 3]
+    return ratio(sums) / np.sqrt(variance)
 
 
 def causal_to_surface(sums: Floats) -> Floats:
     """(..., 2 kinds) to (...): sums of abs(Δ) and of pairs for CC, and then for each surface
     kind."""
     means = sums[..., 0::2] / sums[..., 1::2]
-    found: Floats = means[..., 0] / means[..., 1:].mean(-1)
-    return found
+    surface: Floats = means[..., 1:].mean(-1)
+    return means[..., 0] / surface
 
 
 def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
     """``flip`` of each pair: whether another response is on top; null in sets with an error."""
-    numbered = pairs.select("scorer", "item_id", "original", "after").with_row_index("pair")
-    own = frame.filter(pl.col("perturbation").is_null()).select(
-        "scorer", "item_id", "response_id", "score"
-    )
-    wide = numbered.join(own, on=["scorer", "item_id"]).with_columns(
-        pl.when(pl.col("response_id") == pl.col("original"))
-        .then("after")
-        .otherwise("score")
-        .alias("then")
-    )
+    changed = pairs.select("scorer", "item_id", "original", "after")
+    numbered = changed.with_row_index("pair")
+    originals = frame.filter(pl.col("perturbation").is_null())
+    answers = originals.select("scorer", "item_id", "response_id", "score")
+    wide = numbered.join(answers, on=["scorer", "item_id"])
+    is_changed = pl.col("response_id") == pl.col("original")
+    then = pl.when(is_changed).then("after").otherwise("score")
+    wide = wide.with_columns(then=then)
     picks = {}
     for name, column in (("before", "score"), ("after", "then")):
         level = rounded(pl.col(column))
@@ -249,10 +273,10 @@ def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
         alone = pl.when(top.len() == 1)
         picks[name] = alone.then(top.first()).otherwise(pl.lit(""))
     failed = pl.col("score").is_null() | pl.col("then").is_null()
-    tops = wide.group_by("pair").agg(**picks, error=failed.any()).sort("pair")
-    changed = pl.col("before") != pl.col("after")
-    flip = pl.when(~pl.col("error")).then(changed)
-    return tops.select(flip=flip)["flip"]
+    tops = wide.group_by("pair").agg(**picks, error=failed.any())
+    others = pl.col("before") != pl.col("after")
+    flip = pl.when(~pl.col("error")).then(others)
+    return tops.sort("pair").select(flip=flip)["flip"]
 
 
 def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
@@ -268,21 +292,21 @@ def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     Raises:
         CarbError: a perturbed row has no original in the table.
     """
-    perturbed = frame.filter(pl.col("perturbation").is_not_null()).rename({"score": "after"})
+    perturbed = frame.drop_nulls("perturbation").rename({"score": "after"})
     originals = frame.filter(pl.col("perturbation").is_null()).select(
         "scorer",
         "item_id",
-        pl.col("response_id").alias("original"),
-        pl.col("score").alias("before"),
-        pl.col("language").alias("language_before"),
-        pl.lit(value=True).alias("found"),
+        original="response_id",
+        before="score",
+        language_before="language",
+        found=pl.lit(value=True),
     )
-    pairs = perturbed.join(
-        originals, on=["scorer", "item_id", "original"], how="left", maintain_order="left"
-    )
+    keys = ["scorer", "item_id", "original"]
+    pairs = perturbed.join(originals, on=keys, how="left", maintain_order="left")
     lost = pairs.filter(pl.col("found").is_null())
     if lost.height:
-        row = lost.sort("scorer", "item_id", "response_id").row(0, named=True)
+        lost = lost.sort("scorer", "item_id", "response_id")
+        row = lost.row(0, named=True)
         raise CarbError(
             f"{lost.height} perturbed rows have no original in the table. First: scorer "
             f"'{row['scorer']}', item "
@@ -305,12 +329,14 @@ def within_item(frame: pl.DataFrame) -> pl.DataFrame:
         ``freedom`` (scored responses minus 1), a row per scorer and set with at least two scores.
     """
     score = pl.col("score")
-    scored = frame.filter(pl.col("perturbation").is_null(), score.is_not_null())
+    originals = frame.filter(pl.col("perturbation").is_null())
+    sets = originals.drop_nulls("score").group_by("scorer", "item_id")
     away = score - score.mean()
     freedom = pl.len() - 1
-    sums = scored.group_by("scorer", "item_id").agg(
+    sums = sets.agg(
         pl.col("cluster").first(),
         squares=(away**2).sum(),
         freedom=freedom.cast(pl.Float64),
     )
-    return sums.filter(pl.col("freedom") > 0).sort("scorer", "item_id")
+    several = sums.filter(pl.col("freedom") > 0)
+    return several.sort("scorer", "item_id")

@@ -124,10 +124,25 @@ def rank(
     )
     ordered = [_better_first(pair, by_place) for pair in pairs]
     places = _ranks(ordered, by_place, judged, confidence)
-    rows = [RankedRow(scorer=name, cell=cells[name], place=places[name]) for name in judged]
+    rows = [
+        RankedRow(
+            scorer=name,
+            cell=cells[name],
+            place=places[name],
+        )
+        for name in judged
+    ]
     rows.sort(key=lambda row: (row.place.rank, -(row.cell.accuracy or 0.0), row.scorer))
     rows += [
-        RankedRow(scorer=name, cell=cell, place=RankRow(rank=None, low=None, high=None))
+        RankedRow(
+            scorer=name,
+            cell=cell,
+            place=RankRow(
+                rank=None,
+                low=None,
+                high=None,
+            ),
+        )
         for name, cell in sorted(cells.items())
         if name not in places
     ]
@@ -166,7 +181,11 @@ def _ranks(
     ranks = {}
     for name in names:
         high = len(names) - beats[name]
-        ranks[name] = RankRow(rank=1 + beaten[name], low=1 + clearly[name], high=high)
+        ranks[name] = RankRow(
+            rank=1 + beaten[name],
+            low=1 + clearly[name],
+            high=high,
+        )
     return ranks
 
 
@@ -189,7 +208,15 @@ def _pairs(
             both_read = a in read and b in read
             place_win = compared(read[a], read[b], confidence) if both_read else None
             counts = _counts(row, tied[index[a]], tied[index[b]], test)
-            pairs.append(PairRow(a=a, b=b, **counts, p_adjusted=None, place_win=place_win))
+            pairs.append(
+                PairRow(
+                    a=a,
+                    b=b,
+                    **counts,
+                    p_adjusted=None,
+                    place_win=place_win,
+                )
+            )
     adjusted = _adjusted([pair.p for pair in pairs])
     places = _adjusted([_place_p(pair) for pair in pairs])
     return [
@@ -198,7 +225,12 @@ def _pairs(
     ]
 
 
-def _counts(d: Floats, tied_a: Floats, tied_b: Floats, test: Paired) -> dict[str, Any]:
+def _counts(
+    d: Floats,
+    tied_a: Floats,
+    tied_b: Floats,
+    test: Paired,
+) -> dict[str, Any]:
     """The fields of a pair that sets give."""
     both = ~np.isnan(d)
     counts = {

@@ -89,14 +89,27 @@ def agreement(
     return Agreement(
         items=int(paired.sum()),
         percent=over(some, _percent, paired, share_equal),
-        cohen=over(both, partial(_cohen, size), both, same, chosen[:, 0], chosen[:, 1]),
+        cohen=over(
+            both,
+            partial(_cohen, size),
+            both,
+            same,
+            chosen[:, 0],
+            chosen[:, 1],
+        ),
         krippendorff=over(
             some,
             _krippendorff,
             equal / np.where(paired, m - 1, 1),
             counts * paired[:, None],
         ),
-        gwet=over(some, _gwet, paired, share_equal, counts / np.where(some, m, 1)[:, None]),
+        gwet=over(
+            some,
+            _gwet,
+            paired,
+            share_equal,
+            counts / np.where(some, m, 1)[:, None],
+        ),
     )
 
 

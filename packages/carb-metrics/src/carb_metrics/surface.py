@@ -56,20 +56,21 @@ class Answers:
 
     def credit(self, utility: Floats) -> Floats:
         """(sets,) 1/k where the right answer is among k of the highest utility."""
-        won, top = tops(np.round(utility, 9), self.right, self.starts)
+        level = np.round(utility, 9)
+        won, top = tops(level, self.right, self.starts)
         return won / top
 
     def scores(self, frame: pl.DataFrame) -> Floats | None:
         """(answers,) one scorer's rows as scores; a missing one is its lowest. Null if all are
         missing."""
         keys = ["item_id", "response_id"]
-        joined = self.keys.join(
-            frame.select(*keys, "score"), on=keys, how="left", maintain_order="left"
-        )
+        given = frame.select(*keys, "score")
+        joined = self.keys.join(given, on=keys, how="left", maintain_order="left")
         score = joined["score"]
         if score.null_count() == len(score):
             return None
-        return rounded(score.fill_null(score.min())).to_numpy()
+        known = score.fill_null(score.min())
+        return rounded(known).to_numpy()
 
 
 def answers_of(frame: pl.DataFrame, dataset: Dataset) -> Answers:
@@ -78,19 +79,25 @@ def answers_of(frame: pl.DataFrame, dataset: Dataset) -> Answers:
     keys = ["item_id", "response_id"]
     rows = frame.unique(keys).sort(keys)
     keyed = rows.select(keys)
-    known = rows.select(keys).join(
-        surface_features(dataset), on=keys, how="left", maintain_order="left"
-    )
+    features = surface_features(dataset)
+    known = keyed.join(features, on=keys, how="left", maintain_order="left")
     number = rows["item_id"].rle_id().to_numpy().astype(np.int64)
-    kinds = rows.select(pl.col("culture", "language").cast(pl.String).rank("dense"))
+    texts = pl.col("culture", "language").cast(pl.String)
+    kinds = rows.select(texts.rank("dense") - 1)
+    right = rows["role"] == "chosen"
     return Answers(
         keys=keyed,
         number=number,
-        starts=np.flatnonzero(np.diff(number, prepend=-1)),
-        right=(rows["role"] == "chosen").to_numpy(),
-        kinds=kinds.to_numpy().astype(np.int64) - 1,
+        starts=_starts(number),
+        right=right.to_numpy(),
+        kinds=kinds.to_numpy().astype(np.int64),
         features={column.name: column.to_numpy() for column in known.drop(keys)},
     )
+
+
+def _starts(number: Ints) -> Ints:
+    """(sets,) the first row of each set."""
+    return np.flatnonzero(np.diff(number, prepend=-1))
 
 
 def surface_features(sets: Iterable[BonSet]) -> pl.DataFrame:
@@ -101,12 +108,10 @@ def surface_features(sets: Iterable[BonSet]) -> pl.DataFrame:
         answers += [(item.id, response.id) for response in item.responses]
         for name, values in features_of_set(item).items():
             columns[name] += values
-    known = pl.DataFrame(
-        answers, schema={"item_id": pl.String, "response_id": pl.String}, orient="row"
-    )
-    return known.with_columns(
-        pl.Series(name, values, pl.Float64) for name, values in columns.items()
-    )
+    schema = dict.fromkeys(("item_id", "response_id"), pl.String)
+    known = pl.DataFrame(answers, schema=schema, orient="row")
+    features = [pl.Series(name, values, pl.Float64) for name, values in columns.items()]
+    return known.with_columns(features)
 
 
 def overlap_scores(dataset: Dataset) -> ScoreTable:
@@ -119,14 +124,28 @@ def overlap_scores(dataset: Dataset) -> ScoreTable:
     for item in dataset:
         texts = tuple(response.text for response in item.responses)
         shared = overlap(item.prompt_text, texts)
-        about = (item.culture, str(item.domain))
         for response, score in zip(item.responses, shared, strict=True):
-            answer = (item.id, response.id, str(response.role), *about, response.language)
-            rows.append(("baseline:overlap", *answer, None, None, score))
-    return ScoreTable(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
+            row = {
+                "scorer": "baseline:overlap",
+                "item_id": item.id,
+                "response_id": response.id,
+                "role": str(response.role),
+                "culture": item.culture,
+                "domain": str(item.domain),
+                "language": response.language,
+                "perturbation": None,
+                "original": None,
+                "score": score,
+            }
+            rows.append(row)
+    return ScoreTable(pl.DataFrame(rows, schema=COLUMNS))
 
 
-def assign_folds(cluster: Ints, parts: int = FOLDS, seed: int = 0) -> Ints | None:
+def assign_folds(
+    cluster: Ints,
+    parts: int = FOLDS,
+    seed: int = 0,
+) -> Ints | None:
     """The part of each row: clusters in random order, dealt in turn; null with fewer clusters than
     ``FOLDS``."""
     clusters = int(cluster.max(initial=-1)) + 1
@@ -144,21 +163,25 @@ def within_sets(x: Floats, number: Ints) -> Floats:
         x: (rows, columns) features.
         number: (rows,) the set of each row; rows of one set are adjacent.
     """
-    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    starts = _starts(number)
     size = np.diff(starts, append=len(x))
-    away = x - (np.add.reduceat(x, starts) / size[:, None])[number]
+    mean = np.add.reduceat(x, starts) / size[:, None]
+    away = x - mean[number]
     spread = away.std(0)
     away = away / np.where(spread > 1e-12, spread, 1.0)
     below = np.zeros_like(away)
     level = np.zeros_like(away)
-    for shift in range(1, int(size.max(initial=1))):  # each row beside the others of its set
+    largest = int(size.max(initial=1))
+    for shift in range(1, largest):  # each row beside the others of its set
         later = slice(shift, None)
         earlier = slice(None, -shift)
         for one, other in ((later, earlier), (earlier, later)):
             same = (number[one] == number[other])[:, None]
-            below[one] += same & (away[other] < away[one] - 1e-9)
-            level[one] += same & (np.abs(away[other] - away[one]) <= 1e-9)
-    ranks = (below + level / 2) / np.maximum(size[number] - 1, 1)[:, None]
+            further = away[other] - away[one]
+            below[one] += same & (further < -1e-9)
+            level[one] += same & (np.abs(further) <= 1e-9)
+    others = np.maximum(size[number] - 1, 1)
+    ranks = (below + level / 2) / others[:, None]
     return np.column_stack([x, away, ranks])
 
 
@@ -173,8 +196,9 @@ def oriented(answers: Answers, feature: Floats, fold: Ints) -> Floats:
     down = answers.credit(-feature)
     credit = up.copy()
     for part in range(int(fold.max()) + 1):
-        if down[fold != part].sum() > up[fold != part].sum():
-            credit[fold == part] = down[fold == part]
+        held_out = fold == part
+        if down[~held_out].sum() > up[~held_out].sum():
+            credit[held_out] = down[held_out]
     return credit
 
 
@@ -185,20 +209,27 @@ def ranking(scores: Floats, number: Ints) -> Floats:
     (``APART``), as with a judge that adds a number of its own to each question, it is the rank
     within the set.
     """
-    rank = pl.Series(scores).rank().to_numpy() / len(scores)
+    order = pl.Series(scores).rank().to_numpy()
+    rank: Floats = order / len(scores)
     size = np.bincount(number)
     mean = np.bincount(number, rank) / size
     sets = len(size)
     away = rank - mean[number]
-    between = float(size @ (mean - rank.mean()) ** 2) / max(sets - 1, 1)
-    inside = float((away**2).sum()) / max(len(rank) - sets, 1)
+    of_sets = (mean - rank.mean()) ** 2
+    between = float(size @ of_sets) / max(sets - 1, 1)
+    of_answers = (away**2).sum()
+    inside = float(of_answers) / max(len(rank) - sets, 1)
     if between > APART * inside:
-        rank = within_sets(scores[:, None], number)[:, -1]
-    found: Floats = rank
-    return found
+        return within_sets(scores[:, None], number)[:, -1]
+    return rank
 
 
-def learnt_by_trees(bins: Bins, target: Floats, fold: Ints, most: int | None = None) -> Floats:
+def learnt_by_trees(
+    bins: Bins,
+    target: Floats,
+    fold: Ints,
+    most: int | None = None,
+) -> Floats:
     """(rows,) ``target`` as boosted trees predict it that learnt on the other folds.
 
     Trees find what one weight for each feature cannot: a sign of its own in each culture or

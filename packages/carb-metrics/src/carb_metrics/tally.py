@@ -9,7 +9,7 @@ import polars as pl
 
 from carb_metrics.cells import Cell, Totals
 from carb_metrics.clusters import Ints, cluster_of, number
-from carb_metrics.intervals import Floats, normal_quantile, wilson
+from carb_metrics.intervals import Floats, few_degrees, wilson
 from carb_metrics.means import Design, design
 
 COUNTS = ("n", "ties", "errors")
@@ -21,7 +21,12 @@ PRIOR = 2.0
 class Tally:
     """Counts per group; every array has a value per row of ``rows``."""
 
-    def __init__(self, sets: pl.DataFrame, keys: tuple[str, ...], confidence: float) -> None:
+    def __init__(
+        self,
+        sets: pl.DataFrame,
+        keys: tuple[str, ...],
+        confidence: float,
+    ) -> None:
         self.keys = keys
         self.confidence = confidence
         self.group, self.rows = number(sets, keys)
@@ -43,7 +48,8 @@ class Tally:
 
     def _count(self, which: pl.Series) -> Ints:
         """(groups,) the number of sets for which something holds."""
-        return np.bincount(self.group[which.to_numpy()], minlength=self.groups)
+        counted = self.group[which.to_numpy()]
+        return np.bincount(counted, minlength=self.groups)
 
     def _count_values(self) -> Ints:
         """(groups, values) the number of sets with each credit."""
@@ -55,7 +61,8 @@ class Tally:
 
     def _effective_n(self) -> Floats:
         """(groups,) the effective sample size of each accuracy."""
-        effects = self.design(np.arange(self.groups), self.groups)
+        each = np.arange(self.groups)
+        effects = self.design(each, self.groups)
         independent = self.effective(self.counts, self.n, self.accuracy)
         return effects.effective_n(self.accuracy, independent, self.confidence)
 
@@ -66,12 +73,14 @@ class Tally:
             mean: (groups,) the average that a group belongs to.
             means: number of averages.
         """
-        total = np.bincount(mean, self.counts @ self.values, means)
+        earned = self.counts @ self.values
+        total = np.bincount(mean, earned, means)
         sets = np.bincount(mean, self.n, means)
         with np.errstate(invalid="ignore"):
             centre = total / sets
         of = mean[self.group]
-        return design(self.cluster, self.credit - centre[of], mean=of, means=means)
+        residual = self.credit - centre[of]
+        return design(self.cluster, residual, mean=of, means=means)
 
     def macro_design(self, mean: Ints, means: int) -> Design:
         """The same of averages in which groups weigh the same."""
@@ -79,11 +88,18 @@ class Tally:
         groups = np.bincount(mean, minlength=means)[mean]
         weight = 1 / (groups * self.n)
         residual = self.credit - self.accuracy[group]
-        return design(self.cluster, residual, weight[group], mean[group], means)
+        return design(
+            self.cluster,
+            residual,
+            weight[group],
+            mean[group],
+            means,
+        )
 
     def frame(self) -> pl.DataFrame:
         """Key columns, then the fields of ``Cell``."""
-        low, high = wilson(self.accuracy * self.effective_n, self.effective_n, self.confidence)
+        won = self.accuracy * self.effective_n
+        low, high = wilson(won, self.effective_n, self.confidence)
         shares = {
             "accuracy": self.accuracy,
             "low": low,
@@ -91,16 +107,24 @@ class Tally:
             "strict": self.strict,
         }
         unknown = self.errors == self.n
-        columns = self.rows.with_columns(pl.exclude(pl.Int64).cast(pl.String)).get_columns()
+        texts = pl.exclude(pl.Int64).cast(pl.String)
+        columns = self.rows.with_columns(texts).get_columns()
         for name, values in shares.items():
             known = np.where(unknown, np.nan, values)
             column = pl.Series(name, known, dtype=pl.Float64)
             columns.append(column.fill_nan(None))
         for name in COUNTS:
-            columns.append(pl.Series(name, getattr(self, name), dtype=pl.Int64))
-        return pl.DataFrame(columns).select(*self.rows.columns, *Cell.model_fields)
+            counts = pl.Series(name, getattr(self, name), dtype=pl.Int64)
+            columns.append(counts)
+        frame = pl.DataFrame(columns)
+        return frame.select(*self.rows.columns, *Cell.model_fields)
 
-    def effective(self, counts: Ints, n: Any, accuracy: Any) -> Floats:
+    def effective(
+        self,
+        counts: Ints,
+        n: Any,
+        accuracy: Any,
+    ) -> Floats:
         """Effective sample size of mean credits of independent sets (Korn and Graubard 1998, Survey
         Methodology 24:193-201): ``p(1−p) / variance``, exactly ``n`` where its own credits are 0
         and 1 or all alike."""
@@ -114,9 +138,18 @@ class Tally:
             size: Floats = np.where(mixed, binomial / variance, n)
         return size
 
-    def cell(self, rows: Ints, accuracy: float, strict: float, effective: float) -> Cell:
+    def cell(
+        self,
+        rows: Ints,
+        accuracy: float,
+        strict: float,
+        effective: float,
+    ) -> Cell:
         """The cell of these groups together, with Wilson's interval at an effective sample size."""
-        counts = {name: int(getattr(self, name)[rows].sum()) for name in COUNTS}
+        counts = {}
+        for name in COUNTS:
+            of_rows = getattr(self, name)[rows]
+            counts[name] = int(of_rows.sum())
         if counts["errors"] == counts["n"]:
             return Cell(**counts)
         low, high = wilson(accuracy * effective, effective, self.confidence)
@@ -145,9 +178,9 @@ class Tally:
             rows = rows_of[index]
             macro = overall[index]
             if len(rows) > 1:
-                effect = by_group.effect[index]
-                freedom = by_group.freedom[index]
-                macro = self.macro(rows, float(effect), float(freedom))
+                effect = float(by_group.effect[index])
+                freedom = float(by_group.freedom[index])
+                macro = self.macro(rows, effect, freedom)
             if len(rows) != complete:
                 macro = Cell()
             totals[name] = Totals(overall=overall[index], macro=macro)
@@ -158,13 +191,15 @@ class Tally:
         if "scorer" not in self.keys:
             return np.zeros(len(self.n), dtype=np.int64)
         scorers = self.rows["scorer"].cast(pl.String)
-        return np.array([names.index(name) for name in scorers], dtype=np.int64)
+        indices = [names.index(name) for name in scorers]
+        return np.array(indices, dtype=np.int64)
 
     def _overall(self, of: Ints, rows_of: list[Ints]) -> list[Cell]:
         """The cell of each scorer over all its sets."""
         if not rows_of:
             return []
-        counts = np.stack([self.counts[rows].sum(0) for rows in rows_of])
+        sums = [self.counts[rows].sum(0) for rows in rows_of]
+        counts = np.stack(sums)
         sizes = counts.sum(1)
         accuracy = counts @ self.values / sizes
         strict = counts @ (self.values == 1) / sizes
@@ -174,11 +209,17 @@ class Tally:
         cells = []
         for index, rows in enumerate(rows_of):
             share = float(accuracy[index])
+            of_strict = float(strict[index])
             size = float(effective[index])
-            cells.append(self.cell(rows, share, float(strict[index]), size))
+            cells.append(self.cell(rows, share, of_strict, size))
         return cells
 
-    def macro(self, rows: Ints, effect: float, freedom: float) -> Cell:
+    def macro(
+        self,
+        rows: Ints,
+        effect: float,
+        freedom: float,
+    ) -> Cell:
         """The mean over the groups, with Wilson's interval at an effective sample size.
 
         Its variance is that of a mean of the groups', times the design effect of clusters; degrees
@@ -189,19 +230,20 @@ class Tally:
         and one lost are added (Agresti and Coull 1998, The American Statistician 52:119-126, with
         the common accuracy in the place of 1/2).
         """
-        from scipy.special import stdtrit
-
         # The names of groups do not decide this order, so they change no digit.
-        rows = rows[np.lexsort(self.counts[rows].T)]
+        order = np.lexsort(self.counts[rows].T)
+        rows = rows[order]
+        counts = self.counts[rows]
         accuracy = float(self.accuracy[rows].mean())
         sets = self.n[rows]
         n = float(sets.sum())
-        won = self.counts[rows] @ self.values
-        square = self.counts[rows] @ self.values**2
+        won = counts @ self.values
+        square = counts @ self.values**2
 
         def drawn(sums: Floats) -> Floats:
             common = (sums.sum() + 1) / (n + 2)
-            mean: Floats = (sums + PRIOR * common) / (sets + PRIOR)
+            known = sums + PRIOR * common
+            mean: Floats = known / (sets + PRIOR)
             return mean
 
         spread = drawn(square) - drawn(won) ** 2
@@ -211,9 +253,8 @@ class Tally:
         satterthwaite = variance**2 / unsure.sum()
         freedom = max(min(satterthwaite, freedom), 1.0)
         variance *= effect
-        t = float(stdtrit(freedom, 0.5 + self.confidence / 2))
         centre = (accuracy * n + 1) / (n + 2)
-        widened = (normal_quantile(self.confidence) / t) ** 2
+        widened = float(few_degrees(freedom, self.confidence))
         binomial = centre * (1 - centre)
         effective = binomial / variance * widened
         # Near 0 and 1 the variance is mostly unseen, and these sets are worth no more than if all

@@ -30,8 +30,11 @@ def rounded(score: N) -> N:
 
 def tied(first: float | None, second: float | None) -> bool:
     """Whether two scores of one set are a tie; a missing one ties with none."""
-    levels = rounded(pl.Series([first, second], dtype=pl.Float64))
-    return levels.null_count() == 0 and bool(levels[0] == levels[1])
+    if first is None or second is None:
+        return False
+    scores = pl.Series([first, second], dtype=pl.Float64)
+    levels = rounded(scores)
+    return bool(levels[0] == levels[1])
 
 
 def higher(first: Floats, second: Floats) -> Floats:
@@ -54,18 +57,24 @@ def with_shares(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """
     sets = keys or ("scorer", "item_id")
     level = pl.col("_level")
-    frame = frame.with_columns(rounded(pl.col("score")).alias("_level"))
+    frame = frame.with_columns(_level=rounded(pl.col("score")))
+    highest = level == level.max().over(sets)
     frame = frame.with_columns(
         failed=level.is_null().any().over(sets),
-        top=(level == level.max().over(sets)).fill_null(value=False),
+        top=highest.fill_null(value=False),
     )
     top = pl.col("top")
     share = top / top.sum().over(sets)  # apart: polars 1.26 nests no windows
-    judged = pl.when(~pl.col("failed")).then(share)
-    return frame.with_columns(share=judged).drop("_level")
+    judged = pl.when(~pl.col("failed"))
+    frame = frame.with_columns(share=judged.then(share))
+    return frame.drop("_level")
 
 
-def tops(level: Floats, chosen: npt.NDArray[np.bool_], starts: Ints) -> tuple[Ints, Ints]:
+def tops(
+    level: Floats,
+    chosen: npt.NDArray[np.bool_],
+    starts: Ints,
+) -> tuple[Ints, Ints]:
     """(sets,) how many right answers have the highest value of their set, and how many answers; 0
     where one is NaN.
 

@@ -45,8 +45,9 @@ class Bins:
     def takes(self, question: int) -> Bools:
         """(rows,) whether a row has a bin from ``start`` to the one that the question is about."""
         value = self.values[self.feature[question]]
-        inside: Bools = (value >= self.start[question]) & (value <= question)
-        return inside
+        from_start: Bools = value >= self.start[question]
+        up_to: Bools = value <= question
+        return from_start & up_to
 
     def members(self, rows: Ints) -> Any:
         """(bins, rows) a sparse matrix that has 1 where a row is in a bin."""
@@ -57,7 +58,8 @@ class Bins:
         ones = np.ones(held.size)
         ends = np.arange(0, held.size + 1, features)
         shape = (len(self.feature), count)
-        return csc_array((ones, held.ravel(), ends), shape=shape).tocsr()
+        by_row = csc_array((ones, held.ravel(), ends), shape=shape)
+        return by_row.tocsr()
 
 
 def binned(x: Floats, kinds: Ints) -> Bins:
@@ -74,14 +76,18 @@ def binned(x: Floats, kinds: Ints) -> Bins:
         features.append(np.searchsorted(edges, values))
     numbers = [codes for codes in features if codes.any()]
     categories = [codes for codes in kinds.T if codes.any()]
-    every = [*numbers, *categories] or [np.zeros(len(x), dtype=np.int64)]
-    width = np.array([int(codes.max(initial=0)) + 1 for codes in every])
+    nothing = np.zeros(len(x), dtype=np.int64)
+    every = np.stack([*numbers, *categories] or [nothing])
+    width = every.max(axis=1, initial=0) + 1
     begin = np.cumsum(width) - width
+    values = every + begin[:, None]
     feature = np.repeat(np.arange(len(width)), width)
+    itself = np.arange(len(feature))
+    is_number = feature < len(numbers)
     return Bins(
-        values=(np.stack(every) + begin[:, None]).astype(np.int32),
+        values=values.astype(np.int32),
         feature=feature,
-        start=np.where(feature < len(numbers), begin[feature], np.arange(len(feature))),
+        start=np.where(is_number, begin[feature], itself),
     )
 
 
@@ -97,11 +103,18 @@ def boosted(bins: Bins, target: Floats, train: Ints) -> Floats:
         of_known = leaf[train]
         size = np.bincount(of_known, minlength=2**DEPTH)
         total = np.bincount(of_known, residual, 2**DEPTH)
-        predicted += (RATE * total / (size + SHRINK))[leaf]
+        effect = total / (size + SHRINK)
+        predicted += RATE * effect[leaf]
     return predicted
 
 
-def _leaves(bins: Bins, members: Any, held: Floats, residual: Floats, train: Ints) -> Ints:
+def _leaves(
+    bins: Bins,
+    members: Any,
+    held: Floats,
+    residual: Floats,
+    train: Ints,
+) -> Ints:
     """(rows,) the leaf of each row, in a tree that is fitted to the residuals of ``train``.
 
     Args:
@@ -115,19 +128,27 @@ def _leaves(bins: Bins, members: Any, held: Floats, residual: Floats, train: Int
     for level in range(1, DEPTH + 1):
         taken = bins.takes(_best_question(bins, size, total))
         if level < DEPTH:
-            of_leaf = leaf[train] == np.arange(len(size))[:, None]
-            inside = (of_leaf & taken[train]).astype(np.float64)
-            size = _halved(size, [members @ rows for rows in inside])
-            total = _halved(total, [members @ (rows * residual) for rows in inside])
+            leaves = np.arange(len(size))
+            of_leaf = leaf[train] == leaves[:, None]
+            inside = of_leaf & taken[train]
+            size = _halved(size, members, inside)
+            total = _halved(total, members, inside * residual)
         leaf = 2 * leaf + taken
     return leaf
 
 
-def _halved(whole: Floats, taken: list[Floats]) -> Floats:
+def _halved(whole: Floats, members: Any, taken: Floats | Bools) -> Floats:
     """(2 · leaves, bins) each leaf's sums without the rows that a question takes, and with them
-    alone."""
-    with_them = np.stack(taken)
-    both = np.stack([whole - with_them, with_them], axis=1)
+    alone.
+
+    Args:
+        whole: (leaves, bins) the sums of all rows.
+        taken: (leaves, train) what the rows that the question takes add.
+    """
+    # one vector after another: scipy takes twice as long for all at once
+    of_leaf = [members @ values for values in taken.astype(np.float64)]
+    inside = np.stack(of_leaf)
+    both = np.stack([whole - inside, inside], axis=1)
     return both.reshape(-1, whole.shape[1])
 
 
@@ -140,14 +161,18 @@ def _best_question(bins: Bins, size: Floats, total: Floats) -> int:
     """
     size_taken, size_left = _asked(bins, size)
     total_taken, total_left = _asked(bins, total)
-    explained = total_taken**2 / (size_taken + SHRINK) + total_left**2 / (size_left + SHRINK)
-    return int(explained.sum(0).argmax())
+    of_taken = total_taken**2 / (size_taken + SHRINK)
+    of_left = total_left**2 / (size_left + SHRINK)
+    explained = (of_taken + of_left).sum(0)
+    return int(explained.argmax())
 
 
 def _asked(bins: Bins, sums: Floats) -> tuple[Floats, Floats]:
     """(leaves, bins) the sum over the rows that each question takes, and over the others."""
     up_to = np.cumsum(sums, axis=1)
-    before = np.column_stack([np.zeros(len(sums)), up_to])[:, bins.start]
-    taken = up_to - before
-    whole = sums[:, bins.feature == 0].sum(axis=1, keepdims=True)
+    nothing = np.zeros(len(sums))
+    before = np.column_stack([nothing, up_to])
+    taken = up_to - before[:, bins.start]
+    one_feature = sums[:, bins.feature == 0]
+    whole = one_feature.sum(axis=1, keepdims=True)
     return taken, whole - taken
