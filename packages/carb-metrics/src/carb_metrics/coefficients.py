@@ -24,12 +24,17 @@ EXACT_RANKS = 9
 
 def is_constant(values: Floats) -> bool:
     """Are all values the same, up to rounding?"""
-    return len(values) == 0 or float(np.ptp(values)) <= 1e-13 * max(
-        1.0, float(np.abs(values).max())
-    )
+    if not len(values):
+        return True
+    largest = float(np.abs(values).max())
+    return float(np.ptp(values)) <= 1e-13 * max(1.0, largest)
 
 
-def coefficient(kind: Kind, x: Floats, y: Floats) -> tuple[float, float | None] | None:
+def coefficient(
+    kind: Kind,
+    x: Floats,
+    y: Floats,
+) -> tuple[float, float | None] | None:
     """A coefficient and its two-sided p.
 
     Pearson's r has the t test of n−2 degrees of freedom and Kendall's τ-b the exact distribution
@@ -61,7 +66,8 @@ def coefficient(kind: Kind, x: Floats, y: Floats) -> tuple[float, float | None] 
     if len(x) <= EXACT_RANKS:
         return r, _exact_rank_p(x, y)
     extreme_orders = 2 / math.factorial(min(len(x), 100))
-    return r, max(t_test(r, len(x) - 2) or 0.0, extreme_orders)
+    p = t_test(r, len(x) - 2) or 0.0
+    return r, max(p, extreme_orders)
 
 
 def _exact_rank_p(x: Floats, y: Floats) -> float:
@@ -71,13 +77,15 @@ def _exact_rank_p(x: Floats, y: Floats) -> float:
     y = y - y.mean()
     sums = y[_orders(len(y))] @ x
     given = abs(float(x @ y))
-    return float((np.abs(sums) >= given - 1e-9).mean())
+    as_far = np.abs(sums) >= given - 1e-9
+    return float(as_far.mean())
 
 
 @lru_cache(maxsize=2)
 def _orders(n: int) -> npt.NDArray[np.int8]:
     """(n!, n) all orders of n places."""
-    return np.array(list(permutations(range(n))), dtype=np.int8)
+    orders = list(permutations(range(n)))
+    return np.array(orders, dtype=np.int8)
 
 
 def _pearson(x: Floats, y: Floats) -> float:
@@ -103,7 +111,10 @@ def t_test(r: float, freedom: int) -> float | None:
 
 
 def fisher_interval(
-    r: float, n: int, kind: Kind = "pearson", confidence: float = 0.95
+    r: float,
+    n: int,
+    kind: Kind = "pearson",
+    confidence: float = 0.95,
 ) -> tuple[float, float] | None:
     """Analytic interval on the scale of z = artanh(r).
 
@@ -128,4 +139,6 @@ def fisher_interval(
     }[kind] / spare
     half = normal_quantile(confidence) * math.sqrt(variance)
     z = math.atanh(r)
-    return math.tanh(z - half), math.tanh(z + half)
+    low = math.tanh(z - half)
+    high = math.tanh(z + half)
+    return low, high

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -75,15 +76,19 @@ def agreement(
             f"{raters} raters (columns) of {len(codes)} items: is it transposed? If not, "
             "give clusters."
         )
-    chosen = (codes[:, :, None] == np.arange(size)).astype(np.float64)
+    categories_given = codes[:, :, None] == np.arange(size)
+    chosen = categories_given.astype(np.float64)
     counts = chosen.sum(1)
     m = counts.sum(1)
     some = m >= 1
     paired = m >= 2
     equal = (counts * (counts - 1)).sum(1)
-    share_equal = equal / np.where(paired, m * (m - 1), 1)
+    pairs = np.where(paired, m * (m - 1), 1)
+    share_equal = equal / pairs
     both = (codes >= 0).all(1) & (raters == 2)
-    same = (chosen[:, 0] * chosen[:, 1]).sum(1)
+    first = chosen[:, 0]
+    second = chosen[:, 1]
+    same = (first * second).sum(1)
     cluster = numbered(clusters, len(codes), "items")
     over = partial(_interval, cluster, confidence)
     return Agreement(
@@ -128,7 +133,9 @@ def _interval(
     interval = jackknife_interval(units, coefficient, confidence)
     if interval.low is None or interval.high is None or interval.low == interval.high:
         return Interval(estimate=interval.estimate)
-    limits = {"low": max(interval.low, -1.0), "high": min(interval.high, 1.0)}
+    low = max(interval.low, -1.0)
+    high = min(interval.high, 1.0)
+    limits = {"low": low, "high": high}
     return interval.model_copy(update=limits)
 
 
@@ -154,7 +161,9 @@ def _krippendorff(sums: Floats) -> Floats:
     counts = sums[..., 1:]
     n = counts.sum(-1)
     pairs = (counts * (counts - 1)).sum(-1)
-    return _beyond(_divide(same, n), _divide(pairs, n * (n - 1)))
+    observed = _divide(same, n)
+    chance = _divide(pairs, n * (n - 1))
+    return _beyond(observed, chance)
 
 
 def _gwet(sums: Floats) -> Floats:
@@ -182,7 +191,8 @@ def _divide(above: Floats, below: Floats) -> Floats:
 
 
 def encode(
-    ratings: npt.ArrayLike | Sequence[Sequence[Any]], categories: Sequence[Any] | None = None
+    ratings: npt.ArrayLike | Sequence[Sequence[Any]],
+    categories: Sequence[Any] | None = None,
 ) -> tuple[npt.NDArray[np.int64], int]:
     """Ratings as indices into the list of categories, −1 for missing.
 
@@ -198,7 +208,8 @@ def encode(
         names = list(ratings.columns)
         ratings = ratings.rows() if isinstance(ratings, pl.DataFrame) else ratings.to_numpy()
     rows = _table(ratings)
-    given = Counter(_plain(value) for row in rows for value in row if not is_missing(value))
+    values_given = chain.from_iterable(rows)
+    given = Counter(_plain(value) for value in values_given if not is_missing(value))
     for name, column in zip(names, zip(*rows, strict=True), strict=False):
         once = all(isinstance(value, str) and given[value] == 1 for value in column)
         if name in ("id", "item_id") or (len(rows) > 2 and once):
@@ -215,9 +226,13 @@ def encode(
             f"categories must name each rating once; not named: {sorted(map(str, unknown))}."
         )
     index = {value: number for number, value in enumerate(values)}
-    codes = [[-1 if is_missing(v) else index[_plain(v)] for v in row] for row in rows]
+    codes = []
+    for value in chain.from_iterable(rows):
+        code = -1 if is_missing(value) else index[_plain(value)]
+        codes.append(code)
     raters = len(rows[0]) if rows else 2
-    return np.array(codes, dtype=np.int64).reshape(len(rows), raters), len(values)
+    table = np.array(codes, dtype=np.int64)
+    return table.reshape(len(rows), raters), len(values)
 
 
 def _table(ratings: object) -> list[list[Any]]:
@@ -226,7 +241,8 @@ def _table(ratings: object) -> list[list[Any]]:
         rows = [_row(row) for row in cast("Iterable[Any]", ratings)]
     except TypeError:
         raise CarbError("ratings must be a table of items (rows) by raters (columns).") from None
-    if len({len(row) for row in rows}) > 1 or (rows and len(rows[0]) < 2):
+    raters = {len(row) for row in rows}
+    if len(raters) > 1 or (raters and min(raters) < 2):
         raise CarbError(
             "ratings must be a table of items (rows) by at least two raters (columns); "
             "None is missing."

@@ -52,12 +52,15 @@ def readings(frame: pl.DataFrame, matrix: Matrices) -> dict[str, Reading]:
         matrix: the families.
     """
     rows = frame.filter(pl.col("perturbation").is_null())
-    rows = rows.select(pl.col("scorer", "item_id", "response_id").cast(pl.String), "score")
-    cells = with_shares(rows).join(
-        matrix.numbers, on=["item_id", "response_id"], how="inner", maintain_order="left"
-    )
-    parts = cells.partition_by("scorer", as_dict=True)
-    return {str(name): _reading(matrix, part) for (name,), part in sorted(parts.items())}
+    keys = ["item_id", "response_id"]
+    texts = pl.col("scorer", *keys).cast(pl.String)
+    shares = with_shares(rows.select(texts, "score"))
+    cells = shares.join(matrix.numbers, on=keys, maintain_order="left")
+    readings = {}
+    for part in cells.sort("scorer").partition_by("scorer", maintain_order=True):
+        scorer = part["scorer"][0]
+        readings[scorer] = _reading(matrix, part)
+    return readings
 
 
 def _reading(matrix: Matrices, table: pl.DataFrame) -> Reading:
@@ -74,20 +77,23 @@ def _reading(matrix: Matrices, table: pl.DataFrame) -> Reading:
     share = np.full(cells, np.nan)
     share[number] = table["share"].fill_null(0.0).to_numpy()
     sets = there[matrix.key]
+    failed_sets = sets & failed[matrix.key]
     scored: Bools = there[matrix.compared].all(axis=1)  # type: ignore[assignment]
     won = _won(score[matrix.compared])
+    lost = scored & np.isnan(won)
     whole = complete(matrix, sets)
+    shares = _row_share(matrix, share, sets)
     return Reading(
         matrix=matrix,
         scored=scored,
         won=won,
         pairs=_count(matrix.of_pair[scored], count),
-        lost=_count(matrix.of_pair[scored & np.isnan(won)], count),
+        lost=_count(matrix.of_pair[lost], count),
         value=family_means(matrix, won, scored),
         whole=whole,
-        row=np.where(whole, _row_share(matrix, share, sets), np.nan),
+        row=np.where(whole, shares, np.nan),
         sets=_count(matrix.family[sets], count),
-        errors=_count(matrix.family[sets & failed[matrix.key]], count),
+        errors=_count(matrix.family[failed_sets], count),
     )
 
 
@@ -103,7 +109,8 @@ def family_means(matrix: Matrices, won: Floats, where: Bools) -> Floats:
     """(families,) the mean over pairs; a failed one counts 1/2. NaN without a pair."""
     family = matrix.of_pair[where]
     count = len(matrix.names)
-    total = np.bincount(family, np.nan_to_num(won[where], nan=0.5), count)
+    value = np.nan_to_num(won[where], nan=0.5)
+    total = np.bincount(family, value, count)
     with np.errstate(invalid="ignore"):
         mean: Floats = total / np.bincount(family, minlength=count)
     return mean
@@ -119,8 +126,10 @@ def _row_share(matrix: Matrices, share: Floats, scored: Bools) -> Floats:
     family = np.zeros(len(columns), dtype=np.int64)
     family[of] = matrix.family[scored]
     shares = share[matrix.key[scored]]
-    mean = np.bincount(of, shares, len(columns)) / _count(of, len(columns))
+    total = np.bincount(of, shares, len(columns))
+    mean = total / _count(of, len(columns))
     count = len(matrix.names)
+    sums = np.bincount(family, mean, count)
     with np.errstate(invalid="ignore"):
-        found: Floats = np.bincount(family, mean, count) / _count(family, count)
+        found: Floats = sums / _count(family, count)
     return found

@@ -116,15 +116,14 @@ class Scored(ScoreTable):
     def rows(self) -> pl.DataFrame:
         """The frame with String columns and ``cluster``."""
         names = self.clusters.drop(CLUSTER)
-        return as_strings(self.frame).join(names, on="item_id", how="left", maintain_order="left")
+        return _beside(as_strings(self.frame), names)
 
     @cached_property
     def sets(self) -> pl.DataFrame:
         """``outcomes`` with ties shared, and the number of each set's cluster."""
-        found = outcomes(self.frame)
-        numbers = self.clusters.select("item_id", CLUSTER)
-        text = found.with_columns(pl.col("item_id").cast(pl.String))
-        return text.join(numbers, on="item_id", how="left", maintain_order="left")
+        item = pl.col("item_id").cast(pl.String)
+        sets = outcomes(self.frame).with_columns(item)
+        return _beside(sets, self.clusters.drop("cluster"))
 
     @cached_property
     def families(self) -> Matrices:
@@ -143,37 +142,41 @@ class Scored(ScoreTable):
         return readings(self.frame, self.families)
 
 
+def _beside(rows: pl.DataFrame, clusters: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the cluster of their set."""
+    return rows.join(clusters, on="item_id", how="left", maintain_order="left")
+
+
 def main_conditions(frame: pl.DataFrame) -> list[pl.Expr]:
     """What rows of main sets are: no mirrors, and no controls."""
     conditions = []
     if "mirror" in frame.columns:
         conditions.append(~pl.col("mirror").fill_null(value=False))
     if "kind" in frame.columns:
-        conditions.append(pl.col("kind").cast(pl.String).fill_null("") != "control")
+        kind = pl.col("kind").cast(pl.String).fill_null("")
+        conditions.append(kind != "control")
     return conditions
 
 
 def as_strings(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with every column but ``score`` as text."""
-    return frame.with_columns(
-        pl.col(name).cast(pl.String) for name in frame.columns if name != "score"
-    )
+    return frame.with_columns(pl.exclude("score").cast(pl.String))
 
 
 def clusters_of(frame: pl.DataFrame) -> pl.DataFrame:
     """``item_id``, ``cluster`` and its number, of all sets that a source item or a family
     connects; a cluster has the least name of these."""
     ties = [name for name in ("source_item", "family") if name in frame.columns]
-    columns = frame.select(pl.col("item_id", *ties).cast(pl.String)).unique(maintain_order=True)
+    texts = pl.col("item_id", *ties).cast(pl.String)
+    columns = frame.select(texts).unique(maintain_order=True)
     sets = columns.rename({"family": "mirrors"}, strict=False)
-    own = pl.lit("\0") + pl.col("item_id")
-    named = columns.select(
-        "item_id",
-        pl.Series(CLUSTER, cluster_of(sets), dtype=pl.Int64),
-        pl.coalesce(*(pl.col(name) for name in ties), own).alias("cluster"),
-    )
-    named = named.with_columns(pl.col("cluster").min().over(CLUSTER))
-    return named.unique("item_id", maintain_order=True).select("item_id", "cluster", CLUSTER)
+    number = pl.Series(CLUSTER, cluster_of(sets), dtype=pl.Int64)
+    alone = pl.lit("\0") + pl.col("item_id")
+    name = pl.coalesce(*ties, alone)
+    named = columns.with_columns(number, cluster=name)
+    least = pl.col("cluster").min().over(CLUSTER)
+    named = named.select("item_id", least, CLUSTER)
+    return named.unique("item_id", maintain_order=True)
 
 
 def outcomes(frame: pl.DataFrame) -> pl.DataFrame:
@@ -182,35 +185,46 @@ def outcomes(frame: pl.DataFrame) -> pl.DataFrame:
     if "family" in rows.columns:
         rows = rows.rename({"family": "mirrors"})
     starts, heads = _first_rows(rows)
-    if heads.select("scorer", "item_id").is_duplicated().any():  # the rows of a set lie apart
+    sets = heads.select("scorer", "item_id")
+    if sets.is_duplicated().any():  # the rows of a set lie apart
         rows = rows.sort("scorer", "item_id")
         starts, heads = _first_rows(rows)
     chosen = (rows["role"].cast(pl.String) == "chosen").to_numpy()
     _check_roles(rows, starts, chosen)
     code = rows["response_id"].cast(pl.String).hash().to_numpy()
     responses = np.add.reduceat(code, starts) if len(starts) else code[:0]
-    right, top = tops(rounded(rows["score"]).to_numpy(), chosen, starts)  # null becomes NaN
+    level = rounded(rows["score"]).to_numpy()  # null becomes NaN
+    right, top = tops(level, chosen, starts)
+    credit = right / np.maximum(top, 1)
+    tied = np.where(right > 0, top - 1, 0)
     if "language" in rows.columns:
-        of_chosen = rows["language"].filter(pl.Series(chosen, dtype=pl.Boolean))
+        is_chosen = pl.Series(chosen, dtype=pl.Boolean)
+        of_chosen = rows["language"].filter(is_chosen)
         heads = heads.with_columns(language=of_chosen)
-    return heads.select(
-        pl.all(),
+    return heads.with_columns(
         pl.Series(RESPONSES, responses, dtype=pl.UInt64),
-        pl.Series("credit", right / np.maximum(top, 1), dtype=pl.Float64),
-        pl.Series("tied", np.where(right > 0, top - 1, 0), dtype=pl.Int64),
+        pl.Series("credit", credit, dtype=pl.Float64),
+        pl.Series("tied", tied, dtype=pl.Int64),
         pl.Series("error", top == 0, dtype=pl.Boolean),
     )
 
 
 def _first_rows(rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
     """The number of the first row of each set, and what it has of ``SET_KEYS``."""
-    new = [pl.col(key).ne_missing(pl.col(key).shift()) for key in ("scorer", "item_id")]
-    first = rows.select(pl.any_horizontal(new)).to_series()
-    heads = rows.select(key for key in SET_KEYS if key in rows.columns).filter(first)
-    return first.arg_true().to_numpy().astype(np.int64), heads
+    keys = pl.col("scorer", "item_id")
+    is_new = keys.ne_missing(keys.shift())
+    first = rows.select(pl.any_horizontal(is_new)).to_series()
+    known = [key for key in SET_KEYS if key in rows.columns]
+    heads = rows.select(known).filter(first)
+    starts = first.arg_true().to_numpy().astype(np.int64)
+    return starts, heads
 
 
-def _check_roles(rows: pl.DataFrame, starts: Ints, chosen: npt.NDArray[np.bool_]) -> None:
+def _check_roles(
+    rows: pl.DataFrame,
+    starts: Ints,
+    chosen: npt.NDArray[np.bool_],
+) -> None:
     """Raise ``CarbError`` where a set lacks a role or holds ``chosen`` twice."""
     if not len(starts):
         return
