@@ -57,7 +57,7 @@ BUDGETS: dict[str, Budget] = {
     "- carb-data": Budget(8.5, 8.5),
     "- carb-scorers": Budget(8.5, 8.5),
     "- carb-metrics": Budget(9.85, 8.5),
-    "- tal-rlvr": Budget(8.5, 8.5),
+    "- tal-rlvr": Budget(8.3, 8.3),
     "- carb-cli": Budget(8.5, 8.5),
     f"lines over {WIDE} columns": Budget(0, 0),
     f"functions over {LONG} lines": Budget(8, 8),

@@ -110,13 +110,12 @@ class Expected:
     def logprobs(self, number, completion):
         """Log-probabilities of the label: after z as written, after z masked, without z."""
         from tal_rlvr.judge_rewards import VerdictRow, label_logprob
-        from tal_rlvr.verdict_tokens import masked_reasoning_ids, reasoning_ids
+        from tal_rlvr.verdict_tokens import reasoning_ids
 
-        text = self.tokenizer.decode(completion, skip_special_tokens=True)
         prompt = tuple(self.prompts[number])
         suffixes = (
             reasoning_ids(self.tokenizer, completion, self.tokens),
-            masked_reasoning_ids(self.tokenizer, text, self.tokens),
+            reasoning_ids(self.tokenizer, completion, self.tokens, mask=True),
             self.tokens.marker,
         )
         rows = [VerdictRow(prompt, tuple(suffix)) for suffix in suffixes]

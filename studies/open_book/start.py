@@ -45,7 +45,7 @@ from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.preferences import both_orders
 from tal_rlvr.trainer import training_rows
 from tal_rlvr.verdict_logprobs import ModelVerdicts
-from tal_rlvr.verdict_tokens import encode_prompt, make_prompt, masked_reasoning_ids, verdict_tokens
+from tal_rlvr.verdict_tokens import encode_prompt, make_prompt, reasoning_ids, verdict_tokens
 from tal_rlvr.warmup import tokenised
 
 
@@ -111,7 +111,8 @@ class Reader:
 
     def criteria(self, fact: str, own: str, other: str) -> tuple[int, ...]:
         """A fact and the answer that says the same, masked, up to the verdict's letter."""
-        return masked_reasoning_ids(self.tokenizer, honest(fact, own, other, "A"), self.tokens)
+        ids = self.tokenizer(honest(fact, own, other, "A"), add_special_tokens=False)["input_ids"]
+        return reasoning_ids(self.tokenizer, ids, self.tokens, mask=True)
 
     def examples(self, row: Row) -> Iterator[tuple[list[int], int]]:
         """Both facts in both orders, each with the token of the verdict that follows from it."""

@@ -59,8 +59,13 @@ print(
 )
 states = pl.col("states_right").cast(int) - pl.col("states_other").cast(int)
 earned = paid.group_by(fact=states.sign()).agg(
-    pl.len(), earned=(right.cast(float) * 2 - 1 + bent).mean()
+    pl.len(),
+    earned=(right.cast(float) * 2 - 1 + bent).mean(),
+    with_right_verdict=bent.filter(right).mean(),
 )
-for fact, count, reward in earned.sort("fact", descending=True).iter_rows():
+for fact, count, reward, given_right in earned.sort("fact", descending=True).iter_rows():
     name = {1: "the right place's fact", 0: "no fact", -1: "the other place's fact"}[fact]
-    print(f"{count} outputs that state {name} earn {reward:+.2f} (R_corr + R_appr, bent)")
+    print(
+        f"{count} outputs that state {name} earn {reward:+.2f} (R_corr + R_appr, bent); "
+        f"R_appr behind a right verdict {given_right:+.2f}"
+    )

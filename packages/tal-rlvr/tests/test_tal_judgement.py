@@ -111,18 +111,13 @@ LINES = ["Criteria:", "- a | b | weight 1 | meets A", "Assessment: x", "Verdict:
 pieces = st.sampled_from([*LINES, "\n", " ", "|", "İ", "\ud800"])
 
 
-@given(
-    st.one_of(
-        st.text(), st.binary(), st.lists(st.one_of(pieces, st.text(max_size=3))).map("\n".join)
-    )
-)
+@given(st.one_of(st.text(), st.lists(st.one_of(pieces, st.text(max_size=3))).map("\n".join)))
 def test_any_text_gives_a_judgement_or_a_format_error(text):
     outcome = parse_judgement(text)
     assert isinstance(outcome, Judgement | FormatError)
     if isinstance(outcome, Judgement):
-        shown = text if isinstance(text, str) else text.decode("utf-8", errors="replace")
-        assert shown[outcome.reasoning_end :].rstrip() == f"Verdict: {outcome.verdict}"
-        assert shown.rstrip().endswith(f"Verdict: {outcome.verdict}")
+        assert text[outcome.reasoning_end :].rstrip() == f"Verdict: {outcome.verdict}"
+        assert text.rstrip().endswith(f"Verdict: {outcome.verdict}")
 
 
 word = st.text(

@@ -151,8 +151,8 @@ def test_a_tracker_that_is_not_installed_is_refused_before_data_are_read(
 
 
 def test_what_does_not_fit_is_refused_before_weights_are_read(config, tmp_path, monkeypatch):
-    monkeypatch.setattr("tal_rlvr.training_setup.machine_memory", lambda: 1.001)
-    with pytest.raises(CarbError, match=r"needs about \d.* GB.*has 1\.0 GB.*warmup.batch_size"):
+    monkeypatch.setattr("tal_rlvr.training_setup.machine_memory", lambda: 1.501)
+    with pytest.raises(CarbError, match=r"needs about \d.* GB.*has 1\.5 GB.*warmup.batch_size"):
         train(config, overrides={"warmup": {"batch_size": 200}})
     assert not (tmp_path / "out" / "warmup").exists()
     assert not (tmp_path / "out" / "config.json").exists()

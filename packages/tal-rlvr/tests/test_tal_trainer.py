@@ -132,19 +132,14 @@ def rewards_by_hand(model, trainer, row, written, config):
     from tal_rlvr.judgement import Judgement
     from tal_rlvr.trl_rewards import parse_all
     from tal_rlvr.verdict_logprobs import ModelVerdicts
-    from tal_rlvr.verdict_tokens import masked_reasoning_ids, reasoning_ids, verdict_tokens
+    from tal_rlvr.verdict_tokens import reasoning_ids, verdict_tokens
 
     tokenizer, tokens = trainer.processing_class, verdict_tokens(trainer.processing_class)
     judgements = parse_all(tokenizer, written)
 
     def reading(shown, ids):
         prompt = tuple(encode_prompt(tokenizer, shown))
-        text = tokenizer.decode(ids, skip_special_tokens=True)
-        z = (
-            masked_reasoning_ids(tokenizer, text, tokens)
-            if config.mask
-            else reasoning_ids(tokenizer, ids, tokens)
-        )
+        z = reasoning_ids(tokenizer, ids, tokens, mask=config.mask)
         return Reading(VerdictRow(prompt, z), VerdictRow(prompt, tokens.marker))
 
     cases = [

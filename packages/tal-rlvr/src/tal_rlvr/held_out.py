@@ -51,7 +51,7 @@ class PairOutcome(Frozen):
     """log pi(j | q, y1, y2, z) over the two verdicts, nats, of z as it was written. This and the
     next two are null where the backend gives no probability of a given text."""
     with_masked: float | None
-    """The same after z with letters and statements of the verdict masked (``mask_verdict``)."""
+    """The same after z with letters of the verdict masked (``mask_verdict``)."""
     without_criteria: float | None
     entropy: float | None
     """Mean entropy of the next-token distributions along the output, in nats; null where the
@@ -87,7 +87,7 @@ class HeldOutFigures(Frozen):
     with_criteria: Interval
     """log pi(j | z) over the two verdicts, nats, of z as it was written; chance is -0.693."""
     with_masked: Interval
-    """The same of z with letters and statements of the verdict masked."""
+    """The same of z with letters of the verdict masked."""
     criteria_effect: Interval
     """R_appr without a clip, of masked z, over the two verdicts, nats."""
     entropy: Interval
@@ -161,7 +161,11 @@ def _asked(rows: Sequence[OrderedPair], settings: ThinkSettings) -> list[Prompt]
     """The prompts, each in a group of its own."""
     prompts = [
         judge_prompt(
-            settings, row.pair.prompt, (row.first, row.second), row.pair.culture, row.pair.language
+            settings,
+            row.pair.prompt,
+            (row.first, row.second),
+            row.pair.culture,
+            row.pair.language,
         )
         for row in rows
     ]
@@ -278,7 +282,7 @@ def compare_held_out(before: HeldOut, after: HeldOut) -> Interval:
         list(by_item([(o.source_item, o.right) for o in side.outcomes]).values())
         for side in (before, after)
     )
-    found = paired_difference(late, early, bounded=_are_shares([*early, *late]))
+    found = paired_difference(late, early)
     return Interval.model_validate(found.model_dump(include={*Interval.model_fields}))
 
 
@@ -286,11 +290,8 @@ def _over_items(values: Sequence[tuple[str, float | None]]) -> Interval:
     """Mean and 95% interval over source items, of the values that are known."""
     known = by_item([(item, value) for item, value in values if value is not None])
     means = list(known.values())
-    return mean_interval(means, bounded=_are_shares(means)).model_copy(update={"n": len(means)})
-
-
-def _are_shares(values: Sequence[float]) -> bool:
-    return all(0 <= value <= 1 for value in values)
+    shares = all(0 <= value <= 1 for value in means)
+    return mean_interval(means, bounded=shares).model_copy(update={"n": len(means)})
 
 
 def by_item(values: Sequence[tuple[str, float]]) -> dict[str, float]:

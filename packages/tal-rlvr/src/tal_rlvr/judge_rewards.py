@@ -177,7 +177,11 @@ def _readings(case: CriteriaCase) -> list[tuple[Reading, Verdict]]:
     ]
 
 
-def _check_numbers(pair: tuple[float, float], base: tuple[float, float], number: int) -> None:
+def _check_numbers(
+    pair: tuple[float, float],
+    base: tuple[float, float],
+    number: int,
+) -> None:
     if not all(one < math.inf for one in (*pair, *base)):  # NaN is not below it either
         raise CarbError(
             f"R_appr of case {number}: the log-probabilities of A and B are {pair} with the "

@@ -110,7 +110,7 @@ def check_label(label: object, number: int) -> None:
 
 
 def parse_judgement(
-    text: str | bytes, *, direct: bool = False, lenient: bool = True
+    text: str, *, direct: bool = False, lenient: bool = True
 ) -> Judgement | FormatError:
     """Read what a judge wrote; a model's whole output and nothing else, never a candidate's text.
 
@@ -121,7 +121,7 @@ def parse_judgement(
     mentions inside a criterion or gives twice never decides.
 
     Args:
-        text: any text, or bytes, which are read as UTF-8 with replacements.
+        text: any text.
         direct: the text is a verdict without reasoning (a run with ``direct = true``).
         lenient: whether a ``FormatError`` may have a verdict. Say false where a response holds a
             verdict of its own, since the model may have copied it.
@@ -133,8 +133,7 @@ def parse_judgement(
     found = _parse(text, direct=direct)
     if isinstance(found, Judgement) or not lenient:
         return found
-    shown = text.decode("utf-8", errors="replace") if isinstance(text, bytes) else text
-    verdict = read_verdict(shown)
+    verdict = read_verdict(text)
     return found if verdict is None else found.model_copy(update={"verdict": verdict})
 
 
@@ -169,11 +168,9 @@ def support(criteria: Sequence[Criterion]) -> tuple[int, int]:
     )
 
 
-def _parse(text: str | bytes, *, direct: bool) -> Judgement | FormatError:
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", errors="replace")
-    else:  # lone surrogates become question marks, one for one, so that spans still fit
-        text = text.encode("utf-8", errors="replace").decode("utf-8")
+def _parse(text: str, *, direct: bool) -> Judgement | FormatError:
+    # lone surrogates become question marks, one for one, so that spans still fit
+    text = text.encode("utf-8", errors="replace").decode("utf-8")
     end = len(text.rstrip())
     if end == 0:
         return FormatError(kind="empty", message="there is no text")

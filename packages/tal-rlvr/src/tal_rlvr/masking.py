@@ -31,7 +31,7 @@ def mask_verdict(text: str) -> str:
     """The text with what the form itself says of the verdict masked: its letters, and the columns
     of weight and response.
 
-    A judge cannot leave these out, and a reader follows them before it reads the criteria. Other
+    A judge cannot leave these out, and a reader may follow them in the place of the criteria. Other
     names of a response, in whatever words, stay: measured in both orders they cancel.
 
     Args:

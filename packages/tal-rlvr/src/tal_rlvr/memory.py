@@ -10,8 +10,8 @@ from tal_rlvr.train_config import TrainConfig
 
 __all__ = ["Shape", "check_fits", "needed"]
 
-LIBRARIES = 1.0
-"""Gigabytes that Python and its libraries take."""
+LIBRARIES = 1.5
+"""Gigabytes that Python, its libraries and what they set aside take."""
 
 
 class Shape(NamedTuple):

@@ -229,7 +229,11 @@ class TrainingMix(Frozen):
         return self._interleaved(queues, [1.0] * len(queues), rng, None)
 
     def _interleaved(
-        self, queues: list[list[Pair]], weights: list[float], rng: random.Random, limit: int | None
+        self,
+        queues: list[list[Pair]],
+        weights: list[float],
+        rng: random.Random,
+        limit: int | None,
     ) -> list[Pair]:
         """Pairs of every queue, the least drawn by its weight next.
 
@@ -270,7 +274,12 @@ def _repeated(queue: list[Pair], count: int, rng: random.Random) -> list[Pair]:
     return drawn
 
 
-def ordered(pairs: Sequence[Pair], *, seed: int = 0, shuffle: bool = True) -> list[OrderedPair]:
+def ordered(
+    pairs: Sequence[Pair],
+    *,
+    seed: int = 0,
+    shuffle: bool = True,
+) -> list[OrderedPair]:
     """Every pair in both orders; shuffled so that the two orders of a pair do not meet in one batch
     by rule."""
     rows = [order for pair in pairs for order in both_orders(pair)]

@@ -346,7 +346,12 @@ class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it
         self.begun, self.first_step = time.monotonic(), int(state.global_step)
 
     def on_log(
-        self, _args: Any, state: Any, _control: Any, logs: dict[str, Any] | None = None, **_: Any
+        self,
+        _args: Any,
+        state: Any,
+        _control: Any,
+        logs: dict[str, Any] | None = None,
+        **_: Any,
     ) -> None:
         if not state.is_world_process_zero:
             return

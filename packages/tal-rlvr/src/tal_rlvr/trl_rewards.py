@@ -36,7 +36,6 @@ from tal_rlvr.verdict_logprobs import PolicyVerdicts
 from tal_rlvr.verdict_tokens import (
     VerdictTokens,
     encode_prompt,
-    masked_reasoning_ids,
     reasoning_ids,
 )
 
@@ -242,10 +241,7 @@ class CriteriaFunction:
         responses: Sequence[str] | None,
     ) -> CriteriaCase:
         text = self.tokenizer.decode(completion, skip_special_tokens=True)
-        if self.config.mask:
-            suffix = masked_reasoning_ids(self.tokenizer, text, self.tokens)
-        else:
-            suffix = reasoning_ids(self.tokenizer, completion, self.tokens)
+        suffix = reasoning_ids(self.tokenizer, completion, self.tokens, mask=self.config.mask)
         shown = self._reading(prompt, suffix)
         other = None if swapped is None else self._reading(swapped, suffix)
         return CriteriaCase(*shown, label, self._pays(text, responses), other)

@@ -53,7 +53,12 @@ def verdict_tokens(tokenizer: Any) -> VerdictTokens:
             "This tokenizer's tokens of the verdicts A and B depend on what stands before: "
             f"{letters}."
         )
-    return VerdictTokens(a=letters[0], b=letters[1], marker=tuple(marker), line=tuple(line))
+    return VerdictTokens(
+        a=letters[0],
+        b=letters[1],
+        marker=tuple(marker),
+        line=tuple(line),
+    )
 
 
 def make_prompt(tokenizer: Any, messages: Sequence[Message], *, chat: bool) -> Prompt:
@@ -76,36 +81,32 @@ def encode_prompt(
 
 
 def reasoning_ids(
-    tokenizer: Any, completion: Sequence[int], tokens: VerdictTokens, *, direct: bool = False
+    tokenizer: Any, completion: Sequence[int], tokens: VerdictTokens, *, mask: bool = False
 ) -> tuple[int, ...]:
     """z and the verdict's marker, so that the next token is the verdict.
 
     A well-formed output is cut on its sampled ids, since re-tokenising would shift borders. In any
     other one z is the text before the first marker, or all of it, and the marker is appended: so
     the criteria are measured and not the format.
-    """
-    text = tokenizer.decode(completion, skip_special_tokens=True)
-    if isinstance(parse_judgement(text, direct=direct), Judgement):
-        for cut in range(len(completion) - 1, max(0, len(completion) - _TAIL), -1):
-            if completion[cut] in (tokens.a, tokens.b) and tuple(completion[:cut])[
-                -len(tokens.marker) :
-            ] == (tokens.marker):
-                return tuple(completion[:cut])
-    reasoning = before_verdict(text)
-    return (*_ids(tokenizer, reasoning), *tokens.line) if reasoning else tokens.marker
-
-
-def masked_reasoning_ids(tokenizer: Any, text: str, tokens: VerdictTokens) -> tuple[int, ...]:
-    """z with every letter and statement of the verdict masked, and the verdict's marker.
-
-    Masking changes the text, so it is put into tokens again.
 
     Args:
         tokenizer: the tokenizer that belongs to the model.
-        text: the whole output of the judge.
+        completion: the sampled ids.
         tokens: the verdict's tokens, from ``verdict_tokens``.
+        mask: whether to mask the verdict's letters (``mask_verdict``); the text is then put into
+            tokens again.
     """
-    reasoning = mask_verdict(before_verdict(text)).rstrip()
+    text = tokenizer.decode(completion, skip_special_tokens=True)
+    if not mask and isinstance(parse_judgement(text), Judgement):
+        for cut in range(len(completion) - 1, max(0, len(completion) - _TAIL), -1):
+            before = tuple(completion[:cut])
+            if completion[cut] in (tokens.a, tokens.b) and before[-len(tokens.marker) :] == (
+                tokens.marker
+            ):
+                return before
+    reasoning = before_verdict(text)
+    if mask:
+        reasoning = mask_verdict(reasoning).rstrip()
     return (*_ids(tokenizer, reasoning), *tokens.line) if reasoning else tokens.marker
 
 
