@@ -12,6 +12,7 @@ from carb_data import CarbError, Culture, Registry, ScoreTable
 from carb_data import cultures as default_cultures
 from carb_metrics.cells import Cell, Grouped, OfSets, Totals
 from carb_metrics.clusters import CLUSTER
+from carb_metrics.frames import beside
 from carb_metrics.intervals import check_confidence
 from carb_metrics.outcome import RESPONSES, counted_sets
 from carb_metrics.tally import Tally
@@ -191,4 +192,4 @@ def describe(sets: pl.DataFrame, registry: Registry) -> pl.DataFrame:
         orient="row",
     )
     named = sets.rename({"culture": "variety"}).with_columns(pl.col("variety").cast(pl.String))
-    return named.join(traits, on="variety", how="left", maintain_order="left")
+    return beside(named, traits, "variety")

@@ -161,7 +161,11 @@ def _coverage(
     return tuple(rows)
 
 
-def _fitted(lead: Floats, right: Floats, cluster: Ints) -> Floats | None:
+def _fitted(
+    lead: Floats,
+    right: Floats,
+    cluster: Ints,
+) -> Floats | None:
     """(sets,) the probability of being right, fitted on the other folds; null with too few source
     items."""
     fold = assign_folds(cluster)

@@ -105,8 +105,9 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
             np.minimum.at(of_value, values, least[items])
             np.minimum.at(least, items, of_value[values])
         if (least == before).all():
-            _, cluster = np.unique(least, return_inverse=True)
-            return cluster[item]
+            break
+    _, cluster = np.unique(least, return_inverse=True)
+    return cluster[item]
 
 
 def _tie(

@@ -276,7 +276,11 @@ def _pearson(
     )
 
 
-def _jackknife_error(a: Floats, b: Floats, base: Ints) -> float | None:
+def _jackknife_error(
+    a: Floats,
+    b: Floats,
+    base: Ints,
+) -> float | None:
     """Standard error of artanh r by leaving out each base model; null where r would be perfect
     without one.
 
@@ -294,7 +298,11 @@ def _jackknife_error(a: Floats, b: Floats, base: Ints) -> float | None:
     return jackknife_error(z)
 
 
-def _reliability(values: Floats, errors: npt.ArrayLike | None, name: str) -> float | None:
+def _reliability(
+    values: Floats,
+    errors: npt.ArrayLike | None,
+    name: str,
+) -> float | None:
     if errors is None:
         return None
     error = finite(errors, name, len(values))
@@ -438,7 +446,11 @@ def _partial_estimate(
     )
 
 
-def _left_out(x: Floats, y: Floats, labels: Sequence[str]) -> tuple[LeftOut, ...]:
+def _left_out(
+    x: Floats,
+    y: Floats,
+    labels: Sequence[str],
+) -> tuple[LeftOut, ...]:
     if len(labels) != len(x):
         raise CarbError(f"labels has {len(labels)} entries for {len(x)} points.")
     rows = []

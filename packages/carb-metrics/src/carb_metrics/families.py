@@ -94,7 +94,11 @@ class FamilyReport(Result):
     by: str | None
     rows: tuple[FamilyRow, ...]
 
-    def of(self, scorer: str, group: str | None = None) -> FamilyRow:
+    def of(
+        self,
+        scorer: str,
+        group: str | None = None,
+    ) -> FamilyRow:
         """The row of one scorer and group.
 
         Raises:
@@ -225,7 +229,11 @@ def compare_families(
     return compared(first[0], second[0], confidence) if first and second else None
 
 
-def compared(first: Reading, second: Reading, confidence: float) -> PlaceComparison | None:
+def compared(
+    first: Reading,
+    second: Reading,
+    confidence: float,
+) -> PlaceComparison | None:
     """Two scorers over the pairs of sets that both scored; null where there is none, or one of them
     failed in all."""
     matrix = first.matrix

@@ -14,6 +14,7 @@ from carb_data import CarbError, Dataset, ScoreTable, cultures
 from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, OfSets, Result
 from carb_metrics.clusters import Ints, cluster_of
+from carb_metrics.frames import unperturbed
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import share_interval
@@ -160,7 +161,7 @@ def surface_floor(
     if isinstance(by, str):
         raise CarbError(f"by takes a sequence of columns, such as ['{by}']; got the string '{by}'.")
     table, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
-    frame = table.frame.filter(pl.col("perturbation").is_null())
+    frame = unperturbed(table.frame)
     frame = frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     lost = set(frame["item_id"].unique()) - {item.id for item in dataset}
     if lost:

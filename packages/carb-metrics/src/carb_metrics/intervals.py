@@ -92,7 +92,11 @@ def wilson(
     return low, high
 
 
-def finite(values: npt.ArrayLike, name: str, length: int | None = None) -> Floats:
+def finite(
+    values: npt.ArrayLike,
+    name: str,
+    length: int | None = None,
+) -> Floats:
     """A one-dimensional array of finite numbers, or ``CarbError`` that names what is not.
 
     Args:

@@ -10,6 +10,7 @@ import polars as pl
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Result, ScorerRow, Scorers
 from carb_metrics.clusters import number
+from carb_metrics.frames import unperturbed
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, t_quantile, t_tails
 from carb_metrics.jackknife import jackknife_interval
@@ -105,12 +106,11 @@ def judge_bias(
     """
     check_confidence(confidence)
     scored = Scored.of(scores)
-    original = pl.col("perturbation").is_null()
     table, counted = counted_sets(scored, mirrors=mirrors)
-    frame = table.rows.filter(original)
+    frame = unperturbed(table.rows)
     picks = None
     if presentations is not None:
-        every = _picks(presentations, scored.rows.filter(original))
+        every = _picks(presentations, unperturbed(scored.rows))
         picks = every.join(frame, on="item_id", how="semi")
     centred = None if dataset is None else _centred(frame, dataset)
     rows: list[BiasRow] = []

@@ -9,6 +9,7 @@ import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import ScorerRow, Scorers
+from carb_metrics.frames import unperturbed
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, ratio, within
@@ -106,8 +107,7 @@ def _spreads(frame: pl.DataFrame) -> dict[str, float]:
 def _different(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer`` and ``apart``: by how much the right answer of a set scores above each other
     one."""
-    originals = frame.filter(pl.col("perturbation").is_null())
-    known = originals.drop_nulls("score")
+    known = unperturbed(frame).drop_nulls("score")
     chosen = known.filter(pl.col("role") == "chosen")
     right = chosen.select("scorer", "item_id", right="score")
     rejected = known.filter(pl.col("role") == "rejected")

@@ -63,8 +63,11 @@ class Matrices:
             value = getattr(item, column)
             text = None if value is None else str(value)
             values[family].add(text)
-        families = range(len(self.names))
-        return [tuple(sorted(values[family], key=str)) for family in families]
+        in_order = []
+        for family in range(len(self.names)):
+            distinct = sorted(values[family], key=str)
+            in_order.append(tuple(distinct))
+        return in_order
 
 
 def matrices(dataset: Dataset) -> Matrices:
@@ -77,9 +80,12 @@ def matrices(dataset: Dataset) -> Matrices:
     cells_of_set = [_cells(item) for item in sets]
     cells = list(chain.from_iterable(cells_of_set))
     cell_of = {cell: number for number, cell in enumerate(cells)}
-    keys = [(item.id, item.chosen.id) for item in sets]
+    keys = [_key(item) for item in sets]
     right = _ints(columns[key] for key in keys)
-    shown = [tuple(columns[cell] for cell in cells) for cells in cells_of_set]
+    shown = []
+    for of_set in cells_of_set:
+        row = sorted(columns[cell] for cell in of_set)
+        shown.append(tuple(row))
     numbers = pl.DataFrame(cells, schema=CELL, orient="row")
     pairs, compared = _pairs(sets, columns, cell_of)
     return Matrices(
@@ -87,7 +93,7 @@ def matrices(dataset: Dataset) -> Matrices:
         sets=tuple(sets),
         family=family,
         right=right,
-        columns=_kinds(shown),
+        columns=_numbered(shown),
         width=_ints(len(set(row)) for row in shown),
         answers=_distinct(family, right, len(names)),
         cluster=_clusters(dataset, sets, family, len(names)),
@@ -107,15 +113,16 @@ def _cells(item: BonSet) -> list[Cell]:
     return [(item.id, response.id) for response in item.responses]
 
 
-def _kinds(shown: list[tuple[int, ...]]) -> Ints:
-    """(sets,) a number for the columns of each set, in any order."""
-    numbers: dict[tuple[int, ...], int] = {}
-    kinds = []
-    for row in shown:
-        columns = tuple(sorted(row))
-        kind = numbers.setdefault(columns, len(numbers))
-        kinds.append(kind)
-    return _ints(kinds)
+def _key(item: BonSet) -> Cell:
+    """The cell of the right answer of a set."""
+    return (item.id, item.chosen.id)
+
+
+def _numbered(rows: list[tuple[int, ...]]) -> Ints:
+    """(rows,) a number for each row: equal for equal ones."""
+    distinct = dict.fromkeys(rows)
+    numbers = {row: number for number, row in enumerate(distinct)}
+    return _ints(numbers[row] for row in rows)
 
 
 def _distinct(family: Ints, values: Ints, count: int) -> Ints:
@@ -136,14 +143,17 @@ def _columns(sets: Sequence[BonSet]) -> dict[Cell, int]:
         for response in item.responses:
             answer = (str(item.family), response.text)
             ids[answer].add(response.id)
-    by_text = {family for (family, _), known in ids.items() if len(known) > 1}
+    by_text = set()
+    for (family, _), known in ids.items():
+        if len(known) > 1:
+            by_text.add(family)
     numbers: dict[tuple[str, str], int] = {}
     columns: dict[Cell, int] = {}
     for item in sets:
         family = str(item.family)
         for response in item.responses:
-            answer = (family, response.text if family in by_text else response.id)
-            column = numbers.setdefault(answer, len(numbers))
+            name = response.text if family in by_text else response.id
+            column = numbers.setdefault((family, name), len(numbers))
             columns[item.id, response.id] = column
     return columns
 
@@ -160,7 +170,7 @@ def _pairs(
         families[str(item.family)].append(number)
         by_column = {columns[cell]: cell_of[cell] for cell in _cells(item)}
         cells.append(by_column)
-    right = [columns[item.id, item.chosen.id] for item in sets]
+    right = [columns[_key(item)] for item in sets]
     pairs: list[tuple[int, int]] = []
     compared: list[tuple[int, int, int, int]] = []
     for members in families.values():
@@ -171,10 +181,16 @@ def _pairs(
             if of_a == of_b or not both_shown:
                 continue
             pairs.append((a, b))
-            first = (cells[a][of_a], cells[b][of_a])
-            second = (cells[b][of_b], cells[a][of_b])
-            compared.append((*first, *second))
-    return _ints(pairs).reshape(-1, 2), _ints(compared).reshape(-1, 4)
+            four = (
+                cells[a][of_a],
+                cells[b][of_a],
+                cells[b][of_b],
+                cells[a][of_b],
+            )
+            compared.append(four)
+    both_sets = _ints(pairs).reshape(-1, 2)
+    four_cells = _ints(compared).reshape(-1, 4)
+    return both_sets, four_cells
 
 
 def _clusters(
@@ -204,5 +220,7 @@ def complete(matrix: Matrices, scored: Bools) -> Bools:
     kinds = _distinct(family, matrix.columns[scored], count)
     width = np.zeros(count, dtype=np.int64)
     width[family] = matrix.width[scored]
-    whole: Bools = (right > 1) & (kinds == 1) & (right == width)
-    return whole
+    several: Bools = right > 1
+    same_answers: Bools = kinds == 1
+    each_right: Bools = right == width
+    return several & same_answers & each_right

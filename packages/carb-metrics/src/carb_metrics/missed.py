@@ -12,6 +12,7 @@ from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.accuracy import bon_accuracy
 from carb_metrics.cells import OfSets, Result
 from carb_metrics.clusters import Ints
+from carb_metrics.frames import beside, unperturbed
 from carb_metrics.intervals import Floats
 from carb_metrics.outcome import counted_sets
 from carb_metrics.paired import adjust
@@ -88,7 +89,12 @@ class Failures(OfSets):
     """Highest rate over expected first."""
 
 
-def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> Failures:
+def failures(
+    dataset: Dataset,
+    scores: ScoreTable,
+    *,
+    mirrors: bool = False,
+) -> Failures:
     """Find what all good scorers miss, and which culture's answer they take instead.
 
     Good are the scorers whose accuracy, as the report shows it, is above chance with its whole 95%
@@ -130,7 +136,11 @@ def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> 
     )
 
 
-def _same_answer(picks: pl.DataFrame, missed: Sequence[str], scorers: int) -> float | None:
+def _same_answer(
+    picks: pl.DataFrame,
+    missed: Sequence[str],
+    scorers: int,
+) -> float | None:
     """The share of the missed sets in which all scorers take the same wrong answer."""
     if not missed:
         return None
@@ -142,7 +152,11 @@ def _same_answer(picks: pl.DataFrame, missed: Sequence[str], scorers: int) -> fl
     return by_all.height / len(missed)
 
 
-def _picks(dataset: Dataset, scored: Scored, good: Sequence[str]) -> pl.DataFrame:
+def _picks(
+    dataset: Dataset,
+    scored: Scored,
+    good: Sequence[str],
+) -> pl.DataFrame:
     """A row per good scorer, set without a failed score, and response: ``share`` of the pick,
     whether it is ``right``, and ``taken``, the culture whose answer it is."""
     rows = []
@@ -153,11 +167,11 @@ def _picks(dataset: Dataset, scored: Scored, good: Sequence[str]) -> pl.DataFram
     keys = ["item_id", "response_id"]
     known = pl.DataFrame(rows, schema=[*keys, "taken"], orient="row")
     of_good = pl.col("scorer").is_in(good)
-    frame = scored.rows.filter(of_good, pl.col("perturbation").is_null())
+    frame = unperturbed(scored.rows).filter(of_good)
     judged = with_shares(frame).filter(~pl.col("failed"))
     right = pl.col("role") == "chosen"
     picks = judged.with_columns(right=right)
-    return picks.join(known, on=keys, maintain_order="left")
+    return beside(picks, known, keys)
 
 
 def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
@@ -173,7 +187,7 @@ def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
     of_sets = judged.group_by("item_id", maintain_order=True)
     traits = pl.col("culture", "topic", "cluster").first()
     sets = of_sets.agg(traits, missed.all())
-    return sets.join(rates, on="culture", maintain_order="left")
+    return beside(sets, rates, "culture")
 
 
 def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...]:

@@ -8,6 +8,7 @@ import polars as pl
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted
 from carb_metrics.clusters import number
+from carb_metrics.frames import unperturbed
 from carb_metrics.intervals import Floats
 from carb_metrics.scored import RESPONSES, Scored, main_conditions
 from carb_metrics.ties import rounded
@@ -103,7 +104,7 @@ def margins(scores: ScoreTable, *, mirrors: bool = False) -> pl.DataFrame:
         never differ within a set has differences of 0. Sets with a failed score are left out.
     """
     counted, _ = counted_sets(scores, mirrors=mirrors)
-    frame = counted.rows.filter(pl.col("perturbation").is_null())
+    frame = unperturbed(counted.rows)
     score = rounded(pl.col("score"))
     is_chosen = pl.col("role") == "chosen"
     chosen = score.filter(is_chosen).first()

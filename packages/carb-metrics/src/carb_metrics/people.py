@@ -12,6 +12,7 @@ import polars as pl
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted, OfSets, Result
 from carb_metrics.clusters import Ints, is_missing, numbered
+from carb_metrics.frames import unperturbed
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, few_degrees, wilson
 from carb_metrics.outcome import counted_sets, polars_frame
@@ -203,7 +204,7 @@ def judge_vs_human(
         CarbError: a frame is not as described, or people picked a response that the table lacks.
     """
     table, counted = counted_sets(scores, mirrors=mirrors)
-    frame = table.rows.filter(pl.col("perturbation").is_null())
+    frame = unperturbed(table.rows)
     position = (
         pl.struct(pl.col("role") != "chosen", "response_id")
         .rank("ordinal")

@@ -10,6 +10,7 @@ import polars as pl
 from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import Result, ScorerRow, Scorers
 from carb_metrics.clusters import Ints
+from carb_metrics.frames import beside, unperturbed
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, ratio, within
@@ -18,7 +19,11 @@ from carb_metrics.outcome import counted_sets
 from carb_metrics.ties import rounded
 
 CAUSAL = Perturbation.CC.value
-SURFACE = (Perturbation.RC.value, Perturbation.CL.value, Perturbation.RP.value)
+SURFACE = (
+    Perturbation.RC.value,
+    Perturbation.CL.value,
+    Perturbation.RP.value,
+)
 
 AWAY = 0.1
 """How far from 0 the base of a relative change must be, in standard deviations of the scorer's
@@ -70,7 +75,10 @@ class Sensitivity(Scorers[SpreadRow]):
 
 
 def perturbation_sensitivity(
-    scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False
+    scores: ScoreTable,
+    confidence: float = 0.95,
+    *,
+    mirrors: bool = False,
 ) -> Sensitivity:
     """How much CC, RC, CL and RP move a scorer's scores.
 
@@ -143,17 +151,24 @@ class _Sums:
     """(units,) their degrees of freedom."""
 
     @classmethod
-    def of(cls, pairs: pl.DataFrame, spread: pl.DataFrame) -> _Sums:
+    def of(
+        cls,
+        pairs: pl.DataFrame,
+        spread: pl.DataFrame,
+    ) -> _Sums:
         every = pl.concat([pairs["cluster"], spread["cluster"]])
         clusters = every.unique().sort().to_frame()
         numbers = clusters.with_row_index("unit")
-        pairs = pairs.join(numbers, on="cluster", maintain_order="left")
-        spread = spread.join(numbers, on="cluster", maintain_order="left")
+        pairs = beside(pairs, numbers, "cluster")
+        spread = beside(spread, numbers, "cluster")
         unit = spread["unit"].to_numpy()
         count = len(clusters)
-        squares = np.bincount(unit, spread["squares"].to_numpy(), count)
-        freedom = np.bincount(unit, spread["freedom"].to_numpy(), count)
-        return cls(pairs, squares.astype(np.float64), freedom.astype(np.float64))
+        sums = []
+        for column in ("squares", "freedom"):
+            values = spread[column].to_numpy()
+            of_units = np.bincount(unit, values, count)
+            sums.append(of_units.astype(np.float64))
+        return cls(pairs, *sums)
 
     @property
     def kinds(self) -> list[str]:
@@ -167,7 +182,9 @@ class _Sums:
         """Standard deviation of the scores within sets."""
         squares = self.squares.sum()
         freedom = self.freedom.sum()
-        return float(np.sqrt(squares / freedom)) if freedom and squares else None
+        if not squares or not freedom:
+            return None
+        return float(np.sqrt(squares / freedom))
 
     def scored(self, kind: str) -> pl.DataFrame:
         """The pairs of a kind that both have a score."""
@@ -178,7 +195,8 @@ class _Sums:
         """(units, 2) sums of abs(change), and pairs."""
         pairs = self.scored(kind)
         change = pairs["after"] - pairs["before"]
-        return self.by_unit(pairs["unit"].to_numpy(), change.abs().to_numpy())
+        size = change.abs().to_numpy()
+        return self.by_unit(pairs["unit"].to_numpy(), size)
 
     def by_unit(self, unit: Ints, values: Floats) -> Floats:
         """(units, 2) sums of values, and how many."""
@@ -260,8 +278,7 @@ def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
     """``flip`` of each pair: whether another response is on top; null in sets with an error."""
     changed = pairs.select("scorer", "item_id", "original", "after")
     numbered = changed.with_row_index("pair")
-    originals = frame.filter(pl.col("perturbation").is_null())
-    answers = originals.select("scorer", "item_id", "response_id", "score")
+    answers = unperturbed(frame).select("scorer", "item_id", "response_id", "score")
     wide = numbered.join(answers, on=["scorer", "item_id"])
     is_changed = pl.col("response_id") == pl.col("original")
     then = pl.when(is_changed).then("after").otherwise("score")
@@ -293,7 +310,7 @@ def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
         CarbError: a perturbed row has no original in the table.
     """
     perturbed = frame.drop_nulls("perturbation").rename({"score": "after"})
-    originals = frame.filter(pl.col("perturbation").is_null()).select(
+    originals = unperturbed(frame).select(
         "scorer",
         "item_id",
         original="response_id",
@@ -302,7 +319,7 @@ def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
         found=pl.lit(value=True),
     )
     keys = ["scorer", "item_id", "original"]
-    pairs = perturbed.join(originals, on=keys, how="left", maintain_order="left")
+    pairs = beside(perturbed, originals, keys)
     lost = pairs.filter(pl.col("found").is_null())
     if lost.height:
         lost = lost.sort("scorer", "item_id", "response_id")
@@ -329,8 +346,8 @@ def within_item(frame: pl.DataFrame) -> pl.DataFrame:
         ``freedom`` (scored responses minus 1), a row per scorer and set with at least two scores.
     """
     score = pl.col("score")
-    originals = frame.filter(pl.col("perturbation").is_null())
-    sets = originals.drop_nulls("score").group_by("scorer", "item_id")
+    known = unperturbed(frame).drop_nulls("score")
+    sets = known.group_by("scorer", "item_id")
     away = score - score.mean()
     freedom = pl.len() - 1
     sums = sets.agg(

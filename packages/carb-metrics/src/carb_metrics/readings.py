@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from carb_metrics.clusters import Bools, Ints
+from carb_metrics.frames import unperturbed
 from carb_metrics.intervals import Floats
 from carb_metrics.matrices import Matrices, complete
 from carb_metrics.ties import higher, with_shares
@@ -51,7 +52,7 @@ def readings(frame: pl.DataFrame, matrix: Matrices) -> dict[str, Reading]:
         frame: the frame of a score table.
         matrix: the families.
     """
-    rows = frame.filter(pl.col("perturbation").is_null())
+    rows = unperturbed(frame)
     keys = ["item_id", "response_id"]
     texts = pl.col("scorer", *keys).cast(pl.String)
     shares = with_shares(rows.select(texts, "score"))

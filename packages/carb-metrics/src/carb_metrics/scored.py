@@ -10,6 +10,7 @@ import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.clusters import CLUSTER, Ints, cluster_of
+from carb_metrics.frames import beside, unperturbed
 from carb_metrics.matrices import Matrices, matrices
 from carb_metrics.readings import Reading, readings
 from carb_metrics.ties import rounded, tops
@@ -62,7 +63,11 @@ class Scored(ScoreTable):
         self._given = clusters
 
     @classmethod
-    def of(cls, scores: ScoreTable, dataset: Dataset | None = None) -> Scored:
+    def of(
+        cls,
+        scores: ScoreTable,
+        dataset: Dataset | None = None,
+    ) -> Scored:
         """The table itself where it keeps what is read from it, and with this data set; else one
         that does, with the same columns.
 
@@ -116,14 +121,14 @@ class Scored(ScoreTable):
     def rows(self) -> pl.DataFrame:
         """The frame with String columns and ``cluster``."""
         names = self.clusters.drop(CLUSTER)
-        return _beside(as_strings(self.frame), names)
+        return beside(as_strings(self.frame), names, "item_id")
 
     @cached_property
     def sets(self) -> pl.DataFrame:
         """``outcomes`` with ties shared, and the number of each set's cluster."""
         item = pl.col("item_id").cast(pl.String)
         sets = outcomes(self.frame).with_columns(item)
-        return _beside(sets, self.clusters.drop("cluster"))
+        return beside(sets, self.clusters.drop("cluster"), "item_id")
 
     @cached_property
     def families(self) -> Matrices:
@@ -140,11 +145,6 @@ class Scored(ScoreTable):
     def readings(self) -> dict[str, Reading]:
         """What each scorer does with the families, by name."""
         return readings(self.frame, self.families)
-
-
-def _beside(rows: pl.DataFrame, clusters: pl.DataFrame) -> pl.DataFrame:
-    """Rows with the cluster of their set."""
-    return rows.join(clusters, on="item_id", how="left", maintain_order="left")
 
 
 def main_conditions(frame: pl.DataFrame) -> list[pl.Expr]:
@@ -181,7 +181,7 @@ def clusters_of(frame: pl.DataFrame) -> pl.DataFrame:
 
 def outcomes(frame: pl.DataFrame) -> pl.DataFrame:
     """``set_outcomes`` of a frame."""
-    rows = frame.filter(pl.col("perturbation").is_null())
+    rows = unperturbed(frame)
     if "family" in rows.columns:
         rows = rows.rename({"family": "mirrors"})
     starts, heads = _first_rows(rows)

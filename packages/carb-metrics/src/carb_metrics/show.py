@@ -47,7 +47,11 @@ def markdown_table(head: Sequence[str], rows: Rows) -> str:
     return "".join("| " + " | ".join(line) + " |\n" for line in cells)
 
 
-def latex_table(head: Sequence[str], rows: Rows, left: int = 1) -> str:
+def latex_table(
+    head: Sequence[str],
+    rows: Rows,
+    left: int = 1,
+) -> str:
     """A ``tabular`` for booktabs of plain texts, which are escaped.
 
     Args:

@@ -14,6 +14,7 @@ from carb_data.surface import overlap
 from carb_data.surface import surface_features as features_of_set
 from carb_data.table import COLUMNS
 from carb_metrics.clusters import Bools, Ints
+from carb_metrics.frames import beside
 from carb_metrics.intervals import Floats
 from carb_metrics.ties import rounded, tops
 from carb_metrics.trees import Bins, boosted
@@ -65,7 +66,7 @@ class Answers:
         missing."""
         keys = ["item_id", "response_id"]
         given = frame.select(*keys, "score")
-        joined = self.keys.join(given, on=keys, how="left", maintain_order="left")
+        joined = beside(self.keys, given, keys)
         score = joined["score"]
         if score.null_count() == len(score):
             return None
@@ -80,7 +81,7 @@ def answers_of(frame: pl.DataFrame, dataset: Dataset) -> Answers:
     rows = frame.unique(keys).sort(keys)
     keyed = rows.select(keys)
     features = surface_features(dataset)
-    known = keyed.join(features, on=keys, how="left", maintain_order="left")
+    known = beside(keyed, features, keys)
     number = rows["item_id"].rle_id().to_numpy().astype(np.int64)
     texts = pl.col("culture", "language").cast(pl.String)
     kinds = rows.select(texts.rank("dense") - 1)

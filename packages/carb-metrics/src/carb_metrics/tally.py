@@ -32,13 +32,15 @@ class Tally:
         self.group, self.rows = number(sets, keys)
         self.credit: Floats = sets["credit"].to_numpy()
         self.cluster = cluster_of(sets)
-        self.values: Floats = sets["credit"].unique().sort().to_numpy()
+        self.values = np.unique(self.credit)
         self.counts = self._count_values()
         self.n: Ints = self.counts.sum(1)
         self.ties = self._count(sets["tied"] > 0)
         self.errors = self._count(sets["error"])
-        self.accuracy: Floats = self.counts @ self.values / self.n
-        self.strict: Floats = self.counts @ (self.values == 1) / self.n
+        won = self.counts @ self.values
+        won_outright = self.counts @ (self.values == 1)
+        self.accuracy: Floats = won / self.n
+        self.strict: Floats = won_outright / self.n
         self.effective_n = self._effective_n()
 
     @property
@@ -128,7 +130,9 @@ class Tally:
         """Effective sample size of mean credits of independent sets (Korn and Graubard 1998, Survey
         Methodology 24:193-201): ``p(1−p) / variance``, exactly ``n`` where its own credits are 0
         and 1 or all alike."""
-        fractions = (self.values > 0) & (self.values < 1)
+        above_0 = self.values > 0
+        below_1 = self.values < 1
+        fractions = above_0 & below_1
         between = counts[..., fractions].sum(-1)
         with np.errstate(divide="ignore", invalid="ignore"):
             square = counts @ self.values**2 / n
@@ -152,7 +156,8 @@ class Tally:
             counts[name] = int(of_rows.sum())
         if counts["errors"] == counts["n"]:
             return Cell(**counts)
-        low, high = wilson(accuracy * effective, effective, self.confidence)
+        won = accuracy * effective
+        low, high = wilson(won, effective, self.confidence)
         return Cell(
             accuracy=accuracy,
             strict=strict,
@@ -172,7 +177,8 @@ class Tally:
         overall = self._overall(of, rows_of)
         by_group = self.macro_design(of, len(names))
         other_keys = [key for key in self.keys if key != "scorer"]
-        complete = self.rows.select(pl.lit(0), *other_keys).n_unique()
+        other_groups = self.rows.select(pl.lit(0), *other_keys)
+        complete = other_groups.n_unique()
         totals = {}
         for index, name in enumerate(names):
             rows = rows_of[index]
@@ -194,7 +200,11 @@ class Tally:
         indices = [names.index(name) for name in scorers]
         return np.array(indices, dtype=np.int64)
 
-    def _overall(self, of: Ints, rows_of: list[Ints]) -> list[Cell]:
+    def _overall(
+        self,
+        of: Ints,
+        rows_of: list[Ints],
+    ) -> list[Cell]:
         """The cell of each scorer over all its sets."""
         if not rows_of:
             return []
@@ -262,4 +272,5 @@ class Tally:
         of_alike = (1 / sets).sum()
         most = len(rows) ** 2 / (of_alike * effect)
         strict = float(self.strict[rows].mean())
-        return self.cell(rows, accuracy, strict, min(effective, most))
+        effective = min(effective, most)
+        return self.cell(rows, accuracy, strict, effective)

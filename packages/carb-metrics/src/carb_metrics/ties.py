@@ -40,8 +40,8 @@ def tied(first: float | None, second: float | None) -> bool:
 def higher(first: Floats, second: Floats) -> Floats:
     """(...,) 1 where the first score is higher, 1/2 where both are equal, 0 where it is lower, NaN
     where one is missing."""
-    won = np.where(first > second, 1.0, 0.0)
-    shared = np.where(first == second, 0.5, won)
+    clear = np.where(first > second, 1.0, 0.0)
+    shared = np.where(first == second, 0.5, clear)
     missing = np.isnan(first) | np.isnan(second)
     return np.where(missing, np.nan, shared)
 
@@ -91,4 +91,6 @@ def tops(
     highest = level == np.repeat(most, sizes)
     right = (highest & chosen).astype(np.int64)
     top = highest.astype(np.int64)
-    return np.add.reduceat(right, starts), np.add.reduceat(top, starts)
+    right_on_top = np.add.reduceat(right, starts)
+    on_top = np.add.reduceat(top, starts)
+    return right_on_top, on_top

@@ -137,7 +137,11 @@ def _leaves(
     return leaf
 
 
-def _halved(whole: Floats, members: Any, taken: Floats | Bools) -> Floats:
+def _halved(
+    whole: Floats,
+    members: Any,
+    taken: Floats | Bools,
+) -> Floats:
     """(2 · leaves, bins) each leaf's sums without the rows that a question takes, and with them
     alone.
 
