@@ -151,6 +151,10 @@ def test_a_strangers_table_needs_nothing_but_the_texts(carb: Carb) -> None:
     assert ended.code == 0, ended
     assert "No culture in 6 sets" in ended.err
     assert "pydantic" not in ended.err
+    assert "baseline:label" not in ended.out, "there is no culture's name to look for"
+    refused = carb("eval", "baseline:label", "my.csv", "--no-open", "--out", "l")
+    assert refused.code == 2
+    assert "--culture" in refused.err
     filled = carb(
         *command,
         "--out",

@@ -1,11 +1,12 @@
 """Surface baselines."""
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from carb_data import CarbError
-from carb_scorers import best_of_n, open_scorer, score
+from carb_data import CarbError, load
+from carb_scorers import best_of_n, evaluate, open_scorer, score
 from carb_scorers.baseline import label_rule, overlap_rule, random_rule
 from fake_scorer import request
 
@@ -43,6 +44,16 @@ def test_label_needs_a_culture_to_look_for() -> None:
         with pytest.raises(CarbError, match=r"^baseline:label .*culture=") as caught:
             ask()
         assert "unknown" not in str(caught.value)
+
+
+def test_label_refuses_sets_without_a_culture(tmp_path: Path) -> None:
+    """They were ties, half of them right, of a scorer that had nothing to look for."""
+    file = tmp_path / "pairs.csv"
+    file.write_text("prompt,chosen,rejected\nHow do they greet?,With a wai.,With a kiss.\n")
+    with pytest.raises(CarbError, match=r"^baseline:label .*--culture"):
+        evaluate(load(file, language="en"), "baseline:label")
+    table = evaluate(load(file, culture="thai", language="en"), "baseline:label")
+    assert table.frame["score"].to_list() == [0.0, 0.0]
 
 
 def test_language_compares_with_the_prompt() -> None:

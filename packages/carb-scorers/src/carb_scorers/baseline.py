@@ -10,7 +10,7 @@ from importlib.metadata import version
 from carb_data import CarbError, Frozen, as_text, closest, read_options
 from carb_data.language import in_language
 from carb_data.surface import names_culture, overlap
-from carb_scorers.scorer import UNKNOWN, Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.spec import Kind, Planned
 
 Rule = Callable[[ScoreRequest, str], float]
@@ -61,11 +61,13 @@ def language_rule(request: ScoreRequest, text: str) -> float:
 
 def label_rule(request: ScoreRequest, text: str) -> float:
     """1 where the text names the culture, its country or its people, else 0."""
-    if request.culture == UNKNOWN:
+    culture = request.named_culture
+    if culture is None:
         raise CarbError(
-            "baseline:label looks for the names of a culture: say of which one, with culture=."
+            "baseline:label looks for the names of a culture: say of which one, with culture=, or "
+            "--culture for the sets of a file that have none."
         )
-    return float(names_culture(text, request.culture))
+    return float(names_culture(text, culture))
 
 
 def overlap_rule(request: ScoreRequest, text: str) -> float:

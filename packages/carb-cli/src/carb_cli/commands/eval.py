@@ -29,7 +29,8 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.shown import written
 from carb_cli.scoring import RunOptions, exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
-from carb_data import CarbError, closest, write_whole
+from carb_data import CarbError, Dataset, closest, write_whole
+from carb_data.models import UNSPECIFIED
 from carb_metrics.rows import Interval
 from carb_scorers.spec import parse_spec
 
@@ -99,7 +100,7 @@ def eval_(
     folder = out or _folder(model, data, sets)
     asked = None if model is None else _asked(model, mode, folder, fresh=fresh, dry_run=dry_run)
     dataset = select([data], sets)
-    scorers = QUICK if asked is None else (asked.spec, *(b for b in BASELINES if b != asked.spec))
+    scorers = _scorers(asked, dataset)
     plan = plan_run([data], dataset, scorers)
     if dry_run:
         _show_plan(plan, asked, json=json)
@@ -227,6 +228,16 @@ def _passed(found: Report, scorer: str, measure: str, least: float) -> tuple[boo
             f"{measure} {shown} {how} {least:g}: --fail-below "
             f"{'passed' if passed else 'failed'}{luck}."
         ),
+    )
+
+
+def _scorers(asked: Recognised | None, dataset: Dataset) -> tuple[str, ...]:
+    """The model's spec, where there is one, and the baselines that can read the sets."""
+    named = () if asked is None else (asked.spec,)
+    unsaid = any(item.culture == UNSPECIFIED for item in dataset)
+    baselines = QUICK if asked is None else BASELINES
+    return named + tuple(
+        one for one in baselines if one not in named and not (unsaid and one == "baseline:label")
     )
 
 

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from jinja2 import TemplateError
 
 from carb_data import CarbError
-from carb_scorers.models.marks import broken_up, opened_thought
+from carb_scorers.models.marks import broken_up, guarded_unseen, opened_thought
 from carb_scorers.models.protocol import Choices, Prompt, Turn, Turns, Watch, plain_text
 from carb_scorers.models.shared_prefix import common_prefix
 from carb_scorers.scorer import Usage
@@ -23,6 +23,7 @@ __all__ = [
     "conversation",
     "conversation_ids",
     "guarded",
+    "guarded_unseen",
     "prompt_ids",
     "rendered_turns",
 ]
