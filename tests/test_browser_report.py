@@ -371,7 +371,8 @@ def test_the_heat_map_of_another_scorer_and_family(
     assert page.evaluate(drawn) != first
     page.select_option("#heat-scorer", "0")
     assert (page.evaluate(drawn), page.inner_text("#heat-won")) == (first, said)
-    names = page.locator("#heat-family option").all_inner_texts()
+    options = page.locator("#heat-family option")
+    names = options.evaluate_all("all => all.map((one) => one.value)")
     groups = page.locator("#heat-family optgroup")
     labels = groups.evaluate_all("all => all.map((one) => one.label)")
     assert labels == sorted(set(labels))
@@ -407,6 +408,13 @@ def test_looks(
     )
     page = made.ready(reports["mirrored"], folded=True)
     page.screenshot(path=artefacts(tmp_path) / f"first-{width}-{scheme}.png")
+    letters = page.locator("#heat .answers")
+    assert letters.evaluate("one => getComputedStyle(one).listStyleType") == "upper-alpha"
+    if width == 1400:
+        assert (
+            page.evaluate("document.querySelector('#heat .answers').getBoundingClientRect().y")
+            < 844
+        )
     assert axe_finds(page) == []
     page = made.ready(reports["seed"])
     page.select_option("#fail-scorer", "any")

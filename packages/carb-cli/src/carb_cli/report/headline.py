@@ -92,7 +92,7 @@ def _on_top(row: FamilyRow) -> str:
     if row.row.estimate is None:
         return f"None of the {families} is complete."
     limits = f" [{interval(row.row.low, row.row.high)}]" if row.row.low is not None else ""
-    left = f" {row.incomplete:,} incomplete ones are not counted." if row.incomplete else ""
+    left = f" {row.incomplete:,} incomplete families are not counted." if row.incomplete else ""
     return (
         f"Its right answer is on top in {percent(row.row.estimate)}%{limits} of the sets of "
         f"{families}; chance is {percent(row.chance)}%.{left}"

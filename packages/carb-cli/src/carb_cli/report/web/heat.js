@@ -71,7 +71,9 @@ const offerFamilies = (select, families) => {
   for (const [name, [first]] of families) {
     const label = `${first.language} · ${first.domain}`;
     if (!groups.has(label)) groups.set(label, make("optgroup", { label }));
-    fill(groups.get(label), [[name, name]]);
+    const prefix = `${first.language}-${first.domain}-`;
+    const short = name.startsWith(prefix) ? name.slice(prefix.length) : name;
+    fill(groups.get(label), [[name, short]]);
   }
   select.append(...[...groups].sort(([a], [b]) => a.localeCompare(b)).map(([, group]) => group));
 };
