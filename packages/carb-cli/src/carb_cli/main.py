@@ -22,17 +22,17 @@ _COMMANDS = "carb_cli.commands"
 COMMANDS = {
     "eval": (
         f"{_COMMANDS}.eval:eval_",
-        "Say with one command whether a model understands cultures.",
+        "Test with one command whether a model understands cultures.",
     ),
     "run": (f"{_COMMANDS}.run:run", "Score a data set with reward models."),
-    "report": (f"{_COMMANDS}.report:report", "Show what runs found, with intervals."),
+    "report": (f"{_COMMANDS}.report:report", "Report runs, with intervals."),
     "compare": (
         f"{_COMMANDS}.compare:compare",
-        "Say which of two scorers is better, and whether it is noise.",
+        "Compare two scorers, with an interval and a test.",
     ),
     "validity": (
         f"{_COMMANDS}.validity:validity",
-        "Say whether benchmark scores predict downstream results.",
+        "Test whether benchmark scores predict downstream results.",
     ),
     "bon": (
         f"{_COMMANDS}.bon:bon",
@@ -46,7 +46,7 @@ COMMANDS = {
     ),
     "doctor": (
         f"{_COMMANDS}.doctor:doctor",
-        "Say what is installed, what is missing, and what it is for.",
+        "List installed and missing parts, with the use of each.",
     ),
 }
 """Name, place and one line for each command."""
@@ -74,18 +74,18 @@ REVIEW_COMMANDS = {
     "page": (f"{_COMMANDS}.review:page", "Write the page as one file that works offline."),
     "collect": (
         f"{_COMMANDS}.review:collect",
-        "Add answers that came back as files; forget a person, renew a link.",
+        "Add answer files; forget a person, renew a link.",
     ),
     "apply": (
         f"{_COMMANDS}.review:apply",
-        "Show what people said, and put their votes into the data set.",
+        "Print the results of a review, and put its votes into the data set.",
     ),
 }
 RESULTS_COMMANDS = {
     "add": (f"{_COMMANDS}.results:add", "Turn runs into entries of a folder of results."),
     "check": (
         f"{_COMMANDS}.results:check",
-        "Compute every number of the entries again from their rows.",
+        "Recompute every number of the entries from their rows.",
     ),
     "site": (f"{_COMMANDS}.results:site", "Write a leaderboard site from runs and entries."),
 }
@@ -104,8 +104,8 @@ LOADING = {
 EVERYWHERE = (
     "Every command takes --culture-file FILE (defines further cultures; may be repeated) "
     "and --quiet or -q (shows no progress). Commands that load data take --culture, --domain "
-    "and --language (of rows that have none) and --skip-bad N or N% (so many rows of a file that "
-    "make no set are left out and named)."
+    "and --language (for rows without one) and --skip-bad N or N% (leaves out so many bad rows of "
+    "a file, and lists them)."
 )
 """Said below the help of every command."""
 GROUPS = {

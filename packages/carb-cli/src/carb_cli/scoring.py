@@ -42,12 +42,11 @@ class RunOptions(OptionGroup):
     seed: int = 0
     """Seed of the order in which candidates are presented."""
     window: int | None = None
-    """Requests a scorer gets at once. A number repeats GPU scores to the last bit. Default: some
-    seconds of work."""
+    """Requests that a scorer gets at once. Default: some seconds of work."""
     fresh: Flag = False
-    """Discard the results that the folder already holds."""
+    """Discard the folder's results."""
     retry_errors: Flag = False
-    """Ask again for items that failed in an earlier run into the same folder."""
+    """Score the failed items of an earlier run into the same folder again."""
 
 
 AS_USUAL = RunOptions()

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -28,12 +29,11 @@ class SetOptions(OptionGroup):
     """Options that say which sets of the data are scored."""
 
     limit: int | None = None
-    """Score only this many sets, complete families first, spread over cultures, languages and
-    domains. Default: all."""
+    """At most so many sets: complete families first, spread over domains. Default: all."""
     cultures: Annotated[tuple[str, ...], Several] = ()
-    """Score only the sets about these cultures; may be repeated. Default: all."""
+    """Only the sets about these cultures; may be repeated. Default: all."""
     domains: Annotated[tuple[str, ...], Several] = ()
-    """Score only the sets of these domains; may be repeated. Default: all."""
+    """Only the sets of these domains; may be repeated. Default: all."""
     perturbed: bool = False
     """Score the perturbed texts too: more calls, and a section on robustness in the report."""
 
@@ -95,7 +95,8 @@ def loaded(name: str, *, prefix: bool = False) -> Dataset:
                 report(f"read {name}", done, total, "rows")
 
         given = invoked.filling
-        detail = "rows" if "language" in given else "rows; languages without a column are detected"
+        detects = Path(name).is_file() and "language" not in given
+        detail = "rows; a language that no column gives is detected" if detects else "rows"
         with announced(partial(report, f"read {name}", 0, 0, detail), PATIENCE):
             dataset = load(
                 name,

@@ -53,8 +53,8 @@ def bon(
         [NAME=]KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only
         drawn and graded.
     task
-        The task, which says what is asked and how it is graded: blend:PATH, or choice:FILE of
-        multiple choice (INCLUDE). With omgeval:PATH, and with prompts:FILE.jsonl (id, prompt,
+        The task, with its questions and grading: blend:PATH, or choice:FILE of multiple choice
+        (INCLUDE). With omgeval:PATH, and with prompts:FILE.jsonl (id, prompt,
         culture, language), nothing is graded.
     n
         Number of samples for each prompt.

@@ -37,8 +37,7 @@ def compare(
     confidence: Confidence = 0.95,
     json: Json = False,
 ) -> int:
-    """Say which of two scorers is better, by how much, whether it is noise, and in which cultures,
-    domains and kinds.
+    """Compare two scorers: the difference, its interval and test, also by culture, domain and kind.
 
     The place win rates are compared over the mirrored families that both scored, and decide where
     there are families. Accuracies count main sets, with ties shared.
@@ -55,11 +54,11 @@ def compare(
     b
         The other scorer, in the same form; without it, a must be a run of two scorers.
     margin
-        Largest difference of accuracies that does not matter, for example 0.02. With it the command
-        says whether a is no worse than b by more than this, and whether both are equivalent.
+        Largest difference of accuracies that does not matter, for example 0.02. Adds two tests:
+        whether a is no worse than b by more than this, and whether both are equivalent.
     plan
-        Say how many families (place win rate) and sets (accuracy) would show differences of several
-        sizes between such scorers, with a power of 80%.
+        Print the numbers of families (place win rate) and sets (accuracy) that show differences of
+        several sizes with a power of 80%.
     """
     with display.busy("Comparing"):
         return _compare(a, b, margin, plan, confidence, json)

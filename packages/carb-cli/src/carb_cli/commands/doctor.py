@@ -36,12 +36,14 @@ WHAT_FOR = {
     ("carb-cli", "ray"): "a suite on the machines of a Ray cluster",
     ("tal-rlvr", "train"): "training Think-as-Locals judges",
     ("tal-rlvr", "gpu"): "training on GPUs, with vLLM",
+    ("tal-rlvr", "trackio"): "a training's curves in Trackio",
+    ("tal-rlvr", "wandb"): "a training's curves in Weights & Biases",
 }
 KEYS = ("HF_TOKEN", "OPENAI_API_KEY")
 
 
 def doctor(*, json: Json = False) -> None:
-    """Say what is installed, what is missing, and what it is for.
+    """List the installed parts, the missing ones, and the use of each.
 
     For example:
 

@@ -60,11 +60,11 @@ def eval_(
     ] = None,
     json: Json = False,
 ) -> int:
-    """Say with one command whether a model understands cultures.
+    """Test with one command whether a model understands cultures.
 
-    It finds out what the model is, scores the data with it and with the surface baselines, prints a
-    verdict, and writes a report. The same command goes on after any interruption. Without a model
-    it runs the baselines alone, in seconds, and shows what the output looks like.
+    It detects the model's kind, scores the data with the model and surface baselines, prints a
+    verdict, and writes a report. The same command resumes after an interruption. Without a model it
+    runs the baselines alone, in seconds.
 
     For example:
 
@@ -78,13 +78,13 @@ def eval_(
     data
         The data set: carb-seed, a file, or hf://owner/name.
     out
-        Folder of the run and its report. Default: runs/eval- with the names of model and data, and
-        what limits the sets.
+        Folder of the run and its report. Default: runs/eval-MODEL-DATA, with the limits of the
+        sets.
     mode
-        How a chat model is asked. By default a few families are asked in each way first, and the
-        one that reads the place best is taken.
+        Prompt format of a chat model. By default each format is tried on a few families, and the
+        one with the highest place win rate is used.
     fresh
-        Discard what the folder holds. By default the run goes on from it.
+        Discard the folder's results. By default the run resumes from them.
     dry_run
         Print the calls, tokens, cost and gigabytes to fetch, without scoring. The cost needs
         price_in and price_out (per million tokens) in a spec.
@@ -92,7 +92,7 @@ def eval_(
         A gate for CI, as NAME=NUMBER: end with 1 where the model's place_win, row (accuracy over
         families) or accuracy is lower, for example place_win=0.52.
     open_report
-        Open the report in the browser. By default it is opened where the output is a terminal.
+        Open the report in the browser. By default only on a terminal.
     """
     refuse(mode and model is None, "--mode", "without a model")
     refuse(fail_below and model is None, "--fail-below", "without a model")

@@ -22,7 +22,7 @@ def models(
     suite: Flag = False,
     json: Json = False,
 ) -> None:
-    """List published reward models and the forms in which judges are asked, or show one.
+    """List published reward models and the forms of judges, or show one.
 
     For example:
 
@@ -33,9 +33,8 @@ def models(
     Parameters
     ----------
     name
-        A model's short name or hub id, to show what is known of it, or a judge's form, to print its
-        file; with --suite a benchmark, such as carb: the suite is of the models that it published
-        figures for.
+        A model's short name or hub id, to print its facts, or a judge's form, to print its file.
+        With --suite, a benchmark such as carb: the suite holds its models.
     suite
         Print a suite for carb run --suite: the classifiers with less than 10 billion parameters.
     """

@@ -47,7 +47,7 @@ def report(
     latex: LatexFile = None,
     confidence: Confidence = 0.95,
 ) -> None:
-    """Show what runs found: a table here, --json for programs, --html for people.
+    """Report runs: a table here, --json for programs, --html for people.
 
     For example:
 
@@ -59,8 +59,7 @@ def report(
         Show one section, and write it with --md and --latex: families, pairs, floor, groups, cells
         (culture by domain), perturbations, judges, people, items or failures.
     json
-        Write the whole content as JSON to this file; - for stdout, and then nothing else is
-        printed.
+        Write all content as JSON to this file; - for stdout, without the table.
     html
         Write one self-contained HTML file.
     figure

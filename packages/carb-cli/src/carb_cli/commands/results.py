@@ -65,7 +65,7 @@ def check(
     data: Annotated[tuple[str, ...], Several] = (),
     json: Json = False,
 ) -> int:
-    """Compute every number of the entries in a folder again from their rows.
+    """Recompute every number of a folder's entries from their rows.
 
     Prints the numbers that it confirmed. Exits with 1 where a number is different, or an entry's
     sets are not here to compute it from.
@@ -113,7 +113,7 @@ def site(
 
     The files need no server. Entries are checked as by `carb results check`; one that does not
     follow from its rows stops the command. Entries on data that are not here, or have changed, are
-    named at the end of the page.
+    listed at the end of the page.
 
     For example:
 

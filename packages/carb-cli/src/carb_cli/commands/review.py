@@ -133,8 +133,8 @@ def page(
 
     Send the .html file to each reviewer. It holds no key. The answers come back as a small file,
     for `carb review collect`. The review file beside it ends in .reviews and stays with you, and so
-    does the page that ends in .kit.html: whom to ask, how long it takes, what to say, what happens
-    with the answers.
+    does the page that ends in .kit.html: guidance on reviewers, time, wording and the use of the
+    answers.
 
     For example:
 
@@ -243,7 +243,7 @@ def apply(
     out: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Show what a review says, and put people's votes into the data set.
+    """Print the results of a review, and put its votes into the data set.
 
     Without --out it only shows: the human line (the share of picks that are the key, with an
     interval over other people and other sets), each reviewer, and the verdict on each set. With

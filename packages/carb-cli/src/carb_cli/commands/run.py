@@ -44,7 +44,7 @@ def run(
     latex: LatexFile = None,
     json: Json = False,
 ) -> int:
-    """Score a data set with reward models. The same command goes on after any interruption.
+    """Score a data set with reward models. The same command resumes after an interruption.
 
     For example:
 
@@ -58,17 +58,17 @@ def run(
         [NAME=]KIND:TARGET?key=value&..., for example baseline:length or mine=judge:path/to/model;
         may be repeated.
     suite
-        TOML file with a table [[model]] for each of many models, in place of --scorer: name, spec,
-        and perhaps revision, memory_gb and gpus. Each runs in a process of its own, on a GPU of its
-        own where there are any. What does not fit or fails is named, and the command ends with 1.
+        TOML file with a table [[model]] for each model, in place of --scorer: name, spec, and
+        perhaps revision, memory_gb and gpus. Each model has its own process, and its own GPU where
+        there are any. A model that does not fit or fails is reported; the command then ends with 1.
     out
-        Folder for run.json, scores.parquet, errors.jsonl and the journal; of a suite, for such a
-        folder a model.
+        Folder for run.json, scores.parquet, errors.jsonl and the journal; a suite makes one for
+        each model in it.
     dry_run
         Print the calls, an estimate of the tokens and the cost, and the gigabytes to fetch, without
         scoring. The cost needs price_in and price_out (per million tokens) in the spec.
     timeout_per_model
-        Seconds after which a model of a suite is stopped and named. Default: no limit.
+        Seconds until a model of a suite is stopped and reported. Default: no limit.
     """
     _check(scorer, suite, timeout_per_model)
     refuse(options.fresh and options.retry_errors, "--retry-errors", "with --fresh")

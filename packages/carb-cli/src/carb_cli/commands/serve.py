@@ -28,9 +28,9 @@ def serve(
 ) -> None:
     """Serve a scorer as a reward over HTTP.
 
-    `POST /get_reward` takes what OpenRLHF's remote reward client sends and answers {"rewards":
-    [...]}; `POST /score` takes a prompt and responses. A score that failed is an error and never a
-    number. `GET /health` is 200 once the model is open.
+    `POST /get_reward` answers OpenRLHF's remote reward client with {"rewards": [...]}; `POST
+    /score` takes a prompt and responses. A score that failed is an error and never a number. `GET
+    /health` is 200 once the model is open.
 
     For example:
 
@@ -51,7 +51,7 @@ def serve(
     language
         Language of requests that name none.
     timeout
-        Seconds after which a request is answered with the scores that are there, or with 504.
+        Seconds until a request is answered with the scores so far, or with 504.
     policy_template
         How the prompts of /get_reward are rendered: the folder or hub id of the policy, or a format
         with {} for the question. By default the templates of known families are undone, and others

@@ -39,7 +39,7 @@ def validity(
     confidence: Confidence = 0.95,
     json: Json = False,
 ) -> None:
-    """Say whether benchmark scores of reward models predict their downstream results.
+    """Test whether benchmark scores of reward models predict their downstream results.
 
     For example:
 
@@ -50,12 +50,12 @@ def validity(
     file
         CSV with a row for each reward model and the columns scorer, benchmark, downstream, and
         perhaps policy (each is a table of its own), covariate, benchmark_se and downstream_se
-        (standard errors), and base (the model that it was made from).
+        (standard errors), and base (its base model).
     benchmark
         A report of `carb report --json`: its accuracies are the column benchmark.
     against
-        The scores of another benchmark, to say which of both predicts better: a column of the
-        file, or another report.
+        Another benchmark, to test which of the two predicts better: a column of the file, or
+        another report.
     figure
         Write the points and the fitted line to this SVG file, a panel for each policy.
     """
