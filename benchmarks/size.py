@@ -52,11 +52,11 @@ class Budget(NamedTuple):
 
 
 BUDGETS: dict[str, Budget] = {
-    "tokens under packages/*/src": Budget(246_500, 190_000),
-    "tokens a code line": Budget(8.7, 8.0),
+    "tokens under packages/*/src": Budget(248_200, 190_000),
+    "tokens a code line": Budget(8.5, 8.0),
     "- carb-data": Budget(8.5, 8.5),
     "- carb-scorers": Budget(8.5, 8.5),
-    "- carb-metrics": Budget(9.85, 8.5),
+    "- carb-metrics": Budget(8.5, 8.5),
     "- tal-rlvr": Budget(8.3, 8.3),
     "- carb-cli": Budget(8.5, 8.5),
     f"lines over {WIDE} columns": Budget(0, 0),

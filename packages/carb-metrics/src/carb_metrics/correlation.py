@@ -256,13 +256,7 @@ def _pearson(
         half = max(half, normal_quantile(confidence) / math.sqrt(n - 3))
     else:
         influence = a * b - r * (a**2 + b**2) / 2
-        effect = 1.0
-        freedom = float(models - 2)
-        if float(np.abs(influence).max()) > 1e-12:
-            clustered = design(base, influence)
-            effect = float(clustered.effect[0])
-            freedom = max(1.0, min(float(n - 2), float(clustered.freedom[0]) - 1))
-        error = math.sqrt(effect / (n - 3))
+        error, freedom = _related_error(influence, base)
         t = float(t_quantile(freedom, confidence))
         half = max(half, t * error)
         p = float(t_tails(z / max(error, jackknifed), freedom))
@@ -274,6 +268,24 @@ def _pearson(
         high=high,
         p=p,
     )
+
+
+def _related_error(influence: Floats, base: Ints) -> tuple[float, float]:
+    """Standard error of artanh r where points are related, and its degrees of freedom.
+
+    Args:
+        influence: (n,) what each point adds to r.
+        base: (n,) the base model of each.
+    """
+    n = len(influence)
+    if float(np.abs(influence).max()) <= 1e-12:
+        models = int(base.max()) + 1
+        return math.sqrt(1 / (n - 3)), float(models - 2)
+    clustered = design(base, influence)
+    effect = float(clustered.effect[0])
+    freedom = float(clustered.freedom[0]) - 1
+    error = math.sqrt(effect / (n - 3))
+    return error, max(1.0, min(float(n - 2), freedom))
 
 
 def _jackknife_error(

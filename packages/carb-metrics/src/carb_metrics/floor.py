@@ -20,6 +20,7 @@ from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import share_interval
 from carb_metrics.outcome import counted_sets, credit_matrix
 from carb_metrics.paired import Paired, adjust, paired_rows
+from carb_metrics.scored import as_strings
 from carb_metrics.surface import (
     FEW,
     FOLDS,
@@ -161,11 +162,8 @@ def surface_floor(
     if isinstance(by, str):
         raise CarbError(f"by takes a sequence of columns, such as ['{by}']; got the string '{by}'.")
     table, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
-    frame = unperturbed(table.frame)
-    frame = frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
-    lost = set(frame["item_id"].unique()) - {item.id for item in dataset}
-    if lost:
-        raise CarbError(f"The data set has no set '{min(lost)}', which the table scores.")
+    frame = as_strings(unperturbed(table.frame))
+    _check_known(frame, dataset)
     if not frame.height:
         return None
     sets = _described(table.sets, by)
@@ -184,24 +182,27 @@ def surface_floor(
         models = {name: values[where] for name, values in earned.items()}
         cluster = surface.cluster[where]
         row = _floor(group, here, cluster, confidence)
-        rows.append(row)
         best = here[row.predictor]
         rivals = {}
         for name in _above(models, best, cluster, confidence):
             copy = copied(name)
             if copy is not None and copy[where].mean() > best.mean():
                 rivals[name] = copy[where]
-        tests += _tests(
-            row,
-            best,
-            rivals,
-            models,
-            cluster,
-            confidence,
-        )
+        rows.append(row)
+        tests += _tests(row, best, rivals, models, cluster, confidence)
     return SurfaceFloor(
-        rows=tuple(rows), tests=tuple(tests), folds=surface.together, counted=counted
+        rows=tuple(rows),
+        tests=tuple(tests),
+        folds=surface.together,
+        counted=counted,
     )
+
+
+def _check_known(frame: pl.DataFrame, dataset: Dataset) -> None:
+    """Raise ``CarbError`` where the data set lacks a set of the table."""
+    lost = set(frame["item_id"]) - {item.id for item in dataset}
+    if lost:
+        raise CarbError(f"The data set has no set '{min(lost)}', which the table scores.")
 
 
 def _described(sets: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

@@ -74,16 +74,21 @@ def wilson(
     z2 = normal_quantile(confidence) ** 2
     trials = np.asarray(n, dtype=np.float64)
     won = np.asarray(successes, dtype=np.float64)
-    wrong = (won < -1e-9) | (won > trials * (1 + 1e-9) + 1e-9) | (trials < 0) | ~np.isfinite(trials)
+    most = trials * (1 + 1e-9) + 1e-9
+    wrong = (won < -1e-9) | (won > most)
+    wrong |= (trials < 0) | ~np.isfinite(trials)
     wrong |= np.isnan(won) & (trials != 0)
     if wrong.any():
         bad = tuple(float(part[wrong][0]) for part in np.broadcast_arrays(won, trials))
         raise CarbError(f"successes must lie between 0 and n; got {bad[0]:g} of {bad[1]:g}.")
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.clip(won / trials, 0, 1)
-        middle = (p + z2 / (2 * trials)) / (1 + z2 / trials)
-        variance = np.clip(p * (1 - p), 0, None) * z2 / trials
-        half = np.sqrt(variance + (z2 / (2 * trials)) ** 2) / (1 + z2 / trials)
+        moved = z2 / (2 * trials)
+        widened = 1 + z2 / trials
+        middle = (p + moved) / widened
+        binomial = np.clip(p * (1 - p), 0, None)
+        variance = binomial * z2 / trials
+        half = np.sqrt(variance + moved**2) / widened
         low = np.clip(middle - half, 0, 1)
         high = np.clip(middle + half, 0, 1)
     # Rounding must not push a limit past the estimate that it equals.

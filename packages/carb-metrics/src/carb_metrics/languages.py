@@ -167,7 +167,8 @@ def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer``, ``cluster``, ``difference`` (absolute), for every two languages of one
     content."""
     is_crossed = pl.col("perturbation") == Perturbation.CL.value
-    crossed = perturbed_pairs(frame.filter(is_crossed.fill_null(value=True)))
+    or_original = is_crossed.fill_null(value=True)
+    crossed = perturbed_pairs(frame.filter(or_original))
     keys = ["scorer", "item_id", "original", "cluster"]
     before = crossed.select(*keys, language="language_before", score="before")
     after = crossed.select(*keys, "language", score="after")

@@ -29,9 +29,9 @@ class RankRow(Result):
     """Rank among the scorers of the report, 1 is best, with simultaneous confidence limits; null
     for a scorer that could be judged on no set, and for a control."""
 
-    rank: int | None
-    low: int | None
-    high: int | None
+    rank: int | None = None
+    low: int | None = None
+    high: int | None = None
 
     @property
     def text(self) -> str:
@@ -113,45 +113,33 @@ def rank(
     read = {} if dataset is None else Scored.of(scores, dataset).readings
     table, counted = counted_sets(scores, mirrors=mirrors)
     sets = table.sets
-    cells = {
-        name: totals.overall
-        for name, totals in grouped_accuracy(sets, "scorer", confidence).scorers.items()
-    }
+    totals = grouped_accuracy(sets, "scorer", confidence).scorers
+    cells = {name: of_scorer.overall for name, of_scorer in totals.items()}
     judged = sorted(name for name, cell in cells.items() if cell.errors != cell.n)
     pairs = _pairs(sets, judged, read, confidence)
-    by_place = any(_place_p(pair) is not None for pair in pairs) or (
-        len(judged) == 1 and bool(read) and bool(read[judged[0]].counted.any())
-    )
+    by_place = any(_place_p(pair) is not None for pair in pairs)
+    if len(judged) == 1 and read:
+        by_place = bool(read[judged[0]].counted.any())
     ordered = [_better_first(pair, by_place) for pair in pairs]
-    places = _ranks(ordered, by_place, judged, confidence)
-    rows = [
-        RankedRow(
-            scorer=name,
-            cell=cells[name],
-            place=places[name],
-        )
-        for name in judged
-    ]
-    rows.sort(key=lambda row: (row.place.rank, -(row.cell.accuracy or 0.0), row.scorer))
-    rows += [
-        RankedRow(
-            scorer=name,
-            cell=cell,
-            place=RankRow(
-                rank=None,
-                low=None,
-                high=None,
-            ),
-        )
-        for name, cell in sorted(cells.items())
-        if name not in places
-    ]
+    ranks = _ranks(ordered, by_place, judged, confidence)
+    rows = []
+    for name, cell in cells.items():
+        place = ranks.get(name, RankRow())
+        rows.append(RankedRow(scorer=name, cell=cell, place=place))
+    rows.sort(key=_best_first)
     return Ranking(
         scorers=tuple(rows),
         by_place=by_place,
         pairs=tuple(ordered),
         counted=counted,
     )
+
+
+def _best_first(row: RankedRow) -> tuple[float, float, str]:
+    """The order of rows: by rank, those without one last."""
+    rank = math.inf if row.place.rank is None else row.place.rank
+    accuracy = row.cell.accuracy or 0.0
+    return rank, -accuracy, row.scorer
 
 
 def _lead(pair: PairRow, by_place: bool) -> tuple[float, float | None]:

@@ -106,12 +106,16 @@ def surface_features(sets: Iterable[BonSet]) -> pl.DataFrame:
     columns: defaultdict[str, list[float]] = defaultdict(list)
     answers: list[tuple[str, str]] = []
     for item in sets:
-        answers += [(item.id, response.id) for response in item.responses]
+        ids = [(item.id, response.id) for response in item.responses]
+        answers += ids
         for name, values in features_of_set(item).items():
             columns[name] += values
     schema = dict.fromkeys(("item_id", "response_id"), pl.String)
     known = pl.DataFrame(answers, schema=schema, orient="row")
-    features = [pl.Series(name, values, pl.Float64) for name, values in columns.items()]
+    features = []
+    for name, column in columns.items():
+        feature = pl.Series(name, column, pl.Float64)
+        features.append(feature)
     return known.with_columns(features)
 
 

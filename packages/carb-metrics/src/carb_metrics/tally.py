@@ -50,7 +50,8 @@ class Tally:
 
     def _count(self, which: pl.Series) -> Ints:
         """(groups,) the number of sets for which something holds."""
-        counted = self.group[which.to_numpy()]
+        is_counted = which.to_numpy()
+        counted = self.group[is_counted]
         return np.bincount(counted, minlength=self.groups)
 
     def _count_values(self) -> Ints:

@@ -69,7 +69,8 @@ def binned(x: Floats, kinds: Ints) -> Bins:
         x: (rows, columns) numbers.
         kinds: (rows, columns) categories, as numbers from 0.
     """
-    inner = np.linspace(0, 1, BINS + 1)[1:-1]
+    shares = np.linspace(0, 1, BINS + 1)
+    inner = shares[1:-1]
     features = []
     for values in x.T:
         edges = np.unique(np.quantile(values, inner))
