@@ -286,11 +286,34 @@ def test_a_column_that_a_shape_does_not_read_is_named(tmp_path):
     assert "Not read: answer (1 of 1 rows filled)." in load(path, language="en").notes
 
 
-@pytest.mark.parametrize("cell", ["they | nobody", "they; nobody", '"1. they\n2. nobody"'])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "they | nobody",
+        "they; nobody",
+        "they;nobody",
+        '"1. they\n2. nobody"',
+        "1. they 2. nobody",
+        "(a) they (b) nobody",
+    ],
+)
 def test_several_wrong_answers_in_a_cell_are_read_without_their_marks(tmp_path, cell):
     path = write(tmp_path / "a.csv", f"question,right,wrong answers\nWho?,we,{cell}\n")
     (item,) = load(path, language="en")
     assert {one.text for one in item.rejected} == {"they", "nobody"}
+
+
+def test_a_semicolon_of_html_and_a_number_in_a_sentence_part_no_answers(tmp_path):
+    rows = "Who?,we,they &amp; I\nWhen?,now,On 2. May or 1. June\n"
+    path = write(tmp_path / "a.csv", f"question,right,wrong answers\n{rows}")
+    texts = [one.text for item in load(path, language="en") for one in item.rejected]
+    assert texts == ["they &amp; I", "On 2. May or 1. June"]
+
+
+def test_options_that_are_lettered_in_a_line_are_read(tmp_path):
+    path = write(tmp_path / "a.csv", "question,options,answer\nWho?,A) we B) they C) I,B\n")
+    (item,) = load(path, language="en")
+    assert (item.chosen.text, len(item.rejected)) == ("they", 2)
 
 
 def test_rows_whose_scores_say_the_opposite_are_counted(tmp_path):

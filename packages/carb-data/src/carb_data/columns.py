@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,8 +19,12 @@ _NAMES: dict[str, list[str]] = _HEADINGS["columns"]
 _NUMBERED = re.compile(r"(.*?)_?(\d{1,2}|[^\W\d_])")
 """A word with a number or a letter behind it; either may stand alone."""
 _PLURAL = re.compile(r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas)")
-_JOINED = re.compile(r";\s+|\n+|\s+\|\s+")
+_JOINED = re.compile(r";\s*|\n+|\s+\|\s+")
 """What stands between several answers in a cell."""
+_ENTITY = re.compile(r"(&#?\w+);")
+"""A character as HTML writes it, whose semicolon ends no answer."""
+_MARKED = re.compile(r"(?:(?<=\s)|\A)[(\[]?(\d{1,2}|[A-Za-z])[.):\]]\s+(?=\S)")
+"""The mark of an answer in a cell, where it may stand within a line."""
 _LISTED = re.compile(r"(?:\d{1,2}[.)]|[-*•])\s+(?=\S)")
 """What stands before each answer of a list in a cell."""
 _OPTION_WORDS = {*_NAMES["option"], *_NAMES["answer"], *_HEADINGS["option_words"]}
@@ -138,10 +143,24 @@ def _is_plural(name: str) -> bool:
 def _parts(name: str, value: Any) -> Any:
     """The answers that a cell of a plural column joins, or the value as it is."""
     if isinstance(value, str) and value[:1] != "[" and _is_plural(name):
-        pieces = _JOINED.split(value.rstrip("; \n"))
-        parts = [piece.strip() for piece in pieces if piece.strip()]
+        pieces = _JOINED.split(_ENTITY.sub(r"\1\0", value))
+        parts = [piece.replace("\0", ";").strip() for piece in pieces if piece.strip()]
+        if len(parts) == 1:
+            parts = _in_line(value)
         if all(map(_LISTED.match, parts)):
             parts = [_LISTED.sub("", part, count=1) for part in parts]
         if len(parts) > 1:
             return parts
     return value
+
+
+def _in_line(value: str) -> list[str]:
+    """The answers of a line that numbers them in order (``1. yes 2. no``); none where it does
+    not."""
+    before, *rest = _MARKED.split(value)
+    marks = [mark.lower() for mark in rest[::2]]
+    counted = [*map(str, range(1, len(marks) + 1))]
+    lettered = [*string.ascii_lowercase[: len(marks)]]
+    if before or len(marks) < 2 or marks not in (counted, lettered):
+        return []
+    return [part.strip(" \n;,|") for part in rest[1::2]]
