@@ -90,6 +90,17 @@ def test_a_server_without_log_probabilities_stops_the_run(
     assert len(server.bodies) == 1
 
 
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_log_probabilities_of_a_thought_stop_the_run(
+    serve: Callable[..., Server], name: str
+) -> None:
+    """A reasoning parser takes the only token out of the answer; its numbers are no verdict's."""
+    answer = top(("A", -0.1))
+    answer["choices"][0]["message"] = {"role": "assistant", "content": "", name: "A"}
+    with pytest.raises(CarbError, match="reasoning parser"):
+        choices(model(serve([answer]).url), "A", "B")
+
+
 def test_one_answer_without_log_probabilities_among_others_is_one_error(
     serve: Callable[..., Server],
 ) -> None:

@@ -203,7 +203,7 @@ class ServerLanguageModel(ServerModel):
             return Failure(
                 ScoreError(kind="refused", message="the server refused to answer"), usage
             )
-        if not content and (message.get("reasoning_content") or message.get("reasoning")):
+        if not content and _thought(message):
             return Failure(ScoreError(kind="parse", message=_ONLY_THOUGHT), usage)
         if not isinstance(content, str | None) or (content is None and "content" not in message):
             raise TypeError("the content is not text")
@@ -227,7 +227,15 @@ class ServerLanguageModel(ServerModel):
     def _choices(
         self, wanted: Sequence[str], choice: Mapping[str, Any], usage: Usage
     ) -> Choices | Failure:
-        found = _among(self._steps(choice)[0][1], wanted, usage)
+        message = choice.get("message") or {}
+        steps = self._steps(choice)
+        if not message.get("content") and _thought(message):
+            raise CannotError(
+                "The log-probabilities of the server are those of a thought (reasoning_content): "
+                "turn thinking off (chat_template_kwargs=), start the server without its reasoning "
+                "parser, or use read=generate."
+            )
+        found = _among(steps[0][1], wanted, usage)
         for short, value in found.logprobs.items():
             longer = [
                 word for word in wanted if word.startswith(short) and word not in found.logprobs
@@ -249,6 +257,11 @@ class ServerLanguageModel(ServerModel):
             if steps[place][0].strip() in watch.words and before.endswith(watch.after):
                 return _among(steps[place][1], watch.words, Usage())
         return None
+
+
+def _thought(message: Mapping[str, Any]) -> Any:
+    """What a server took out of an answer for its thought."""
+    return message.get("reasoning_content") or message.get("reasoning")
 
 
 def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Usage) -> Choices:
