@@ -256,6 +256,7 @@ def check_memory(config: TrainConfig, longest_prompt: int) -> None:
     shape = Shape(
         parameters=sum(weight.numel() for weight in model.parameters()),
         hidden=text.hidden_size,
+        # null where it follows from the width, as in GPT-2
         intermediate=getattr(text, "intermediate_size", None) or 4 * text.hidden_size,
         layers=text.num_hidden_layers,
         vocabulary=text.vocab_size,
