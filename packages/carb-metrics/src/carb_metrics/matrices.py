@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from carb_data import BonSet, Dataset
-from carb_metrics.clusters import Bools, Ints, cluster_of
+from carb_metrics.clusters import Bools, Ints
 
 IMPLIED = "+implied"
 """Ending of a family's id whose questions imply the place (``carb_data.family``)."""
@@ -199,13 +199,11 @@ def _clusters(
     family: Ints,
     count: int,
 ) -> Ints:
-    """(families,) the cluster of each family, numbered by name."""
-    origin = dataset.origins
-    rows = [(item.id, origin[item.id], item.family) for item in sets]
-    schema = dict.fromkeys(("item_id", "source_item", "mirrors"), pl.String)
-    tied = pl.DataFrame(rows, schema=schema, orient="row")
+    """(families,) the cluster of each family, numbered by name: its sets have one origin."""
+    origins = [dataset.origins[item.id] for item in sets]
+    _, origin = np.unique(origins, return_inverse=True)
     cluster = np.zeros(count, dtype=np.int64)
-    cluster[family] = cluster_of(tied)
+    cluster[family] = origin
     return cluster
 
 

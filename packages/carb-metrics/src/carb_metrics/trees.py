@@ -50,12 +50,13 @@ class Bins:
         return from_start & up_to
 
     def members(self, rows: Ints) -> Any:
-        """(bins, rows) a sparse matrix that has 1 where a row is in a bin."""
+        """(bins, rows) a sparse matrix that has 1 where a row is in a bin; float32, which is enough
+        to choose questions."""
         from scipy.sparse import csc_array
 
         held = self.values[:, rows].T
         count, features = held.shape
-        ones = np.ones(held.size)
+        ones = np.ones(held.size, dtype=np.float32)
         ends = np.arange(0, held.size + 1, features)
         shape = (len(self.feature), count)
         by_row = csc_array((ones, held.ravel(), ends), shape=shape)
@@ -125,6 +126,7 @@ def _leaves(
     """
     leaf = np.zeros(bins.values.shape[1], dtype=np.int64)
     size = held[None]
+    residual = residual.astype(np.float32)
     total = (members @ residual)[None]
     for level in range(1, DEPTH + 1):
         taken = bins.takes(_best_question(bins, size, total))
@@ -151,7 +153,7 @@ def _halved(
         taken: (leaves, train) what the rows that the question takes add.
     """
     # one vector after another: scipy takes twice as long for all at once
-    of_leaf = [members @ values for values in taken.astype(np.float64)]
+    of_leaf = [members @ values for values in taken.astype(np.float32)]
     inside = np.stack(of_leaf)
     both = np.stack([whole - inside, inside], axis=1)
     return both.reshape(-1, whole.shape[1])
@@ -175,9 +177,9 @@ def _best_question(bins: Bins, size: Floats, total: Floats) -> int:
 def _asked(bins: Bins, sums: Floats) -> tuple[Floats, Floats]:
     """(leaves, bins) the sum over the rows that each question takes, and over the others."""
     up_to = np.cumsum(sums, axis=1)
-    nothing = np.zeros(len(sums))
+    nothing = np.zeros(len(sums), dtype=sums.dtype)
     before = np.column_stack([nothing, up_to])
     taken = up_to - before[:, bins.start]
-    one_feature = sums[:, bins.feature == 0]
-    whole = one_feature.sum(axis=1, keepdims=True)
+    first_feature = int((bins.feature == 0).sum())
+    whole = before[:, [first_feature]]
     return taken, whole - taken
