@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "report.png"
-WIDTH, HEIGHT = 1180, 900
+WIDTH, HEIGHT = 1180, 960
 
 sys.path.insert(0, str(ROOT / "tests"))
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from carb_cli.progress import announced
-from carb_cli.scoring import Pace
+from carb_cli.scoring import pace
 from carb_cli.weights import weights
 from carb_scorers.spec import parse_spec
 from cli_helpers import Carb
@@ -80,13 +80,11 @@ def test_a_dry_run_prints_weights_and_that_hours_are_not_known(carb: Carb, tmp_p
 
 
 def test_a_pace_leaves_out_loading_and_what_was_known() -> None:
-    times = iter((100.0, 104.0, 190.0))
-    pace = Pace(20, lambda: next(times))
-    for share in (0.5, 0.6, 1.0):  # loaded, half of it scored before
-        pace.add("m", share)
-    (sentence,) = pace.sentences(["m", "never loaded"])
+    times = [(100.0, 0.5), (104.0, 0.6), (190.0, 1.0)]  # loaded, half of it scored before
+    sentence = pace("m", 20, times)
     assert "10 sets in 90.0 s" in sentence
     assert "1,000 sets take 2.5 hours" in sentence
+    assert not pace("m", 20, times[:1])
 
 
 def test_what_takes_long_is_announced_and_what_does_not_is_not() -> None:

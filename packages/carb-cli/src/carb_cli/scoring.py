@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -73,7 +73,7 @@ def score(
     """
     with progress() as report, _going_on_later(out):
         loading = _models(scorers)
-        pace = Pace(len(dataset))
+        times: dict[str, list[tuple[float, float]]] = {}
 
         def show_next() -> None:
             if loading:
@@ -83,7 +83,8 @@ def score(
             errors = display.counted(state.errors, "error")
             label = labels([state.scorer])[state.scorer]
             report(label, state.done, state.total, errors)
-            pace.add(label, state.done / max(state.total, 1))
+            share = state.done / max(state.total, 1)
+            times.setdefault(label, []).append((time.monotonic(), share))
             if loading[:1] == [label] and state.done >= state.total:
                 loading.pop(0)
                 show_next()
@@ -98,41 +99,29 @@ def score(
             **asdict(options),
         )
         record = anyio.run(work, dataset, scorers, out)
-    for sentence in pace.sentences(_models(scorers)):
-        display.note(sentence)
+    for label in _models(scorers):
+        if sentence := pace(label, len(dataset), times[label]):
+            display.note(sentence)
     _keep_the_review(data, out, record)
     return record
 
 
-class Pace:
-    """How fast each scorer is, loading aside.
+def pace(scorer: str, sets: int, times: Sequence[tuple[float, float]]) -> str:
+    """How long 1,000 sets take; empty where nothing was scored.
 
     Args:
+        scorer: its label.
         sets: the sets of the run.
-        clock: seconds.
+        times: seconds, and the share of the run that was done by then; first, once it was loaded.
     """
-
-    def __init__(self, sets: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._sets, self._clock = sets, clock
-        self._spans: dict[str, list[tuple[float, float]]] = {}
-
-    def add(self, scorer: str, share: float) -> None:
-        """Note the share of the run that a scorer has done by now; first, once it is loaded."""
-        spans = self._spans.setdefault(scorer, [])
-        spans[1:] = [(self._clock(), share)]
-
-    def sentences(self, scorers: Sequence[str]) -> Iterator[str]:
-        """What 1,000 sets take, for the scorers that did something."""
-        for scorer in scorers:
-            spans = self._spans.get(scorer, [(0.0, 0.0)])
-            (began, before), (ended, after) = spans[0], spans[-1]
-            if after > before:
-                sets = (after - before) * self._sets
-                whole = display.duration(1000 / sets * (ended - began))
-                yield (
-                    f"{scorer}: {sets:.0f} sets in {display.duration(ended - began)}, without "
-                    f"loading; at this pace 1,000 sets take {whole}."
-                )
+    (began, before), (ended, after) = times[0], times[-1]
+    if after == before:
+        return ""
+    done, took = (after - before) * sets, ended - began
+    return (
+        f"{scorer}: {done:.0f} sets in {display.duration(took)}, without loading; at this pace "
+        f"1,000 sets take {display.duration(1000 / done * took)}."
+    )
 
 
 def _models(scorers: Sequence[str]) -> list[str]:

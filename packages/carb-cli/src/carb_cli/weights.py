@@ -60,13 +60,15 @@ def weights(specs: Sequence[ParsedSpec]) -> list[Weights]:
         (name, revision): _size({file.rfilename: file.size or 0 for file in info.siblings or ()})
         for name, revision, info in of_hub(asked, files_metadata=True)
     }
-    found = []
-    for models in wanted:
-        known = all(here[model] or there.get(model) for model in models)
-        on_disk = sum(here[model] or 0 for model in models)
-        to_fetch = sum(there.get(model) or 0 for model in models)
-        found.append(Weights(on_disk=on_disk, to_fetch=to_fetch) if known else Weights())
-    return found
+    return [_sum([(here[model], there.get(model)) for model in models]) for models in wanted]
+
+
+def _sum(sizes: Sequence[tuple[int | None, int | None]]) -> Weights:
+    """The weights of models by their bytes here and on the hub; unknown where those of one are."""
+    if any(here is None and there is None for here, there in sizes):
+        return Weights()
+    fetched = sum(there or 0 for here, there in sizes if here is None)
+    return Weights(on_disk=sum(here or 0 for here, _ in sizes), to_fetch=fetched)
 
 
 def _models(spec: ParsedSpec) -> list[tuple[str, str | None]]:

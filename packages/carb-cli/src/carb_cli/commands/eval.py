@@ -109,16 +109,12 @@ def eval_(
         _say_what_will_be_done(asked, scorers, plan, sets)
     record = score([data], dataset, scorers, folder, RunOptions(fresh=fresh))
     found, page = _write_report(folder)
-    name = None if asked is None else parse_spec(asked.spec).name
-    passed, judged = (True, None) if gate is None else _passed(found, name or "", *gate)
+    passed, judged = (True, None)
+    if gate and asked:
+        passed, judged = _passed(found, parse_spec(asked.spec).name, *gate)
     if open_report or (open_report is None and sys.stdout.isatty() and not json):
         webbrowser.open(page.resolve().as_uri())
-    if json:
-        head = {"verdict": found.verdict, "scorer": name, "why": asked and asked.why}
-        files = {"run": str(folder), "html": str(page), "gate": judged}
-        print_json(head | files | {"report": found.model_dump(mode="json")})
-    else:
-        _show_verdict(found, page, asked, judged)
+    _show_verdict(found, page, asked, judged, json=json)
     return exit_code(record) if passed else FAILED
 
 
@@ -150,7 +146,15 @@ def _write_report(folder: Path) -> tuple[Report, Path]:
     return found, page
 
 
-def _show_verdict(found: Report, page: Path, asked: Recognised | None, judged: str | None) -> None:
+def _show_verdict(
+    found: Report, page: Path, asked: Recognised | None, judged: str | None, *, json: bool
+) -> None:
+    if json:
+        name = asked and parse_spec(asked.spec).name
+        head = {"verdict": found.verdict, "scorer": name, "why": asked and asked.why}
+        files = {"run": str(page.parent), "html": str(page), "gate": judged}
+        print_json(head | files | {"report": found.model_dump(mode="json")})
+        return
     display.say("")
     show(found)
     display.say(f"Report: {page.resolve()}")

@@ -148,11 +148,8 @@ def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
     for scorer in record.scorers:
         table = only(scores, scorer.spec.name)
         frame = table.frame.filter(pl.col("perturbation").is_null()).select(
-            pl.col("item_id").cast(pl.String),
-            pl.col("item_id")
-            .cast(pl.String)
-            .replace_strict(hashes, return_dtype=pl.String)
-            .alias("content"),
+            item := pl.col("item_id").cast(pl.String),
+            item.replace_strict(hashes, return_dtype=pl.String).alias("content"),
             pl.col("response_id").cast(pl.String),
             pl.col("score"),
         )
@@ -303,13 +300,20 @@ def table_of(rows: pl.DataFrame, dataset: Dataset, scorer: str) -> ScoreTable:
             for item in dataset
             for r in item.responses
         ],
-        schema={
-            **dict.fromkeys(
-                ("scorer", "item_id", "response_id", "role", "culture", "domain", "language"),
-                pl.String,
+        schema=dict.fromkeys(
+            (
+                "scorer",
+                "item_id",
+                "response_id",
+                "role",
+                "culture",
+                "domain",
+                "language",
+                "perturbation",
+                "original",
             ),
-            **dict.fromkeys(("perturbation", "original"), pl.String),
-        },
+            pl.String,
+        ),
         orient="row",
     )
     return ScoreTable(
