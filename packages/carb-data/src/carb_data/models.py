@@ -221,8 +221,9 @@ class Frozen(BaseModel):
         itself, since pydantic takes most of the time of a large table."""
         copy = object.__new__(type(self))
         set_value = object.__setattr__
-        for name, value in self.__dict__.items():
-            set_value(copy, name, values.get(name, value))
+        content = self.__dict__.copy()  # shares the keys, as those of a compact model do
+        content.update(values)
+        set_value(copy, "__dict__", content)
         set_value(copy, "__pydantic_fields_set__", self.model_fields_set)
         set_value(copy, "__pydantic_extra__", None)
         set_value(copy, "__pydantic_private__", None)

@@ -30,6 +30,13 @@ class Blinded:
     """Candidate id to response id, for those candidates whose score goes into the table."""
 
 
+_CANDIDATE = Candidate(id="1", text="text").compacted()
+_REQUEST = ScoreRequest(
+    request_id="name", prompt="text", candidates=(_CANDIDATE,), culture=UNKNOWN, language="en"
+).compacted()
+"""A request whose values are exchanged: those of a set were checked when it was made."""
+
+
 def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> Iterator[Blinded]:
     """The requests that score all responses of a set, labels hidden.
 
@@ -51,11 +58,11 @@ def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> 
 
     def asked(shown: Sequence[Response], recorded: set[str], variant: str = "") -> Blinded:
         ordered = in_order(item, shown, seed)
-        request = ScoreRequest(
+        request = _REQUEST.changed(
             request_id=request_name(item.id, seed, variant),
             prompt=item.prompt,
             candidates=tuple(
-                Candidate(id=str(position), text=response.text)
+                _CANDIDATE.changed(id=str(position), text=response.text)
                 for position, response in enumerate(ordered, 1)
             ),
             culture=culture,
@@ -66,7 +73,7 @@ def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> 
             for position, response in enumerate(ordered, 1)
             if response.id in recorded
         }
-        return Blinded(item.id, request.compacted(), names)
+        return Blinded(item.id, request, names)
 
     if not comparative:
         everything = (*item.responses, *item.perturbed)
@@ -88,9 +95,13 @@ def in_order(item: BonSet, shown: Sequence[Response], seed: int) -> list[Respons
     """Responses of a set in the order in which a scorer is given them; see ``blind``."""
     family = item.wording_of or item.family or item.id
 
+    hashes = {response.text: _hash(seed, family, response.text) for response in shown}
+
     def position(response: Response) -> tuple[str, str]:
+        if len(hashes) == len(shown):
+            return hashes[response.text], ""
         # equal texts are told apart by their ids, and only then
-        return _hash(seed, family, response.text), _hash(seed, family, response.text, response.id)
+        return hashes[response.text], _hash(seed, family, response.text, response.id)
 
     return sorted(shown, key=position)
 
