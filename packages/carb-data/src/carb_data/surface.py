@@ -98,10 +98,11 @@ def _shares(
     characters: Sequence[Counter[str]], has: Callable[[str], bool], sizes: Sequence[int]
 ) -> Values:
     """The number of characters of each text that have a trait, over its size."""
-    return tuple(
-        sum(count for character, count in counts.items() if has(character)) / size
-        for counts, size in zip(characters, sizes, strict=True)
-    )
+    shares = []
+    for counts, size in zip(characters, sizes, strict=True):
+        held = sum([count for character, count in counts.items() if has(character)])
+        shares.append(held / size)
+    return tuple(shares)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -143,8 +144,8 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
 @lru_cache(maxsize=64)  # the sets of a family follow one another
 def _grams(text: str, size: int = 3) -> Counter[str]:
     plain = " ".join(text.casefold().split())
-    starts = range(max(1, len(plain) - size + 1))
-    return Counter([plain[start : start + size] for start in starts])
+    parts = zip(*[plain[start:] for start in range(size)], strict=False)
+    return Counter(map("".join, parts)) or Counter([plain])
 
 
 def _words(text: str) -> Counter[str]:
