@@ -129,6 +129,7 @@ def test_a_key_is_not_sent_in_the_clear_unless_it_was_named(key: str) -> None:
         "file:///etc/passwd",
         "http://x/v1?key=1",
         "http://[x/v1",
+        "http://0177.0.0.1:8000/v1",
     ],
 )
 def test_addresses_must_be_addresses(url: str) -> None:

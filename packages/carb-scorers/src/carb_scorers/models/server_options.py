@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -85,6 +86,8 @@ def key_of(options: ServerOptions) -> str | None:
     try:
         parts = urlsplit(options.url)
         host = parts.hostname
+        if host and re.fullmatch(r"[\d.]+", host):
+            ipaddress.ip_address(host)
     except ValueError:
         parts, host = None, None
     if (
