@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from carb_cli import display
 from carb_cli.progress import announced
 from carb_cli.scoring import pace
 from carb_cli.weights import weights
+from carb_metrics.rows import Interval
 from carb_scorers.spec import parse_spec
 from cli_helpers import Carb
 
@@ -95,3 +97,9 @@ def test_what_takes_long_is_announced_and_what_does_not_is_not() -> None:
     with announced(never.set, 3600.0):
         pass
     assert not never.is_set()
+
+
+def test_a_width_of_zero_is_no_interval() -> None:
+    assert display.shown(Interval(estimate=0.5, low=0.5, high=0.5)) == "50.0%"
+    assert display.shown(Interval(estimate=0.5)) == "50.0%"
+    assert "40.0" in display.shown(Interval(estimate=0.5, low=0.4, high=0.6))

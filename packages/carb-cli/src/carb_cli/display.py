@@ -182,8 +182,9 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def shown(found: Interval) -> str:
-    """A share as a percentage with its interval."""
-    limits = f" [{interval(found.low, found.high)}]" if found.low is not None else ""
+    """A share as a percentage with its interval; one of no width, as of a baseline that is blind by
+    construction, is none."""
+    limits = f" [{interval(found.low, found.high)}]" if found.low != found.high else ""
     return f"{percent(found.estimate)}%{limits}"
 
 
