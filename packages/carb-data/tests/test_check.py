@@ -219,6 +219,11 @@ def test_a_text_with_words_of_grammar_has_its_language(tag):
     assert detect_all([mixed, "42", ""])[1:] == [None, None]
 
 
+def test_a_japanese_phrase_makes_no_chinese_question_japanese():
+    asked = "在日本朋友家里吃饭以前，大家会一起说一句话，应该说「いただきます」还是说别的？"
+    assert detect_all([asked]) == ["zh"]
+
+
 def test_languages_that_the_detector_lacks_are_counted():
     sets = [small_set(name, ["One", "Two"], language=name) for name in ("ha", "en")]
     assert check(Dataset(sets)).undetected == {"ha": 1}

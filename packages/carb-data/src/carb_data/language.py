@@ -65,6 +65,8 @@ _SCRIPT_OF: dict[str, re.Pattern[str]] = {
 """Languages that alone write a script, among those that are detected."""
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
+_QUOTED = re.compile(r"[「『“\"(（][^」』”\")）]*[」』”\")）]")
+"""What may be a phrase of another language."""
 
 _ENOUGH = 500
 """Characters of a text that the detector reads."""
@@ -203,8 +205,8 @@ def _own_script(text: str) -> str | None:
         if len(letters.findall(text)) > half:
             return language
     han = len(_HAN.findall(text))
-    kana = len(_KANA.findall(text))
-    if han + kana > half and 8 * kana > han:
+    kana = len(_KANA.findall(_QUOTED.sub("", text)))
+    if han + kana > half and 2 * kana > han:
         return "ja"
     return "zh" if han > half and not kana and han > _LONGEST_WITHOUT_KANA else None
 
