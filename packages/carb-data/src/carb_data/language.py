@@ -179,7 +179,11 @@ def _by_words(texts: Sequence[str]) -> list[str | None]:
     """The languages of texts that have the words of grammar of one alone; the detector takes a
     millisecond a text."""
     known = [(word, tag) for tag, text in _FUNCTION_WORDS.items() for word in {*text.split()}]
-    listed = pl.DataFrame(known, {"word": pl.String, "tag": pl.String}, orient="row")
+    listed = pl.DataFrame(
+        known,
+        {"word": pl.String, "tag": pl.String},
+        orient="row",
+    )
     listed = listed.with_columns(first=1 / pl.len().over("word"))
     words = pl.col("text").str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]+").list.unique()
     rows = pl.DataFrame({"text": texts}, {"text": pl.String}).with_row_index("text_number")
