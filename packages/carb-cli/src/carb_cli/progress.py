@@ -47,10 +47,10 @@ def progress(*, rest: bool = True, every: float = PLAIN_EVERY) -> Iterator[Repor
 
         def line(task: str, done: int, total: int, detail: str) -> None:
             now = time.monotonic()
-            count = f"{done}/{total}" if total else f"{done}"
+            count = f"{done}/{total}" if total else f"{done or ''}"
             if (total and done >= total) or now - last.get(task, 0.0) >= every:
                 last[task] = now
-                note(f"{task}: {count} {detail}".rstrip())
+                note(" ".join(filter(None, (f"{task}:", count, detail))))
 
         yield line
 

@@ -92,12 +92,12 @@ def loaded(name: str, *, prefix: bool = False) -> Dataset:
 
         def rows(done: int, total: int) -> None:
             if time.monotonic() - start > PATIENCE:
-                report(f"read {name}", done, total, "rows")
+                report(name, done, total, "rows")
 
         given = invoked.filling
         detects = Path(name).is_file() and "language" not in given
-        detail = "rows; a language that no column gives is detected" if detects else "rows"
-        with announced(partial(report, f"read {name}", 0, 0, detail), PATIENCE):
+        detail = "reading; a language that no column gives is detected" if detects else "reading"
+        with announced(partial(report, name, 0, 0, detail), PATIENCE):
             dataset = load(
                 name,
                 registry=registry,

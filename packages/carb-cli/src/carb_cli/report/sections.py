@@ -93,7 +93,7 @@ def _leaderboard_note(report: Report) -> str:
         )
     if report.families is not None:
         most = max(row.families for row in report.families.rows)
-        note += f"; place win rate and row count {most:,} families"
+        note += f"; place win rate and row count {counted(most, 'family', 'families')}"
     if report.ranked_by == "place_win":
         return f"{note}. Ranks are by place win rate."
     why = ", since there are too few families" if report.families is not None else ""
