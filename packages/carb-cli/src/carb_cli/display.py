@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:  # carb_metrics takes half a second to import
-    from carb_metrics.rows import Interval
+    from carb_metrics import Interval
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _ANY_WIDTH = 10_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import NormalDist
 
-from carb_metrics.rows import Interval
+from carb_metrics import Interval
 
 POWER = 0.8
 """Chance to find a true difference of the size that is reported."""

@@ -10,8 +10,8 @@ from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.selection import chance
 from carb_data import Dataset, Frozen, ScoreTable
-from carb_metrics import Scored, bon_accuracy, family_accuracy
-from carb_metrics.rows import Cell, FamilyRow, Interval
+from carb_metrics import Interval, Scored, bon_accuracy, family_accuracy
+from carb_metrics.rows import Cell, FamilyRow
 from carb_scorers.run import RunRecord
 
 

@@ -1,6 +1,6 @@
 """Accuracy, uncertainty, validity and robustness statistics for reward models.
 
-The classes of their results are in ``carb_metrics.rows``.
+The other classes of their results are in ``carb_metrics.rows``.
 """
 
 from carb_metrics.accuracy import bon_accuracy, breakdown
@@ -10,6 +10,7 @@ from carb_metrics.comparison import compare
 from carb_metrics.correlation import correlate
 from carb_metrics.families import family_accuracy, place_gap
 from carb_metrics.floor import surface_floor
+from carb_metrics.interval import Interval
 from carb_metrics.items import item_analysis
 from carb_metrics.judges import judge_bias
 from carb_metrics.languages import cross_lingual_consistency
@@ -23,6 +24,7 @@ from carb_metrics.raters import agreement
 from carb_metrics.scored import Scored
 
 __all__ = [
+    "Interval",
     "Scored",
     "adjust",
     "agreement",

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Literal, TypeVar
 
 from carb_data import CarbError, Frozen
-from carb_metrics import mean_interval, paired_difference
-from carb_metrics.interval import Interval
+from carb_metrics import Interval, mean_interval, paired_difference
 from carb_scorers.models import (
     CannotError,
     Continuation,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError, Frozen, write_whole
-from carb_metrics.interval import Interval
+from carb_metrics import Interval
 from carb_scorers.models.source import model_source
 from tal_rlvr.curve import svg
 from tal_rlvr.held_out import HeldOutFigures, Named, compare_held_out

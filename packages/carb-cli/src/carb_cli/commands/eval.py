@@ -31,7 +31,7 @@ from carb_cli.scoring import RunOptions, exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_data import CarbError, Dataset, closest, write_whole
 from carb_data.models import UNSPECIFIED
-from carb_metrics.rows import Interval
+from carb_metrics import Interval
 from carb_scorers.spec import parse_spec
 
 DATA = "carb-seed"

@@ -13,8 +13,8 @@ from carb_cli.json_output import print_json
 from carb_cli.options import Confidence, Json, refuse_folder
 from carb_cli.report.scatter import scatter
 from carb_data import CarbError, write_whole
-from carb_metrics import correlate
-from carb_metrics.rows import Correlation, Interval
+from carb_metrics import Interval, correlate
+from carb_metrics.rows import Correlation
 
 OPTIONAL = ("covariate", "benchmark_se", "downstream_se")
 """Columns of numbers that are read where a file has them; all others are ignored."""

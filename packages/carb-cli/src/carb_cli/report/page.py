@@ -28,7 +28,7 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.sections import leaderboard, sections
 from carb_cli.report.shown import JudgeTexts
 from carb_cli.report.tables import marked_labels
-from carb_metrics.rows import Interval
+from carb_metrics import Interval
 
 SCRIPTS = ("base.js", "address.js", "set.js", "heat.js", "sets.js")
 

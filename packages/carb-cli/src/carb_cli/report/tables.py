@@ -14,8 +14,8 @@ from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
 from carb_data import cultures
-from carb_metrics import adjust
-from carb_metrics.rows import Cell, Interval
+from carb_metrics import Interval, adjust
+from carb_metrics.rows import Cell
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ from carb_data import (
     read_file,
     write_whole,
 )
-from carb_metrics import bon_accuracy, family_accuracy
-from carb_metrics.rows import Cell, Interval
+from carb_metrics import Interval, bon_accuracy, family_accuracy
+from carb_metrics.rows import Cell
 from carb_scorers.run import RunRecord
 
 ENTRY, ROWS = "entry.json", "rows.parquet"
