@@ -2,9 +2,10 @@
 
 Usage: python studies/second_readers/table.py
 
-``marks.csv`` has a row for each set that was drawn by lot: what the reader picked before seeing the
-key, the right answer, and marks from 1 to 5, given before any correction. The readers were language
-models that had written none of the texts.
+``marks.csv`` has a row for each set that was drawn by lot: the reading, what the reader picked
+before seeing the key, the right answer, and marks from 1 to 5. The readers were language models
+that had written none of the texts; each reading had other readers. After the first and the second
+reading the texts were reworded, after the third only faults that it had found.
 """
 
 from __future__ import annotations
@@ -21,23 +22,25 @@ Row = dict[str, str]
 
 
 def lines(rows: list[Row]) -> list[str]:
-    """A line for each language in the order of the file, and one for all of them."""
-    by_language: defaultdict[str, list[Row]] = defaultdict(list)
+    """A line for each reading and language in the order of the file, and one for each reading."""
+    drawn: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        by_language[row["language"]].append(row)
-    printed = []
-    for language, drawn in by_language.items():
-        natural, asked = (fmean(int(row[name]) for row in drawn) for name in ("natural", "asked"))
-        counts = f"{language}: {len(drawn)} sets, {right(drawn)} right"
-        printed.append(f"{counts}, {natural:.2f}, {asked:.2f}")
-    found = binomtest(right(rows), len(rows)).proportion_ci(0.95, "exact")
-    limits = f"{100 * found.low:.1f} to {100 * found.high:.1f}"
-    printed.append(f"together {right(rows)} of {len(rows)} right, exact 95% interval {limits}")
-    return printed
+        drawn[row["reading"], row["language"]].append(row)
+        drawn[row["reading"], "together"].append(row)
+    return [
+        f"reading {reading}, {language}: {summary(of)}" for (reading, language), of in drawn.items()
+    ]
 
 
-def right(rows: list[Row]) -> int:
-    return sum(row["picked"] == row["right"] for row in rows)
+def summary(rows: list[Row]) -> str:
+    natural = [int(row["natural"]) for row in rows]
+    asked = [int(row["asked"]) for row in rows]
+    right = sum(row["picked"] == row["right"] for row in rows)
+    limits = binomtest(right, len(rows)).proportion_ci(0.95, "exact")
+    shares = f"exact 95% interval {100 * limits.low:.1f} to {100 * limits.high:.1f}"
+    below = sum(mark < 3 for mark in natural)
+    marks = f"natural {fmean(natural):.2f}, {below} below 3, asked {fmean(asked):.2f}"
+    return f"{right} of {len(rows)} right ({shares}), {marks}"
 
 
 def main() -> None:
