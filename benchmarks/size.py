@@ -52,7 +52,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS: dict[str, Budget] = {
-    "tokens under packages/*/src": Budget(248_200, 190_000),
+    "tokens under packages/*/src": Budget(250_400, 190_000),
     "tokens a code line": Budget(8.5, 8.0),
     "- carb-data": Budget(8.5, 8.5),
     "- carb-scorers": Budget(8.5, 8.5),
@@ -67,7 +67,7 @@ BUDGETS: dict[str, Budget] = {
     "words of documentation": Budget(30_000, 30_000),
     "circles of imports": Budget(0, 0),
     "file names in two packages or folders": Budget(12, 12),
-    "names from another package's submodules that no root lists": Budget(235, 120),
+    "names from another package's submodules that no root lists": Budget(223, 120),
     "kilobytes of the five wheels": Budget(3_000, 3_000),
 }
 
