@@ -246,8 +246,8 @@ def test_planned_sets_give_compare_the_promised_power(size, cell):
     ]
     power = np.mean([one.p < 0.05 for one in paired_rows(d, cluster, 0.95)])
     title = (
-        "**Planning**: power of `compare` with the sets that `sets_needed` says for a "
-        "difference of .08 (planned .80):"
+        "**Planning**: power of `compare` at a difference of .08 (planned .80), with the number of "
+        "sets that `sets_needed` gives:"
     )
     cell(title, f"{n:,} sets in clusters of {size}", "power", power)
     assert 0.77 <= power <= 0.83

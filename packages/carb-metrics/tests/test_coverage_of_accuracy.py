@@ -55,8 +55,8 @@ def test_shares_and_means_over_clusters(name, p, cell):
         ]
     accuracy, mean = hits / ROUNDS
     alike = (
-        "by clusters of sets and true share p; all sets of half of the clusters turn out alike "
-        "(nominal .95)"
+        "by clusters of sets and true share p. In half of the clusters, all sets have the same "
+        "result (nominal .95)"
     )
     cell(f"**Accuracy of one cell** (Wilson's interval), {alike}:", name, f"p = {p}", accuracy)
     cell(f"**A mean** (t of the clusters), {alike}:", name, f"p = {p}", mean)

@@ -16,7 +16,8 @@ from carb_metrics.ties import higher
 LEVEL = "**Place win rate, level**: how often p < .05 for a scorer that does not read the place:"
 POWER = (
     "**Place win rate, power**: how often p < .05 with planted knowledge, beside the place effect "
-    "of earlier versions (z: mean over its standard deviation between families, times 10):"
+    "that CARB's earlier versions used (z: the mean divided by the standard deviation between "
+    "families, times 10):"
 )
 COVER = "**Place win rate, coverage**: how often the 95% interval holds the true rate:"
 FAIL = "**Place win rate, failures**: the mean rate of scorers that fail on purpose:"
