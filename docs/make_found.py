@@ -318,7 +318,8 @@ def places(kept: Kept) -> str:
 
 def groups(kept: Kept, by: str, place: str | None) -> str:
     rows = family_rows(kept, SEED, "likelihood", place, by)
-    return table([(LANGUAGES.get(row.group, row.group), row) for row in rows if row.group])
+    models = [row for row in rows if row.group and row.scorer in MODELS]
+    return table([(LANGUAGES.get(row.group or "", row.group or ""), row) for row in models])
 
 
 def ways(kept: Kept) -> str:

@@ -138,7 +138,13 @@ def test_a_text_beyond_the_models_embeddings_is_an_error_of_its_own(base: Path) 
     folder = tiny_models.folder(
         base, "llama", "SequenceClassification", pad="<pad>", vocab_size=450
     )
-    (result,) = scored(f"classifier:{folder}", request("a", "ก๋วยเตี๋ยว Nudeln people eat"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    beyond = next(
+        word
+        for word in (tokenizer.decode([token]) for token in range(450, 600))
+        if max(tokenizer(word)["input_ids"]) >= 450
+    )
+    (result,) = scored(f"classifier:{folder}", request("a", beyond))
     assert result.error is not None or result.errors["1"].kind == "text"
     found = result.error or result.errors["1"]
     assert "450" in found.message

@@ -5,7 +5,8 @@ Usage: python studies/second_readers/table.py
 ``marks.csv`` has a row for each set that was drawn by lot: the reading, what the reader picked
 before seeing the key, the right answer, and marks from 1 to 5. The readers were language models
 that had written none of the texts; each reading had other readers. After the first and the second
-reading the texts were reworded, after the third only faults that it had found.
+reading the texts were reworded, after the third only faults that it had found. ``perturbed.csv``
+says of each perturbed version whether its reader found it as it should be, before correction.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from statistics import fmean
 
 from scipy.stats import binomtest
 
+PERTURBED = ("rc", "cc", "rp", "cl")
 Row = dict[str, str]
 
 
@@ -43,10 +45,19 @@ def summary(rows: list[Row]) -> str:
     return f"{right} of {len(rows)} right ({shares}), {marks}"
 
 
+def perturbed_line(rows: list[Row]) -> str:
+    counts = (f"{kind.upper()} {sum(row[kind] == 'yes' for row in rows)}" for kind in PERTURBED)
+    return f"perturbed versions as they should be, of {len(rows)}: {', '.join(counts)}"
+
+
+def read(name: str) -> list[Row]:
+    with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def main() -> None:
-    with Path(__file__).with_name("marks.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    sys.stdout.writelines(f"{line}\n" for line in lines(rows))
+    printed = [*lines(read("marks.csv")), perturbed_line(read("perturbed.csv"))]
+    sys.stdout.writelines(f"{line}\n" for line in printed)
 
 
 if __name__ == "__main__":
