@@ -291,8 +291,11 @@ def _dataset(given: Sets) -> Dataset:
 
 
 def _list(scorers: Sequence[Scorer | str] | Scorer | str) -> Sequence[Scorer | str]:
-    alone = isinstance(scorers, str) or not isinstance(scorers, Sequence)
-    given: list[Scorer | str] = [scorers] if alone else list(scorers)  # type: ignore[arg-type, list-item]
+    given: Sequence[Scorer | str]
+    if isinstance(scorers, str) or not isinstance(scorers, Sequence):
+        given = [scorers]
+    else:
+        given = list(scorers)
     for one in given:
         check_given(one)
     return given

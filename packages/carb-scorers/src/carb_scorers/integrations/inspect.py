@@ -36,7 +36,9 @@ def as_inspect_scorer(
     opened = Opened(scorer)
 
     # Inspect is imported when first used, so mypy does not see its decorators' types.
-    @inspect.scorer(metrics=[inspect.mean(), inspect.stderr()], name="carb")  # type: ignore[untyped-decorator]
+    metrics = [inspect.mean(), inspect.stderr()]
+
+    @inspect.scorer(metrics=metrics, name="carb")  # type: ignore[untyped-decorator]
     def carb() -> Any:
         async def score(state: Any, target: Any) -> Any:
             used = opened.get()

@@ -100,7 +100,9 @@ class TRLReward:
 class AsyncTRLReward(TRLReward):
     """Awaited by the trainer, which asks its asynchronous rewards all at once."""
 
-    async def __call__(self, *arguments: Any, **columns: Any) -> list[float | None]:  # type: ignore[override]
+    async def __call__(  # type: ignore[override]
+        self, *arguments: Any, **columns: Any
+    ) -> list[float | None]:
         """``rewards``."""
         return await self.rewards(*arguments, **columns)
 

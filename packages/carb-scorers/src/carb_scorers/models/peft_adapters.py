@@ -130,7 +130,8 @@ def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """The shape of each of an adapter's weights, by the name that it has in the base."""
     safetensors = require("safetensors", package="carb-scorers", extra="hf")
     with safetensors.safe_open(path, "pt") as file:
-        return {_plain(key): tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
+        keys = list(file.keys())
+        return {_plain(key): tuple(file.get_slice(key).get_shape()) for key in keys}
 
 
 def _plain(key: str) -> str:
