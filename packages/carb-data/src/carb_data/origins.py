@@ -111,27 +111,42 @@ def _held(units: Sequence[Sequence[BonSet]]) -> list[tuple[int, int]]:
     one unit alone, so few units share enough with others to be held; only these are paired. N-grams
     of the same units (``owners``, a hash of their numbers) are counted together.
     """
+    unit = pl.col("unit")
+    size = pl.col("size")
+    count = pl.col("count")
+    several = pl.col("width") > 1
+    known = _counted_grams(units)
+    sizes = known.group_by("unit").agg(
+        size=count.sum(),
+        shared=count.filter(several).sum(),
+    )
+    sizes = sizes.filter(size >= LEAST)
+    shared = known.filter(several).join(sizes, on="unit")
+    held = shared.filter(pl.col("shared") >= THRESHOLD * size)
+    pairs = held.join(shared, on="owners", suffix="_b")
+    smaller = size <= pl.col("size_b")
+    pairs = pairs.filter(unit != pl.col("unit_b"), smaller)
+    counts = pairs.group_by("unit", "unit_b", "size").agg(count.sum())
+    near = counts.filter(count >= THRESHOLD * size)
+    ordered = near.sort("unit", "unit_b")
+    return ordered.select("unit", "unit_b").rows()
+
+
+def _counted_grams(units: Sequence[Sequence[BonSet]]) -> pl.DataFrame:
+    """How many n-grams a unit shares with the same ``width`` units, itself included."""
     grams = [_grams(unit) for unit in units]
     sizes = pl.DataFrame({"unit": range(len(units)), "size": list(map(len, grams))})
     filled = sizes.filter(pl.col("size") > 0)
-    numbers = filled.select(pl.col("unit").repeat_by("size").explode())
-    hashes = pl.Series("gram", list(map(hash, chain.from_iterable(grams))), dtype=pl.Int64)
+    number = pl.col("unit").repeat_by("size")
+    numbers = filled.select(number.explode())
+    every = chain.from_iterable(grams)
+    hashes = pl.Series("gram", list(map(hash, every)), dtype=pl.Int64)
     rows = numbers.with_columns(hashes)
-    by_gram = rows.group_by("gram").agg(width=pl.len(), owners=pl.col("unit").hash().sum())
-    by_gram = by_gram.filter(pl.col("width") <= COMMON)
-    known = rows.join(by_gram, on="gram").group_by("unit", "owners", "width").agg(count=pl.len())
-    alone = pl.col("width") == 1
-    sizes = known.group_by("unit").agg(
-        size=pl.col("count").sum(), shared=pl.col("count").filter(~alone).sum()
-    )
-    sizes = sizes.filter(pl.col("size") >= LEAST)
-    shared = known.filter(~alone).join(sizes, on="unit")
-    held = shared.filter(pl.col("shared") >= THRESHOLD * pl.col("size"))
-    pairs = held.join(shared, on="owners", suffix="_b")
-    pairs = pairs.filter(pl.col("unit") != pl.col("unit_b"), pl.col("size") <= pl.col("size_b"))
-    counts = pairs.group_by("unit", "unit_b", "size").agg(pl.col("count").sum())
-    near = counts.filter(pl.col("count") >= THRESHOLD * pl.col("size"))
-    return near.select("unit", "unit_b").sort("unit", "unit_b").rows()
+    owners = pl.col("unit").hash().sum()
+    by_gram = rows.group_by("gram").agg(width=pl.len(), owners=owners)
+    telling = by_gram.filter(pl.col("width") <= COMMON)
+    known = rows.join(telling, on="gram")
+    return known.group_by("unit", "owners", "width").agg(count=pl.len())
 
 
 def _grams(items: Sequence[BonSet]) -> set[str]:
