@@ -136,4 +136,9 @@ def test_what_we_found_is_what_the_kept_rows_say() -> None:
     assert [
         path.name for path, text in made().items() if path.read_text(encoding="utf-8") != text
     ] == []
-    assert unfounded(PAGE.read_text(encoding="utf-8")) == set()
+    page = PAGE.read_text(encoding="utf-8")
+    assert unfounded(page) == set()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"\d+\.\d% (\[\d+\.\d, \d+\.\d\])", readme)
+    assert quoted
+    assert all(interval in page for interval in quoted)
