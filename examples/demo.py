@@ -18,8 +18,8 @@ from carb_data import BonSet, Dataset, load
 
 SEED = "carb-seed"
 FAMILIES = 28
-"""How many fit into three minutes of two cores: what costs is the probability of each token of each
-answer."""
+"""How many take three and a half minutes of two cores: what costs is the probability of each token
+of each answer."""
 BASELINES = ["baseline:length", "baseline:language", "baseline:label"]
 
 
