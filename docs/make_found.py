@@ -5,6 +5,8 @@ Usage: python docs/make_found.py sets FOLDER [MODEL]   writes the sets to score,
                                         with MODEL only those that have no kept score of their text
        python docs/make_found.py rows RUN...           keeps scores and records of runs in
                                                        docs/found, without any text
+       python docs/make_found.py phrases               keeps the scores of the quoted phrases'
+                                                       languages
        python docs/make_found.py                       makes the tables and the picture of
                                                        docs/found.md from docs/found
 """
@@ -23,7 +25,7 @@ from pathlib import Path
 import polars as pl
 
 from carb_cli.runs import dataset_of
-from carb_data import BonSet, Dataset, ScoreTable, load
+from carb_data import BonSet, Dataset, ScoreTable, cultures, load, require
 from carb_data.models import Citation, Provenance, Response, cited
 from carb_data.table import COLUMNS
 from carb_metrics import bon_accuracy, family_accuracy
@@ -43,12 +45,23 @@ SCORES = ("data", "model", "way", "set", "text", "A", "B", "C", "D")
 SEED = "seed"
 """The short families of carb-seed; data of other names are other files."""
 OVERLAP = "overlap"
+PHRASE = "phrase"
+OPENING = '“"„«「『‘'
+CLOSING = '”"“»」』’'
+QUOTED = re.compile(f"[{OPENING}]([^{CLOSING}]+)[{CLOSING}]")
+PRACTICE = ("custom", "norm", "taboo")
+"""Kinds of facts that few answers quote a phrase for."""
 MODELS = {
     "smollm2-135m": "SmolLM2 135M Instruct",
     "gemma3-270m": "Gemma 3 270M",
     "qwen2.5-1.5b": "Qwen2.5-Coder 1.5B",
 }
-TITLES = MODELS | {OVERLAP: "words shared with the question"}
+TITLES = MODELS | {
+    OVERLAP: "words shared with the question",
+    PHRASE: "language of the quoted phrase",
+}
+BOUNDS = {OVERLAP: "#bbb", PHRASE: "#555"}
+"""Rules that know no custom, with their colours."""
 LANGUAGES = {
     "ar": "Arabic",
     "de": "German",
@@ -135,6 +148,27 @@ def shortened(text: str) -> str:
     return re.sub(r"(?<![\w.])/(?:[\w.-]+/)*(?=[\w.-]+/[\w.-]+)", "", text)
 
 
+def keep_phrases() -> None:
+    """Keep what a rule scores that knows only which language each place speaks: how likely the
+    phrase that an answer quotes, or else its text, is in that language."""
+    lingua = require("lingua", package="carb-data", extra="checks")
+    detector = lingua.LanguageDetectorBuilder.from_all_languages().build()
+    scores = {score_key(row): row for row in read_csv("scores.csv") if row["model"] != PHRASE}
+    items = short_families()
+    letters = dict(letters_of(Dataset(items)))
+    for item in items:
+        tag = cultures[item.culture].language.partition("-")[0]
+        row = {"data": SEED, "model": PHRASE, "way": "likelihood", "set": item.id}
+        row["text"] = text_key(item)
+        for response in item.responses:
+            phrase = " ".join(QUOTED.findall(response.text)) or response.text
+            found = detector.compute_language_confidence_values(phrase)
+            chances = {one.language.iso_code_639_1.name.lower(): one.value for one in found}
+            row[letters[item.id, response.id]] = f"{chances.get(tag, 0.0):.9g}"
+        scores[score_key(row)] = row
+    write_csv("scores.csv", SCORES, (scores[key] for key in sorted(scores)))
+
+
 def read_lines(name: str) -> list[str]:
     return (KEPT / name).read_text(encoding="utf-8").splitlines()
 
@@ -214,7 +248,12 @@ class Kept:
         self.scores = read_csv("scores.csv")
 
     def part(
-        self, data: str, model: str, way: str, place: str | None = None
+        self,
+        data: str,
+        model: str,
+        way: str,
+        place: str | None = None,
+        kinds: Sequence[str] = (),
     ) -> tuple[ScoreTable, Dataset]:
         """What one model scored in this way, and the sets."""
         items: list[BonSet] = []
@@ -223,7 +262,7 @@ class Kept:
             item = self.sets[row["data"], row["set"], row["text"]]
             if (row["data"], row["model"], row["way"]) != (data, model, way):
                 continue
-            if place in (None, item.place):
+            if place in (None, item.place) and (not kinds or str(item.kind) in kinds):
                 items.append(item)
                 cells += cells_of(item, row)
         return ScoreTable(pl.DataFrame(cells, schema=COLUMNS)), Dataset(items)
@@ -282,12 +321,17 @@ def shown(value: Interval) -> str:
 
 
 def family_rows(
-    kept: Kept, data: str, way: str, place: str | None, by: str = "language"
+    kept: Kept,
+    data: str,
+    way: str,
+    place: str | None,
+    by: str = "language",
+    kinds: Sequence[str] = (),
 ) -> list[FamilyRow]:
     """The readings of each model that was run there: of all families, and of each group."""
     rows: list[FamilyRow] = []
     for model in TITLES:
-        scores, dataset = kept.part(data, model, way, place)
+        scores, dataset = kept.part(data, model, way, place, kinds)
         report = family_accuracy(scores, dataset, by, blind=()) if len(dataset) else None
         rows += report.rows if report else ()
     return sorted(rows, key=lambda row: row.group or "")
@@ -304,21 +348,23 @@ def table(parts: Sequence[tuple[str, FamilyRow]]) -> str:
 def places(kept: Kept) -> str:
     """All families together, by what the question names."""
     parts = (
-        ("place named", SEED, "likelihood", "named"),
-        ("place implied", SEED, "likelihood", "implied"),
-        ("place named, open book", SEED, "likelihood open", "named"),
-        ("BLEnD", "blend", "likelihood", None),
+        ("place named", SEED, "likelihood", "named", ()),
+        ("customs, norms, taboos; named", SEED, "likelihood", "named", PRACTICE),
+        ("place implied", SEED, "likelihood", "implied", ()),
+        ("customs, norms, taboos; implied", SEED, "likelihood", "implied", PRACTICE),
+        ("place named, open book", SEED, "likelihood open", "named", ()),
+        ("BLEnD", "blend", "likelihood", None, ()),
     )
     rows = []
-    for name, data, way, place in parts:
-        every = family_rows(kept, data, way, place)
+    for name, data, way, place, kinds in parts:
+        every = family_rows(kept, data, way, place, kinds=kinds)
         rows += [(name, row) for row in every if row.group is None]
     return table(rows)
 
 
 def groups(kept: Kept, by: str, place: str | None) -> str:
     rows = family_rows(kept, SEED, "likelihood", place, by)
-    models = [row for row in rows if row.group and row.scorer in MODELS]
+    models = [row for row in rows if row.group and row.scorer != OVERLAP]
     return table([(LANGUAGES.get(row.group or "", row.group or ""), row) for row in models])
 
 
@@ -378,9 +424,10 @@ def picture(kept: Kept) -> str:
         middle = (top + end - step) / 2 + 5
         marks.append(f'<text x="{left - 12}" y="{middle}" text-anchor="end">{name}</text>')
         for row in own:
-            if row.scorer == OVERLAP and row.place_win.estimate is not None:
+            if row.scorer in BOUNDS and row.place_win.estimate is not None:
                 x = across(row.place_win.estimate)
-                marks.append(f'<path d="M{x:.1f} {top - 8}V{end - 4}" stroke="#999"')
+                colour = BOUNDS[row.scorer]
+                marks.append(f'<path d="M{x:.1f} {top - 8}V{end - 4}" stroke="{colour}"')
                 marks[-1] += ' stroke-width="3"/>'
         for row in models:
             marks += dot(row, top, across)
@@ -397,9 +444,11 @@ def picture(kept: Kept) -> str:
         x = 20 + 190 * number
         axis.append(f'<circle cx="{x}" cy="44" r="5" fill="{COLOURS[model]}"/>')
         axis.append(f'<text x="{x + 11}" y="49">{MODELS[model]}</text>')
-    x = 20 + 190 * len(named)
-    axis.append(f'<path d="M{x} 38V52" stroke="#999" stroke-width="3"/>')
-    axis.append(f'<text x="{x + 11}" y="49">shared words</text>')
+    names = {OVERLAP: "shared words", PHRASE: "phrase's language"}
+    for number, (bound, colour) in enumerate(BOUNDS.items()):
+        x = 20 + 190 * len(named) + 120 * number
+        axis.append(f'<path d="M{x} 38V52" stroke="{colour}" stroke-width="3"/>')
+        axis.append(f'<text x="{x + 11}" y="49">{names[bound]}</text>')
     size = f'viewBox="0 0 {left + width + 20} {top + 30}" font-family="sans-serif" font-size="13"'
     title = "Place win rate in % of comparisons, place named; 50 without reading the place"
     head = [
@@ -452,6 +501,8 @@ def main(arguments: Sequence[str]) -> None:
         write_sets(Path(arguments[1]), *arguments[2:3])
     elif arguments[:1] == ["rows"]:
         keep(map(Path, arguments[1:]))
+    elif arguments[:1] == ["phrases"]:
+        keep_phrases()
     else:
         for path, text in made().items():
             path.write_text(text, encoding="utf-8")
