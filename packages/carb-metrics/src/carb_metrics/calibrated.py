@@ -276,7 +276,7 @@ def _calibrated_sums(
         if clusters < SIMULATIONS:
             heads = draw.integers(0, 2, (SIMULATIONS, clusters))
             return (2.0 * heads - 1) @ apart
-        # sums of so many turned signs are normal
+        # the sum of this many random signs is close to normal; drawing it is faster
         middle = np.zeros(bins)
         return draw.multivariate_normal(middle, apart.T @ apart, SIMULATIONS)
     variance = (said * (1 - said)) @ inside

@@ -236,7 +236,8 @@ def at_least(
     marked: int,
     total: int,
 ) -> float:
-    """The chance of so many marked units or more among those drawn from all (hypergeometric)."""
+    """The probability of at least ``hits`` marked units among ``drawn`` of ``total``
+    (hypergeometric)."""
     from scipy.special import gammaln
 
     def log_choices(n: int, k: Ints) -> Floats:

@@ -57,7 +57,7 @@ class Needs(Frozen):
 
     gpus: int = Field(default=0, ge=0)
     memory_gb: float = Field(gt=0)
-    """Of each GPU, or without one of the machine."""
+    """Memory of one GPU; of the machine, where no GPU is needed."""
     minutes: float | None = None
     """How long the run that docs/train.md reports took; null where none was made."""
 
