@@ -242,8 +242,8 @@ def at_least(
 
     def log_choices(n: int, k: Ints) -> Floats:
         orders = gammaln(k + 1) + gammaln(n - k + 1)
-        found: Floats = gammaln(n + 1) - orders
-        return found
+        logarithms: Floats = gammaln(n + 1) - orders
+        return logarithms
 
     least = max(hits, drawn - (total - marked))
     counts = np.arange(least, min(drawn, marked) + 1)
