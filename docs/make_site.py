@@ -24,7 +24,7 @@ STAGE = ROOT / ".nox" / "docs"
 REVIEW = "reference/review.html"
 """A real review page of eight sets, which a reader can open before installing anything."""
 GENERATED = ("reference/commands.md", "reference/python.md", REVIEW)
-_LINK = re.compile(r"(!?)\[([^\]\n]*)\]\(([^()\s]+)\)")
+_LINK = re.compile(r"(!?)\[((?:[^\]\n]|\n(?!\n))*)\]\(([^()\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```$)", flags=re.DOTALL | re.MULTILINE)
 _NAMED = re.compile(r"^```(\w+) (\S+)$", flags=re.MULTILINE)
 _COMMENT = re.compile(r"^<!--.*?-->\n", flags=re.DOTALL | re.MULTILINE)

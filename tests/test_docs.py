@@ -128,6 +128,15 @@ def test_the_site_gets_headings_and_blocks_that_its_markdown_knows() -> None:
     assert page == '## Head\n\n```toml title="run.toml"\n[a](b)\n<!-- kept -->\n```\n'
 
 
+def test_a_link_whose_words_are_broken_over_two_lines_is_a_link() -> None:
+    from make_site import relinked
+
+    text = "[The\nstudy](../studies/open_book/README.md) and [the\nmethod](method.md#people)\n"
+    page = relinked(text, DOCS / "train.md", "train.md")
+    assert "](../studies" not in page
+    assert "[the\nmethod](method.md#people)" in page
+
+
 def test_what_we_found_is_what_the_kept_rows_say() -> None:
     """``python docs/make_found.py`` changes nothing, and the text says no number that no table of
     the page holds."""
