@@ -34,7 +34,7 @@ def test_json_is_the_run_record(carb: Carb, data_file: Path, tmp_path: Path) -> 
     assert ended.code == 0
     record = ended.json
     on_disk = json.loads((tmp_path / "r" / "run.json").read_text())
-    assert record["schema"] == "carb.run/1"
+    assert record["schema"] == "carb.run/2"
     assert {key: record[key] for key in on_disk} == on_disk
     assert [scorer["spec"]["name"] for scorer in record["scorers"]] == [
         "baseline:length",
@@ -45,8 +45,8 @@ def test_json_is_the_run_record(carb: Carb, data_file: Path, tmp_path: Path) -> 
     accuracy = bon_accuracy(table.with_items(load(data_file)), by=("scorer",))
     for found in record["results"]:
         cell = accuracy.cell(found["scorer"])
-        assert found["accuracy"]["estimate"] == cell.accuracy
-        assert (found["strict"], found["sets"], found["errors"]) == (cell.strict, cell.n, 0)
+        assert found["accuracy"] == cell.model_dump()
+        assert (found["sets"], found["failed"]) == (12, 0)
 
 
 def test_families_are_summed_up_by_the_place_win_rate(carb: Carb, tmp_path: Path) -> None:

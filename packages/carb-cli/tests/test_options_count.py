@@ -66,7 +66,7 @@ def test_a_run_writes_its_table_beside_json(carb: Carb, data_file: Path, tmp_pat
     given = [tmp_path / "out" if part == "OUT" else part for part in RUN]
     given = [data_file if part == "DATA" else part for part in given]
     ended = carb(*given, "--json", "--md", table)
-    assert ended.json["schema"] == "carb.run/1"
+    assert ended.json["schema"] == "carb.run/2"
     assert "baseline:length" in table.read_text()
 
 

@@ -3,55 +3,87 @@ accuracy."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+import polars as pl
 
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.selection import chance
-from carb_data import Dataset, Frozen, ScoreTable
+from carb_data import Dataset, Frozen, HomeLine, ScoreTable, home_line
 from carb_metrics import Interval, Scored, bon_accuracy, family_accuracy
-from carb_metrics.rows import Cell, FamilyRow
+from carb_metrics.rows import Cell
 from carb_scorers.run import RunRecord
 
 
-class ScorerNumbers(Frozen):
-    """The numbers of one scorer, as a report has them."""
+class Numbers(Frozen):
+    """The numbers of one scorer: what follows from its rows and the data set, and from nothing
+    else."""
 
-    scorer: str
-    place_win: Interval | None
-    """Null where there are no families; as ``row``."""
-    row: Interval | None
-    accuracy: Interval
-    """The share of main sets that are right, ties shared."""
-    strict: float | None
     sets: int
-    errors: int
+    failed: int
+    """Sets with at least one response without a score."""
+    accuracy: Cell
+    """Accuracy over the main sets with ties shared; ``strict`` has the share where a tie is a
+    loss."""
+    home_line: HomeLine | None
+    """What "always the home's answer" gets right; null where answers do not say where they are
+    right."""
+    row: Interval | None
+    """Share of the sets of mirrored families whose right answer is on top; null where the data set
+    has none."""
+    place_win: Interval | None
+    """How often an answer scores higher under its own place than under another one
+    (``carb_metrics.family_accuracy``)."""
+
+    @property
+    def sentence(self) -> str:
+        """The numbers as people read them, the place win rate first where there is one."""
+        if self.sets and self.failed == self.sets:
+            return "no scores, every set failed"
+        shares = {"place win rate": self.place_win, "row": self.row}
+        parts = [f"{name} {display.shown(one)}" for name, one in shares.items() if one is not None]
+        cell = self.accuracy
+        accuracy = Interval(estimate=cell.accuracy, low=cell.low, high=cell.high)
+        parts.append(f"accuracy {display.shown(accuracy)} of {cell.n:,} main sets")
+        parts.append(f"strict {percent(cell.strict)}%")
+        if self.home_line is not None:
+            parts.append(f"home line {percent(self.home_line.accuracy)}%")
+        return ", ".join([*parts, f"{self.failed:,} failed"])
 
 
-def numbers(record: RunRecord, out: Path, dataset: Dataset) -> list[ScorerNumbers]:
-    """The numbers of each scorer of a run, in the order of its record."""
-    scores = Scored(ScoreTable.load(out / "scores.parquet"), dataset)
+def numbers(table: ScoreTable, dataset: Dataset, scorers: Sequence[str]) -> list[Numbers]:
+    """The numbers of each scorer of a table."""
+    scores = Scored(table, dataset)
     accuracy = bon_accuracy(scores, by=("scorer",))
     families = family_accuracy(scores, dataset)
+    home = home_line(dataset)
+    missing = table.frame.filter(pl.col("score").is_null() & pl.col("perturbation").is_null())
+    failed = missing.group_by(pl.col("scorer").cast(pl.String)).agg(pl.col("item_id").n_unique())
+    failed_sets = dict(failed.iter_rows())
     found = []
-    for scorer in record.scorers:
-        name = scorer.spec.name
+    for name in scorers:
         row = None if families is None else families.of(name)
-        found.append(_numbers(name, accuracy.cell(name), row))
+        found.append(
+            Numbers(
+                sets=len(dataset),
+                failed=failed_sets.get(name, 0),
+                accuracy=accuracy.cell(name),
+                home_line=home if home.n else None,
+                row=None if row is None else row.row,
+                place_win=None if row is None else row.place_win,
+            )
+        )
     return found
 
 
-def _numbers(name: str, cell: Cell, row: FamilyRow | None) -> ScorerNumbers:
-    return ScorerNumbers(
-        scorer=name,
-        place_win=None if row is None else row.place_win,
-        row=None if row is None else row.row,
-        accuracy=Interval(estimate=cell.accuracy, low=cell.low, high=cell.high, n=cell.n),
-        strict=cell.strict,
-        sets=cell.n,
-        errors=cell.errors or 0,
-    )
+def of_run(record: RunRecord, out: Path, dataset: Dataset) -> dict[str, Numbers]:
+    """The numbers of each scorer of a finished run, by name."""
+    names = [scorer.spec.name for scorer in record.scorers]
+    table = ScoreTable.load(out / "scores.parquet")
+    return dict(zip(names, numbers(table, dataset, names), strict=True))
 
 
 def show(record: RunRecord, out: Path, dataset: Dataset) -> None:
@@ -64,25 +96,12 @@ def show(record: RunRecord, out: Path, dataset: Dataset) -> None:
     display.say(f"{', '.join(what)}, {display.counted(errors, 'error')}: {out}")
     if errors:
         display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
-    found = numbers(record, out, dataset)
-    short = labels(one.scorer for one in found)
-    for one in found:
-        display.say(f"  {short[one.scorer]}: {_line(one)}")
+    found = of_run(record, out, dataset)
+    short = labels(found)
+    for name, one in found.items():
+        display.sentences(f"  {short[name]}: {one.sentence}")
     _show_doubts(record)
-    display.say(_legend(found, dataset))
-
-
-def _line(one: ScorerNumbers) -> str:
-    if one.errors and one.sets == one.errors:
-        return "no scores, every set failed"
-    parts = [f"{display.shown(one.accuracy)} right"]
-    if one.place_win is not None:
-        parts.insert(0, f"place win rate {display.shown(one.place_win)}")
-    else:
-        parts.append(f"strict {percent(one.strict)}%")
-    if one.errors:
-        parts.append(f"{one.errors:,} of {one.sets:,} sets failed")
-    return ", ".join(parts)
+    display.say(_legend([*found.values()], dataset))
 
 
 def _show_doubts(record: RunRecord) -> None:
@@ -99,9 +118,9 @@ def _show_doubts(record: RunRecord) -> None:
             display.say(f"  {doubt} See read=generate.")
 
 
-def _legend(found: list[ScorerNumbers], dataset: Dataset) -> str:
+def _legend(found: list[Numbers], dataset: Dataset) -> str:
     """What the numbers are, and what chance is."""
-    main = max(one.sets for one in found)
+    main = max(one.accuracy.n for one in found)
     which = f" of the {main:,} main sets" if main < len(dataset) else ""
     families = any(one.place_win is not None for one in found)
     places = "Chance is 50% of the place win rate, and " if families else "Chance is "

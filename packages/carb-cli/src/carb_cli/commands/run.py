@@ -141,10 +141,10 @@ def _show_run(
     from carb_cli.report.content import content, read_runs
 
     if json:
-        found = summary.numbers(record, out, dataset)
-        head = {"schema": "carb.run/1", "out": str(out)}
-        results = {"results": [one.model_dump(mode="json") for one in found]}
-        print_json(head | results | record.model_dump(mode="json"))
+        found = summary.of_run(record, out, dataset)
+        results = [{"scorer": name, **one.model_dump(mode="json")} for name, one in found.items()]
+        head = {"schema": "carb.run/2", "out": str(out), "results": results}
+        print_json(head | record.model_dump(mode="json"))
     else:
         summary.show(record, out, dataset)
     if md is not None or latex is not None:

@@ -14,23 +14,19 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import Field
 
-from carb_cli.display import percent, shown
 from carb_cli.runs import dataset_of, only, scores_of
+from carb_cli.summary import Numbers, numbers, of_run
 from carb_data import (
     BonSet,
     CarbError,
     Dataset,
     Frozen,
-    HomeLine,
     ScoreTable,
     content_hash,
-    home_line,
     load,
     read_file,
     write_whole,
 )
-from carb_metrics import Interval, bon_accuracy, family_accuracy
-from carb_metrics.rows import Cell
 from carb_scorers.run import RunRecord
 
 ENTRY, ROWS = "entry.json", "rows.parquet"
@@ -44,39 +40,6 @@ _LARGEST = {ENTRY: 1_000_000, ROWS: 100_000_000}
 """Bytes of a file of an entry; a larger one is refused before it is read."""
 _SAME = 1e-6
 """Largest difference between a number of an entry and the same number computed again."""
-
-
-class Numbers(Frozen):
-    """What follows from the rows and the data set, and from nothing else."""
-
-    sets: int
-    failed: int
-    """Sets with at least one response without a score."""
-    accuracy: Cell
-    """Accuracy over the main sets with ties shared; ``strict`` has the share where a tie is a
-    loss."""
-    home_line: HomeLine | None
-    """What "always the home's answer" gets right; null where answers do not say where they are
-    right."""
-    row: Interval | None
-    """Share of the sets of mirrored families whose right answer is on top; null where the data set
-    has none."""
-    place_win: Interval | None
-    """How often an answer scores higher under its own place than under another one
-    (``carb_metrics.family_accuracy``)."""
-
-    @property
-    def sentence(self) -> str:
-        """The numbers as people read them, the place win rate first where there is one."""
-        shares = {"place win rate": self.place_win, "row": self.row}
-        parts = [f"{name} {shown(one)}" for name, one in shares.items() if one is not None]
-        cell = self.accuracy
-        accuracy = Interval(estimate=cell.accuracy, low=cell.low, high=cell.high)
-        parts.append(f"accuracy {shown(accuracy)} of {cell.n:,} main sets")
-        parts.append(f"strict {percent(cell.strict)}%")
-        if self.home_line is not None:
-            parts.append(f"home line {percent(self.home_line.accuracy)}%")
-        return ", ".join([*parts, f"{self.failed:,} failed"])
 
 
 class ResultEntry(Frozen):
@@ -143,6 +106,7 @@ def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
         CarbError: the folder is no run.
     """
     record, dataset, scores = RunRecord.read(folder), dataset_of(folder), scores_of(folder)
+    found_numbers = of_run(record, folder, dataset)
     hashes = {item.id: content_hash(item) for item in dataset}
     found = []
     for scorer in record.scorers:
@@ -161,7 +125,7 @@ def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
         entry = ResultEntry(
             run=record.model_copy(update={"scorers": (scorer,)}),
             rows_sha256=hashlib.sha256(packed).hexdigest(),
-            numbers=numbers(table_of(frame, dataset, scorer.spec.name), dataset),
+            numbers=found_numbers[scorer.spec.name],
         )
         found.append((entry, packed))
     return found
@@ -260,26 +224,9 @@ def check(folder: Path, known: Sequence[Hashed]) -> Checked:
         problems.append(f"it must be in a folder {entry.folder}")
     if problems:
         return Checked(problems=tuple(problems))
-    again = numbers(table_of(rows, dataset, entry.name), dataset)
+    (again,) = numbers(table_of(rows, dataset, entry.name), dataset, [entry.name])
     differences = tuple(_differences(entry.numbers.model_dump(), again.model_dump()))
     return Checked(problems=differences, confirmed=None if differences else again)
-
-
-def numbers(table: ScoreTable, dataset: Dataset) -> Numbers:
-    """Every number of an entry, from its scores and the data set alone."""
-    name = str(table.frame["scorer"][0]) if len(table) else ""
-    families = family_accuracy(table, dataset)
-    read = None if families is None else families.of(name)
-    failed = table.frame.filter(pl.col("score").is_null())["item_id"].n_unique()
-    home = home_line(dataset)
-    return Numbers(
-        sets=len(dataset),
-        failed=failed,
-        accuracy=bon_accuracy(table.with_items(dataset), by=("scorer",)).cell(name),
-        home_line=home if home.n else None,
-        row=None if read is None else read.row,
-        place_win=None if read is None else read.place_win,
-    )
 
 
 def table_of(rows: pl.DataFrame, dataset: Dataset, scorer: str) -> ScoreTable:
