@@ -273,6 +273,65 @@ TABLES = {
             "Source": "https://example.org",
         }
     ],
+    "hellaswag": [
+        {
+            "ind": 4,
+            "activity_label": "Visiting",
+            "ctx_a": "A guest comes to the village.",
+            "ctx_b": "the guest",
+            "ctx": ASKED,
+            "endings": CHOICES,
+            "source_id": "x",
+            "split": "val",
+            "label": "1",
+        }
+    ],
+    "chatbot-arena": [
+        {
+            "question_id": f"b{winner}",
+            "model_a": "m",
+            "model_b": "n",
+            "winner": winner,
+            "conversation_a": said(ASKED, RIGHT if winner == "model_a" else WRONG),
+            "conversation_b": said(ASKED, WRONG if winner == "model_a" else RIGHT),
+            "turn": 1,
+            "language": "English",
+        }
+        for winner in ("model_a", "model_b", "tie (bothbad)")
+    ],
+    "shp": [
+        {
+            "post_id": "p",
+            "domain": "askculinary_train",
+            "history": ASKED,
+            "human_ref_A": RIGHT if label else WRONG,
+            "human_ref_B": WRONG if label else RIGHT,
+            "labels": label,
+            "score_A": 8,
+            "score_B": 2,
+        }
+        for label in (1, 0)
+    ],
+    "truthfulqa-choice": [
+        {
+            "question": ASKED,
+            "mc1_targets": {"choices": CHOICES, "labels": [0, 1, 0, 0]},
+            "mc2_targets": {"choices": CHOICES, "labels": [0, 1, 0, 1]},
+        }
+    ],
+    "arc-stems": [
+        {
+            "id": "q2",
+            "question": {
+                "stem": ASKED,
+                "choices": [
+                    {"text": text, "label": label}
+                    for label, text in zip("ABCD", CHOICES, strict=True)
+                ],
+            },
+            "answerKey": "B",
+        }
+    ],
     "arc": [
         {
             "id": "q1",
@@ -293,7 +352,7 @@ def write(path, rows):
 def test_the_right_answer_is_right_in_every_row(tmp_path, name):
     rows = TABLES[name]
     found = load(write(tmp_path / "rows.jsonl", rows))
-    ties = sum(row.get("overall_preference") == 0 for row in rows)
+    ties = sum(row.get("overall_preference") == 0 or "tie" in row.get("winner", "") for row in rows)
     assert len(found) == len(rows) - ties + 2 * (name == "rm-bench")
     for item in found:
         asked = item.prompt_text.rpartition("\n")[2]
@@ -301,6 +360,7 @@ def test_the_right_answer_is_right_in_every_row(tmp_path, name):
         assert (RIGHT if asked == ASKED else LEAVE) in item.chosen.text
         assert len(item.rejected) >= 1
         assert not any(RIGHT in answer.text or LEAVE in answer.text for answer in item.rejected)
+        assert not any(WRONG in answer.text and "bell" in answer.text for answer in item.rejected)
 
 
 def test_what_a_known_table_says_of_its_rows_is_kept(tmp_path):
@@ -322,12 +382,13 @@ def test_what_a_known_table_says_of_its_rows_is_kept(tmp_path):
 
 def test_ties_and_disagreement_are_left_out_and_counted(tmp_path):
     found = load(write(tmp_path / "rows.jsonl", TABLES["helpsteer3"]))
-    assert "1 rows are ties, and are left out." in found.notes
+    assert "1 rows are ties or name several answers, and are left out." in found.notes
     row = TABLES["label-studio"][0]
     other = {"result": [{"type": "pairwise", "value": {"selected": "left"}}]}
     split = row | {"annotations": [*row["annotations"], other]}
     found = load(write(tmp_path / "rows.jsonl", [row, split]))
-    assert (len(found), "1 rows are ties, and are left out." in found.notes) == (1, True)
+    assert len(found) == 1
+    assert "1 rows are ties or name several answers, and are left out." in found.notes
 
 
 ROWS = [
@@ -462,4 +523,17 @@ def test_one_person_who_ranks_otherwise_makes_a_tie(tmp_path):
     path.write_text(json.dumps(rows), encoding="utf-8")
     sets = load(path, language="en")
     assert [item.chosen.text for item in sets] == [RIGHT]
-    assert "1 rows are ties, and are left out." in sets.notes
+    assert "1 rows are ties or name several answers, and are left out." in sets.notes
+    assert not any("ranking.responses (" in note for note in sets.notes)
+
+
+def test_columns_of_language_and_country_in_rewardbench_2_are_read(tmp_path):
+    (row,) = TABLES["rewardbench-2"]
+    (item,) = load(write(tmp_path / "a.jsonl", [row | {"language": "Thai", "country": "Thailand"}]))
+    assert (item.language, item.culture) == ("th", "thai")
+
+
+def test_a_table_that_no_shape_is_near_to_names_none(tmp_path):
+    with pytest.raises(CarbError, match=r"its columns \(height, weight\)") as caught:
+        load(write(tmp_path / "a.jsonl", [{"height": "1", "weight": "2"}]))
+    assert "Nearest" not in str(caught.value)

@@ -176,6 +176,7 @@ def test_a_cell_far_away_and_broken_xml_are_refused(excel, book, tmp_path):
         "คำถาม;คำตอบที่ถูก;คำตอบที่ผิด 1;คำตอบที่ผิด 2",
         "Câu hỏi;Đáp án đúng;Đáp án sai 1;Đáp án sai 2",
         "السؤال;الإجابة الصحيحة;إجابة خاطئة 1;إجابة خاطئة 2",
+        "設問:;正答:;不正解1;不正解2",
     ],
 )
 def test_headings_are_known_in_the_ten_languages(tmp_path, heading):
@@ -194,10 +195,13 @@ def test_headings_are_known_in_the_ten_languages(tmp_path, heading):
         ("вопрос,А,Б,В,ответ", "Б"),
         ("question,A,B,C,answer", "【B】"),
         ("question,option 1,option 2,option 3,answer", "②"),
+        ("문항,①,②,③,정답", "②"),
+        ("No.|Question|A)|B)|C)|Answer:", "B)"),
     ],
 )
 def test_keys_may_be_letters_of_other_alphabets(tmp_path, heading, key):
-    assert load(cells(tmp_path, f"{heading}\nq?,x,y,z,{key}\n"))[0].chosen.text == "y"
+    row = "1|q?|x|y|z|" if "|" in heading else "q?,x,y,z,"
+    assert load(cells(tmp_path, f"{heading}\n{row}{key}\n"))[0].chosen.text == "y"
 
 
 def test_cyrillic_letters_that_look_like_latin_ones_are_refused(tmp_path):
@@ -210,7 +214,7 @@ def test_a_text_of_any_length_is_read(tmp_path):
     assert len(item.prompt) > 200_000
 
 
-@pytest.mark.parametrize("value", ["#N/A", "NaN", "#REF!", "<NA>"])
+@pytest.mark.parametrize("value", ["#N/A", "NaN", "#REF!", "<NA>", "NA", "NULL", "n/a", "#NV"])
 def test_what_stands_for_a_missing_value_is_no_answer(tmp_path, value):
     with pytest.raises(DataError, match=rf"a\.csv:2: rejected: holds '{value}'"):
         load(cells(tmp_path, f"prompt,chosen,rejected\nq?,a,{value}\n"))
@@ -296,6 +300,7 @@ def test_languages_are_read_as_tags_or_refused(tmp_path):
         "EN": "en",
         "eng_Latn": "en",
         "zho_Hant": "zh-Hant",
+        "zh-cn": "zh-CN",
     }
     found = load(lines(tmp_path, *(row | {"language": tag} for tag in tags)))
     assert [item.language for item in found] == [*tags.values()]
@@ -328,3 +333,80 @@ def test_what_is_given_fills_only_what_is_empty_and_ids_carry_the_file(tmp_path)
         ("th.csv:row-2", "thai"),
     ]
     assert load(tmp_path / "th.csv", prefix=True, culture="thai")[0].id == "th.csv:row-2"
+
+
+@pytest.mark.parametrize(
+    "cell", ["kick；shout；sing", "kick؛ shout؛ sing", "kick<br>shout<br>sing"]
+)
+def test_answers_may_be_joined_as_their_script_or_html_joins(tmp_path, cell):
+    row = {"prompt": "q?", "correct answer": "bow", "wrong answers": cell}
+    (item,) = load(lines(tmp_path, row))
+    assert {answer.text for answer in item.rejected} == {"kick", "shout", "sing"}
+
+
+@pytest.mark.parametrize("cell", ["a kick, a shout, a song", "蹴る、叫ぶ、歌う", "kick / shout"])
+def test_a_cell_of_several_answers_that_may_be_one_is_refused(tmp_path, cell):
+    row = {"prompt": "q?", "correct answer": "bow"}
+    with pytest.raises(CarbError, match=r"a\.jsonl:1: wrong answers: .*semicolon"):
+        load(lines(tmp_path, row | {"wrong answers": cell}))
+    (item,) = load(lines(tmp_path, row | {"wrong answer": cell}))
+    assert item.rejected[0].text == cell
+
+
+def test_a_conversation_that_numpy_printed_is_refused(tmp_path):
+    talk = "[{'role': 'user', 'content': 'q'}\n {'role': 'assistant', 'content': 'bow'}]"
+    with pytest.raises(DataError, match=r"chosen: .*numpy"):
+        load(lines(tmp_path, {"prompt": "q", "chosen": talk, "rejected": "kick"}))
+
+
+@pytest.mark.parametrize("end", ["\n\n", "\n"])
+def test_a_transcript_that_the_answer_continues_is_a_question(tmp_path, end):
+    prompt = f"{end}Human: Who?{end}Assistant: We.{end}Human: And then?{end}Assistant:"
+    (item,) = load(lines(tmp_path, {"prompt": prompt, "chosen": " Bow.", "rejected": " Kick."}))
+    assert [turn.content for turn in item.prompt] == ["Who?", "We.", "And then?"]
+
+
+@pytest.mark.parametrize("form", ["{} - {}", "Option {}: {}", "**{}.** {}"])
+def test_letters_of_options_are_taken_off_in_other_forms(tmp_path, form):
+    options = [form.format("A", "bow"), form.format("B", "kick")]
+    (item,) = load(lines(tmp_path, {"question": "q?", "options": options, "answer": "B"}))
+    assert (item.chosen.text, item.rejected[0].text) == ("kick", "bow")
+
+
+def test_options_may_be_objects_of_a_label_and_a_text(tmp_path):
+    options = [{"label": "B", "text": "kick"}, {"label": "A", "text": "bow"}]
+    (item,) = load(lines(tmp_path, {"question": "q?", "choices": options, "answer": "A"}))
+    assert item.chosen.text == "bow"
+
+
+def test_numbers_that_pandas_made_floats_are_keys(tmp_path):
+    text = "question,option 1,option 2,label\nq?,bow,kick,1.0\nw?,bow,kick,2.0\n"
+    assert [item.chosen.text for item in load(cells(tmp_path, text))] == ["bow", "kick"]
+
+
+def test_only_the_option_that_is_called_wrong_counts_as_wrong(tmp_path):
+    row = {"prompt": "q?", "response_a": "bow", "response_b": "kick", "response_c": "nod"}
+    names = {"chosen": "response_a", "rejected": "response_b"}
+    (item,) = load(lines(tmp_path, row | names))
+    assert [answer.text for answer in item.rejected] == ["kick"]
+
+
+def test_a_source_that_is_a_text_to_read_is_named_as_not_read(tmp_path):
+    row = {"source": "Ana and Ben meet in front of the temple.", "prompt": "Summarise."}
+    found = load(lines(tmp_path, row | {"chosen": "They meet.", "rejected": "They part."}))
+    assert "Not read: source (1 of 1 rows filled)." in found.notes
+
+
+def test_answers_that_look_the_same_are_the_same(tmp_path):
+    for chosen, rejected in (("caf\u00e9", "cafe\u0301"), ("a  bow", "a bow")):
+        with pytest.raises(DataError, match="two answers are the same"):
+            load(lines(tmp_path, {"prompt": "q?", "chosen": chosen, "rejected": rejected}))
+
+
+def test_hidden_rows_and_columns_are_named(book):
+    def hide(made):
+        made["S"].row_dimensions[3].hidden = True
+        made["S"].column_dimensions["C"].hidden = True
+
+    found = load(book(("S", [HEAD, ["q?", "a", "b", "A"], ["w?", "a", "b", "B"]]), change=hide))
+    assert "Hidden in Excel, and read all the same: row 3, column C." in found.notes

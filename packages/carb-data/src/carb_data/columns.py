@@ -12,21 +12,25 @@ from typing import Any
 from carb_data.keys import ALPHABETS
 from carb_data.packaged import resource
 
-__all__ = ["Columns", "columns_of", "record_of"]
+__all__ = ["Columns", "columns_of", "is_doubtful", "is_plural", "parts_of", "record_of"]
 
 _HEADINGS = resource("headings")
 _NAMES: dict[str, list[str]] = _HEADINGS["columns"]
 _NUMBERED = re.compile(r"(.*?)_?(\d{1,2}|[^\W\d_])")
 """A word with a number or a letter behind it; either may stand alone."""
 _PLURAL = re.compile(r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas)")
-_JOINED = re.compile(r";\s*|\n+|\s+\|\s+")
+_JOINED = re.compile(r"[;；؛]\s*|\n+|\s*\|\s*|\s*<br\s*/?>\s*", re.IGNORECASE)
 """What stands between several answers in a cell."""
+_DOUBTFUL = re.compile(r"[^,،、]+([,،、][^,،、]+){2,}|[^/]+(\s/\s[^/]+)+")
+"""A cell that may be one answer or several."""
 _ENTITY = re.compile(r"(&#?\w+);")
 """A character as HTML writes it, whose semicolon ends no answer."""
 _MARKED = re.compile(r"(?:(?<=\s)|\A)[(\[]?(\d{1,2}|[A-Za-z])[.):\]]\s+(?=\S)")
 """The mark of an answer in a cell, where it may stand within a line."""
 _LISTED = re.compile(r"(?:\d{1,2}[.)]|[-*•])\s+(?=\S)")
 """What stands before each answer of a list in a cell."""
+_STRUCTURES = ("[", "{")
+"""What a cell with a list or an object begins with."""
 _OPTION_WORDS = {*_NAMES["option"], *_NAMES["answer"], *_HEADINGS["option_words"]}
 _SEVERAL = ("rejected", "context", "chosen", "prompt", "answer")
 """Fields that several columns may hold; of others the first name in the list counts."""
@@ -121,9 +125,9 @@ def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     for known, names in columns.by_field.items():
         if len(names) == 1:
             if names[0] in row:
-                record[known] = _parts(names[0], row[names[0]])
+                record[known] = parts_of(names[0], row[names[0]])
             continue
-        values = {name: _parts(name, row[name]) for name in names if name in row}
+        values = {name: parts_of(name, row[name]) for name in names if name in row}
         if known in ("options", "answer") and len(values) > 1:
             record[known] = values
         elif len(values) > 1:
@@ -136,13 +140,21 @@ def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
 
 
 @cache
-def _is_plural(name: str) -> bool:
+def is_plural(name: str) -> bool:
+    """Whether a column's name says that its cells hold several answers."""
     return _PLURAL.fullmatch(name) is not None
 
 
-def _parts(name: str, value: Any) -> Any:
+def is_doubtful(name: str, value: Any) -> bool:
+    """Whether a cell of a plural column holds marks that may stand between answers."""
+    if not isinstance(value, str) or value[:1] in _STRUCTURES or not is_plural(name):
+        return False
+    return parts_of(name, value) is value and _DOUBTFUL.fullmatch(value) is not None
+
+
+def parts_of(name: str, value: Any) -> Any:
     """The answers that a cell of a plural column joins, or the value as it is."""
-    if isinstance(value, str) and value[:1] != "[" and _is_plural(name):
+    if isinstance(value, str) and value[:1] not in _STRUCTURES and is_plural(name):
         pieces = _JOINED.split(_ENTITY.sub(r"\1\0", value))
         parts = [piece.replace("\0", ";").strip() for piece in pieces if piece.strip()]
         if len(parts) == 1:

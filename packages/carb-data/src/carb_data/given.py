@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,8 +89,13 @@ def _check(rule: OptionsAsGiven, right: Sequence[str], wrong: Sequence[str]) -> 
         raise UnreadError(("chosen", reason))
     if not wrong:
         raise UnreadError(("rejected", "every wrong answer is empty"))
-    if len({*right, *wrong}) < len(right) + len(wrong):
+    if len({*map(_as_shown, (*right, *wrong))}) < len(right) + len(wrong):
         raise UnreadError(("rejected", "two answers are the same"))
+
+
+def _as_shown(answer: str) -> str:
+    """An answer as readers see it: other code points or more spaces make no other answer."""
+    return " ".join(unicodedata.normalize("NFC", answer).split())
 
 
 def _pair(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
@@ -125,8 +131,7 @@ def _choice(rule: OptionsAsGiven, record: Record, system: System) -> tuple[Answe
         pairs = zip(bare.texts, options, strict=True)
         options = [(bare_text, before) for bare_text, (_, before) in pairs]
     others: Sequence[int] = range(len(options))
-    if rule.wrong:
-        key = text(at(record, rule.wrong), "wrong")
+    if key := text(at(record, rule.wrong), rule.wrong):
         others = [_option(rule, key, given, system)]
     filled = [n for n in others if options[n][0]]
     wrong = [options[n] for n in filled if n != right]
@@ -179,6 +184,8 @@ def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:
             labels = value.get("label", texts)
             value = dict(zip(labels, texts, strict=False))
         entries = [value]
+        if turns(value) is None:
+            value = _labelled(value)
         if turns(value) is None and isinstance(value, list):
             entries = value
         elif turns(value) is None and isinstance(value, Mapping):
@@ -194,6 +201,26 @@ def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:
         names = []
     texts = tuple(option for option, _ in options)
     return Options(texts, tuple(names)), options
+
+
+_LABELS = ("label", "key", "id", "letter")
+_TEXTS = ("text", "value", "content", "answer")
+
+
+def _labelled(options: Any) -> Any:
+    """Options that are objects of a label and a text, as one object; others as they are."""
+    if not isinstance(options, list):
+        return options
+    by_label = {}
+    for option in options:
+        if not isinstance(option, Mapping):
+            return options
+        labels = [str(option[name]) for name in _LABELS if name in option]
+        contents = [option[name] for name in _TEXTS if name in option]
+        if len(labels) != 1 or len(contents) != 1:
+            return options
+        by_label[labels[0]] = contents[0]
+    return by_label if len(by_label) == len(options) else options
 
 
 def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:

@@ -18,10 +18,15 @@ ALPHABETS: dict[str, str] = resource("headings")["alphabets"]
 """Letters by which options are numbered, in their order."""
 _MARKED = re.compile(r"[(\[{（【]?\s*(.)\s*[)\]}）】.:、：．]?")
 """A letter alone, or between or before marks."""
-_LETTERED = re.compile(r"\s*[(\[（【]?\s*(\w)\s*[)\]）】.:、：．]+\s*(?=\S)(.*)", re.DOTALL)
+_LETTERED = re.compile(
+    r"\s*\**(?:(?:option|choice|answer)\s)?[(\[（【]?\s*(\w)\s*"
+    r"(?:[)\]）】.:、：．]+\**|\*+|\s[-–—])\s*(?=\S)(.*)",
+    re.DOTALL | re.IGNORECASE,
+)
 _LIKE_LATIN = frozenset("АВЕКМНОРСТХ")
 """Cyrillic letters that look like Latin ones, which stand elsewhere in the alphabet."""
-_NUMBER = re.compile(r"\d{1,3}")
+_NUMBER = re.compile(r"(\d{1,3})(?:\.0+)?")
+"""A number as a table writes it; pandas makes 1.0 of 1 where another row is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,8 @@ def system_of(
             continue
         if (letter := _letter(key)) is not None:
             used.add(letter)
-        if _NUMBER.fullmatch(key):
-            fits = [n for n in (0, 1) if _filled(int(key) - n, options)]
+        if number := _NUMBER.fullmatch(key):
+            fits = [n for n in (0, 1) if _filled(int(number[1]) - n, options)]
             certain.update(fits if len(fits) == 1 else ())
             both = both or len(fits) == 2
     if both and not certain and first is None:
@@ -106,11 +111,13 @@ def place_of(
         pass
     elif (letter := _letter(key)) is not None and letter in system.letters:
         named = system.letters.index(letter)
-    elif system.first is not None and _NUMBER.fullmatch(key):
-        named = int(key) - system.first
+    elif system.first is not None and (number := _NUMBER.fullmatch(key)):
+        named = int(number[1]) - system.first
     named = named if named is not None and _filled(named, options) else None
     if key not in options.texts or not key:
         if named is None:
+            if not key:
+                raise UnreadError((field, "is empty"))
             raise UnreadError((field, f"'{key}' is none of the options"))
         return named
     place = options.texts.index(key)

@@ -89,7 +89,8 @@ def language_tag(name: str) -> str:
     usual = _LANGUAGES["codes"].get(code, [""])[0]
     if code not in _LANGUAGES["several_scripts"]:
         parts = [part for part in parts if part.title() != usual]
-    return "-".join([code, *parts])
+    cased = [part.title() if len(part) > 2 else part.upper() for part in parts]
+    return "-".join([code, *cased])
 
 
 @cache

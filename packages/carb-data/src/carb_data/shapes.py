@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from carb_data.columns import Columns, columns_of, record_of
+from carb_data.columns import Columns, columns_of, is_doubtful, parts_of, record_of
 from carb_data.declaration import (
     Declaration,
     OptionsAsGiven,
@@ -62,6 +62,8 @@ _DETECTED = "language detected"
 _EMPTY = "is empty"
 _SAMPLE = 50
 """Rows whose values must be of the kinds that a declaration says."""
+_WORDS_OF_A_SOURCE = 3
+"""Spaces in what names a source; a longer text is something to read."""
 _OWN = Declaration(name="own")
 _MARK = re.compile(r"[a-z]|\d")
 _ID = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
@@ -108,7 +110,7 @@ class Shape:
         """A row under the names that the declaration uses."""
         if self.columns is not None:
             return record_of(row, self.columns)
-        record = row
+        record = {name: parts_of(name, value) for name, value in row.items()}
         for pattern, new in self.part.clean:
             record = {
                 name: pattern.sub(new, value) if isinstance(value, str) else value
@@ -134,8 +136,9 @@ class Shape:
 
 
 def _tops(fields: Iterable[str]) -> set[str]:
-    """The columns in which fields lie."""
-    return {path.split(".")[0] for name in fields for path in name.split("|")}
+    """The columns in which fields lie; a dot may be part of a column's name."""
+    paths = [path for name in fields for path in name.split("|")]
+    return {*paths, *(path.split(".")[0] for path in paths)}
 
 
 @dataclass(frozen=True)
@@ -216,7 +219,23 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
         raise CarbError(
             f"{table.path}: the columns {both} can be the question; rename or remove one."
         )
-    return _looked_up(best[0], table)
+    shape = _looked_up(best[0], table)
+    _check_lists(table, shape)
+    return shape
+
+
+def _check_lists(table: Table, shape: Shape) -> None:
+    """Refuse a column whose cells may each hold one answer or several."""
+    for name in shape.read() & {*table.titles}:
+        cells = [(number, row[name]) for number, row in table.rows[:_SAMPLE] if name in row]
+        doubtful = [row for row in cells if is_doubtful(name, row[1])]
+        if 2 * len(doubtful) > len(cells):
+            number, cell = doubtful[0]
+            raise CarbError(
+                f"{table.path}:{number}: {table.titles[name]}: '{cell[:60]}' may be one answer or "
+                "several. Put a semicolon between answers; for one answer, name the column in the "
+                "singular."
+            )
 
 
 def _narrower(one: Shape, other: Shape) -> bool:
@@ -259,12 +278,15 @@ def _is_of_kind(value: Any, kind: str) -> bool:
 def _unknown(table: Table, tried: Sequence[tuple[Shape, list[str]]]) -> str:
     """Why a table has no shape: the nearest one, and what is missing."""
     nearest, lacking = min(tried, key=lambda pair: len(pair[1]) / len(pair[0].part.columns))
-    missing = ", ".join(lacking)
+    missing = ", ".join(name.replace("|", " or ") for name in lacking)
     titles = ", ".join(sorted(table.titles.values()))
+    near = ""
+    if len(lacking) < len(nearest.part.columns):
+        near = f" Nearest is {nearest.declaration.name}; missing: {missing}."
     return (
         f"{table.path}: its columns ({titles}) are neither "
         "prompt, chosen, rejected… nor question, A, B, C, D, answer, nor those of a well-known "
-        f"table. Nearest is {nearest.declaration.name}; missing: {missing}. Rename them, or "
+        f"table.{near} Rename them, or "
         "declare what they hold and build the sets: carb data build MY.toml."
     )
 
@@ -284,8 +306,8 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
             chosen = {value for value in chosen if not _MARK.fullmatch(value)}
         if len(options) < 2 or not chosen <= {*options}:
             return shape
-    by_field = {known: names for known, names in columns.by_field.items() if known not in told}
-    by_field["answer"] = columns.by_field["chosen"]
+    by_field = {**columns.by_field}
+    by_field["answer"] = by_field.pop("chosen")
     declared = shapes()["question, A, B, C, D, answer"]
     return Shape(declared, declared.parts[0], Columns(by_field, options))
 
@@ -441,6 +463,7 @@ def _note_columns(table: Table, shape: Shape) -> None:
     filled = table.filled()
     ties = _tie_columns([*filled], table.rows)
     read = shape.read() | {name for pair in ties for name in pair}
+    read -= {name for name in _sources(shape) if _is_prose(name, table.rows)}
     unread = [
         f"{table.titles[name]} ({filled[name]:,} of {len(table.rows):,} rows filled)"
         for name in table.titles
@@ -462,6 +485,17 @@ def _note_columns(table: Table, shape: Shape) -> None:
             f"{tied:,} of {len(table.rows):,} rows are ties by their own columns ({named}), and "
             "count all the same."
         )
+
+
+def _sources(shape: Shape) -> Sequence[str]:
+    """The columns that say where a row comes from."""
+    return shape.columns.by_field.get("source", ()) if shape.columns else ()
+
+
+def _is_prose(name: str, rows: Sequence[tuple[int, Record]]) -> bool:
+    """Whether a column holds texts, such as those that a question is about, and no addresses."""
+    first = next((str(row[name]) for _, row in rows if name in row), "")
+    return first.count(" ") > _WORDS_OF_A_SOURCE and "://" not in first
 
 
 def _tie_columns(names: Sequence[str], rows: Sequence[tuple[int, Record]]) -> list[tuple[str, ...]]:
@@ -672,7 +706,9 @@ class _Reader:
     def note(self) -> None:
         """Note what was left out or changed."""
         if self.ties:
-            self.table.notes.append(f"{self.ties:,} rows are ties, and are left out.")
+            self.table.notes.append(
+                f"{self.ties:,} rows are ties or name several answers, and are left out."
+            )
         if self.lettered:
             self.table.notes.append(
                 f"The options of {self.lettered:,} rows carry their own letters, which are taken "

@@ -44,6 +44,8 @@ class Sheet:
     name: str
     hidden: bool
     rows: list[list[str | Unreadable]]
+    unseen: list[str]
+    """Its hidden rows and columns."""
 
 
 def read_sheets(path: Path, file: BinaryIO) -> list[Sheet]:
@@ -81,7 +83,13 @@ def _sheet(path: Path, sheet: Any, formulas: Any) -> Sheet:
     missing = [cell for row in rows for cell in row if cell == ""]
     if missing:
         _mark_formulas(rows, formulas)
-    return Sheet(sheet.title, sheet.sheet_state != "visible", rows)
+    unseen = [
+        f"{what} {name}"
+        for what, every in (("row", sheet.row_dimensions), ("column", sheet.column_dimensions))
+        for name, one in every.items()
+        if one.hidden
+    ]
+    return Sheet(sheet.title, sheet.sheet_state != "visible", rows, unseen)
 
 
 def _fill(rows: list[list[str | Unreadable]], merged: Any) -> None:

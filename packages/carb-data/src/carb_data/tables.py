@@ -42,7 +42,7 @@ TABLE_SUFFIXES = (*_KINDS, *(f"{kind}.gz" for kind in _KINDS[:-1] if kind != ".x
 """Endings of files whose rows are read, in either case of letters."""
 _LARGEST = 2 * 1024**3
 """Bytes that a packed file may unpack to."""
-_SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+_SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 _ABOVE_HEADING = 10
 """Rows among which a table's heading is looked for."""
 _HEAD = 100_000
@@ -90,8 +90,8 @@ class Table:
 
 @lru_cache(maxsize=4096)
 def plain(name: str) -> str:
-    """A column's name as it is compared: ``Correct Answer`` is ``correct_answer``."""
-    return re.sub(r"[\s\-_]+", "_", name.strip().casefold())
+    """A column's name as it is compared: ``Correct Answer:`` is ``correct_answer``."""
+    return re.sub(r"[\s\-_]+", "_", name.strip().strip(".:*()").casefold())
 
 
 def kind_of(path: Path) -> str | None:
@@ -397,6 +397,9 @@ def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
         named = ", ".join(f"{s.name} (hidden)" if s.hidden else s.name for s in others)
         s = "" if len(others) == 1 else "s"
         table.notes.append(f"{len(others)} more sheet{s} not read: {named}.")
+    if known[0].unseen:
+        named = ", ".join(known[0].unseen)
+        table.notes.append(f"Hidden in Excel, and read all the same: {named}.")
     _cells(table, numbered[known[0].name], "", knows)
 
 

@@ -20,12 +20,18 @@ Answer = tuple[str, tuple[Turn, ...]]
 """The text of an answer, and the turns before it; none where the value was no conversation."""
 
 _ROLES: dict[str, str] = resource("headings")["roles"]
-_TRANSCRIPT = re.compile(r"(?:\A|\n\n)\s*(Human|User|Assistant|System):[ \t]*")
-_NUMPY_LIST = re.compile(r"""\Aarray\(|\A\[\s*(['"]).*?\1\s+['"]""", re.DOTALL)
+_SPEAKERS = r"\s*(Human|User|Assistant|System):[ \t]*"
+_TRANSCRIPT = re.compile(rf"(?:\A|\n\n){_SPEAKERS}")
+_CLOSE_TRANSCRIPT = re.compile(rf"(?:\A|\n){_SPEAKERS}")
+"""A transcript without blank lines."""
+_NUMPY_LIST = re.compile(r"""\Aarray\(|\A\[\s*(['"]).*?\1\s+['"]|\A\[\s*\{.*\}\s+\{""", re.DOTALL)
 """A list as numpy prints it, without commas: Python would join its texts to one."""
-_ERRORS = re.compile(r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NULL!|NUM!)|<NA>|NaN|nan")
-"""What spreadsheets and pandas write where a value is missing."""
-_LONGEST_ERROR = len("#DIV/0!")
+_ERRORS = re.compile(
+    r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|NV|BEZUG!|WERT!|¡REF!|¡VALOR!|Н/Д)|<NA>|NaN|nan"
+    r"|N/?A|n/a|NULL|null|\\N"
+)
+"""What spreadsheets, pandas, R and databases write where a value is missing."""
+_LONGEST_ERROR = len("#¡VALOR!")
 
 
 class UnreadError(Exception):
@@ -109,9 +115,12 @@ def turns(value: Any) -> list[Turn] | None:
 
 
 def _transcribed(value: str) -> list[Turn] | None:
-    if "\n\nAssistant:" not in value or not re.match(r"\s*(Human|User|System):", value):
+    if "\nAssistant:" not in value or not re.match(r"\s*(Human|User|System):", value):
         return None
-    _, *parts = _TRANSCRIPT.split(value)
+    pattern = _TRANSCRIPT if "\n\nAssistant:" in value else _CLOSE_TRANSCRIPT
+    _, *parts = pattern.split(value)
+    if not parts[-1].strip():
+        del parts[-2:]  # the turn that an answer continues
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return [(_ROLES[role.casefold()], content.strip()) for role, content in pairs]
 

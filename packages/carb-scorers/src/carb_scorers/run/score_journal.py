@@ -320,7 +320,7 @@ def _other(folder: Path, spec: ScorerSpec, changed: Sequence[str]) -> OtherRunEr
         "fingerprint": "data set",
         "spec": "scorer",
         "version": "version of the scorer's package",
-        "place_names": "names of places",
+        "place_names": "set of place names",
     }
     named = " and ".join(what.get(name, name) for name in changed)
     added = " (or of these sets with or without --perturbed)" if "fingerprint" in changed else ""
