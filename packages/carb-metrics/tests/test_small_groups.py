@@ -9,7 +9,9 @@ import pytest
 
 from carb_data import ScoreTable
 from carb_metrics import bon_accuracy, compare
+from carb_metrics.families import chance_variance
 from carb_metrics.intervals import wilson
+from carb_metrics.means import clustered_mean
 from carb_metrics.paired import mean_interval
 
 WON, LOST = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
@@ -53,3 +55,22 @@ def test_wilson_equals_statsmodels():
     won, n = np.arange(0, 41), np.full(41, 40)
     expected = proportion.proportion_confint(won, n, method="wilson")
     assert np.allclose(wilson(won, n), expected, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("count", [6, 20, 100])
+def test_few_families_that_are_far_from_the_others_leave_room_on_their_side(count):
+    half, cluster = np.full(count, 0.5), np.arange(count)
+    variance = chance_variance(np.full(count, 4))
+    for read in range(count + 1):
+        values = np.where(cluster < read, 1.0, 0.5)
+        found = clustered_mean(values, half, variance, cluster, 0.95, (0.0, 1.0))
+        below, above = found.estimate - found.low, found.high - found.estimate
+        assert 0 <= found.low <= found.estimate <= found.high <= 1
+        assert (found.p < 0.05) == (found.low > 0.5)
+        if 0 < read <= max(1, count / 10):
+            assert above > 1.15 * below
+        if 0.9 * count <= read < count and found.high < 1:
+            assert below > 1.15 * above
+    rare = np.where(cluster < 1, 1.0, 0.5)
+    found = clustered_mean(rare, half, variance, cluster, 0.95, (0.0, 1.0))
+    assert found.high > 0.5 + 0.45 * (1 - 0.025 ** (1 / count))  # not below none read at all

@@ -325,8 +325,10 @@ def clustered_mean(
 
     The standard error is the jackknife's over clusters, linearised (Bell and McCaffrey 2002, Survey
     Methodology 28:169-181, CR3), with ``PSEUDO`` more clusters that vary as ``variance`` says; t
-    has ``effective_clusters`` − 1 degrees of freedom. Where every value is as expected, the limits
-    leave room for the largest share of other clusters that may have shown none.
+    has ``effective_clusters`` − 1 degrees of freedom. Few clusters that are far from the others
+    make a mean skewed: the limit on their side is further away (``_Clustered.tail``). Where all
+    values are alike, the limits leave room for the largest share of other clusters that may have
+    shown none. No limit is moved past a null mean that the test excludes.
 
     Args:
         values: (families,) the values whose mean is wanted.
@@ -346,23 +348,47 @@ def clustered_mean(
     clusters = effective_clusters(cluster)
     if clusters < FEWEST:
         return Interval(estimate=mean, n=count)
-    error = _standard_error(values - mean, float(variance.mean()), cluster)
+    found = _clustered(values - mean, float(variance.mean()), cluster)
     away = float((values - null).mean())
-    half = float(t_quantile(clusters - 1, confidence)) * error
-    if (values == null).all():
-        furthest = max(bounds[1] - mean, mean - bounds[0])
-        half = max(half, _unseen(clusters, confidence) * furthest)
+    quantile = float(t_quantile(clusters - 1, confidence))
+    half = quantile * found.error
+    p = float(t_tails(away / found.error, clusters - 1))
+    tail = found.tail(quantile)
+    below = half - min(tail, 0.0)
+    above = half + max(tail, 0.0)
+    if (values == values[0]).all():
+        unseen = _unseen(clusters, confidence)
+        below = max(half, unseen * (mean - bounds[0]))
+        above = max(half, unseen * (bounds[1] - mean))
+    if half < away <= below:
+        below = half
+    if half < -away <= above:
+        above = half
     return Interval(
         estimate=mean,
-        low=max(bounds[0], mean - half),
-        high=min(bounds[1], mean + half),
-        p=float(t_tails(away / error, clusters - 1)),
+        low=max(bounds[0], mean - below),
+        high=min(bounds[1], mean + above),
+        p=p,
         n=count,
     )
 
 
-def _standard_error(residual: Floats, variance: float, cluster: Ints) -> float:
-    """The standard error of a mean, given each value's distance from it."""
+@dataclass(frozen=True)
+class _Clustered:
+    """How far a mean over clusters varies."""
+
+    error: float
+    """Its standard error."""
+    skewness: float
+
+    def tail(self, quantile: float) -> float:
+        """How much further the limit on the side of the long tail is: ``γ·(2t² + 1)/6`` standard
+        errors for a mean of skewness γ (Hall 1992, JRSS B 54:221-228)."""
+        return self.error * self.skewness * (2 * quantile**2 + 1) / 6
+
+
+def _clustered(residual: Floats, variance: float, cluster: Ints) -> _Clustered:
+    """How far a mean varies, given each value's distance from it."""
     count = len(residual)
     pairs = _pairs(
         np.zeros_like(cluster),
@@ -373,9 +399,14 @@ def _standard_error(residual: Floats, variance: float, cluster: Ints) -> float:
     )
     shown = float(pairs.shown(np.array([float(count)]))[0])
     clusters = len(pairs.size)
-    square = float((pairs.size**2).mean())
-    added = PSEUDO * variance * square * clusters / (clusters - 1)
-    return math.sqrt(shown + added) / count
+    size = float((pairs.size**2).mean())
+    added = PSEUDO * variance * size * clusters / (clusters - 1)
+    square = float((pairs.total**2).sum())
+    cube = float((pairs.total**3).sum())
+    return _Clustered(
+        error=math.sqrt(shown + added) / count,
+        skewness=cube / square**1.5 if square > 1e-12 else 0.0,
+    )
 
 
 def _unseen(clusters: float, confidence: float) -> float:

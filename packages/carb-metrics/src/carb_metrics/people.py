@@ -80,23 +80,16 @@ def human_line(
     known = [None if is_missing(name) or name == "" else name for name in people]
     of_set = numbered(sets, len(credit))
     of_person = numbered(known, len(credit))
-    n = len(credit)
-    share = float(credit.mean())
     unknown = known.count(None)
-    told = {
-        "share": share,
-        "answers": n,
-        "people": int(of_person.max()) + 1 - unknown,
-        "unknown": unknown,
-        "sets": int(of_set.max()) + 1,
-    }
     low, high = _limits(credit, of_set, of_person, confidence)
-    return HumanLine.model_validate(
-        {
-            **told,
-            "low": low,
-            "high": high,
-        }
+    return HumanLine(
+        share=float(credit.mean()),
+        low=low,
+        high=high,
+        answers=len(credit),
+        people=int(of_person.max()) + 1 - unknown,
+        unknown=unknown,
+        sets=int(of_set.max()) + 1,
     )
 
 
