@@ -13,7 +13,9 @@ from tal_rlvr.mix import Parts
 from tal_rlvr.mix_check import report_contamination
 from tal_rlvr.preferences import both_orders, pairs_from_set
 from tal_rlvr.train_config import TrainConfig
-from tal_rlvr.trl_rewards import PAPER_REWARDS, RewardConfig
+from tal_rlvr.trl_rewards import RewardConfig
+
+PAPER_REWARDS = RewardConfig(base="paper")
 
 
 def bon(number, culture="thai", language="en", topic=None, **changes):

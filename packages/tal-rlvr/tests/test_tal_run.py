@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import shutil
+from datetime import timedelta
 
 import anyio
 import pytest
@@ -17,8 +18,9 @@ from tal_rlvr.curve import progress_line
 from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.judgement import Judgement, write_judgement
 from tal_rlvr.lengths import check_targets, fitting
-from tal_rlvr.mix import Parts
+from tal_rlvr.mix import Parts, ordered
 from tal_rlvr.preferences import Pair, both_orders
+from tal_rlvr.scorer import open_judge, read_think_settings
 from tal_rlvr.train_config import load_config
 from tal_rlvr.warmup import WarmupConfig, read_targets, repeated, warmup_rows, warmup_target
 
@@ -159,6 +161,26 @@ def test_what_does_not_fit_is_refused_before_weights_are_read(config, tmp_path, 
     monkeypatch.setattr(torch.cuda, "is_available", bool)
     with pytest.raises(CarbError, match=r"8 GPUs of 80 GB.*demo-cpu"):
         train(config, overrides={"needs": {"gpus": 8, "memory_gb": 80}})
+
+
+def test_a_timeout_reaches_the_process_group_of_gpus_and_is_refused_on_a_cpu(config, monkeypatch):
+    begun = {}
+
+    def init(**given):
+        begun.update(given)
+        raise CarbError("a group")
+
+    monkeypatch.setattr(torch.distributed, "init_process_group", init)
+    for name, value in {"LOCAL_RANK": 0, "RANK": 0, "WORLD_SIZE": 2, "MASTER_PORT": 9}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    with pytest.raises(CarbError, match="a group"):
+        train(config, overrides={"grpo": {"ddp_timeout": 77, "use_cpu": False}})
+    assert begun["timeout"] == timedelta(seconds=77)
+    for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_PORT", "MASTER_ADDR"):
+        monkeypatch.delenv(name)
+    with pytest.raises(CarbError, match=r"ddp_timeout.*CPU"):
+        train(config, overrides={"grpo": {"ddp_timeout": 77}})
 
 
 def test_contaminated_training_data_stops_a_run_before_it_starts(config, tmp_path):
@@ -384,7 +406,6 @@ def test_variables_of_the_chat_template_reach_every_prompt(config, tiny_folder, 
     judge."""
     from transformers import AutoTokenizer
 
-    from tal_rlvr.scorer import open_judge
     from tal_rlvr.training_stages import TrainingRun
     from tal_rlvr.verdict_tokens import encode_prompt
 
@@ -407,10 +428,15 @@ def test_variables_of_the_chat_template_reach_every_prompt(config, tiny_folder, 
         TrainingRun(unknown)
 
 
-def test_a_merged_model_keeps_the_change_of_its_adapters(config, tiny_folder, tmp_path):
-    """Adapters of a model in bfloat16; rounded to it, the merge would lose most of the change."""
+def test_a_merged_model_keeps_the_change_of_its_adapters(
+    config, tiny_folder, tmp_path, monkeypatch
+):
+    """Adapters of a model in bfloat16; rounded to it, the merge would lose most of the change. Nor
+    does a judge or an evaluation open it in bfloat16."""
     from safetensors.torch import load_file
     from transformers import AutoModelForCausalLM
+
+    from tal_rlvr.training_stages import TrainingRun
 
     lines = f"{config.read_text()}\n[lora]\nr = 4\nalpha = 8\n"
     config.write_text(
@@ -432,3 +458,27 @@ def test_a_merged_model_keeps_the_change_of_its_adapters(config, tiny_folder, tm
             assert float((kept - change).norm()) <= 1e-3 * float(change.norm())
             changes += float(change.norm()) > 0
     assert changes > 0
+    opened = []
+
+    def reads(_types, _models, _name, options):
+        opened.append(options.get("dtype"))
+        raise CarbError("enough")
+
+    monkeypatch.setattr("tal_rlvr.scorer.read_backend_options", reads)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    settings = read_think_settings(str(out))
+    for folder, options in (
+        (out, {"backend": "vllm"}),  # which would take bfloat16
+        (out, {"backend": "vllm", "dtype": "bfloat16"}),
+        (tiny_folder, {"backend": "vllm"}),
+        (out, {}),  # transformers takes the dtype of the weights
+    ):
+        with pytest.raises(CarbError, match="enough"):
+            open_judge("j", str(folder), options, settings)
+    assert opened == ["float32", "bfloat16", None, None]
+    rows = ordered([ROW.pair], shuffle=False)
+    for lora, dtype in (({}, "float32"), (None, "bfloat16")):
+        run = TrainingRun(load_config(config, {"lora": lora, "out": str(tmp_path / dtype)}))
+        with pytest.raises(CarbError, match="enough"):
+            run.evaluate("before", tiny_folder, rows)
+        assert opened[-1] == dtype

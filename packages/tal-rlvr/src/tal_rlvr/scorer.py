@@ -22,6 +22,8 @@ from tal_rlvr.judge_prompts import CUE, GENERAL, PromptConfig, render_prompt
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
 
 THINK = "think.json"
+ADAPTER = "adapter"
+"""The folder of the adapters in that of the model into which they are merged."""
 
 
 class ThinkSettings(Frozen):
@@ -225,6 +227,8 @@ def open_judge(
             if options.get("backend") == "openai"
             else {"chat_template": "none"}
         )
+    if options.get("backend") == "vllm" and (Path(target).expanduser() / ADAPTER).is_dir():
+        plain["dtype"] = "float32"  # vLLM's own choice, bfloat16, would round the change away
     read, kind = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, {**plain, **options})
     return kind.open(target, read), read
 

@@ -58,8 +58,6 @@ class Needs(Frozen):
     gpus: int = Field(default=0, ge=0)
     memory_gb: float = Field(gt=0)
     """Memory of one GPU; of the machine, where no GPU is needed."""
-    minutes: float | None = None
-    """How long the run that docs/train.md reports took; null where none was made."""
 
 
 class TrainConfig(Frozen):
@@ -70,8 +68,8 @@ class TrainConfig(Frozen):
     revision: str | None = None
     """Commit, tag or branch of ``model`` on the hub; null means the newest."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Type of the weights in training. Every evaluation reads them in bfloat16 on a GPU and in
-    float32 on a CPU."""
+    """Type of the weights in training. Every evaluation reads them in bfloat16 on a GPU, and in
+    float32 on a CPU or with adapters."""
     out: Path
     """Folder for the checkpoints, the trained model and the reports."""
     seed: int = 0

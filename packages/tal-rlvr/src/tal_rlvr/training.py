@@ -101,7 +101,7 @@ def train(
         held_out_pairs=len(parts.held_out),
         dropped_pairs=checked.dropped,
         too_long_pairs=lengths.too_long,
-        **trained.as_fields(),
+        **trained._asdict(),
         **_compared(config.out, before, after),
     )
     if run.is_main:

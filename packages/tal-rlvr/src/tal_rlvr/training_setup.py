@@ -27,11 +27,9 @@ from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
 from tal_rlvr.memory import Shape, check_fits, needed
 from tal_rlvr.mix import Parts
 from tal_rlvr.mix_check import report_contamination
-from tal_rlvr.scorer import ThinkOptions, open_judge
+from tal_rlvr.scorer import ADAPTER, ThinkOptions, open_judge
 from tal_rlvr.train_config import HELD_OUT_SETS, LoraSettings, OnNote, TrainConfig, write_json
 from tal_rlvr.warmup import Target, read_targets
-
-ADAPTER = "adapter"
 
 
 class CheckedPairs(NamedTuple):
@@ -148,6 +146,8 @@ def grpo_arguments(config: TrainConfig, base: str) -> GRPOConfig:
         arguments = paper_config(**settings)
     except (TypeError, ValueError, AttributeError, ImportError, RuntimeError) as error:
         raise CarbError(f"The settings under [grpo] are not valid: {error}.") from None
+    if arguments.use_cpu and "ddp_timeout" in config.grpo:
+        raise CarbError("[grpo] ddp_timeout has no effect on a CPU. Leave it out.")
     _check_resumable(arguments)
     _check_reports(arguments.report_to)
     return arguments

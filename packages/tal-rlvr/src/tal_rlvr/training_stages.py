@@ -49,16 +49,12 @@ from tal_rlvr.warmup import Target, repeated, tokenised, warmup_rows
 class Reinforced(NamedTuple):
     """What the reinforced stage leaves."""
 
-    model: Path
+    model: str
     curve: list[dict[str, float]]
     """What was logged at each step."""
     dev: list[dict[str, float]]
     """What was logged of the pairs of ``mix.dev``."""
     steps: int
-
-    def as_fields(self) -> dict[str, Any]:
-        """The fields of a result."""
-        return {**self._asdict(), "model": str(self.model)}
 
 
 class TrainingRun:
@@ -187,7 +183,9 @@ class TrainingRun:
         if self.config.evaluation.backend == "hf":
             options = {"device": str(self.state.device), **options}
         if self.config.evaluation.backend != "openai":  # one dtype for every model of the run
-            options = {"dtype": "bfloat16" if torch.cuda.is_available() else "float32", **options}
+            # bfloat16 would round the change by adapters away
+            half = torch.cuda.is_available() and self.config.lora is None
+            options = {"dtype": "bfloat16" if half else "float32", **options}
         try:
             judge, _ = open_judge("evaluation", model, options, settings)
             try:
@@ -283,7 +281,7 @@ class TrainingRun:
         """
         config = self.config
         if config.grpo.get("max_steps") == 0:
-            return Reinforced(Path(base), [], [], 0)
+            return Reinforced(base, [], [], 0)
         arguments = grpo_arguments(config, base)
         checkpoints = Path(arguments.output_dir)
         trainer = ThinkAsLocalsTrainer(
@@ -309,7 +307,7 @@ class TrainingRun:
         curve, dev = ([e for e in history if key in e] for key in ("reward", "eval_reward"))
         steps = int(trainer.state.global_step)
         self._keep(trainer, base, config.out / "model")
-        return Reinforced(config.out / "model", curve, dev, steps)
+        return Reinforced(str(config.out / "model"), curve, dev, steps)
 
     def _note(self, sentence: str) -> None:
         if self.is_main and self.on_note is not None:

@@ -110,10 +110,6 @@ class RewardConfig(Frozen):
         return self
 
 
-PAPER_REWARDS = RewardConfig(base="paper")
-"""R_corr + lambda R_appr as in the paper (Zhang et al. 2025, section 5), with lambda = 1."""
-
-
 class CorrectnessFunction:
     """R_corr for TRL. Logs the format rate, the accuracy of either order, and the length of the
     reasoning."""

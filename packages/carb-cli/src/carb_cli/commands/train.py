@@ -86,15 +86,11 @@ def train(
 
 def _list_presets() -> None:
     rows = [
-        (name, str(one.gpus or "none"), f"{one.memory_gb:.0f}", _minutes(one.minutes))
+        (name, str(one.gpus or "none"), f"{one.memory_gb:.0f}")
         for name, one in preset_needs().items()
     ]
-    columns = ["carb train --config ...", "GPUs", "GB of each, or of the machine", "minutes"]
+    columns = ["carb train --config ...", "GPUs", "GB of each, or of the machine"]
     display.table("Presets", columns, rows, right=columns[1:])
-
-
-def _minutes(measured: float | None) -> str:
-    return "not measured" if measured is None else f"{measured:.0f}"
 
 
 def _log(stage: str, step: int, values: Mapping[str, float]) -> None:
