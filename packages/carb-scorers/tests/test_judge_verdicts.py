@@ -96,7 +96,17 @@ def test_a_text_that_was_cut_off_counts_only_where_the_verdict_ends_it(
 
 @pytest.mark.parametrize(
     ("begin", "end"),
-    [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]")],
+    [
+        ("<think>", "</think>"),
+        ("<thinking>", "</thinking>"),
+        ("[THINK]", "[/THINK]"),
+        ("<Think>", "</Think>"),
+        ("<scratchpad>", "</scratchpad>"),
+        ("<longcat_think>", "</longcat_think>"),
+        ("<|thinking|>", "<|/thinking|>"),
+        ("<seed:cot>", "</seed:cot>"),
+        ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ],
 )
 def test_thoughts_of_every_kind_hold_no_verdict(begin: str, end: str) -> None:
     assert parse_pick(f"{begin}[[A]]?{end} [[B]]", ABCD) == 1
@@ -105,11 +115,27 @@ def test_thoughts_of_every_kind_hold_no_verdict(begin: str, end: str) -> None:
         parse_pick(f"{begin}[[A]]?", ABCD)
 
 
-def test_only_the_final_channel_counts() -> None:
+@pytest.mark.parametrize(
+    "final",
+    [
+        "<|start|>assistant<|channel|>final<|message|>",
+        "<|start|>assistant<|channel|>final <|constrain|>json<|message|>",
+        "<|start|>assistant<|channel|>commentary<|message|>[[C]]<|end|><|channel|>final<|message|>",
+    ],
+)
+def test_only_the_final_channel_counts(final: str) -> None:
     thought = "<|channel|>analysis<|message|>[[A]]?<|end|>"
-    assert parse_pick(f"{thought}<|start|>assistant<|channel|>final<|message|>[[B]]", ABCD) == 1
+    assert parse_pick(f"{thought}{final}[[B]]", ABCD) == 1
     with pytest.raises(VerdictError):
         parse_pick(thought, ABCD)
+
+
+def test_channels_without_their_tokens_are_kept_apart() -> None:
+    """A server that takes special tokens off joins the channels' names with their texts."""
+    assert parse_pick("analysisAt first [[A]]?assistantfinal[[B]]", ABCD) == 1
+    with pytest.raises(VerdictError):
+        parse_pick("analysisAt first [[A]] seems right", ABCD)
+    assert parse_pick("analysis: the first, [[A]]", ABCD) == 0
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,10 @@ def test_ordinary_texts_stay_as_they_are(text: str) -> None:
     assert guarded_unseen(text) == text
 
 
-@pytest.mark.parametrize(("begin", "end"), marks().thoughts)
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [*marks().thoughts, ("<Thought>", "</Thought>"), ("<mm:think>", "</mm:think>")],
+)
 def test_a_thought_is_cut_and_an_opened_one_is_seen(begin: str, end: str) -> None:
     assert without_thinking(f"{begin}[[A]]?{end} [[B]]") == " [[B]]"
     assert without_thinking(f"[[A]]?{end} [[B]]") == " [[B]]"

@@ -64,6 +64,15 @@ def test_each_candidate_is_asked_alone_and_keeps_its_place(
     assert wanted in server.bodies
 
 
+def test_a_server_that_answers_in_its_own_form_stops_the_run_at_once(
+    serve: Callable[..., Server],
+) -> None:
+    """SGLang's /classify answers with a list; each row was an error."""
+    server = serve(lambda *_: [{"embedding": [1.5], "meta_info": {"id": "x"}}])
+    with pytest.raises(CarbError, match=r"/classify answers with a list.*SGLang.*backend=hf"):
+        score(opened(server), request("a", "b", "c"))
+
+
 @pytest.mark.parametrize(
     ("bad", "kind"),
     [

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
-from itertools import chain
 
 from pydantic import TypeAdapter, ValidationError
 
 from carb_data import CarbError, Conversation, Frozen, read_file, require
-from carb_scorers.models.marks import control_pattern, guarded_unseen, marks
+from carb_scorers.models.marks import control_pattern, guarded_unseen, thought_marks
 from carb_scorers.models.source import model_source
 
 __all__ = ["Policy", "PolicyTemplate", "families", "policy_of", "response_in"]
@@ -131,8 +130,8 @@ def _turns(prompt: str, family: Family) -> Turns | None:
 def _begins_the_answer(text: str) -> bool:
     """Whether a template wrote this where the answer begins: nothing, or a thought that it begins
     or leaves empty."""
-    for mark in chain.from_iterable(marks().thoughts):
-        text = text.replace(mark, "")
+    for pattern in thought_marks():
+        text = pattern.sub("", text)
     return not text.strip()
 
 

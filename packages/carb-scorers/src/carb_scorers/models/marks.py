@@ -13,7 +13,14 @@ from typing import Any
 
 from carb_data import Frozen, read_file
 
-__all__ = ["control_pattern", "guarded_unseen", "marks", "opened_thought", "without_thinking"]
+__all__ = [
+    "control_pattern",
+    "guarded_unseen",
+    "marks",
+    "opened_thought",
+    "thought_marks",
+    "without_thinking",
+]
 
 
 class Marks(Frozen):
@@ -21,9 +28,14 @@ class Marks(Frozen):
 
     thoughts: tuple[tuple[str, str], ...]
     """Beginning and end of a thought."""
+    thought_tags: tuple[str, str]
+    """Patterns of other beginnings and ends."""
     channel: str
     final: str
-    """What begins a channel, and the one in which the answer stands."""
+    """What begins a channel, and the pattern of what begins the one with the answer."""
+    bare_channel: str
+    bare_final: str
+    """A pattern of the first without its tokens, and the second without them."""
     channel_tokens: tuple[str, ...]
     before_channel: str
     shapes: tuple[str, ...]
@@ -65,28 +77,52 @@ def without_thinking(text: str) -> str:
     never ends includes the rest.
     """
     known = marks()
-    for begin, end in known.thoughts:
-        text = text.rpartition(end)[2].partition(begin)[0]
-    if known.final in text:
-        text = text.rpartition(known.final)[2]
+    begin, end = thought_marks()
+    text = end.split(text)[-1]
+    text = begin.split(text)[0]
+    text = re.split(known.final, text)[-1]
+    if re.match(known.bare_channel, text):
+        text = text.rpartition(known.bare_final)[2] if known.bare_final in text else ""
     return text.partition(known.channel)[0]
+
+
+@cache
+def thought_marks() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What begins a thought, and what ends one."""
+    known = marks()
+    begins = [re.escape(begin) for begin, _ in known.thoughts]
+    ends = [re.escape(end) for _, end in known.thoughts]
+    begin, end = known.thought_tags
+    return (
+        re.compile("|".join((*begins, begin)), re.IGNORECASE),
+        re.compile("|".join((*ends, end)), re.IGNORECASE),
+    )
+
+
+def _is_thought_mark(token: str) -> bool:
+    """Whether a token begins or ends a thought."""
+    return any(pattern.fullmatch(token) for pattern in thought_marks())
 
 
 def opened_thought(prompt: str, template: str) -> str | None:
     """What a prompt ends with, where the model is to think before it answers; else ``None``. A
     template that knows channels leaves the choice of one to the model."""
-    known, end = marks(), prompt.rstrip()
-    openings = [begin for begin, _ in known.thoughts]
-    if known.channel in template:
-        openings.append(known.before_channel)
-    return next((opening for opening in openings if end.endswith(opening)), None)
+    known = marks()
+    end = prompt.rstrip()
+    begin, _ = thought_marks()
+    for opening in begin.finditer(end):
+        if opening.end() == len(end):
+            return opening[0]
+    if known.channel in template and end.endswith(known.before_channel):
+        return known.before_channel
+    return None
 
 
 def written_text(tokenizer: Any, ids: Sequence[int]) -> str:
     """What a model wrote, without special tokens but with the marks of its thoughts, which some
     tokenizers have among their special tokens: a thought without marks would pass for the
     answer."""
-    kept = {*(mark for pair in marks().thoughts for mark in pair), *marks().channel_tokens}
+    channels = marks().channel_tokens
     special = {
         token: tokenizer.convert_ids_to_tokens(token) for token in tokenizer.all_special_ids
     } | {
@@ -96,7 +132,8 @@ def written_text(tokenizer: Any, ids: Sequence[int]) -> str:
     }
     parts, start = [], 0
     for place, token in enumerate(ids):
-        if special.get(token) in kept:
+        mark = special.get(token, "")
+        if mark and (mark in channels or _is_thought_mark(mark)):
             parts += [tokenizer.decode(ids[start:place], skip_special_tokens=True), special[token]]
             start = place + 1
     parts.append(tokenizer.decode(ids[start:], skip_special_tokens=True))

@@ -95,6 +95,11 @@ def read_answer(
     if status >= 400:
         message = shown(key, _message_of(answer) or f"no message ({form})")
         _refused(url, status, answer, message, response.headers, proven=proven)
+    if isinstance(answer, list) and not proven:
+        raise CarbError(
+            f"{url} answers with a list, and not as OpenAI and vLLM do. SGLang's own paths are not "
+            "read: serve the model with vLLM, or use backend=hf."
+        )
     if not isinstance(answer, dict):
         raise RequestError("http", shown(key, f"the answer is not a JSON object ({form})"))
     if (error := _error_within(answer)) is not None:
