@@ -1,5 +1,6 @@
 """The OpenAI-compatible backend against a server that does everything wrong that servers do."""
 
+import ssl
 import sys
 import threading
 from collections.abc import Callable
@@ -326,3 +327,21 @@ def test_certificates_of_the_environment_are_read_for_this_machine_too(
     with pytest.raises(CarbError, match=r"SSL_CERT_FILE=.*mine\.pem.* cannot be read"):
         model("https://localhost:1/v1")
     model("http://localhost:1/v1")
+
+
+def test_a_certificate_that_the_environment_names_is_trusted_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Server]
+) -> None:
+    pem = Path(__file__).parent / "loopback.pem"
+    server = serve([chat()])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    server.http.socket = context.wrap_socket(server.http.socket, server_side=True)
+    url = server.url.replace("http:", "https:")
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    (refused,) = ask(model(url, retries=0, patience=0))
+    assert isinstance(refused, Failure)
+    assert "certificate" in refused.error.message.lower()
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    (answer,) = ask(model(url, retries=0, patience=0))
+    assert isinstance(answer, Generation)

@@ -69,7 +69,7 @@ def test_a_server_that_answers_in_its_own_form_stops_the_run_at_once(
 ) -> None:
     """SGLang's /classify answers with a list; each row was an error."""
     server = serve(lambda *_: [{"embedding": [1.5], "meta_info": {"id": "x"}}])
-    with pytest.raises(CarbError, match=r"/classify answers with a list.*SGLang.*backend=hf"):
+    with pytest.raises(CarbError, match=r"answers with a list.*SGLang.*backend=hf"):
         score(opened(server), request("a", "b", "c"))
 
 
