@@ -118,7 +118,7 @@ def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901
 
     from carb_scorers import open_scorer
     from carb_scorers.models.chat_tokens import conversation_ids
-    from carb_scorers.models.protocol import Prompt, Turn
+    from carb_scorers.models.protocol import Prompt, message
 
     carb, shared = (
         open_scorer(f"classifier:{folder}?batching={way}") for way in ("item", "budget")
@@ -127,9 +127,7 @@ def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
 
     def ids(request: Any, text: str) -> list[int]:
-        return conversation_ids(
-            tokenizer, Prompt((Turn(role="user", content=request.prompt),)), text
-        )
+        return conversation_ids(tokenizer, Prompt((message("user", request.prompt),)), text)
 
     def forward(rows: Sequence[Sequence[int]]) -> None:
         width = max(map(len, rows))

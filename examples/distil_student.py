@@ -30,7 +30,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, set_
 
 from carb_data import Dataset, load
 from carb_scorers import evaluate
-from carb_scorers.models import Prompt
+from carb_scorers.models import Prompt, message
 from carb_scorers.models.chat_tokens import conversation_ids
 
 
@@ -136,7 +136,7 @@ def encoded(
     left out."""
     rows = []
     for one in preferences:
-        prompt = Prompt(({"role": "user", "content": one.prompt},))
+        prompt = Prompt((message("user", one.prompt),))
         first, second = (
             conversation_ids(tokenizer, prompt, text) for text in (one.first, one.second)
         )

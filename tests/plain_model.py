@@ -60,7 +60,7 @@ class Plain:
     def asked(self, mode: Any, texts: Sequence[str], *, reads: bool, falling: bool = False) -> str:
         asker = Asker(read_form("plain"), mode)
         prompt = asker.ask(ASKED, texts, reads=reads, falling=falling)
-        return f"<|user|>\n{prompt.messages[0]['content']}<|end|>\n<|assistant|>\n"
+        return f"<|user|>\n{prompt.messages[0].content}<|end|>\n<|assistant|>\n"
 
     def asked_local(self, first: str, second: str) -> str:
         (message,) = render_prompt(QUESTION, (first, second), ASKED.culture, "en", direct=True)

@@ -18,16 +18,14 @@ import tiny_models
 from carb_scorers.models import hf_language as writing
 from carb_scorers.models.hf_language import open_language_model
 from carb_scorers.models.hf_loading import HFOptions
-from carb_scorers.models.protocol import Generation, Prompt, Turn, Watch, Writing
+from carb_scorers.models.protocol import Generation, Prompt, Watch, Writing, message
 from tiny_server import greedy
 
 QUESTIONS = ["What do people eat?", "Was essen die Leute zum Neujahr, und warum?", "年夜饭", "?"]
 
 
 def prompts(*questions: str) -> list[Prompt]:
-    return [
-        Prompt((Turn(role="user", content=q),), cue="\nAnswer:") for q in questions or QUESTIONS
-    ]
+    return [Prompt((message("user", q),), cue="\nAnswer:") for q in questions or QUESTIONS]
 
 
 def opened(base: Path, architecture: str = "llama", *, chat: bool = True, **options: Any) -> Any:

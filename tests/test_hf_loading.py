@@ -27,7 +27,7 @@ from carb_scorers import open_scorer
 from carb_scorers.models.chat_tokens import answer_ids, conversation_ids, prompt_ids
 from carb_scorers.models.hf_loading import TemplateOptions, set_chat_template
 from carb_scorers.models.marks import without_thinking, written_text
-from carb_scorers.models.protocol import Prompt
+from carb_scorers.models.protocol import Prompt, message
 
 REQUEST = tiny_models.request()
 
@@ -174,7 +174,7 @@ THINKING = tiny_models.CHAT.replace(
 )
 """As Qwen 3's: a model that may not think is shown an empty thought."""
 OFF = '{"enable_thinking": false}'
-PROMPT = Prompt(({"role": "user", "content": "What do people eat?"},))
+PROMPT = Prompt((message("user", "What do people eat?"),))
 
 
 def made(template: str | None = THINKING, **options: str) -> Any:
@@ -217,7 +217,7 @@ def test_nothing_is_read_behind_a_thought_that_the_template_opens(
 DROPPING = tiny_models.CHAT.replace(
     "<|{{ m.role }}|>", "{% if m.role != 'system' %}<|{{ m.role }}|>"
 ).replace("{% endfor %}", "{% endif %}{% endfor %}")
-TALK = Prompt(({"role": "system", "content": "Be brief."}, *PROMPT.messages))
+TALK = Prompt((message("system", "Be brief."), *PROMPT.messages))
 
 
 def test_a_turn_of_the_system_that_the_template_leaves_out_is_an_error() -> None:

@@ -22,7 +22,7 @@ from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.models.chat_tokens import conversation_ids
 from carb_scorers.models.hf_loading import HFOptions, load
-from carb_scorers.models.protocol import Prompt, Turn
+from carb_scorers.models.protocol import Prompt, message
 from tiny_models import TEXTS, request
 from tiny_server import row
 
@@ -238,7 +238,7 @@ def test_a_head_of_several_objectives(base: Path) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     for candidate in request().candidates:
         ids = conversation_ids(
-            tokenizer, Prompt((Turn(role="user", content=str(request().prompt)),)), candidate.text
+            tokenizer, Prompt((message("user", str(request().prompt)),)), candidate.text
         )
         assert [scores[candidate.id] for scores in each] == pytest.approx(
             row(model, ids).tolist(), abs=1e-5

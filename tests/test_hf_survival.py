@@ -19,7 +19,7 @@ from tokenizers import AddedToken, processors
 
 import tiny_models
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
-from carb_scorers.models import Prompt
+from carb_scorers.models import Prompt, message
 from carb_scorers.models.chat_tokens import conversation_ids, guarded
 from carb_scorers.models.hf_passes import ITEM_TOKENS
 from tiny_models import TEXTS, request
@@ -209,7 +209,7 @@ def test_an_answer_has_no_start_token_of_its_own() -> None:
         single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 0)]
     )
     whole = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("Why?\n", "So.")]
-    asked = Prompt(({"role": "user", "content": "Why?"},))
+    asked = Prompt((message("user", "Why?"),))
     assert conversation_ids(tokenizer, asked, "So.") == [0, *whole[0], *whole[1]]
 
 

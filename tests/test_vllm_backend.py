@@ -16,7 +16,7 @@ pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 from carb_data import CarbError
 from carb_data.validation import read_options
 from carb_scorers.models.chat_tokens import prompt_ids
-from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
+from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing, message
 from carb_scorers.models.server_models import ServerLanguageModel
 from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.models.vllm import VLLMOptions, open_language_model
@@ -32,9 +32,7 @@ WANTED = [
     "how people greet each other in Japan",
     "a dish of Tết",
 ]
-PROMPTS = [
-    Prompt(({"role": "user", "content": f"Name {one}."},), cue="\nAnswer:") for one in WANTED
-]
+PROMPTS = [Prompt((message("user", f"Name {one}."),), cue="\nAnswer:") for one in WANTED]
 
 
 def options(**more: str) -> VLLMOptions:
@@ -62,8 +60,7 @@ def test_prefixes_are_cached(judge: Any) -> None:
     assert engine._llm.vllm_config.cache_config.enable_prefix_caching
     text = "Name one thing that people of a town on a river do on a market day. " * 16
     first, second = (
-        Prompt(({"role": "user", "content": text + end},), cue="\nAnswer:")
-        for end in ("Why?", "Who?")
+        Prompt((message("user", text + end),), cue="\nAnswer:") for end in ("Why?", "Who?")
     )
     rows = [tuple(prompt_ids(engine.tokenizer, prompt)) for prompt in (first, second)]
     assert len(rows[0]) > 128
@@ -98,7 +95,7 @@ KEY = "sk-a-key-that-must-not-be-seen-anywhere"
 
 
 def test_the_servers_errors_are_understood(smollm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    long = Prompt(({"role": "user", "content": "word " * 3000},))
+    long = Prompt((message("user", "word " * 3000),))
     with server(smollm, "--max-model-len", "1024", "--api-key", KEY) as url:
 
         def asked(model: str, key: str, *prompts: Prompt) -> Any:

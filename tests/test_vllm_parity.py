@@ -23,7 +23,7 @@ import carb_scorers.models.vllm as backend
 import plain_model
 from carb_data import CarbError
 from carb_data.validation import read_options
-from carb_scorers.models.protocol import BackendKind, Prompt, Writing
+from carb_scorers.models.protocol import BackendKind, Prompt, Writing, message
 from carb_scorers.models.vllm import VLLMOptions, open_language_model, open_reward_model
 from parity import CELLS, Cell
 from vllm_small import FLOAT32, SMALL, run, server
@@ -108,7 +108,7 @@ def test_the_server_s_scores_are_plain_arithmetic(
     )
 
 
-ASK = [Prompt(({"role": "user", "content": f"Noodles {n}?"},)) for n in range(3)]
+ASK = [Prompt((message("user", f"Noodles {n}?"),)) for n in range(3)]
 LONG = Writing(max_tokens=900, temperature=1.0)
 
 

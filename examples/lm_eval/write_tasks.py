@@ -62,7 +62,7 @@ def questions(data: Dataset, form: str, language: str, seed: int) -> list[dict[s
                 "item_id": item.id,
                 "culture": item.culture,
                 "domain": str(item.domain),
-                "question": prompt.messages[0]["content"],
+                "question": prompt.messages[0].content,
                 "cue": prompt.cue,
                 "letters": list(letters),
                 "right": [blinded.recorded[one.id] for one in candidates].index(item.chosen.id),

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from carb_data.validation import read_options
-from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
+from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing, message
 from carb_scorers.models.server_models import ServerLanguageModel
 from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.models.server_retries import Clock as SystemClock
@@ -168,10 +168,7 @@ def model(url: str, clock: SystemClock | None = None, **options: object) -> Serv
 
 
 def prompts(count: int = 1) -> list[Prompt]:
-    return [
-        Prompt(({"role": "user", "content": f"Question {n}?"},), cue="\nAnswer:")
-        for n in range(count)
-    ]
+    return [Prompt((message("user", f"Question {n}?"),), cue="\nAnswer:") for n in range(count)]
 
 
 def ask(opened: ServerLanguageModel, count: int = 1, **options: Any) -> list[Generation | Failure]:

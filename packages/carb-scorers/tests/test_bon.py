@@ -64,7 +64,7 @@ class CountingModel:
     async def generate(self, prompts, writing):
         places = []
         for prompt, seed in zip(prompts, writing.seed, strict=True):
-            number = int(prompt.messages[-1]["content"].rpartition(" ")[2])
+            number = int(prompt.messages[-1].content.rpartition(" ")[2])
             places.append((number, next(i for i in range(99) if derived_seed(0, i) == seed)))
         self.asked += places
         return [self.one(*place) for place in places]

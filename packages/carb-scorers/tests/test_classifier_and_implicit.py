@@ -69,7 +69,7 @@ def test_candidates_of_an_item_form_a_group() -> None:
     anyio.run(scorer.score, [request("a", "b"), request("c", request_id="2")])
     assert [prompt.group for prompt in model.prompts] == [0, 0, 1]
     prompt = model.prompts[0]
-    assert [dict(turn) for turn in prompt.messages] == [{"role": "user", "content": "How?"}]
+    assert [turn.model_dump() for turn in prompt.messages] == [{"role": "user", "content": "How?"}]
     anyio.run(check_scorer, scorer)
     anyio.run(scorer.aclose)
     assert model.closed == 1

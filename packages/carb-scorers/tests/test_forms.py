@@ -65,7 +65,7 @@ class Writer:
         return [Generation(self.answer[self.key(p)], Usage(input_tokens=1)) for p in prompts]
 
     def key(self, prompt: Prompt) -> str:
-        text = prompt.messages[-1]["content"]
+        text = prompt.messages[-1].content
         shown = sorted(
             (text.index(word), word)
             for word in ("FIRST", "SECOND", "THIRD", "FOURTH")
@@ -121,9 +121,9 @@ def test_a_form_shows_the_question_and_the_candidates(name: str, mode: str, cult
     assert result.error is None, result.error
     assert max(result.scores, key=lambda key: result.scores[key]) == "c1"
     for prompt in writer.asked:
-        roles = [turn["role"] for turn in prompt.messages]
+        roles = [turn.role for turn in prompt.messages]
         assert roles in (["user"], ["system", "user"])
-        text = "\n".join(turn["content"] for turn in prompt.messages)
+        text = "\n".join(turn.content for turn in prompt.messages)
         assert "QUESTION" in text
         assert "unspecified" not in text
         assert text == text.strip()
@@ -184,7 +184,7 @@ def test_a_judge_of_ones_own_is_a_file(tmp_path: Path) -> None:
     )
     result, writer = judged(str(form), {"A": "winner=A", "B": "so winner=B"}, tell="culture")
     assert result.error is None
-    assert writer.asked[0].messages[0]["content"] == "Thai / QUESTION / FIRST SECOND"
+    assert writer.asked[0].messages[0].content == "Thai / QUESTION / FIRST SECOND"
     as_json = tmp_path / "mine.json"
     as_json.write_text(
         json.dumps({"title": "mine", "pairwise": {"user": "{{ prompt }}", "verdict": "winner=(.)"}})

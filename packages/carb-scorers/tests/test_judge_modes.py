@@ -27,7 +27,7 @@ def request(texts: Sequence[str] = TEXTS, request_id: str = "i", **changes: str)
 
 def shown(prompt: Prompt) -> dict[str, str]:
     """Letter to text, as a prompt presents them."""
-    return dict(re.findall(r"^\((\w)\) (.*)$", prompt.messages[-1]["content"], flags=re.MULTILINE))
+    return dict(re.findall(r"^\((\w)\) (.*)$", prompt.messages[-1].content, flags=re.MULTILINE))
 
 
 class FakeModel:
@@ -51,7 +51,7 @@ class FakeModel:
         return QUALITY.get(text, 0.0) + self.bias * (place == 0)
 
     def failure(self, prompt: Prompt) -> Failure | None:
-        if self.fails is not None and self.fails in prompt.messages[-1]["content"]:
+        if self.fails is not None and self.fails in prompt.messages[-1].content:
             return Failure(ScoreError(kind="http", message="the server is gone"), Usage(requests=3))
         return None
 
@@ -66,9 +66,7 @@ class FakeModel:
             if options:
                 values = {x: self.value(options[x], place) for place, x in enumerate(wanted)}
             else:
-                best = 5 + 2 * next(
-                    QUALITY[t] for t in QUALITY if t in prompt.messages[-1]["content"]
-                )
+                best = 5 + 2 * next(QUALITY[t] for t in QUALITY if t in prompt.messages[-1].content)
                 values = {x: -abs(float(x) - best) for x in wanted}
             out.append(self.failure(prompt) or Choices(values, usage=Usage(input_tokens=10)))
         return out

@@ -55,7 +55,7 @@ class FakeModel:
                 )
 
     async def generate(self, prompts, writing):
-        (prompt,) = (prompt.messages[0]["content"] for prompt in prompts)
+        (prompt,) = (prompt.messages[0].content for prompt in prompts)
         original = prompt.rpartition("\n\n")[2]
         ((_, text),) = [
             (k, t) for k, t in self.texts.items() if k[0] == original and k[1] in prompt

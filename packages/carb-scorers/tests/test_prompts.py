@@ -29,8 +29,8 @@ def asked(asker: Asker, item: ScoreRequest, *, reads: bool = True) -> str:
     texts = [c.text for c in item.candidates][: 1 if pointwise else None]
     prompt = asker.ask(item, texts, reads=reads)
     assert len(prompt.messages) == 1
-    assert prompt.messages[0]["role"] == "user"
-    return prompt.messages[0]["content"]
+    assert prompt.messages[0].role == "user"
+    return prompt.messages[0].content
 
 
 def test_ten_languages_have_every_phrase_and_culture() -> None:

@@ -23,7 +23,7 @@ NAMED = ["culture", "mr3", "mr3-binary", "prometheus"]
 
 def prompts(request: ScoreRequest, **options: str) -> list[str]:
     asks = form_of(JudgeOptions.model_validate(with_defaults(options))).asks(request)
-    return ["\n".join(turn["content"] for turn in ask.prompt.messages) for ask in asks]
+    return ["\n".join(turn.content for turn in ask.prompt.messages) for ask in asks]
 
 
 @cache

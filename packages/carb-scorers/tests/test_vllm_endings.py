@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from carb_scorers import Usage
-from carb_scorers.models.protocol import Prompt, Writing
+from carb_scorers.models.protocol import Prompt, Writing, message
 from carb_scorers.models.token_rows import Row
 from carb_scorers.models.vllm import VLLMLanguageModel
 
@@ -45,6 +45,6 @@ def test_a_reason_that_is_not_known_to_be_an_end_is_none(
     reason: str | None, finished: bool
 ) -> None:
     model = VLLMLanguageModel("m", Engine(reason))
-    prompt = Prompt(({"role": "user", "content": "?"},))
+    prompt = Prompt((message("user", "?"),))
     (text,) = anyio.run(partial(model.generate, [prompt], Writing(max_tokens=8)))
     assert (text.text, text.finished) == ("At first [[A]]", finished)

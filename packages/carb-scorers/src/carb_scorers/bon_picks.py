@@ -20,14 +20,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat, JsonValue
 
-from carb_data import CarbError, DataError, Frozen, Problem
+from carb_data import CarbError, DataError, Frozen, Message, Problem
 from carb_data.facts import read_lines
 from carb_data.journal import Store
 from carb_data.tasks import Task, TaskPrompt
 from carb_scorers.evaluation import OnProgress, windows
 from carb_scorers.generate.writers import derived_seed, open_writer, sha256
 from carb_scorers.models.marks import without_thinking
-from carb_scorers.models.protocol import Failure, Generation, LanguageModel, Prompt, Turn, Writing
+from carb_scorers.models.protocol import (
+    Failure,
+    Generation,
+    LanguageModel,
+    Prompt,
+    Writing,
+    message,
+)
 from carb_scorers.run.score_journal import ScoreJournal, journal_head, score_missing
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, Writable
 from carb_scorers.spec import OPERATIONAL, parse_spec
@@ -117,10 +124,16 @@ async def sample(
             for key, value in options.model_dump(mode="json").items()
             if key not in OPERATIONAL
         }
-        asked = sha256(
-            [[key, list(p.messages), p.cue, task.one_line] for key, p in prompts.items()]
+        asked = [
+            [key, [turn.model_dump() for turn in p.messages], p.cue, task.one_line]
+            for key, p in prompts.items()
+        ]
+        head = PoolHead(
+            model=parsed.target,
+            revision=model.revision,
+            options=known,
+            prompts=sha256(asked),
         )
-        head = PoolHead(model=parsed.target, revision=model.revision, options=known, prompts=asked)
         told = on_samples or (lambda *_: None)
         with Store(path, head, Sample, lambda sample: (sample.prompt_id, sample.index)) as store:
             have = {key for key, known in store.values.items() if known.error is None}
@@ -141,13 +154,13 @@ def chat(task: Task, prompt: TaskPrompt) -> Prompt:
 
     For a model without a chat template the turns become paragraphs "Question: …" and "Answer: …".
     """
-    turns: list[Turn] = []
+    turns: list[Message] = []
     for question, answer in task.shots:
-        turns.append({"role": "user", "content": f"Question: {question}"})
-        turns.append({"role": "assistant", "content": f"Answer: {answer}"})
-    turns.append({"role": "user", "content": f"Question: {prompt.text}"})
+        turns.append(message("user", f"Question: {question}"))
+        turns.append(message("assistant", f"Answer: {answer}"))
+    turns.append(message("user", f"Question: {prompt.text}"))
     if task.instruction:
-        turns[0] = {"role": "user", "content": f"{task.instruction}\n\n{turns[0]['content']}"}
+        turns[0] = message("user", f"{task.instruction}\n\n{turns[0].content}")
     return Prompt(tuple(turns), cue="\n\nAnswer:")
 
 

@@ -22,7 +22,7 @@ from carb_scorers.models.protocol import (
     LanguageModel,
     Prompt,
     RewardModel,
-    Turn,
+    message,
     read_backend_options,
     spec_of,
 )
@@ -234,8 +234,5 @@ def collect(
 def _asked(request: ScoreRequest, cue: str, group: int) -> Prompt:
     """A conversation as it is; a text is a turn of the user."""
     given = request.prompt
-    if isinstance(given, str):
-        turns: tuple[Turn, ...] = (Turn(role="user", content=given),)
-    else:
-        turns = tuple(Turn(role=m.role, content=m.content) for m in given)
+    turns = (message("user", given),) if isinstance(given, str) else given
     return Prompt(turns, cue=cue, at_once=True, group=group)

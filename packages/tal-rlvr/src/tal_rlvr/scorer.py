@@ -15,7 +15,7 @@ from pydantic import Field
 from carb_data import Frozen, as_text, read_file, read_options
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, planned, shown_orders
-from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Writing
+from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Writing, message
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Watch, read_backend_options
 from carb_scorers.spec import Kind, Planned
 from tal_rlvr.judge_prompts import CUE, GENERAL, PromptConfig, render_prompt
@@ -98,10 +98,10 @@ def judge_prompt(
     """
     prompts = settings.prompts
     item = _Question(question, language)
-    (message,) = render_prompt(
+    (asked,) = render_prompt(
         item, shown, culture, prompts.language, direct=settings.direct, folder=prompts.folder()
     )
-    return Prompt(({"role": "user", "content": message["content"]},), cue=f"\n{CUE}", bare=True)
+    return Prompt((message("user", asked["content"]),), cue=f"\n{CUE}", bare=True)
 
 
 async def _read(

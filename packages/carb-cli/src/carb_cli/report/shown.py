@@ -102,9 +102,7 @@ def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str,
                 language=language,
             )
             turns = asks(request)[0].prompt.messages
-            found[f"{culture}/{language}/{size}"] = [
-                (str(turn["role"]), turn["content"]) for turn in turns
-            ]
+            found[f"{culture}/{language}/{size}"] = [(turn.role, turn.content) for turn in turns]
     except (CarbError, ValueError):  # the form, its rubric or its words are not here any more
         return {}
     return found

@@ -23,8 +23,8 @@ from carb_scorers.models.protocol import (
     Failure,
     LanguageModel,
     Prompt,
-    Turn,
     Writing,
+    message,
     read_backend_options,
 )
 from carb_scorers.spec import parse_spec
@@ -175,9 +175,7 @@ class Writers:
         model, options = self.models[spec]
         stop = ("\n",) if options.one_line else ()
         writing = Writing(options.max_new_tokens, options.temperature, seed, stop)
-        (found,) = await model.generate(
-            [Prompt((Turn(role="user", content=prompt),), bare=True)], writing
-        )
+        (found,) = await model.generate([Prompt((message("user", prompt),), bare=True)], writing)
         for tokens, price in (
             (found.usage.input_tokens, "price_in"),
             (found.usage.output_tokens, "price_out"),

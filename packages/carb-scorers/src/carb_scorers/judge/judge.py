@@ -292,7 +292,7 @@ def planned(form: Form, *, comparative: bool, longest: int) -> Planned:
     """How a judge of a form would ask, for ``carb run --dry-run``."""
 
     def asks(request: ScoreRequest) -> list[list[str]]:
-        return [[turn["content"] for turn in ask.prompt.messages] for ask in form.asks(request)]
+        return [[turn.content for turn in ask.prompt.messages] for ask in form.asks(request)]
 
     return Planned(asks, comparative, longest)
 

@@ -16,10 +16,10 @@ from importlib.resources.abc import Traversable
 from itertools import combinations
 from typing import Any, Literal
 
-from carb_data import CarbError, as_text, cultures
+from carb_data import CarbError, Message, as_text, cultures
 from carb_scorers.jinja_filling import fill, undefined
 from carb_scorers.judge.form import FormFile, Mode, Wording, read_form
-from carb_scorers.models.protocol import Prompt, Turn
+from carb_scorers.models.protocol import Prompt, message
 from carb_scorers.scorer import ScoreRequest
 
 LETTERS = string.ascii_uppercase
@@ -167,14 +167,14 @@ def _phrases(words: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, st
     }
 
 
-def _messages(form: FormFile, mode: Mode, fields: Mapping[str, Any]) -> tuple[Turn, ...]:
+def _messages(form: FormFile, mode: Mode, fields: Mapping[str, Any]) -> tuple[Message, ...]:
     wording = form.wording(mode)
-    turns: list[Turn] = []
+    turns: list[Message] = []
     if wording.system is not None:
         system = fill(wording.system, fields, f"{mode}.system of '{form.title}'")
-        turns.append(Turn(role="system", content=system.strip()))
+        turns.append(message("system", system.strip()))
     user = fill(wording.user, fields, f"{mode}.user of '{form.title}'")
-    turns.append(Turn(role="user", content=user.strip()))
+    turns.append(message("user", user.strip()))
     return tuple(turns)
 
 

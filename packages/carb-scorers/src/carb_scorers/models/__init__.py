@@ -13,6 +13,7 @@ from carb_scorers.models.protocol import (
     LanguageModel,
     Prompt,
     Writing,
+    message,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "LanguageModel",
     "Prompt",
     "Writing",
+    "message",
 ]

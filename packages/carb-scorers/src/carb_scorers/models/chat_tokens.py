@@ -7,14 +7,15 @@ import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from jinja2 import TemplateError
 
-from carb_data import CarbError
+from carb_data import CarbError, Message
 from carb_scorers.models.marks import broken_up, guarded_unseen, opened_thought
-from carb_scorers.models.protocol import Choices, Prompt, Turn, Turns, Watch, plain_text
+from carb_scorers.models.protocol import Choices, Prompt, Watch, chat, message, plain_text
 from carb_scorers.models.shared_prefix import common_prefix
 from carb_scorers.scorer import Usage
 
@@ -83,11 +84,7 @@ def conversation(
     lines where it has none.
     """
     if tokenizer.chat_template:
-        messages = [
-            *_guarded(tokenizer, prompt.messages),
-            Turn(role="assistant", content=guarded(tokenizer, answer)),
-        ]
-        text = _templated(tokenizer, messages)
+        text = _templated(tokenizer, [*prompt.messages, message("assistant", answer)])
         encoded = tokenizer(text, add_special_tokens=False, verbose=False)
         return tuple(encoded["input_ids"]), tuple(encoded.get("token_type_ids", ()))
     end = "" if tokenizer.sep_token else "\n"
@@ -139,7 +136,7 @@ def word_tree(tokenizer: Any, wanted: Sequence[str]) -> WordTree:
     Raises:
         CarbError: the tokenizer does not tell them apart.
     """
-    context = _prompt_text(tokenizer, Prompt((Turn(role="user", content="?"),), cue="\n\nAnswer:"))
+    context = _prompt_text(tokenizer, Prompt((message("user", "?"),), cue="\n\nAnswer:"))
     before = _ids(tokenizer, context)
     words = []
     for text in wanted:
@@ -212,7 +209,7 @@ def conversation_key(prompt: Prompt) -> tuple[str, ...]:
     """What two prompts with the same tokens have in common."""
     return (
         prompt.cue,
-        *(part for message in prompt.messages for part in (message["role"], message["content"])),
+        *(part for one in prompt.messages for part in (one.role, one.content)),
     )
 
 
@@ -227,26 +224,23 @@ def groups_of(keys: Sequence[H | None]) -> list[list[int]]:
     return list(found.values())
 
 
-def _guarded(tokenizer: Any, messages: Turns) -> list[Turn]:
-    return [Turn(role=m["role"], content=guarded(tokenizer, m["content"])) for m in messages]
-
-
 def _prompt_text(tokenizer: Any, prompt: Prompt) -> str:
-    messages = _guarded(tokenizer, prompt.messages)
     if tokenizer.chat_template:
-        return _templated(tokenizer, messages, add_generation_prompt=True)
+        return _templated(tokenizer, prompt.messages, add_generation_prompt=True)
+    messages = (message(one.role, guarded(tokenizer, one.content)) for one in prompt.messages)
     return plain_text(Prompt(tuple(messages), cue=prompt.cue))
 
 
-def _templated(tokenizer: Any, messages: Sequence[Turn], **given: bool) -> str:
-    """A conversation as the chat template renders it.
+def _templated(tokenizer: Any, messages: Sequence[Message], **given: bool) -> str:
+    """A conversation as the chat template renders it, without control tokens of its own.
 
     Raises:
         ValueError: the template leaves out the turn of the system.
     """
-    text = str(tokenizer.apply_chat_template(messages, tokenize=False, **given))
-    others = [turn for turn in messages if turn["role"] != "system"]
-    if len(others) < len(messages):
+    turns = chat(messages, partial(guarded, tokenizer))
+    text = str(tokenizer.apply_chat_template(turns, tokenize=False, **given))
+    others = [turn for turn in turns if turn["role"] != "system"]
+    if len(others) < len(turns):
         bare = str(tokenizer.apply_chat_template(others, tokenize=False, **given))
         if bare == text:
             raise ValueError(
@@ -301,7 +295,7 @@ def rendered_turns(tokenizer: Any, **variables: str) -> str:
     role's name."""
     found = []
     for roles in (("user", "assistant"), ("system", "user")) if tokenizer.chat_template else ():
-        turns = [Turn(role=role, content="x") for role in roles]
+        turns = [{"role": role, "content": "x"} for role in roles]
         try:
             found.append(
                 str(

@@ -52,7 +52,7 @@ class HFLanguageModel(TokenLanguageModel):
     def _probe_rows(self, prompt: Prompt, answer: str) -> list[Row]:
         ids = [
             self._tokenizer(text, add_special_tokens=False)["input_ids"] or [0]
-            for text in (prompt.messages[-1]["content"], answer)
+            for text in (prompt.messages[-1].content, answer)
         ]
         return [Row((*ids[0], *ids[1]), len(ids[0]))]
 

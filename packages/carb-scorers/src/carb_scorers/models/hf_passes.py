@@ -18,7 +18,7 @@ from carb_data import CarbError, require
 from carb_scorers.models.chat_tokens import groups_of
 from carb_scorers.models.hf_loading import HFOptions, Loaded
 from carb_scorers.models.hf_memory import batch_tokens
-from carb_scorers.models.protocol import Failure, Prompt, Turn
+from carb_scorers.models.protocol import Failure, Prompt, message
 from carb_scorers.models.shared_prefix import (
     PrefixCache,
     common_prefix,
@@ -293,7 +293,7 @@ class Passes:
         alone. A row that ends with the padding is among them, since heads look for it."""
         questions = (PROBE[0], PROBE[0], PROBE[1])
         prompts = [
-            Prompt((Turn(role="user", content=question),), group=n // 2)
+            Prompt((message("user", question),), group=n // 2)
             for n, question in enumerate(questions)
         ]
         answers = (*PROBE_ANSWERS, PROBE_ANSWERS[0])

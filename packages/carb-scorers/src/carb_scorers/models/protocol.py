@@ -10,17 +10,17 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import create_model
 
-from carb_data import CarbError, Frozen, read_options
+from carb_data import CarbError, Frozen, Message, read_options
 from carb_scorers.scorer import ScoreError, ScorerSpec, Usage
 
-__all__ = ["LANGUAGE_MODELS", "Turn", "Watch", "read_backend_options"]
+__all__ = ["LANGUAGE_MODELS", "Watch", "message", "read_backend_options"]
 
 
 class CannotError(CarbError):
@@ -28,21 +28,11 @@ class CannotError(CarbError):
     operation that failed."""
 
 
-class Turn(TypedDict):
-    """One turn of a chat."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-Turns = tuple[Turn, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """What a model is asked: a chat that ends with the user's turn."""
 
-    messages: Turns
+    messages: tuple[Message, ...]
     cue: str = ""
     """Text put after the messages for a model without a chat template, whose answer then continues
     the text."""
@@ -235,7 +225,7 @@ def seeds_for(prompts: Sequence[Prompt], writing: Writing) -> list[int]:
     neighbours are."""
     given = [writing.seed] * len(prompts) if isinstance(writing.seed, int) else writing.seed
     contents = [
-        json.dumps([own, list(prompt.messages)], sort_keys=True)
+        json.dumps([own, chat(prompt.messages)], sort_keys=True)
         for own, prompt in zip(given, prompts, strict=True)
     ]
     return [
@@ -244,9 +234,19 @@ def seeds_for(prompts: Sequence[Prompt], writing: Writing) -> list[int]:
     ]
 
 
+def message(role: Literal["system", "user", "assistant"], content: str) -> Message:
+    """A message to a model, which may be blank, unlike those of a set."""
+    return Message.model_construct(role=role, content=content)
+
+
+def chat(messages: Iterable[Message], guard: Callable[[str], str] = str) -> list[dict[str, str]]:
+    """Messages as chat templates and servers take them, their contents guarded."""
+    return [{"role": one.role, "content": guard(one.content)} for one in messages]
+
+
 def plain_text(prompt: Prompt) -> str:
     """A prompt for a model without a chat template: the messages as paragraphs, then the cue."""
-    return "\n\n".join(message["content"] for message in prompt.messages) + prompt.cue
+    return "\n\n".join(message.content for message in prompt.messages) + prompt.cue
 
 
 _O = TypeVar("_O", bound=Frozen)

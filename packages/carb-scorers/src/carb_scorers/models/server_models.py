@@ -20,9 +20,10 @@ from carb_scorers.models.protocol import (
     Generation,
     Prompt,
     Reward,
-    Turn,
     Watch,
     Writing,
+    chat,
+    message,
     plain_text,
     seeds_for,
 )
@@ -179,7 +180,7 @@ class ServerLanguageModel(ServerModel):
     ) -> Callable[[], Awaitable[T | Failure]]:
         """What asks, and reads the answer's first choice."""
         asked = (
-            {"messages": _turns(prompt), **self._variables}
+            {"messages": chat(prompt.messages, guarded_unseen), **self._variables}
             if self._chat
             else {"prompt": guarded_unseen(plain_text(prompt))}
         )
@@ -374,11 +375,12 @@ class ServerRewardModel(ServerModel):
         )
 
     def _body(self, prompt: Prompt, answer: str) -> dict[str, Any]:
-        answer = guarded_unseen(answer)
+        asked: dict[str, Any]
         if self._api == "score":
-            asked: dict[str, Any] = {"text_1": guarded_unseen(plain_text(prompt)), "text_2": answer}
+            question = guarded_unseen(plain_text(prompt))
+            asked = {"text_1": question, "text_2": guarded_unseen(answer)}
         else:
-            turns = [*_turns(prompt), Turn(role="assistant", content=answer)]
+            turns = chat([*prompt.messages, message("assistant", answer)], guarded_unseen)
             asked = {"messages": turns, "add_generation_prompt": False, **self._variables}
         raw = {"use_activation": False, "activation": False}  # the name differs between versions
         return {"model": self.model, **asked, **raw, **self._extra}
@@ -415,12 +417,6 @@ class ServerRewardModel(ServerModel):
                 "with an option of the server (vLLM: --pooler-config), or write bounded=true if "
                 "the head itself gives such numbers."
             )
-
-
-def _turns(prompt: Prompt) -> list[Turn]:
-    return [
-        Turn(role=turn["role"], content=guarded_unseen(turn["content"])) for turn in prompt.messages
-    ]
 
 
 LANGUAGE_MODEL = BackendKind(ServerLanguageOptions, ServerLanguageModel)
