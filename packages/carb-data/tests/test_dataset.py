@@ -3,8 +3,11 @@ its content."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carb_data import BonSet, CarbError, Dataset, load
@@ -177,6 +180,41 @@ def changed_versions(item: BonSet):
     ]
     if first.text != others[0].text:
         yield item.model_copy(update={"responses": (*swapped, *others[1:])})
+
+
+def plain_digest(item: BonSet) -> bytes:
+    """The digest of a set as the format says it: sorted JSON without empty and reporting fields."""
+    content = item.model_dump(mode="json", exclude_none=True, exclude={"place", "form"})
+    if item.kind is not Kind.CONTROL:
+        content.pop("kind", None)
+    for group in ("responses", "perturbed"):
+        content[group].sort(key=lambda response: response["id"])
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).digest()
+
+
+@given(st.lists(st.from_type(BonSet), max_size=9))
+@example([renamed(item, n, f"row-{n}") for n, item in enumerate(SEED[:3])])
+@example([renamed(item, 1, 'a "quoted"\n\\ id') for item in SEED[:1]])
+def test_the_fingerprint_is_the_digest_of_sorted_json(items):
+    texts = ['the "same"\ttext', "語 é", "b\\"]
+    for item in list(items):  # what tables give: sets that differ in ids and texts alone
+        bare = [r.model_copy(update={"source": None, "votes": None}) for r in item.responses]
+        items += [
+            item.model_copy(
+                update={
+                    "prompt": text,
+                    "perturbed": (),
+                    "responses": tuple(
+                        one.model_copy(update={"text": f"{text} {n}"}) for n, one in enumerate(bare)
+                    ),
+                }
+            )
+            for text in texts
+        ]
+    dataset = Dataset(renamed(item, n, f"row {n}") for n, item in enumerate(items))
+    digests = sorted(map(plain_digest, dataset))
+    assert dataset.fingerprint == hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 @given(item=st.from_type(BonSet))

@@ -11,6 +11,8 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from json.encoder import encode_basestring
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, cast
@@ -21,7 +23,7 @@ from pydantic_core import from_json
 
 from carb_data.errors import CarbError, Problem
 from carb_data.journal import write_whole
-from carb_data.models import BonSet, Kind
+from carb_data.models import BonSet, Frozen, Kind, Provenance, Response
 from carb_data.registry import Registry
 from carb_data.tables import json_lines, parquet_rows, read_table
 from carb_data.validation import line_problems
@@ -174,6 +176,24 @@ def to_row(item: BonSet) -> dict[str, Any]:
     return row
 
 
+_ID = attrgetter("id")
+_frames: dict[tuple[Any, ...], list[str]] = {}
+"""The canonical content of sets that differ in their texts and ids alone, around these."""
+_FRAMES = 1_000
+_MARK = "\0a text"
+_MARKED = json.dumps(_MARK)
+
+
+def _but(kind: type[Frozen], *names: str) -> itemgetter[Any]:
+    """The values of a model's fields but for some."""
+    return itemgetter(*(name for name in kind.model_fields if name not in names))
+
+
+_SHARED = _but(BonSet, "id", "prompt", "provenance", "responses")
+_SHARED_SOURCE = _but(Provenance, "source_id")
+_SHARED_ANSWER = _but(Response, "text")
+
+
 def canonical(item: BonSet) -> bytes:
     """The content of a set as bytes that do not depend on key order or on the order of its
     responses.
@@ -181,6 +201,34 @@ def canonical(item: BonSet) -> bytes:
     Kind, place and form of a set only say under which heading it is reported, so they are left out.
     Whether a set is a control decides what counts, so it is kept.
     """
+    answers = sorted(item.responses, key=_ID)
+    source = item.provenance
+    if not isinstance(item.prompt, str) or not source.source_id:
+        return _canonical(item)
+    if item.perturbed or any(answer.source for answer in answers):
+        return _canonical(item)
+    frame = (
+        _SHARED(vars(item)),
+        _SHARED_SOURCE(vars(source)),
+        *map(_SHARED_ANSWER, map(vars, answers)),
+    )
+    parts = _frames.get(frame)
+    if parts is None and len(_frames) >= _FRAMES:
+        return _canonical(item)
+    if parts is None:
+        marked = item.changed(
+            id=_MARK,
+            prompt=_MARK,
+            provenance=source.changed(source_id=_MARK),
+            responses=tuple(answer.changed(text=_MARK) for answer in answers),
+        )
+        parts = _frames[frame] = _canonical(marked).decode().split(_MARKED)
+    texts = (item.id, item.prompt, source.source_id, *[answer.text for answer in answers])
+    between = zip(parts[1:], map(encode_basestring, texts), strict=True)
+    return "".join([parts[0], *[f"{text}{part}" for part, text in between]]).encode()
+
+
+def _canonical(item: BonSet) -> bytes:
     content: dict[str, Any] = item.model_dump(mode="json", exclude_none=True)
     for name in ("place", "form"):
         content.pop(name, None)

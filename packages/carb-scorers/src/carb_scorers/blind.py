@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import overload
 
 import polars as pl
 
@@ -19,22 +20,88 @@ from carb_scorers.scorer import UNKNOWN, Candidate, ScoreRequest, ScoreResult, f
 __all__ = ["blind", "in_order", "request_name"]
 
 
-@dataclass(frozen=True, slots=True)
-class Blinded:
-    """A request, the set that it is about, and which response each of its candidates is: the
-    map that no scorer is given."""
-
-    item_id: str
-    request: ScoreRequest
-    recorded: Mapping[str, str]
-    """Candidate id to response id, for those candidates whose score goes into the table."""
-
-
 _CANDIDATE = Candidate(id="1", text="text").compacted()
 _REQUEST = ScoreRequest(
     request_id="name", prompt="text", candidates=(_CANDIDATE,), culture=UNKNOWN, language="en"
 ).compacted()
 """A request whose values are exchanged: those of a set were checked when it was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blinded:
+    """A request, the set that it is about, and which response each of its candidates is: the
+    map that no scorer is given. All are made when they are wanted, since a million of them are
+    large."""
+
+    item: BonSet
+    seed: int
+    comparative: bool
+    told: bool
+    variant: Response | None = None
+    """The perturbed text that it is about, for a comparative scorer."""
+
+    @property
+    def request_id(self) -> str:
+        """The opaque id of the request."""
+        return request_name(self.item.id, self.seed, self.variant.id if self.variant else "")
+
+    @property
+    def request(self) -> ScoreRequest:
+        """What the scorer is given."""
+        return _REQUEST.changed(
+            request_id=self.request_id,
+            prompt=self.item.prompt,
+            candidates=tuple(
+                _CANDIDATE.changed(id=str(position), text=response.text)
+                for position, response in enumerate(self._ordered(), 1)
+            ),
+            culture=self.item.culture if self.told else UNKNOWN,
+            language=self.item.language,
+        )
+
+    @property
+    def recorded(self) -> Mapping[str, str]:
+        """Candidate id to response id, for those candidates whose score goes into the table."""
+        return {
+            str(position): response.id
+            for position, response in enumerate(self._ordered(), 1)
+            if self.variant is None or response is self.variant
+        }
+
+    def _ordered(self) -> list[Response]:
+        shown: Iterable[Response] = self.item.responses
+        if self.variant is not None:
+            original = self.variant.original
+            shown = (self.variant if r.id == original else r for r in shown)
+        elif not self.comparative:
+            shown = (*shown, *self.item.perturbed)
+        return in_order(self.item, [*shown], self.seed)
+
+
+Asked = Blinded | ScoreRequest
+
+
+class Requests(Sequence[ScoreRequest]):
+    """Requests, of which those of blinded sets are made when they are asked for."""
+
+    def __init__(self, asked: Sequence[Asked]) -> None:
+        self._asked = asked
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    @overload
+    def __getitem__(self, index: int) -> ScoreRequest: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ScoreRequest]: ...
+    def __getitem__(self, index: int | slice) -> ScoreRequest | list[ScoreRequest]:
+        if isinstance(index, slice):
+            return [*map(_made, self._asked[index])]
+        return _made(self._asked[index])
+
+
+def _made(asked: Asked) -> ScoreRequest:
+    return asked.request if isinstance(asked, Blinded) else asked
 
 
 def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> Iterator[Blinded]:
@@ -54,61 +121,37 @@ def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> 
             request.
         told: whether the requests name the set's culture; see ``told_culture``.
     """
-    culture = item.culture if told else UNKNOWN
-
-    def asked(shown: Sequence[Response], recorded: set[str], variant: str = "") -> Blinded:
-        ordered = in_order(item, shown, seed)
-        request = _REQUEST.changed(
-            request_id=request_name(item.id, seed, variant),
-            prompt=item.prompt,
-            candidates=tuple(
-                _CANDIDATE.changed(id=str(position), text=response.text)
-                for position, response in enumerate(ordered, 1)
-            ),
-            culture=culture,
-            language=item.language,
-        )
-        names = {
-            str(position): response.id
-            for position, response in enumerate(ordered, 1)
-            if response.id in recorded
-        }
-        return Blinded(item.id, request, names)
-
-    if not comparative:
-        everything = (*item.responses, *item.perturbed)
-        yield asked(everything, {response.id for response in everything})
-        return
-    yield asked(item.responses, {response.id for response in item.responses})
-    for variant in item.perturbed:
-        shown = [variant if r.id == variant.original else r for r in item.responses]
-        yield asked(shown, {variant.id}, variant.id)
+    yield Blinded(item, seed, comparative, told)
+    if comparative:
+        for variant in item.perturbed:
+            yield Blinded(item, seed, comparative, told, variant)
 
 
 def request_name(item_id: str, seed: int, variant: str = "") -> str:
     """The opaque id of the request about a set; ``variant`` is the perturbed text that it is
     about."""
-    return _hash(seed, item_id, variant)[:24]
+    return hashlib.sha256(_bytes(f"{seed}\0{item_id}\0{variant}")).hexdigest()[:24]
 
 
 def in_order(item: BonSet, shown: Sequence[Response], seed: int) -> list[Response]:
     """Responses of a set in the order in which a scorer is given them; see ``blind``."""
     family = item.wording_of or item.family or item.id
+    begun = hashlib.sha256(_bytes(f"{seed}\0{family}\0"))
 
-    hashes = {response.text: _hash(seed, family, response.text) for response in shown}
+    def hashed(text: str) -> bytes:
+        whole = begun.copy()
+        whole.update(_bytes(text))
+        return whole.digest()
 
-    def position(response: Response) -> tuple[str, str]:
-        if len(hashes) == len(shown):
-            return hashes[response.text], ""
-        # equal texts are told apart by their ids, and only then
-        return hashes[response.text], _hash(seed, family, response.text, response.id)
-
-    return sorted(shown, key=position)
+    hashes = {response.text: hashed(response.text) for response in shown}
+    if len(hashes) == len(shown):
+        return sorted(shown, key=lambda response: hashes[response.text])
+    # equal texts are told apart by their ids, and only then
+    return sorted(shown, key=lambda one: (hashes[one.text], hashed(f"{one.text}\0{one.id}")))
 
 
-def _hash(*parts: object) -> str:
-    content = "\0".join(map(str, parts))
-    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def checked(request: ScoreRequest, result: ScoreResult, *, comparative: bool) -> ScoreResult:
@@ -137,7 +180,7 @@ def unblind(
     where it failed."""
 
     def rows() -> Iterator[tuple[object, ...]]:
-        of_items = groupby(outcomes, key=lambda outcome: outcome[0].item_id)
+        of_items = groupby(outcomes, key=lambda outcome: outcome[0].item.id)
         for item, (named, own) in zip(dataset, of_items, strict=True):
             if (
                 named != item.id

@@ -17,7 +17,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
-from carb_scorers.blind import Blinded, blind, checked, unblind
+from carb_scorers.blind import Blinded, Requests, blind, checked, unblind
 from carb_scorers.scorer import (
     Scorer,
     ScoreRequest,
@@ -262,8 +262,8 @@ async def _evaluate_one(
         results.update((result.request_id, result) for result in part)
         tally.add(part)
 
-    await score_all(scorer, [b.request for b in blinded], keep)
-    outcomes = [(one, results[one.request.request_id]) for one in blinded]
+    await score_all(scorer, Requests(blinded), keep)
+    outcomes = [(one, results[one.request_id]) for one in blinded]
     table = unblind(dataset, scorer.spec.name, outcomes)
     return table, _failure(scorer.spec.name, list(results.values()))
 

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from carb_data import CarbError, Dataset, ScoreTable, write_whole
 from carb_data.journal import DiskError
-from carb_scorers.blind import Blinded, unblind
+from carb_scorers.blind import Blinded, Requests, unblind
 from carb_scorers.evaluation import OnProgress, requests_for
 from carb_scorers.run.record import (
     DatasetRecord,
@@ -147,12 +147,11 @@ async def _scored(job: _Job, label: str, given: Scorer | str) -> _Outcome:
         places = (item.culture for item in job.dataset)
         head = journal_head(spec, fingerprint=job.dataset.fingerprint, seed=job.seed, places=places)
         blinded = requests_for(job.dataset, spec, job.seed)
-        requests = [one.request for one in blinded]
         with ScoreJournal(job.out / JOURNAL, head) as journal:
             try:
                 results = await score_missing(
                     scorer,
-                    requests,
+                    blinded,
                     journal,
                     window=job.window,
                     retry_errors=job.retry_errors,
@@ -162,7 +161,7 @@ async def _scored(job: _Job, label: str, given: Scorer | str) -> _Outcome:
                 if error.ever:
                     raise
                 message = f"no answer at all; {error.last.message}"
-                results = [failed(request, error.last.kind, message) for request in requests]
+                results = [failed(one, error.last.kind, message) for one in Requests(blinded)]
             return _outcome(job.dataset, spec, blinded, results, journal)
 
 
@@ -312,7 +311,7 @@ def _error_rows(scorer: str, blinded: Blinded, result: ScoreResult) -> Iterator[
     for response_id, error in errors.items():
         yield ErrorRow(
             scorer=scorer,
-            item_id=blinded.item_id,
+            item_id=blinded.item.id,
             response_id=response_id,
             kind=error.kind,
             message=error.message,

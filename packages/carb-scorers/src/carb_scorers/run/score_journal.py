@@ -16,14 +16,13 @@ import polars as pl
 
 from carb_data import CarbError, Dataset, Frozen, cultures
 from carb_data.journal import DiskError, OtherHeadError, Store, read_store
-from carb_scorers.blind import blind
+from carb_scorers.blind import Asked, Requests, blind
 from carb_scorers.evaluation import OnProgress, ProgressCounter, score_all
 from carb_scorers.run.record import RunRecord
 from carb_scorers.scorer import (
     TRANSPORT,
     ScoreError,
     Scorer,
-    ScoreRequest,
     ScoreResult,
     ScorerSpec,
     Usage,
@@ -170,7 +169,7 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
 
 async def score_missing(
     scorer: Scorer,
-    requests: Sequence[ScoreRequest],
+    requests: Sequence[Asked],
     journal: ScoreJournal,
     *,
     window: int | None = None,
@@ -189,7 +188,9 @@ async def score_missing(
         CarbError: as ``score_all``.
     """
     name = scorer.spec.name
-    known = [journal.values[r.request_id] for r in requests if r.request_id in journal.values]
+    values = journal.values
+    names = [one.request_id for one in requests] if values else ()
+    known = [values[request] for request in names if request in values]
     kept = {result.request_id: result for result in known if result.complete or not retry_errors}
     tally = ProgressCounter(name, len(requests), on_progress)
     tally.add(kept.values(), spent=False)
@@ -208,8 +209,11 @@ async def score_missing(
         # last: whoever looks at the progress may stop the run, and nothing is lost then
         tally.add(results)
 
-    missing = [request for request in requests if request.request_id not in kept]
-    await score_all(scorer, missing, keep, window=window, on_asked=journal.asked)
+    missing = requests
+    if kept:
+        named = zip(names, requests, strict=True)
+        missing = [one for request, one in named if request not in kept]
+    await score_all(scorer, Requests(missing), keep, window=window, on_asked=journal.asked)
     if unanswered and not journal.values:
         raise NoAnswerError(name, unanswered, ever=False)
     tail = {result.request_id: result for result in unanswered}
@@ -294,7 +298,7 @@ def read_presentations(folder: Path) -> pl.DataFrame:
             dataset = Dataset.load(folder / "dataset.parquet", registry=None)
         for item in dataset:
             blinded = next(blind(item, seed=head.seed, comparative=head.spec.comparative))
-            result = results.get(blinded.request.request_id)
+            result = results.get(blinded.request_id)
             shown = [] if result is None else [p for p in result.presentations if len(p.order) > 1]
             rows += [
                 (
