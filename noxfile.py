@@ -6,12 +6,14 @@
 environment of its own.
 
 Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and
-remade when ``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout,
-with pinned versions.
+remade when ``constraints.txt`` or a package's ``pyproject.toml`` changes. pip gathers the pinned
+wheels once, as it is configured here; from them uv makes ``.nox/dev`` and each environment of
+``isolation``, linked to one cache.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
@@ -35,6 +37,12 @@ PACKAGES = ["carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli"]
 EXTRAS = {"carb-cli": "[all]"}
 """What the shared environment installs beyond the bare packages; the command's ``all`` asks for the
 others' extras."""
+GATHERED = ROOT / ".nox" / "gathered"
+"""The wheels of other projects that the shared environment and those of ``isolation`` need."""
+BUILT = ROOT / ".nox" / "wheels"
+"""The wheels of this workspace."""
+CACHE = {"UV_CACHE_DIR": str(ROOT / ".nox" / "cache")}
+"""Where uv unpacks wheels, on the disk of the environments that link to them."""
 BUILD_TOOLS = ["hatchling", "editables"]
 TESTING = ["pytest", "hypothesis"]
 PARALLEL = ["pytest-xdist"]
@@ -81,6 +89,19 @@ def executable(environment: Path, name: str) -> str:
     return str(environment / ("Scripts" if os.name == "nt" else "bin") / name)
 
 
+def uv(session: nox.Session, *arguments: str) -> None:
+    """Run the shared environment's uv, with a cache that environments here can link to."""
+    python = executable(ROOT / ".nox" / "dev", "python")
+    session.run(python, "-m", "uv", "--quiet", "--no-config", *arguments, env=CACHE)
+
+
+def install(session: nox.Session, environment: Path, *needs: str) -> None:
+    """Install from the wheels that were gathered and built, and from nowhere else."""
+    sources = ["--no-index", "--find-links", str(GATHERED), "--find-links", str(BUILT)]
+    pinned = ["--no-build-isolation", "--constraint", str(CONSTRAINTS)]
+    uv(session, "pip", "install", "--python", str(environment), *sources, *pinned, *needs)
+
+
 def dev(session: nox.Session) -> Path:
     """The shared environment, made or remade when its definition changed."""
     environment = ROOT / ".nox" / "dev"
@@ -97,31 +118,22 @@ def dev(session: nox.Session) -> Path:
     if not environment.is_dir():
         session.run("python", "-m", "venv", str(environment))
     stamp.unlink(missing_ok=True)
-    pip = [
-        executable(environment, "python"),
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--constraint",
-        str(CONSTRAINTS),
+    python = executable(environment, "python")
+    pinned = ["--quiet", "--constraint", str(CONSTRAINTS)]
+    session.run(python, "-m", "pip", "install", *pinned, *BUILD_TOOLS, "uv")
+    members = [f"./packages/{p}{EXTRAS.get(p, '')}" for p in PACKAGES]
+    needs = [
+        *(*TESTING, *PARALLEL, *BROWSER, *SMALL_MODELS, "mypy"),
+        *(need for p in PACKAGES for need in test_needs(p)),
     ]
-    session.run(*pip, *BUILD_TOOLS)
-    editable = [
-        part for p in PACKAGES for part in ("--editable", f"packages/{p}{EXTRAS.get(p, '')}")
-    ]
-    needs = [need for p in PACKAGES for need in test_needs(p)]
-    session.run(
-        *pip,
-        "--no-build-isolation",
-        *editable,
-        *TESTING,
-        *PARALLEL,
-        *BROWSER,
-        *SMALL_MODELS,
-        "mypy",
-        *needs,
-    )
+    shutil.rmtree(GATHERED, ignore_errors=True)
+    gather = [python, "-m", "pip", "wheel", *pinned, "--no-build-isolation", "-w", str(GATHERED)]
+    session.run(*gather, *members, *needs, *BUILD_TOOLS)
+    for wheel in [w for p in PACKAGES for w in GATHERED.glob(f"{p.replace('-', '_')}-*.whl")]:
+        wheel.unlink()  # ``wheels`` builds them anew for each run
+    BUILT.mkdir(exist_ok=True)
+    editable = [part for member in members for part in ("--editable", member)]
+    install(session, environment, "--compile-bytecode", *editable, *needs, *BUILD_TOOLS)
     stamp.write_text(definition.hexdigest())
     return environment
 
@@ -246,21 +258,17 @@ def types(session: nox.Session) -> None:
     )
 
 
-def wheels(session: nox.Session, package: str) -> Path:
-    """A folder with the wheels of all packages, built anew before the first package is looked
-    at."""
-    folder = ROOT / ".nox" / "wheels"
-    if package == PACKAGES[0] or not folder.is_dir():
-        shutil.rmtree(folder, ignore_errors=True)
-        build = [executable(dev(session), "python"), "-m", "pip", "wheel", "--quiet", "--no-deps"]
-        session.run(
-            *build,
-            "--no-build-isolation",
-            "-w",
-            str(folder),
-            *(f"./packages/{p}" for p in PACKAGES),
-        )
-    return folder
+@functools.cache
+def wheels(python: str) -> Path:
+    """A folder with the wheels of all packages, built once a run of nox."""
+    shutil.rmtree(BUILT, ignore_errors=True)
+    build = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    folders = [f"./packages/{p}" for p in PACKAGES]
+    subprocess.run([*build, "-w", str(BUILT), *folders], cwd=ROOT, check=True)
+    # The five keep their version from build to build, and uv would link to an older build.
+    clean = [python, "-m", "uv", "--quiet", "cache", "clean", *PACKAGES]
+    subprocess.run(clean, env={**os.environ, **CACHE}, check=True)
+    return BUILT
 
 
 def members(package: str) -> list[str]:
@@ -283,36 +291,32 @@ def fresh(session: nox.Session, name: str) -> str:
     return executable(environment, "python")
 
 
+def isolated(session: nox.Session, name: str, *needs: str) -> tuple[Path, str]:
+    """A new environment with what is asked for and its declared dependencies, and its Python."""
+    environment = ROOT / ".nox" / name
+    wheels(executable(dev(session), "python"))
+    interpreter = executable(ROOT / ".nox" / "dev", "python")
+    uv(session, "venv", "--clear", "--python", interpreter, str(environment))
+    install(session, environment, *needs)
+    return environment, executable(environment, "python")
+
+
 @nox.session(python=False)
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def isolation(session: nox.Session, package: str) -> None:
     """Each package alone: its wheel with its declared dependencies, then with each extra, then its
     tests."""
-    found = wheels(session, package)
-    python = fresh(session, f"isolation-{package}")
-    pip = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--constraint",
-        str(CONSTRAINTS),
-        "--find-links",
-        str(found),
-    ]
-    session.run(*pip, package)
+    environment, python = isolated(session, f"isolation-{package}", package)
     session.run(python, "tests/bare_imports.py", package)
-    session.run(*pip, *TESTING, *PARALLEL)
+    install(session, environment, "--compile-bytecode", package, *TESTING, *PARALLEL)
     session.run(
         *(python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider"),
         *(*SPREAD, f"packages/{package}/tests"),
         env={"OMP_NUM_THREADS": "1"},
     )
     for extra in ISOLATED_EXTRAS.get(package, []):
-        python = fresh(session, f"isolation-{package}-{extra}")
         # Only some modules are imported, and compiling all of them takes minutes.
-        session.run(python, *pip[1:], "--no-compile", f"{package}[{extra}]")
+        _, python = isolated(session, f"isolation-{package}-{extra}", f"{package}[{extra}]")
         session.run(python, "tests/bare_imports.py", package, extra)
 
 
@@ -321,7 +325,7 @@ def isolation(session: nox.Session, package: str) -> None:
 def lowest(session: nox.Session, package: str) -> None:
     """Each package's tests at the lowest versions that it and its members declare, as a resolver
     finds them."""
-    found = wheels(session, package)
+    found = wheels(executable(dev(session), "python"))
     python = fresh(session, f"lowest-{package}")
     session.run(python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), "uv")
     # A resolver takes the lowest version of what is asked for directly, so the members' own needs
@@ -413,7 +417,7 @@ def rehearsal(session: nox.Session) -> None:
     build it may lack.
     """
     python = executable(dev(session), "python")
-    found = wheels(session, PACKAGES[0])
+    found = wheels(python)
     model = session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
     rehearse = [python, "tests/rehearse_release.py"]
     lowest, highest = (
