@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_scorers.run import RunRecord
+from carb_scorers import RunRecord
 
 
 def run_folders(folder: Path) -> list[Path]:

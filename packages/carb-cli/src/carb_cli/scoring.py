@@ -25,9 +25,8 @@ from carb_cli.options import Flag, OptionGroup
 from carb_cli.progress import progress
 from carb_data import Dataset, load, write_whole
 from carb_data.dataset import seed_folders
-from carb_scorers import Progress
-from carb_scorers.run import RunRecord, run
-from carb_scorers.spec import parse_spec
+from carb_scorers import Progress, RunRecord, parse_spec
+from carb_scorers.run import run
 
 FAILED_SHARE = 0.1
 """Share of failed requests above which a run counts as failed."""

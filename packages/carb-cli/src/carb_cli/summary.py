@@ -15,7 +15,7 @@ from carb_cli.selection import chance
 from carb_data import Dataset, Frozen, HomeLine, ScoreTable, home_line
 from carb_metrics import Interval, Scored, bon_accuracy, family_accuracy
 from carb_metrics.rows import Cell
-from carb_scorers.run import RunRecord
+from carb_scorers import RunRecord
 
 
 class Numbers(Frozen):

@@ -10,7 +10,7 @@ from typing import Any
 
 from carb_cli import display
 from carb_data import Frozen, require
-from carb_scorers.spec import ParsedSpec
+from carb_scorers import ParsedSpec
 
 ANSWERS_WITHIN = 5
 """Seconds after which the hub counts as out of reach."""

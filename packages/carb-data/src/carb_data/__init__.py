@@ -5,15 +5,19 @@ from carb_data.errors import CarbError, DataError, MissingExtraError, Problem, i
 from carb_data.facts import Fact
 from carb_data.family import Family, expand_family
 from carb_data.home import HomeLine, home_line
-from carb_data.journal import write_whole
+from carb_data.journal import DiskError, write_whole
+from carb_data.language import check_language, in_language, language_tag, same_language
 from carb_data.models import (
+    UNSPECIFIED,
     BonSet,
     Citation,
     Conversation,
     Culture,
+    CultureId,
     Domain,
     Frozen,
     Kind,
+    LanguageTag,
     Message,
     Perturbation,
     Provenance,
@@ -28,20 +32,24 @@ from carb_data.table import ScoreTable
 from carb_data.validation import closest, read_file, read_options, validate
 
 __all__ = [
+    "UNSPECIFIED",
     "BonSet",
     "CarbError",
     "Citation",
     "ContaminationReport",
     "Conversation",
     "Culture",
+    "CultureId",
     "DataError",
     "Dataset",
+    "DiskError",
     "Domain",
     "Fact",
     "Family",
     "Frozen",
     "HomeLine",
     "Kind",
+    "LanguageTag",
     "Message",
     "MissingExtraError",
     "Perturbation",
@@ -55,17 +63,21 @@ __all__ = [
     "Votes",
     "as_text",
     "check_contamination",
+    "check_language",
     "closest",
     "content_hash",
     "cultures",
     "expand_family",
     "home_line",
+    "in_language",
     "install_line",
     "is_main",
+    "language_tag",
     "load",
     "read_file",
     "read_options",
     "require",
+    "same_language",
     "validate",
     "write_whole",
 ]

@@ -2,6 +2,7 @@
 
 from carb_scorers.evaluation import Progress, evaluate, evaluate_async
 from carb_scorers.integrations import as_inspect_scorer, as_trl_reward, as_verl_reward
+from carb_scorers.run import RunRecord
 from carb_scorers.scorer import (
     Candidate,
     ScoreError,
@@ -11,12 +12,14 @@ from carb_scorers.scorer import (
     ScorerSpec,
     Usage,
 )
-from carb_scorers.spec import open_scorer
+from carb_scorers.spec import ParsedSpec, open_scorer, parse_spec
 from carb_scorers.texts import best_of_n, score
 
 __all__ = [
     "Candidate",
+    "ParsedSpec",
     "Progress",
+    "RunRecord",
     "ScoreError",
     "ScoreRequest",
     "ScoreResult",
@@ -30,5 +33,6 @@ __all__ = [
     "evaluate",
     "evaluate_async",
     "open_scorer",
+    "parse_spec",
     "score",
 ]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 
-from carb_data import CarbError, Frozen, as_text, closest, read_options
-from carb_data.language import in_language
+from carb_data import CarbError, Frozen, as_text, closest, in_language, read_options
 from carb_data.surface import names_culture, overlap
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.spec import Kind, Planned

@@ -7,8 +7,7 @@ from typing import Annotated, Protocol, Self, runtime_checkable
 
 from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_validator
 
-from carb_data import Conversation, Frozen
-from carb_data.models import UNSPECIFIED
+from carb_data import UNSPECIFIED, Conversation, Frozen
 
 __all__ = ["UNKNOWN", "Presentation", "ScorerSpec", "Usage", "told_culture"]
 

@@ -14,9 +14,7 @@ from urllib.parse import quote, urlencode
 
 from pydantic import Field
 
-from carb_data import CarbError, Frozen, closest, cultures
-from carb_data.language import check_language
-from carb_data.models import UNSPECIFIED
+from carb_data import UNSPECIFIED, CarbError, Frozen, check_language, closest, cultures
 from carb_data.validation import read_query
 from carb_scorers.scorer import (
     UNDETERMINED,

@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from carb_data import CarbError, Frozen, cultures, load
-from carb_data.language import language_tag
+from carb_data import CarbError, Frozen, cultures, language_tag, load
 from tal_rlvr.judge_prompts import GENERAL
 from tal_rlvr.preferences import Pair, pairs_from_set
 

@@ -22,7 +22,7 @@ from carb_data import CarbError, Dataset, ScoreTable, home_line
 from carb_metrics import compare as compare_tables
 from carb_metrics import sets_needed
 from carb_metrics.rows import ComparedGroup, Comparison, PlaceComparison
-from carb_scorers.run import RunRecord
+from carb_scorers import RunRecord
 
 PLANNED = (0.01, 0.02, 0.03, 0.05, 0.1)
 """Differences for which ``--plan`` gives the number of families and of sets that show them."""

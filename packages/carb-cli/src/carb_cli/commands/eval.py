@@ -29,10 +29,9 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.shown import written
 from carb_cli.scoring import RunOptions, exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
-from carb_data import CarbError, Dataset, closest, write_whole
-from carb_data.models import UNSPECIFIED
+from carb_data import UNSPECIFIED, CarbError, Dataset, closest, write_whole
 from carb_metrics import Interval
-from carb_scorers.spec import parse_spec
+from carb_scorers import parse_spec
 
 DATA = "carb-seed"
 """The seed with mirrored families, in which only a model that reads the place gets beyond

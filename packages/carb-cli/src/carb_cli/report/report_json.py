@@ -25,8 +25,7 @@ from carb_metrics.rows import (
     RankRow,
     SurfaceFloor,
 )
-from carb_scorers import ScorerSpec, Usage
-from carb_scorers.run import RunRecord
+from carb_scorers import RunRecord, ScorerSpec, Usage
 from carb_scorers.scorer import told_culture
 
 Cells = dict[str, Cell]

@@ -27,7 +27,7 @@ from carb_data import (
     read_file,
     write_whole,
 )
-from carb_scorers.run import RunRecord
+from carb_scorers import RunRecord
 
 ENTRY, ROWS = "entry.json", "rows.parquet"
 _COLUMNS = {

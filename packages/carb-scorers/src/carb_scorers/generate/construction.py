@@ -19,20 +19,22 @@ from pydantic import Field, FiniteFloat, model_validator
 from carb_data import (
     BonSet,
     CarbError,
+    CultureId,
     DataError,
     Dataset,
     Domain,
     Frozen,
+    LanguageTag,
     Problem,
     Provenance,
     Response,
     Role,
     cultures,
     read_file,
+    same_language,
 )
 from carb_data.facts import read_lines
-from carb_data.language import same_language
-from carb_data.models import CultureId, Identifier, LanguageTag, Text
+from carb_data.models import Identifier, Text
 from carb_data.surface import is_known, names_culture
 from carb_scorers.generate.instructions import for_answer, for_question
 from carb_scorers.generate.writers import (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from carb_data import Perturbation, cultures
-from carb_data.language import same_language
+from carb_data import Perturbation, cultures, same_language
 
 
 def for_question(reference: str, *, culture: str, language: str) -> str:

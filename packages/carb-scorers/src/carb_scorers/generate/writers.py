@@ -14,9 +14,8 @@ from typing import Annotated, Any, TypeVar
 import anyio
 from pydantic import Field, FiniteFloat
 
-from carb_data import CarbError, Frozen, require
+from carb_data import CarbError, Frozen, in_language, require
 from carb_data.journal import Store
-from carb_data.language import in_language
 from carb_scorers.models.marks import without_thinking
 from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,

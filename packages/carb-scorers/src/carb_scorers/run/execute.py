@@ -15,8 +15,7 @@ from statistics import median
 import polars as pl
 from filelock import FileLock, Timeout
 
-from carb_data import CarbError, Dataset, ScoreTable, write_whole
-from carb_data.journal import DiskError
+from carb_data import CarbError, Dataset, DiskError, ScoreTable, write_whole
 from carb_scorers.blind import Blinded, Requests, unblind
 from carb_scorers.evaluation import OnProgress, requests_for
 from carb_scorers.run.record import (
