@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +152,55 @@ def test_a_base_that_is_gone_is_named(language: Path, tmp_path: Path) -> None:
     (folder / "adapter_config.json").write_text(json.dumps(config))
     with pytest.raises(CarbError, match=r"names no base model.*merge_and_unload"):
         open_scorer(f"classifier:{folder}")
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A hub on loopback: the folder of its models, and its address."""
+    root = tmp_path / "hub"
+    root.mkdir()
+    script = Path(__file__).parent / "loopback_hub.py"
+    with subprocess.Popen([sys.executable, script, root], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        yield root, f"http://127.0.0.1:{int(server.stdout.readline())}"
+        server.terminate()
+
+
+OPENED = """
+import json, sys
+from carb_scorers import open_scorer, score
+spec, question, *texts = sys.argv[1:]
+scores = score(spec, [question] * len(texts), texts)
+print(json.dumps([open_scorer(spec).spec.revision, scores]))
+"""
+
+
+def test_an_adapter_on_a_hub_scores_as_in_a_folder_and_its_base_counts(
+    hub: tuple[Path, str], language: Path, tmp_path: Path
+) -> None:
+    """No model of the hub had a version: all had the hash of nothing."""
+    root, url = hub
+    shutil.copytree(language, root / "a" / "base")
+    local = adapter(language, tmp_path / "local", task_type="SEQ_CLS")
+    above = Path(shutil.copytree(local, root / "a" / "rm"))
+    config = json.loads((above / "adapter_config.json").read_text())
+    config["base_model_name_or_path"] = "a/base"
+    (above / "adapter_config.json").write_text(json.dumps(config))
+    (root / "a" / "rm.commit").write_text("1" * 40)
+
+    def opened(spec: str, commit: str) -> tuple[str, list[float]]:
+        (root / "a" / "base.commit").write_text(commit * 40)
+        where = {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+        command = [sys.executable, "-W", "ignore", "-c", OPENED, spec, "What do people eat?"]
+        done = subprocess.run(
+            [*command, *TEXTS], env=os.environ | where, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        revision, found = json.loads(done.stdout)
+        return revision, found
+
+    revision, found = opened("classifier:a/rm", "2")
+    assert revision == f"{'1' * 40}+base:{'2' * 40}"
+    assert found == pytest.approx(scores(f"classifier:{local}"), abs=1e-5)
+    assert opened("classifier:a/rm", "3")[0] == f"{'1' * 40}+base:{'3' * 40}"
+    assert opened("implicit:a/base", "3")[0] == "3" * 40

@@ -356,6 +356,7 @@ async def test_a_scorer_that_reads_no_culture_needs_none() -> None:
         assert "--culture" in (await client.post("/get_reward", json=sent("a"))).json()["error"]
         status, answer = await asked(client, "a", culture="atlantean")
         assert (status, "atlantean" in answer["error"]) == (422, True)
+        assert (await asked(client, "a", culture="unknown"))[0] == 422
         assert (await asked(client, "In Thailand", culture="thai"))[1]["scores"] == [1.0]
 
 

@@ -269,7 +269,7 @@ def asked_about(
             raise CarbError(
                 f"This scorer reads the {name} of each prompt: {remedy}".format(name=name)
             )
-    if "culture" in read and culture != UNKNOWN and culture not in cultures:
+    if "culture" in read and culture not in cultures:
         raise cultures.unknown(str(culture))
     if language is not None:
         check_language(language)

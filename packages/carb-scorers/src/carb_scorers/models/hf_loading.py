@@ -178,8 +178,8 @@ def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
     if config is None:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
         model, info = _weights(name, options, loader, **source)
-        revision = partial(revision_of, model.config, name)
-        return _Opened(model, tokenizer, sorted(info["missing_keys"]), revision)
+        commit = partial(revision_of, name, options.revision)
+        return _Opened(model, tokenizer, sorted(info["missing_keys"]), commit)
     base = base_of(name, config)
     at = source | {"revision": config.get("revision")}
     own = adapter_file(name, "tokenizer_config.json", options.revision)
@@ -189,9 +189,14 @@ def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
     model, missing = load_adapted(
         name, config, loader, partial(_weights, base, options, loader, **at), options.revision
     )
-    return _Opened(
-        model, tokenizer, missing, partial(_adapter_revision, name, base, model, options)
-    )
+
+    def revision() -> str:
+        """What identifies an adapter, and the base under it: either decides every score."""
+        above = revision_of(name, options.revision, CONFIG)
+        below = revision_of(base, config.get("revision"))
+        return f"{above}+base:{below}"
+
+    return _Opened(model, tokenizer, missing, revision)
 
 
 def _weights(
@@ -212,19 +217,6 @@ def _weights(
         **given,
     )
     return model, info
-
-
-def _adapter_revision(name: str, base: str, model: Any, options: HFOptions) -> str:
-    """What identifies an adapter, and the base under it: either decides every score."""
-    hub = require("transformers", package="carb-scorers", extra="hf").utils.hub
-    below = revision_of(model.config, base)
-    if Path(name).is_dir():
-        above = hash_of(name)
-    else:
-        above = str(
-            hub.extract_commit_hash(str(adapter_file(name, CONFIG, options.revision)), None)
-        )
-    return f"{above}+base:{below}"
 
 
 def device_of(options: HFOptions) -> Any:
@@ -363,11 +355,26 @@ def _embeddings(model: Any) -> int | None:
         return None
 
 
-def revision_of(config: Any, name: str) -> str:
+def revision_of(name: str, revision: str | None, file: str = "config.json") -> str:
     """The hub commit of a model; of a local folder a hash of the names and bytes of its
-    configuration and weights."""
-    commit = getattr(config, "_commit_hash", None)
-    return commit if isinstance(commit, str) else hash_of(name)
+    configuration and weights.
+
+    Args:
+        name: a folder or a hub id.
+        revision: what was asked of the hub.
+        file: a file of the model, which is in the cache.
+
+    Raises:
+        CarbError: the cache does not say which commit it is.
+    """
+    if Path(name).is_dir():
+        return hash_of(name)
+    hub = require("transformers", package="carb-scorers", extra="hf").utils.hub
+    path = hub.cached_file(name, file, revision=revision)
+    commit = hub.extract_commit_hash(str(path), None)
+    if commit is None:
+        raise CarbError(f"Which commit of '{name}' the hub gave is not known; give a folder.")
+    return str(commit)
 
 
 def hash_of(name: str) -> str:

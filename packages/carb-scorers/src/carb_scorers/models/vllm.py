@@ -116,7 +116,7 @@ class VLLMEngine:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise CarbError(f"vLLM cannot load the model '{target}': {reason}") from None
         self.target = target
-        self.revision = revision_of(config, name) + template
+        self.revision = revision_of(name, options.revision) + template
         self.config = config
         self._lock = threading.Lock()
         self._numbers = itertools.count()
