@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carb_data import CarbError, DataError, Dataset, load
+from carb_data.declaration import shapes
+from carb_data.given import plain_reader, read_record
+from carb_data.keys import System
 from carb_data.shapes import read_rows, unsaid
 
 SAID = {"culture": "thai", "domain": "values", "language": "en"}
@@ -334,3 +339,43 @@ def test_an_entry_of_a_json_document_that_is_no_object_is_refused(tmp_path):
     (problem,) = caught.value.problems
     assert problem.line == 2
     assert "not a JSON object" in problem.reason
+
+
+PAIRS = shapes()["prompt, chosen, rejected"].parts[0].make
+TRICKY = [
+    "",
+    " ",
+    "nan",
+    "#N/A",
+    "[1]",
+    '["a", "b"]',
+    "{}",
+    "array(['a'])",
+    "a plain text",
+    " text ",
+]
+TRICKY += ["\n\nHuman: a question\n\nAssistant: an answer", "x\n\nAssistant: y", "12345678", "[odd"]
+CELL = st.sampled_from([*TRICKY, None, 7, 0.5, True, ["a"], [{"role": "user", "content": "a"}]])
+
+
+@given(
+    st.fixed_dictionaries(
+        {"prompt": CELL, "chosen": CELL, "rejected": CELL},
+        optional={"context": CELL, "system": CELL, "after": CELL, "language": st.just("en")},
+    )
+)
+def test_a_record_of_plain_texts_is_read_as_any_other(record):
+    """The short way reads what the long one does, or leaves the record to it."""
+    short = plain_reader(PAIRS)(record)
+    assert short is None or short == read_record(PAIRS, record, System())
+
+
+def test_plain_texts_take_the_short_way():
+    record = {"prompt": "What now? ", "chosen": " A first text", "rejected": "Another text"}
+    short = plain_reader(PAIRS)(record | {"language": "en"})
+    assert short is not None
+    assert (short.prompt, *short.right, *short.wrong) == (
+        "What now?",
+        "A first text",
+        "Another text",
+    )

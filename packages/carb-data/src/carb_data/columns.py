@@ -6,7 +6,7 @@ import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from carb_data.keys import ALPHABETS
@@ -43,6 +43,12 @@ class Columns:
     by_field: Mapping[str, Sequence[str]]
     options: Sequence[str] = ()
     """Columns of single options, from the first."""
+
+    @cached_property
+    def whole(self) -> Mapping[str, str]:
+        """The field of each column whose cells are taken as they are."""
+        single = {names[0]: field for field, names in self.by_field.items() if len(names) == 1}
+        return {name: field for name, field in single.items() if not is_plural(name)}
 
     def of(self, fields: Iterable[str]) -> set[str]:
         """The columns of some fields."""
@@ -121,6 +127,9 @@ def _option_columns(names: Sequence[str]) -> list[str]:
 
 def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     """A row under the names of fields: options and keys by column, several contexts as a list."""
+    whole = columns.whole
+    if not columns.options and len(whole) == len(columns.by_field):
+        return {whole[name]: value for name, value in row.items() if name in whole}
     record: dict[str, Any] = {}
     for known, names in columns.by_field.items():
         if len(names) == 1:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from carb_data.declaration import OptionsAsGiven, fill, template_fields
 from carb_data.keys import Options, System, place_of, without_letters
 from carb_data.tables import Record, plain
-from carb_data.values import Answer, Turn, UnreadError, answers, at, text, turns, unpacked
+from carb_data.values import (
+    Answer,
+    Turn,
+    UnreadError,
+    answers,
+    at,
+    plain_text,
+    text,
+    turns,
+    unpacked,
+)
 
-__all__ = ["Given", "TieError", "keys_of", "options_of", "read_record"]
+__all__ = ["Given", "TieError", "keys_of", "options_of", "plain_reader", "read_record"]
 
 
 Answers = list[Answer]
@@ -65,6 +75,29 @@ def read_record(rule: OptionsAsGiven, record: Record, system: System) -> Given:
     wrong_texts = tuple(answer for answer, _ in wrong)
     _check(rule, right_texts, wrong_texts)
     return Given(prompt, right_texts, wrong_texts, lettered)
+
+
+def plain_reader(rule: OptionsAsGiven) -> Callable[[Record], Given | None]:
+    """Reads records that hold a question and two answers as plain texts, as most of a large table
+    do, in a fifth of the time of ``read_record``; null for every other record."""
+    names = [*template_fields(rule.prompt), *rule.chosen, *rule.rejected]
+    others = {*rule.fields} - {*names}
+    paths = f"{''.join(names)}{''.join(others)}"
+    fits = len({*names}) == 3 and rule.prompt == f"{{{names[0]}}}" and not {*".*|"} & {*paths}
+
+    def read(record: Record) -> Given | None:
+        if not fits or not others.isdisjoint(record):
+            return None
+        texts = []
+        for name in names:
+            whole = plain_text(record.get(name))
+            if whole is None:
+                return None
+            texts.append(whole)
+        prompt, right, wrong = texts
+        return Given(prompt, (right,), (wrong,)) if right != wrong else None
+
+    return read
 
 
 def _answers(rule: OptionsAsGiven, record: Record, system: System) -> tuple[Answers, Answers, bool]:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from carb_data.declaration import (
     template_fields,
 )
 from carb_data.errors import CarbError, DataError, Problem
-from carb_data.given import TieError, keys_of, options_of, read_record
+from carb_data.given import TieError, keys_of, options_of, plain_reader, read_record
 from carb_data.keys import System, system_of
 from carb_data.language import DETECTED, UNDETERMINED, detect_all, language_defect, language_tag
 from carb_data.models import UNSPECIFIED, BonSet
@@ -57,6 +58,7 @@ _GIVEN = ("culture", "domain", "language")
 """Fields that may be given once for all rows."""
 _TEMPLATES = ("id", *_GIVEN, "topic", "license", "url")
 """Fields that a declaration fills from columns."""
+_SHARED = itemgetter(*_TEMPLATES[1:])
 _DETECTED = "language detected"
 """What the provenance notes of a set whose language nobody said."""
 _EMPTY = "is empty"
@@ -472,6 +474,8 @@ def _note_columns(table: Table, shape: Shape) -> None:
     if unread:
         table.notes.append(f"Not read: {', '.join(unread)}.")
     scores = [pair for pair in ties if len(pair) == 2]
+    if not ties:
+        return
     lower = sum(any(_difference(row, *pair) < 0 for pair in scores) for _, row in table.rows)
     if lower:
         table.notes.append(
@@ -576,6 +580,7 @@ class _Reader:
         self.meant: dict[str, str | None] = {}
         self.unregistered: Counter[str] = Counter()
         self.patterns: dict[tuple[object, ...], BonSet] = {}
+        self.plain = plain_reader(shape.rule)
         part = shape.part
         templates = {field: getattr(part, field) for field in _TEMPLATES}
         columns = shape.columns.by_field if shape.columns else None
@@ -584,6 +589,13 @@ class _Reader:
             for field, template in templates.items()
             if template and (columns is None or columns.keys() & {*template_fields(template)})
         }
+        self.names = [
+            name
+            for field, template in self.templates.items()
+            if field != "id"
+            for name in template_fields(template)
+        ]
+        self.known: dict[str, dict[str, str]] = {}
 
     def drafts(self) -> Iterator[_Draft]:
         """What each set will hold; the rows are used up, to free their memory."""
@@ -613,7 +625,7 @@ class _Reader:
         except UnreadError as error:
             defects += error.defects
         try:
-            given = read_record(self.shape.rule, record, system)
+            given = self.plain(record) or read_record(self.shape.rule, record, system)
         except UnreadError as error:
             defects = [*error.defects, *defects]
         if given is None or fields is None:
@@ -631,9 +643,7 @@ class _Reader:
         Raises:
             ValidationError: something of it has not its form.
         """
-        fields = draft.fields
-        _, *common = (fields[name] for name in _TEMPLATES)
-        kind = (*common, draft.notes, draft.right, len(draft.texts))
+        kind = (*_SHARED(draft.fields), draft.notes, draft.right, len(draft.texts))
         pattern = self.patterns.get(kind)
         if pattern is None or not isinstance(draft.prompt, str) or not _ID.fullmatch(draft.id):
             item = BonSet.model_validate(_content(draft, self.shape.source)).compacted()
@@ -644,7 +654,7 @@ class _Reader:
         return pattern.changed(
             id=draft.id,
             prompt=draft.prompt,
-            responses=tuple(response.changed(text=text) for response, text in answers),
+            responses=(*[response.changed(text=text) for response, text in answers],),
             provenance=pattern.provenance.changed(source_id=draft.source_id),
         )
 
@@ -660,7 +670,19 @@ class _Reader:
         return name
 
     def _fields(self, record: Record) -> dict[str, str]:
-        """The fields of a set beside what it asks and answers."""
+        """The fields of a set beside what it asks and answers; of a row like an earlier one, those
+        of that one."""
+        key = repr([at(record, name) for name in self.names])
+        if known := self.known.get(key):
+            if "id" not in self.templates:
+                return known
+            return known | {"id": _filled(self.templates["id"], record, "id")}
+        found = self._read_fields(record)
+        if len(self.known) < _PATTERNS and not self.shape.loose:
+            self.known[key] = found
+        return found
+
+    def _read_fields(self, record: Record) -> dict[str, str]:
         defects: list[tuple[str, str]] = []
         found = dict.fromkeys(_TEMPLATES, "")
         for field, template in self.templates.items():

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -76,7 +78,7 @@ class Table:
 
     def filled(self) -> Counter[str]:
         """How many rows fill each column."""
-        return Counter(name for _, row in self.rows for name in row)
+        return Counter(chain.from_iterable(map(itemgetter(1), self.rows)))
 
     def refuse(
         self,

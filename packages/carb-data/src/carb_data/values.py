@@ -12,7 +12,17 @@ from pydantic_core import from_json
 
 from carb_data.packaged import resource
 
-__all__ = ["Answer", "Turn", "UnreadError", "answers", "at", "text", "turns", "unpacked"]
+__all__ = [
+    "Answer",
+    "Turn",
+    "UnreadError",
+    "answers",
+    "at",
+    "plain_text",
+    "text",
+    "turns",
+    "unpacked",
+]
 
 Turn = tuple[str, str]
 """Role and content."""
@@ -24,6 +34,10 @@ _SPEAKERS = r"\s*(Human|User|Assistant|System):[ \t]*"
 _TRANSCRIPT = re.compile(rf"(?:\A|\n\n){_SPEAKERS}")
 _CLOSE_TRANSCRIPT = re.compile(rf"(?:\A|\n){_SPEAKERS}")
 """A transcript without blank lines."""
+_TURN = "\n\nAssistant:"
+"""What every transcript holds."""
+_STRUCTURES = ("[", "{", "array(")
+"""How lists and objects begin."""
 _NUMPY_LIST = re.compile(r"""\Aarray\(|\A\[\s*(['"]).*?\1\s+['"]|\A\[\s*\{.*\}\s+\{""", re.DOTALL)
 """A list as numpy prints it, without commas: Python would join its texts to one."""
 _ERRORS = re.compile(
@@ -155,6 +169,15 @@ def answers(value: Any, field: str) -> list[Answer]:
         return [answer for entry in value for answer in answers(entry, field)]
     whole = text(value, field)
     return [(whole, ())] if whole else []
+
+
+def plain_text(value: Any) -> str | None:
+    """A text that is nothing else: no list, object, transcript or mark of a missing value; null
+    for what ``answers`` and ``text`` have to look at."""
+    if type(value) is not str or value.startswith(_STRUCTURES) or _TURN in value:
+        return None
+    whole = value.strip()
+    return whole if len(whole) > _LONGEST_ERROR else None
 
 
 def _is_finite(value: Any) -> bool:
