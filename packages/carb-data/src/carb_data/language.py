@@ -65,6 +65,7 @@ _SCRIPT_OF: dict[str, re.Pattern[str]] = {
 """Languages that alone write a script, among those that are detected."""
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
+_OWN_LETTER = re.compile(rf"[{''.join(_LANGUAGES['letters'].values())}\u3040-\u30ff\u3400-\u9fff]")
 _QUOTED = re.compile(r"[「『“\"(（][^」』”\")）]*[」』”\")）]")
 """What may be a phrase of another language."""
 
@@ -203,7 +204,7 @@ def _by_words(texts: Sequence[str]) -> list[str | None]:
 
 def _own_script(text: str) -> str | None:
     """The language of a text whose script writes no other one."""
-    if text.isascii():
+    if text.isascii() or not _OWN_LETTER.search(text):
         return None
     half = sum(map(str.isalpha, text)) / 2
     for language, letters in _SCRIPT_OF.items():

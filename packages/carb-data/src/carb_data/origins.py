@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from itertools import chain, pairwise, product
 
 import polars as pl
@@ -53,34 +54,38 @@ def origins(items: Sequence[BonSet]) -> Origins:
     Ties connect: what is tied to the same set has one origin.
     """
     joined = Joined()
-    for item in items:
-        joined.tie(item.source_item, item.family and ("family", item.family))
+    sources = [item.source_item for item in items]
+    for item, source in zip(items, sources, strict=True):
+        if item.family:
+            joined.tie(source, ("family", item.family))
     units: defaultdict[str, list[BonSet]] = defaultdict(list)
-    for item in items:
-        unit = joined.name(item.source_item)
-        units[unit].append(item)
-    for item in items:
-        for fact in cited(item.responses):
-            joined.tie(item.source_item, ("fact", fact))
-    sources = {item.id: item.source_item for item in items}
-    before = {name: joined.name(source) for name, source in sources.items()}
-    for item in items:
-        joined.tie(item.source_item, _asked(item))
     if len(items) <= MOST_SETS:
-        for one, other in _near_copies(units, joined):
-            joined.join(one, other)
-    after = {name: joined.name(source) for name, source in sources.items()}
-    copies = [name for name, origin in after.items() if origin != before[name]]
-    return Origins(after, copies)
+        for item, source in zip(items, sources, strict=True):
+            units[joined.name(source)].append(item)
+    for item, source in zip(items, sources, strict=True):
+        for fact in cited(item.responses):
+            joined.tie(source, ("fact", fact))
+    before = [*map(joined.name, sources)]
+    for item, source in zip(items, sources, strict=True):
+        joined.tie(source, _asked(item))
+    for one, other in _near_copies(units, joined):
+        joined.join(one, other)
+    after = [*map(joined.name, sources)]
+    ids = [item.id for item in items]
+    pairs = zip(ids, before, after, strict=True)
+    copies = [name for name, old, new in pairs if old != new]
+    return Origins(dict(zip(ids, after, strict=True)), copies)
 
 
-def _asked(item: BonSet) -> tuple[str, str] | None:
-    """Question and right answer; null where the question is punctuation, which is no evidence."""
+def _asked(item: BonSet) -> bytes | None:
+    """A digest of question and right answer, since a million of the texts are large; null where
+    the question is punctuation, which is no evidence."""
     prompt = normalise(item.prompt_text)
+    if not prompt:
+        return None
     answer = item.chosen.text
-    if prompt:
-        return (prompt, normalise(answer) or answer)
-    return None
+    text = f"{prompt}\0{normalise(answer) or answer}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _near_copies(

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import overload
+from typing import NamedTuple, overload
 
 import polars as pl
 
@@ -27,8 +26,7 @@ _REQUEST = ScoreRequest(
 """A request whose values are exchanged: those of a set were checked when it was made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blinded:
+class Blinded(NamedTuple):
     """A request, the set that it is about, and which response each of its candidates is: the
     map that no scorer is given. All are made when they are wanted, since a million of them are
     large."""

@@ -209,10 +209,8 @@ async def score_missing(
         # last: whoever looks at the progress may stop the run, and nothing is lost then
         tally.add(results)
 
-    missing = requests
-    if kept:
-        named = zip(names, requests, strict=True)
-        missing = [one for request, one in named if request not in kept]
+    named = zip(names, requests, strict=False)  # none where the journal is empty
+    missing = [one for request, one in named if request not in kept] if kept else requests
     await score_all(scorer, Requests(missing), keep, window=window, on_asked=journal.asked)
     if unanswered and not journal.values:
         raise NoAnswerError(name, unanswered, ever=False)
