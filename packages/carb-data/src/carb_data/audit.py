@@ -72,7 +72,7 @@ class Attack(Frozen):
 
 
 class AuditReport(Frozen):
-    """What attacks on the answers alone got out of a data set."""
+    """The results of attacks on a data set's answers alone."""
 
     attacks: tuple[Attack, ...]
     """Every attack at every level."""
@@ -149,7 +149,7 @@ def _at_levels(
     together: Sequence[str],
     attacks: int,
 ) -> list[Attack]:
-    """What each attack gets at some levels."""
+    """The accuracy of each attack at some levels."""
     found: list[Attack] = []
     for level in levels:
         for name, rows in values.items():

@@ -46,21 +46,22 @@ class Finding(Frozen):
 
 
 class CheckReport(Frozen):
-    """What was found in a data set whose form is valid; a section each."""
+    """The findings about a data set whose form is valid, by section."""
 
     sets: int
     fingerprint: str
     findings: tuple[Finding, ...]
-    """What is wrong with single sets, in the order of the data set."""
+    """Faults of single sets, in the order of the data set."""
     audit: AuditReport
-    """What attacks on the answers alone got."""
+    """The results of attacks on the answers alone."""
     home_line: HomeLine
-    """What "always the home's answer" gets right in the main sets: no surface, and no defect."""
+    """The accuracy of "always the home's answer" in the main sets: no surface feature, and no
+    defect."""
     home_by_language: dict[str, HomeLine]
     undetected: dict[str, int]
     """Languages that the detector lacks, with the sets in them, whose texts it did not check."""
     contamination: ContaminationReport | None
-    """What the texts it was checked against have of it; null where none were given."""
+    """Its overlap with the texts of ``against``; null where none were given."""
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -219,7 +220,7 @@ def _bad_perturbations(items: Sequence[BonSet]) -> Iterator[Finding]:
 def _perturbation_faults(
     item: BonSet, original: Response, changed: Response
 ) -> Iterator[tuple[Severity, str]]:
-    """What is wrong, and how badly."""
+    """A fault, and how bad it is."""
     if normalise(original.text) == normalise(changed.text):
         yield "error", "the same text as its original"
         return

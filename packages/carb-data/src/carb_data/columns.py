@@ -20,7 +20,7 @@ _NUMBERED = re.compile(r"(.*?)_?(\d{1,2}|[^\W\d_])")
 """A word with a number or a letter behind it; either may stand alone."""
 _PLURAL = re.compile(r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas)")
 _JOINED = re.compile(r"[;；؛]\s*|\n+|\s*\|\s*|\s*<br\s*/?>\s*", re.IGNORECASE)
-"""What stands between several answers in a cell."""
+"""Separators of several answers in a cell."""
 _DOUBTFUL = re.compile(r"[^,،、]+([,،、][^,،、]+){2,}|[^/]+(\s/\s[^/]+)+")
 """A cell that may be one answer or several."""
 _ENTITY = re.compile(r"(&#?\w+);")
@@ -28,9 +28,9 @@ _ENTITY = re.compile(r"(&#?\w+);")
 _MARKED = re.compile(r"(?:(?<=\s)|\A)[(\[]?(\d{1,2}|[A-Za-z])[.):\]]\s+(?=\S)")
 """The mark of an answer in a cell, where it may stand within a line."""
 _LISTED = re.compile(r"(?:\d{1,2}[.)]|[-*•])\s+(?=\S)")
-"""What stands before each answer of a list in a cell."""
+"""Bullets and numbers before the answers of a list in a cell."""
 _STRUCTURES = ("[", "{")
-"""What a cell with a list or an object begins with."""
+"""The beginning of a cell that holds a list or an object."""
 _OPTION_WORDS = {*_NAMES["option"], *_NAMES["answer"], *_HEADINGS["option_words"]}
 _SEVERAL = ("rejected", "context", "chosen", "prompt", "answer")
 """Fields that several columns may hold; of others the first name in the list counts."""
@@ -38,7 +38,7 @@ _SEVERAL = ("rejected", "context", "chosen", "prompt", "answer")
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table hold what: plain names by field, in the table's order."""
+    """The columns of a table by field: plain names, in the table's order."""
 
     by_field: Mapping[str, Sequence[str]]
     options: Sequence[str] = ()

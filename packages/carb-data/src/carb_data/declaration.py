@@ -117,7 +117,7 @@ def order_key(seed: int, *parts: str) -> bytes:
 
 
 class Condition(Frozen):
-    """What a field of a record must be."""
+    """A condition on a field of a record."""
 
     field: str
     one_of: tuple[str, ...] = ()

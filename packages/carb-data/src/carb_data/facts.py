@@ -48,7 +48,7 @@ class Phrase(Frozen):
     """Words that people say, as they say them."""
 
     text: Text
-    """What every use of the phrase has in common: ``加油``, ``правду-матку``."""
+    """The part that every use of the phrase shares: ``加油``, ``правду-матку``."""
     language: LanguageTag
 
 
@@ -73,9 +73,9 @@ class Fact(Frozen):
     evidence: (
         Literal["official", "national", "scholarly", "press", "independent", "bronze"] | None
     ) = None
-    """What the pages are: an official, scholarly or press page, a page in the national language of
-    the place, or two independent ones; ``bronze`` is none of these, and its fact is in no set. Null
-    where nobody said."""
+    """The kind of the pages: an official, scholarly or press page, a page in the national language
+    of the place, or two independent ones; ``bronze`` is none of these, and its fact is in no set.
+    Null where not recorded."""
     also: tuple[CultureId, ...] = ()
     """Other cultures, or places of other facts in small letters (``de-he-fulda``), where it holds:
     it can be a wrong answer in none of them."""

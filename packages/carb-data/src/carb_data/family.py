@@ -49,13 +49,11 @@ __all__ = [
 PLACE = "{place}"
 AUTHOR = "carb-seed-author"
 _IMPLIED = "+implied"
-"""What the id of a family has behind it in its sets whose questions do not name the place."""
+"""Suffix of the id of a family whose questions do not name the place."""
 _REPLY = "-reply"
-"""What the id of a family has behind it that asks and answers what another one does, in whole
-replies."""
+"""Suffix of the id of a family that repeats another one in whole replies."""
 _HANT = "-hant"
-"""What the id of a family has behind it that says in traditional script what another one says in
-simplified script."""
+"""Suffix of the id of a family in traditional script that repeats one in simplified script."""
 
 
 class Place(Frozen):
@@ -104,7 +102,7 @@ class Family(Frozen):
     domain: Domain
     language: LanguageTag
     kind: Kind | None = None
-    """What all its answers follow; by default the kind of the fact of its first answer."""
+    """The kind of all its answers; by default the kind of the fact of its first answer."""
     form: Form = "short"
     question: Prompt
     """The question, a text or turns, with ``{place}`` for the place's name."""
@@ -117,7 +115,7 @@ class Family(Frozen):
     answers: Annotated[tuple[FamilyAnswer, ...], Field(min_length=4, max_length=4)]
     perturbed: PerturbedAnswer | None = None
     note: str | None = None
-    """What a reader of the file should know: the first line of each file of the seed has its canary
+    """A note to a reader of the file: the first line of each file of the seed has its canary
     here."""
 
     @model_validator(mode="after")

@@ -59,8 +59,8 @@ SCHEMA = _columns(
 """The columns of sets in a Parquet file. A conversation stands in ``messages``, and ``prompt`` is
 then null."""
 VERSION = "carb-set/3"
-"""What ``schema`` says in the rows that are written now. Rows without it are of version 1. Later
-versions only added fields and kinds, so that all are read as they stand."""
+"""The value of ``schema`` in rows written now. Rows without it are of version 1. Later versions
+only added fields and kinds, so that all are read as they stand."""
 _NESTED = frozenset({"messages", "responses", "perturbed", "provenance"})
 _PARQUET_SLICE = 1024  # sets that are read or written at once, which bounds the memory of both
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
@@ -68,7 +68,7 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 
 
 def suffix_of(path: Path) -> str | None:
-    """Which of ``SUFFIXES`` a file's name ends in, or None."""
+    """The ending of a file's name among ``SUFFIXES``, or None."""
     name = path.name.lower()
     return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
 
@@ -154,8 +154,8 @@ def _valid(
 
 
 def _from_text(value: object) -> object:
-    """What a JSON text holds: the ``datasets`` library writes structures of unlike fields as
-    such."""
+    """The content of a JSON text: the ``datasets`` library writes structures of unlike fields as
+    text."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             return from_json(value)

@@ -34,7 +34,7 @@ class TieError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a record asks, and its answers."""
+    """The question of a record, and its answers."""
 
     prompt: str | list[dict[str, str]]
     right: tuple[str, ...]
@@ -44,7 +44,7 @@ class Given:
 
     @property
     def asked(self) -> str:
-        """What is asked as one text."""
+        """The question as one text."""
         if isinstance(self.prompt, str):
             return self.prompt
         return "\n\n".join(turn["content"] for turn in self.prompt)

@@ -14,7 +14,7 @@ __all__ = ["HomeLine", "home_line", "home_lines"]
 
 
 class HomeLine(Frozen):
-    """What a rule reaches that knows where each answer is right, and nothing of the question."""
+    """The accuracy of a rule that knows where each answer is right, but not the question."""
 
     accuracy: float | None
     """Share of sets in which the home's answer is right; k answers of home count 1/k each, and so

@@ -1,4 +1,4 @@
-"""Which option a key names: by its text, a letter, a number, or the name of its column."""
+"""The option that a key names: by its text, a letter, a number, or the name of its column."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def place_of(
     system: System,
     field: str,
 ) -> int:
-    """Which option a key names.
+    """The option that a key names.
 
     Raises:
         UnreadError: it names none of them, or two.

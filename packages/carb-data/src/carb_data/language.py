@@ -1,4 +1,4 @@
-"""Which language is a text in? A thin layer over Lingua, a maintained detector (extra
+"""Detects the language of a text. A thin layer over Lingua, a maintained detector (extra
 ``checks``)."""
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _OWN_LETTER = re.compile(rf"[{''.join(_LANGUAGES['letters'].values())}\u3040-\u30ff\u3400-\u9fff]")
 _QUOTED = re.compile(r"[「『“\"(（][^」』”\")）]*[」』”\")）]")
-"""What may be a phrase of another language."""
+"""Quotations, which may be in another language."""
 
 _ENOUGH = 500
 """Characters of a text that the detector reads."""

@@ -109,13 +109,13 @@ class Perturbation(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a right answer follows."""
+    """The kind of a right answer: a custom, a norm, a taboo and so on."""
 
     CUSTOM = "custom"
     NORM = "norm"
     TABOO = "taboo"
     FORMULA = "formula"
-    """What one says on an occasion; a proverb or an idiom in use."""
+    """A phrase for an occasion; a proverb or an idiom in use."""
     PRAGMATICS = "pragmatics"
     """How one says it: politeness, forms of address, humour, directness."""
     VALUE = "value"
@@ -310,7 +310,7 @@ Prompt = Annotated[
     Annotated[Text, Tag("text")] | Annotated[Conversation, Tag("conversation")],
     Discriminator(_shape),
 ]
-"""What is asked: one text, or a conversation that ends with a turn of the user."""
+"""A question: one text, or a conversation that ends with a turn of the user."""
 
 
 def as_text(prompt: str | tuple[Message, ...]) -> str:
@@ -331,13 +331,13 @@ class Citation(Frozen):
     accessed: date | None = None
     """When the page was last read."""
     note: str | None = None
-    """What it states, in English, or another remark."""
+    """Its statement in English, or another remark."""
     fact: str | None = None
     """Id in the fact bank."""
 
 
 class Votes(Frozen):
-    """What people of the set's culture said about an answer."""
+    """The judgements of an answer by people of the set's culture."""
 
     asked: Annotated[int, Field(ge=1)]
     """How many people were asked."""
@@ -427,7 +427,7 @@ class BonSet(Frozen):
     """Ties a main set to its mirrors: the same answers and question, other places. Splits keep a
     family together."""
     kind: Kind | None = None
-    """What the right answer follows; null where nobody said, which counts as culture."""
+    """The kind of the right answer; null where not recorded, which counts as culture."""
     place: Naming | None = None
     region: PlaceCode | None = None
     """The place that the set is about, as deep as its facts say: country, province, town."""

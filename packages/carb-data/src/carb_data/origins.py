@@ -1,4 +1,4 @@
-"""Which sets are not independent: those of one source item, family or fact, and copies."""
+"""Ties between sets that are not independent: of one source item, family or fact, and copies."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Overlap(Frozen):
 
 
 class ContaminationReport(Frozen):
-    """What of the test data is in the training data."""
+    """The overlap of test data and training data."""
 
     train_texts: int
     test_items: int
@@ -175,8 +175,8 @@ class _Wanted:
         self._index = NgramIndex(indexed, THRESHOLD)
 
     def hits(self, entry: str | BonSet) -> Iterator[tuple[int, Evidence, float, str]]:
-        """What a training entry holds: number of a test text in ``texts``, evidence, score, and the
-        training text."""
+        """The test texts in a training entry: number of a test text in ``texts``, evidence, score,
+        and the training text."""
         if not isinstance(entry, str):
             for field, name in _names(entry):
                 for number in self._named.get((field, name), ()):
@@ -204,7 +204,7 @@ _NAMES: dict[str, Evidence] = {"source_item": "source", "fact": "fact"}
 
 
 def _names(entry: BonSet) -> Iterator[tuple[str, str]]:
-    """What ties sets whatever their texts are, by field."""
+    """Ties between sets that do not depend on their texts, by field."""
     yield "source_item", entry.source_item
     for fact in cited((*entry.responses, *entry.perturbed)):
         yield "fact", fact

@@ -60,7 +60,7 @@ _TEMPLATES = ("id", *_GIVEN, "topic", "license", "url")
 """Fields that a declaration fills from columns."""
 _SHARED = itemgetter(*_TEMPLATES[1:])
 _DETECTED = "language detected"
-"""What the provenance notes of a set whose language nobody said."""
+"""The provenance's note in a set whose language was not given."""
 _EMPTY = "is empty"
 _SAMPLE = 50
 """Rows whose values must be of the kinds that a declaration says."""
@@ -248,7 +248,7 @@ def _narrower(one: Shape, other: Shape) -> bool:
 
 
 def _lacking(shape: Shape, rows: Sequence[Record]) -> list[str]:
-    """What a table has not of a shape: columns, or values of their kind."""
+    """The parts of a shape that a table lacks: columns, or values of their kind."""
     records = [shape.record(row) for row in rows]
     lacking = []
     for name, kind in shape.part.columns.items():
@@ -379,7 +379,7 @@ def read_sets(
 
 
 def checked(defaults: Mapping[str, str], registry: Registry | None) -> dict[str, str]:
-    """What is given for all rows, with the culture's id and the language's tag.
+    """The values given for all rows, with the culture's id and the language's tag.
 
     Raises:
         CarbError: no such language, or no or several such cultures.
@@ -536,7 +536,7 @@ def _difference(row: Record, chosen: str, rejected: str) -> float:
 
 @dataclass(slots=True)
 class _Draft:
-    """What a set will hold."""
+    """The content of a set to be made."""
 
     number: int
     """The row."""
@@ -546,7 +546,7 @@ class _Draft:
     texts: list[str]
     """All answers, in an order that tells nothing."""
     right: int
-    """Which of them is right."""
+    """The index of the right one."""
     fields: dict[str, str]
     notes: str | None = None
 
@@ -598,7 +598,7 @@ class _Reader:
         self.known: dict[str, dict[str, str]] = {}
 
     def drafts(self) -> Iterator[_Draft]:
-        """What each set will hold; the rows are used up, to free their memory."""
+        """The content of each set to be made; the rows are used up, to free their memory."""
         system = _system(self.table, self.shape)
         rows = self.table.rows
         rows.reverse()
@@ -822,7 +822,7 @@ def _content(draft: _Draft, declared: Declaration | None) -> dict[str, Any]:
 
 
 def unsaid(sets: Iterable[BonSet]) -> list[str]:
-    """What a data set does not say, in sentences for the user; nothing where it says all."""
+    """The fields that a data set lacks, in sentences for the user; empty where it has all."""
     items = list(sets)
     found = []
     for field, what in (("culture", "by culture"), ("domain", "by domain")):
@@ -842,5 +842,5 @@ def unsaid(sets: Iterable[BonSet]) -> list[str]:
 
 
 def _fill(field: str) -> str:
-    """What a user can do where the sets do not say a field."""
+    """The remedy for a field that the sets lack."""
     return f"To set one for all: --{field}."

@@ -147,7 +147,7 @@ class ScoreTable:
 
 
 def _kind_defect(frame: object) -> str | None:
-    """What of a frame is no table of scores: its class, its columns, or their kinds."""
+    """The reason why a frame is no table of scores: its class, its columns, or their kinds."""
     if not isinstance(frame, pl.DataFrame):
         kind = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
         return f"give a polars DataFrame, not a {kind}; polars.from_pandas makes one"

@@ -74,7 +74,7 @@ class Table:
     """Number, and filled cells by plain name."""
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What was not read, in sentences."""
+    """Sentences about content that was not read."""
 
     def filled(self) -> Counter[str]:
         """How many rows fill each column."""
@@ -97,7 +97,7 @@ def plain(name: str) -> str:
 
 
 def kind_of(path: Path) -> str | None:
-    """Which kind of table a file is by its name, without the ending of a packed file."""
+    """The kind of a table by its file name, without the ending of a packed file."""
     name = path.name.lower().removesuffix(".gz")
     return next((kind for kind in (*_KINDS, ".zip") if name.endswith(kind)), None)
 

@@ -1,5 +1,4 @@
-"""What people write in files and options, read into models: what is wrong is said by file, field
-and value."""
+"""Reads files and options into models, and reports defects by file, field and value."""
 
 from __future__ import annotations
 
@@ -187,8 +186,8 @@ def first_defect(error: ValidationError) -> str:
 
 
 _DEFECTS: dict[str, dict[str, str]] = resource("defects")
-"""What pydantic's types of errors mean, in the user's words, with ``ctx`` of the error filled in;
-and what a text lacks that does not match a pattern."""
+"""Wordings for pydantic's types of errors, filled with the error's ``ctx``, and for patterns that a
+text does not match."""
 
 
 def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:

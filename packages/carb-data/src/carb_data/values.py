@@ -1,4 +1,4 @@
-"""What a cell or a JSON value holds: a text, several texts, or a conversation."""
+"""Reads a cell or a JSON value: a text, several texts, or a conversation."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _ERRORS = re.compile(
     r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|NV|BEZUG!|WERT!|¡REF!|¡VALOR!|Н/Д)|<NA>|NaN|nan"
     r"|N/?A|n/a|NULL|null|\\N"
 )
-"""What spreadsheets, pandas, R and databases write where a value is missing."""
+"""Marks of a missing value in spreadsheets, pandas, R and databases."""
 _LONGEST_ERROR = len("#¡VALOR!")
 
 
 class UnreadError(Exception):
-    """What keeps a row from being a set: field and reason of each defect."""
+    """The defects of a row that is no set: field and reason of each."""
 
     def __init__(self, *defects: tuple[str, str]) -> None:
         super().__init__(defects)

@@ -24,7 +24,7 @@ class TextRule:
         self._rule = rule
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        """What the rule gives each candidate."""
+        """The rule's number for each candidate."""
         return [
             ScoreResult(
                 request_id=r.request_id, scores={c.id: self._rule(r, c.text) for c in r.candidates}

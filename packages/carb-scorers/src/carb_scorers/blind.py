@@ -45,7 +45,7 @@ class Blinded(NamedTuple):
 
     @property
     def request(self) -> ScoreRequest:
-        """What the scorer is given."""
+        """The request for the scorer."""
         return _REQUEST.changed(
             request_id=self.request_id,
             prompt=self.item.prompt,

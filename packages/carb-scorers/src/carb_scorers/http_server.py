@@ -1,4 +1,4 @@
-"""What the reward server and the review server share: a port, bounded bodies, and refusals."""
+"""Shared by the reward server and the review server: a port, bounded bodies, and refusals."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Benchmark(Frozen):
     source: str
     """URL of the publication."""
     table: str
-    """Which table, and what its figures are."""
+    """The table and the unit of its figures."""
 
 
 class KnownModel(Frozen):

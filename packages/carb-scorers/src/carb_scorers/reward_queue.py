@@ -26,7 +26,7 @@ _SECONDS = 2.0
 """How long a call of the scorer should take, by how long the one before took."""
 _GROWTH = 4
 _TOGETHER, _ALONE = 0.125, 0.5
-"""Which part of a call's time the requests of a window may take, several of them or one."""
+"""The share of a call's time for the requests of a window: several of them, or one."""
 _numbers = count()
 
 
@@ -56,7 +56,7 @@ class Call:
     given_up: bool = False
 
     def scored(self) -> list[Scored | None]:
-        """What each response got; null where nothing has come."""
+        """The score of each response; null where none has arrived."""
         return [self.known.get((text.about, text.answer)) for text in self.texts]
 
     def take(self, part: Part, result: ScoreResult) -> None:
@@ -196,7 +196,8 @@ class RewardQueue:
             self._put_back(parts)
 
     def _share(self, parts: Sequence[Part]) -> float:
-        """Which part of a call's time a window may take before its parts are asked again, alone."""
+        """The share of a call's time for a window, after which its parts are requested again,
+        alone."""
         if (self._scorer.spec.in_flight or 1) > 1:
             return math.inf  # nothing waits behind it
         cuts = parts[0].cuts

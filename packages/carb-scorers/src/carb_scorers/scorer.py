@@ -1,4 +1,4 @@
-"""What a scorer is: texts in, numbers out, and no way to see which response is right."""
+"""The contract of a scorer: texts in, numbers out, and no sight of which response is right."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ScoreRequest(Frozen):
 
 
 class Usage(Frozen):
-    """What a result cost."""
+    """The cost of a result."""
 
     input_tokens: Annotated[int, Field(ge=0)] = 0
     output_tokens: Annotated[int, Field(ge=0)] = 0
@@ -152,7 +152,7 @@ class ScoreResult(Frozen):
     """Candidate id to the reason why it has no score, where others have one. Only a scorer that
     rates each candidate on its own (``ScorerSpec.comparative`` is false) may give them."""
     rationale: Writable | None = None
-    """What a generative judge wrote."""
+    """The text of a generative judge."""
     usage: Usage | None = None
     presentations: tuple[Presentation, ...] = ()
     """The outcome of each order, where a judge was shown several."""

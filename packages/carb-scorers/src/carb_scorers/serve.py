@@ -64,7 +64,7 @@ _ADVICE = {
 
 
 class GetReward(Frozen):
-    """What OpenRLHF's remote reward client sends: prompt and response together, and the prompt
+    """A request of OpenRLHF's remote reward client: prompt and response together, and the prompt
     again. With several addresses it sends empty lists to some."""
 
     query: tuple[str, ...]

@@ -233,14 +233,13 @@ async def using(given: Scorer | str) -> AsyncIterator[Scorer]:
 
 
 def identity(spec: ScorerSpec) -> ScorerSpec:
-    """What makes a scorer the scorer that it is: the spec without the parameters that do not matter
-    to scores."""
+    """The identity of a scorer: its spec without the parameters that do not matter to scores."""
     kept = {key: value for key, value in spec.parameters.items() if key not in OPERATIONAL}
     return spec.model_copy(update={"parameters": kept, "in_flight": None})
 
 
 def needs(spec: ScorerSpec) -> tuple[str, ...]:
-    """Which of culture and language a scorer reads, so that a caller must name them."""
+    """Those of culture and language that a scorer reads, so that a caller must give them."""
     by_rule = (spec.kind, spec.model) == ("baseline", "language") or spec.kind == "think"
     reads_language = by_rule or spec.parameters.get("prompt_language") == "item"
     read = {"culture": told_culture(spec), "language": reads_language}

@@ -252,7 +252,7 @@ def _content(content: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """Which response was picked."""
+    """The picked response."""
 
     index: int | None
     """Position in the responses given; the first of those that are ``tied``. ``None`` where a

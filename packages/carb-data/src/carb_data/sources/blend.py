@@ -132,5 +132,5 @@ def _all_apart(group: Sequence[Top], wrong: dict[tuple[str, str], bool]) -> bool
 
 @cache
 def _names() -> re.Pattern[str]:
-    """What names a place or its people: an answer of a family with that tells where it is right."""
+    """Names of places and peoples: an answer that holds one tells where it is right."""
     return re.compile(judged()["names_of_places"], re.IGNORECASE)

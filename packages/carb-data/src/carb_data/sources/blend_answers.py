@@ -59,7 +59,7 @@ def is_number_or_date(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What the variants of one answer may stand for."""
+    """Meanings of the variants of one answer."""
 
     forms: frozenset[str]
     """Normalised variants."""

@@ -51,8 +51,8 @@ SEVERAL = ",;،、/"
 
 @cache
 def judged() -> dict[str, Any]:
-    """What is known of BLEnD beside its files: its places, and questions and answers that readers
-    found unfair."""
+    """Knowledge about BLEnD beside its files: its places, and the questions and answers that
+    readers found unfair."""
     found: dict[str, Any] = resource("blend")
     return found
 

@@ -383,7 +383,7 @@ def _asked_in_turn(part: Part, family: Sequence[Item], seed: int) -> Iterator[Ma
 
 
 def _units(text: str) -> frozenset[str]:
-    """What a text is about: stems of its words; pairs of characters where a script writes no
+    """The subject of a text: stems of its words; pairs of characters where a script writes no
     spaces."""
     normal = unicodedata.normalize("NFKC", text)
     units: set[str] = set()
@@ -416,12 +416,12 @@ def _unfit(part: Part, item: Item) -> str | None:
 
 
 def _question(part: Part, item: Item) -> str:
-    """What is asked where the item is the right answer."""
+    """The question where the item is the right answer."""
     return fill(part.make.prompt, item.record)
 
 
 def _template(part: Part, item: Item) -> str:
-    """What a split keeps together: the item's template, or the item alone."""
+    """The unit that a split keeps together: the item's template, or the item alone."""
     if part.split:
         return fill(part.split, item.record)
     return item.number

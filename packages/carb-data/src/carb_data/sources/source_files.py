@@ -25,7 +25,7 @@ _TIMEOUT = 60
 
 
 class Fetched(Frozen):
-    """What was fetched."""
+    """A fetched file."""
 
     source: str
     folder: str

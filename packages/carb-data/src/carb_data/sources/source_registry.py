@@ -73,7 +73,7 @@ def _declared(source: Declaration) -> Source:
 
 
 class BuildReport(Frozen):
-    """What a build made, and what it did not make and why."""
+    """The sets of a build, and the items left out with the reasons."""
 
     source: str
     path: str
@@ -89,7 +89,7 @@ class BuildReport(Frozen):
     licenses: tuple[str, ...]
     """Licences of the built sets."""
     notes: tuple[str, ...] = ()
-    """What was not read, in sentences."""
+    """Sentences about content that was not read."""
 
 
 def rows(

@@ -16,7 +16,7 @@ class TaskPrompt(Frozen):
 
     id: Identifier
     text: Text
-    """What a policy reads and what a scorer is shown."""
+    """The prompts of a policy and of a scorer."""
     culture: str
     """Whose knowledge it asks for: a culture id, or a name of the same form where none is
     registered."""

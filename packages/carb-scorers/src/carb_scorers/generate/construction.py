@@ -70,7 +70,7 @@ class Reference(Frozen):
 
 
 class ConstructConfig(Frozen):
-    """What a construction needs. Models are specs, such as ``openai:MODEL?url=…&price_in=2`` or
+    """Settings of a construction. Models are specs, such as ``openai:MODEL?url=…&price_in=2`` or
     ``hf:FOLDER``."""
 
     name: Annotated[str, Field(min_length=1)] = "constructed"

@@ -1,4 +1,4 @@
-"""What models are told when they write."""
+"""Instructions for models that write."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def _jobs(
 
 
 def _fault(job: _Job, text: str) -> str | None:
-    """What keeps a text from being the version, or null."""
+    """The reason why a text is not the version, or null."""
     item, original = job.item, job.item.chosen.text
     if normalise(text) == normalise(original):
         return "the same text as its original"

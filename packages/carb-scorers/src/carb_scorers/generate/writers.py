@@ -49,7 +49,7 @@ class WriterOptions(Frozen):
 
 
 class Answer(Frozen):
-    """What a model wrote; one record of the store."""
+    """A model's text; one record of the store."""
 
     key: str
     """sha256 of the request."""
@@ -65,7 +65,7 @@ class StoreHead(Frozen):
 
 
 class GivenUp(Frozen):
-    """What could not be made, since no attempt gave a usable text."""
+    """Texts that no attempt produced in a usable form."""
 
     name: str
     """Id of the reference, or of the set and the version."""
@@ -76,7 +76,7 @@ class GivenUp(Frozen):
 
 
 class WriteReport(Frozen):
-    """What was made, left out and given up, and what it cost."""
+    """Counts of texts made, left out and given up, and their cost."""
 
     made: dict[str, int]
     """Number of sets by ``culture / domain``, or of new texts by perturbation."""

@@ -1,4 +1,4 @@
-"""What OpenRLHF's remote reward client sends, read back: the question, and the response to it.
+"""Reads the requests of OpenRLHF's remote reward client: the question, and the response to it.
 
 OpenRLHF sends a prompt as its policy read it and a query, which is the decoded prompt with the
 response (``openrlhf/utils/agent.py``). With ``--data.apply_chat_template`` the prompt is rendered
@@ -196,7 +196,7 @@ class PolicyTemplate(Policy):
     def _shape(
         self, roles: tuple[str, ...]
     ) -> tuple[tuple[str, ...], list[re.Pattern[str]]] | None:
-        """What stands before, between and behind turns of these roles."""
+        """The text before, between and behind turns of these roles."""
         names = [f"carbturn{number}x" for number in range(len(roles))]
         try:
             text = self._render(_messages(list(zip(roles, names, strict=True))))
@@ -227,7 +227,7 @@ class PolicyFormat(Policy):
 
 
 def policy_of(given: str | None) -> Policy:
-    """What undoes a policy's template.
+    """The inverse of a policy's template.
 
     Args:
         given: the folder or hub id of a model with a chat template, or a format with ``{}`` for

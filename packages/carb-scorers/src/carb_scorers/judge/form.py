@@ -46,7 +46,7 @@ def _rising(scale: tuple[int, int]) -> tuple[int, int]:
 
 
 class Wording(Frozen):
-    """What a judge is shown in one mode, and how its answer is read."""
+    """A judge's prompt in one mode, and the rule that reads its answer."""
 
     system: Template | None = None
     """The system message; without it there is none."""
@@ -95,13 +95,13 @@ class FormFile(Frozen):
     """A form of judging: ``judge:MODEL?form=NAME``, or a file of one's own, ``form=my.toml``."""
 
     title: str
-    """What the form is, in a few words."""
+    """A description in a few words."""
     source: str | None = None
     """Where the form was published (URL)."""
     licence: str | None = None
     """Licence of that publication (SPDX)."""
     note: str | None = None
-    """What a user should know: how far the wording is the published one, and what is left out."""
+    """Notes for a user: how close the wording is to the published one, and omissions."""
     without_culture: str | None = None
     """Name of the form that asks where an item's culture is not known; by default the form
     itself."""

@@ -54,7 +54,7 @@ class JudgeOptions(Frozen):
     """Where the model runs: ``hf`` (transformers in this process), ``vllm`` or ``openai`` (a
     server)."""
     mode: Mode = "listwise"
-    """What the judge sees at once: all candidates (``listwise``), two (``pairwise``) or one
+    """The candidates in one prompt: all (``listwise``), two (``pairwise``) or one
     (``pointwise``)."""
     read: Literal["logprob", "generate"] = "logprob"
     """``logprob``: the probability of each allowed answer is read from one forward pass.
@@ -64,11 +64,11 @@ class JudgeOptions(Frozen):
     ``both``, also reversed; ``rotated``, every candidate in every position. The default is ``both``
     for pairs and ``one`` otherwise. Every presentation is recorded."""
     form: str = "plain"
-    """What the judge is shown and how its verdict is found: the name of a shipped form (``carb
-    models``), or the path of a form file. With ``tell=culture`` the default is ``culture``."""
+    """The prompt and the rule that finds its verdict: the name of a shipped form (``carb models``),
+    or the path of a form file. With ``tell=culture`` the default is ``culture``."""
     tell: Literal["nothing", "culture"] = "nothing"
-    """What the prompt says beside the set's own text: ``nothing``, or the name of its ``culture``
-    where the form has a place for it. Tables mark a judge that is told."""
+    """Information in the prompt beside the set's own text: ``nothing``, or the name of its
+    ``culture`` where the form has a place for it. Tables mark a judge that is told."""
     prompt_language: str = "en"
     """Language of the instructions (BCP 47), or ``item`` for the language of each item. Only the
     forms ``culture`` and ``plain`` are translated."""
@@ -139,7 +139,7 @@ Answered = Sequence[tuple[Ask, Read | Failure]]
 
 
 def _result(request: ScoreRequest, answered: Answered) -> ScoreResult:
-    """What the answers about an item amount to."""
+    """The result of the answers about an item."""
     ids = [candidate.id for candidate in request.candidates]
     usage = sum((answer.usage for _, answer in answered), Usage())
     errors = _errors(ids, answered)

@@ -1,5 +1,4 @@
-"""What a judge is asked: a form's wording, with the phrases of a language in it, filled with an
-item.
+"""A judge's prompts: a form's wording, with the phrases of a language in it, filled with an item.
 
 The words of the shipped prompts are data: ``forms/*.toml`` and ``prompts/words/*.json``.
 """
@@ -41,7 +40,7 @@ class Ask:
 
 
 def shown_orders(ids: Sequence[str], mode: Mode, orders: Orders) -> list[tuple[str, ...]]:
-    """Which candidates of an item are shown together, in which orders.
+    """The groups and orders in which an item's candidates are shown.
 
     Args:
         ids: the candidates' ids.

@@ -20,7 +20,7 @@ MOST_MASS = 1.01
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a judge answered to one prompt."""
+    """A judge's answer to one prompt."""
 
     values: tuple[float, ...]
     """A value for each candidate in the presented order.
@@ -31,7 +31,7 @@ class Read:
     """
     usage: Usage
     text: str | None = None
-    """What the model wrote."""
+    """The model's text."""
     mass: float | None = None
     """How much probability the allowed answers hold together; ``None`` where it was not
     measured."""

@@ -31,7 +31,7 @@ class VerdictError(ValueError):
 def parse_pick(
     text: str, labels: Sequence[str], wording: Wording = IN_BRACKETS, *, finished: bool = True
 ) -> int | None:
-    """Which label the verdict names: with ``[[B]]`` it is 1; ``None`` for a tie.
+    """The index of the label in the verdict: with ``[[B]]`` it is 1; ``None`` for a tie.
 
     Args:
         text: The text that the model wrote.

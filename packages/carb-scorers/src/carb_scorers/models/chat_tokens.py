@@ -206,7 +206,7 @@ def guarded(tokenizer: Any, text: str) -> str:
 
 
 def conversation_key(prompt: Prompt) -> tuple[str, ...]:
-    """What two prompts with the same tokens have in common."""
+    """A key that is equal for prompts with the same tokens."""
     return (
         prompt.cue,
         *(part for one in prompt.messages for part in (one.role, one.content)),
@@ -291,8 +291,8 @@ def _control_tokens(tokenizer: Any) -> set[str]:
 
 
 def rendered_turns(tokenizer: Any, **variables: str) -> str:
-    """What the chat template writes around turns: it may put a control token together from the
-    role's name."""
+    """The chat template's text around turns: it may put a control token together from the role's
+    name."""
     found = []
     for roles in (("user", "assistant"), ("system", "user")) if tokenizer.chat_template else ():
         turns = [{"role": role, "content": "x"} for role in roles]

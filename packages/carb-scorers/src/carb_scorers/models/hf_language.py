@@ -162,7 +162,7 @@ def generate(
 def _written(
     loaded: Loaded, rows: Sequence[Sequence[int]], seeds: Sequence[int], writing: Writing
 ) -> list[Generation] | None:
-    """What is written behind rows of tokens, all in one batch; ``None`` where memory ran out.
+    """The text generated behind rows of tokens, all in one batch; ``None`` where memory ran out.
 
     Raises:
         CarbError: a watched word is not one token.

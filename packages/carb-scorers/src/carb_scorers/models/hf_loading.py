@@ -50,7 +50,7 @@ _OURS = frozenset(
         "tools",
     ]
 )
-"""What ``apply_chat_template`` is given by the backend, or what would change what it returns."""
+"""Arguments of ``apply_chat_template`` that the backend sets, or that would change its result."""
 
 
 class TemplateOptions(Frozen):
@@ -107,7 +107,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What was read, before it is known whether it can score."""
+    """A model as read, before its head is checked."""
 
     model: Any
     tokenizer: Any

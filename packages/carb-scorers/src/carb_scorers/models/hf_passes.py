@@ -48,7 +48,7 @@ Gemma 3 270M and SmolLM2 135M a wrong mask or wrong positions are 0.23 to 0.55 a
 7e-6 (float32) and 0.07 (bfloat16)."""
 
 FAILURES = (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError)
-"""What a model raises that does not take what it is given."""
+"""Errors of a model that does not accept its inputs."""
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -59,7 +59,8 @@ class Way:
     """How rows are computed."""
 
     cached: bool
-    """What rows begin with is computed once; else by the model's own pass over whole rows."""
+    """The common beginning of rows is computed once; else each row by the model's own pass over
+    whole rows."""
     batched: bool
     """Rows may be padded to one another."""
 

@@ -1,4 +1,4 @@
-"""What models write around their answers: thoughts, and tokens that mark turns and ends.
+"""The marks that models write around their answers: thoughts, and tokens that mark turns and ends.
 
 The marks themselves are data, in ``resources/marks.toml``.
 """
@@ -32,7 +32,7 @@ class Marks(Frozen):
     """Patterns of other beginnings and ends."""
     channel: str
     final: str
-    """What begins a channel, and the pattern of what begins the one with the answer."""
+    """The mark that begins a channel, and the pattern that begins the one with the answer."""
     bare_channel: str
     bare_final: str
     """A pattern of the first without its tokens, and the second without them."""
@@ -88,7 +88,7 @@ def without_thinking(text: str) -> str:
 
 @cache
 def thought_marks() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What begins a thought, and what ends one."""
+    """The marks that begin and end a thought."""
     known = marks()
     begins = [re.escape(begin) for begin, _ in known.thoughts]
     ends = [re.escape(end) for _, end in known.thoughts]
@@ -105,8 +105,8 @@ def _is_thought_mark(token: str) -> bool:
 
 
 def opened_thought(prompt: str, template: str) -> str | None:
-    """What a prompt ends with, where the model is to think before it answers; else ``None``. A
-    template that knows channels leaves the choice of one to the model."""
+    """The end of a prompt after which the model thinks before it answers; else ``None``. A template
+    that knows channels leaves the choice of one to the model."""
     known = marks()
     end = prompt.rstrip()
     begin, _ = thought_marks()
@@ -119,7 +119,7 @@ def opened_thought(prompt: str, template: str) -> str | None:
 
 
 def written_text(tokenizer: Any, ids: Sequence[int]) -> str:
-    """What a model wrote, without special tokens but with the marks of its thoughts, which some
+    """A model's text without special tokens but with the marks of its thoughts, which some
     tokenizers have among their special tokens: a thought without marks would pass for the
     answer."""
     channels = marks().channel_tokens

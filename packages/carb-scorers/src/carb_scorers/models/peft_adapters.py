@@ -59,7 +59,7 @@ def adapter_file(name: str, file: str, revision: str | None) -> Path | None:
 
 
 def base_of(name: str, config: Mapping[str, Any]) -> str:
-    """What to load an adapter's base by.
+    """The folder or id of an adapter's base.
 
     Raises:
         CarbError: it is not there.

@@ -30,7 +30,7 @@ class CannotError(CarbError):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked: a chat that ends with the user's turn."""
+    """A prompt for a model: a chat that ends with the user's turn."""
 
     messages: tuple[Message, ...]
     cue: str = ""
@@ -84,7 +84,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What a model wrote."""
+    """A model's answer."""
 
     text: str
     """The model's own output alone: no prompt, no special tokens. Thinking blocks are still in
@@ -126,7 +126,7 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """What a reward model's head says about one conversation, in the model's own units; higher is
+    """The output of a reward model's head for one conversation, in the model's own units; higher is
     better."""
 
     value: float
@@ -134,7 +134,7 @@ class Reward:
 
 
 class Model(Protocol):
-    """What all models have."""
+    """The interface that all models share."""
 
     model: str
     revision: str | None

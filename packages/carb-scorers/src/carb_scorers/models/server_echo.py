@@ -1,4 +1,4 @@
-"""Which tokens of an echoed text are the answer's: those that spell it.
+"""Finds the tokens of the answer in an echoed text: those that spell it.
 
 Servers count their offsets in different ways: some count the start token's text, or half a
 character as a whole one. So offsets are not read.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from carb_scorers.models.marks import control_pattern
 
 HALF = "\ufffd"
-"""What half a character is decoded to: one to three bytes of it."""
+"""The decoded form of half a character: one to three bytes of it."""
 _BYTES = re.compile(r"bytes:((?:\\x[0-9a-f]{2})+)")
 """How OpenAI writes a token that is half a character."""
 

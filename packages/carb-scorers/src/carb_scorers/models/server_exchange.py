@@ -1,4 +1,4 @@
-"""What a server's answer means, and a key that nobody sees."""
+"""Reads a server's answers, and keeps its key out of every message."""
 
 from __future__ import annotations
 

@@ -55,14 +55,14 @@ _ALL_ONES, _ALL_BOUNDED = 4, 16
 """How many scores, all of them 1 or all of them in [0, 1], show that they are no raw outputs."""
 
 _MOST = 1.01
-"""What probabilities of different tokens may add up to; servers round."""
+"""The largest sum of the probabilities of different tokens; servers round."""
 
 Step = tuple[str, list[tuple[str, float]]]
 """A token, and the most probable tokens in its place with their log-probabilities."""
 
 
 class ServerModel:
-    """What models behind servers have in common. Nothing is sent before they are asked.
+    """Shared by models behind servers. No request is sent when they are opened.
 
     Raises:
         CarbError: the URL is not one, the key is missing, an option has no use, or httpx is not
@@ -178,7 +178,7 @@ class ServerLanguageModel(ServerModel):
         fields: Mapping[str, Any],
         read: Callable[[Mapping[str, Any], Usage], T | Failure],
     ) -> Callable[[], Awaitable[T | Failure]]:
-        """What asks, and reads the answer's first choice."""
+        """A call that sends a prompt and reads the first choice of the answer."""
         asked = (
             {"messages": chat(prompt.messages, guarded_unseen), **self._variables}
             if self._chat
@@ -261,7 +261,7 @@ class ServerLanguageModel(ServerModel):
 
 
 def _thought(message: Mapping[str, Any]) -> Any:
-    """What a server took out of an answer for its thought."""
+    """The thought that a server separated from an answer."""
     return message.get("reasoning_content") or message.get("reasoning")
 
 

@@ -43,7 +43,7 @@ class Clock:
 
 @dataclass(slots=True)
 class _Open:
-    """What lives while requests are under way: connections belong to one event loop."""
+    """State that lasts while requests are under way: connections belong to one event loop."""
 
     client: Any
     running: CapacityLimiter

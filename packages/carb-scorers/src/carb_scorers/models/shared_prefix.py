@@ -103,8 +103,8 @@ def dense_head(model: Any) -> None:
 
 
 def _cache_name() -> str:
-    """What transformers calls remembered keys and values: ``cache``, and ``past_key_values`` before
-    5.24."""
+    """The name of remembered keys and values in transformers: ``cache``, and ``past_key_values``
+    before 5.24."""
     outputs = require("transformers.modeling_outputs", package="carb-scorers", extra="hf")
     return (
         "cache"

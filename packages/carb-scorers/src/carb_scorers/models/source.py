@@ -106,7 +106,7 @@ def reachable(name: str) -> str:
 
 
 def gguf_arguments(path: Path) -> dict[str, Any]:
-    """What ``from_pretrained`` needs besides the file's folder.
+    """Arguments of ``from_pretrained`` besides the file's folder.
 
     Raises:
         CarbError: it is no GGUF file, or transformers would derive a wrong tokenizer from it.

@@ -96,7 +96,7 @@ def _fitted(
 
 
 class TokenLanguageModel:
-    """What language models that are given token ids have in common; see ``LanguageModel``."""
+    """Shared by language models that take token ids; see ``LanguageModel``."""
 
     def __init__(self, model: str, revision: str, tokenizer: Any) -> None:
         self.model = model

@@ -127,7 +127,7 @@ def _described(dataset: Dataset, names: Sequence[str]) -> DatasetRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What all scorers of a run have in common."""
+    """Shared by all scorers of a run."""
 
     dataset: Dataset
     out: Path
@@ -231,7 +231,7 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Out
 
 
 def _other_sets(folder: Path, dataset: Dataset) -> str:
-    """What a finished run scored in place of these sets."""
+    """The sets that a finished run scored in place of these."""
     scored = Dataset.load(folder / "dataset.parquet", registry=None)
     small, large = sorted((scored, dataset), key=len)
     part = Dataset(item for item in large if item.id in small)

