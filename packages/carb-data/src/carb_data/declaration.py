@@ -340,7 +340,7 @@ class Declaration(Frozen):
     name: str
     description: str = ""
     license: str = "LicenseRef-none-stated"
-    """SPDX identifier; ``LicenseRef-none-stated`` where nobody granted a licence."""
+    """SPDX identifier; ``LicenseRef-none-stated`` where no licence was granted."""
     url: str | None = None
     citation: str = ""
     tier: Tier | None = None
@@ -357,7 +357,7 @@ class Declaration(Frozen):
 
     @property
     def needs_consent(self) -> bool:
-        """Whether nobody granted a licence, so that a user judges whether the data may be used."""
+        """Whether no licence was granted, so that a user judges whether the data may be used."""
         return self.license == "LicenseRef-none-stated"
 
     def provenance(self, source_id: str, notes: str | None = None) -> Provenance:

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 UNDETERMINED = "und"
-"""The tag of a text whose language nobody said (BCP 47)."""
+"""The tag of a text in an unknown language (BCP 47)."""
 _LANGUAGES: dict[str, Any] = resource("languages")
 """ISO 639-1: of each code its usual script (ISO 15924), its three-letter codes and names; codes of
 a language's forms; what people write in place of a code; languages that their script identifies, or

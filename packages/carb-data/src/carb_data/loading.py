@@ -98,7 +98,7 @@ def table_files(path: Path) -> list[Path]:
 
 
 def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> tuple[list[BonSet], set[str]]:
-    """The sets with what nobody said, and which fields that filled."""
+    """The sets with missing values filled, and the fields that were."""
     used: set[str] = set()
     found = []
     for item in sets:

@@ -54,7 +54,7 @@ LanguageTag = Annotated[
 ]
 """BCP 47 language tag: ``es``, ``zh-Hans``; the English name of a language is read as its tag."""
 UNSPECIFIED = "unspecified"
-"""Culture and domain of a set for which nobody gave them."""
+"""Culture and domain of a set without them."""
 
 Identifier = Annotated[
     str,
@@ -78,7 +78,7 @@ class Domain(StrEnum):
 
 
 class NoDomain(StrEnum):
-    """The domain of a set for which nobody gave one."""
+    """The domain of a set without one."""
 
     UNSPECIFIED = "unspecified"
 
@@ -274,7 +274,7 @@ class Provenance(Frozen):
     method: Literal["human-vote", "authored", "generated"]
     notes: str | None = None
     tier: Tier | None = None
-    """Quality of the key; null where nobody said."""
+    """Quality of the key; null where not recorded."""
 
 
 class Message(Frozen):
@@ -412,11 +412,11 @@ class BonSet(Frozen):
 
     id: Identifier
     culture: CultureId
-    """``unspecified`` where nobody said it."""
+    """``unspecified`` where not given."""
     domain: Annotated[Domain | NoDomain, BeforeValidator(_read_domain)]
     topic: str | None = None
     language: LanguageTag
-    """``und`` where nobody said it and it could not be detected."""
+    """``und`` where neither given nor detected."""
     prompt: Prompt
     responses: Annotated[tuple[Response, ...], Field(min_length=2)]
     """Exactly one ``chosen``, the others ``rejected``; their order carries no meaning."""
@@ -501,7 +501,7 @@ class BonSet(Frozen):
 
     @property
     def group(self) -> Group:
-        """The group of its kind; ``culture`` where nobody said the kind."""
+        """The group of its kind; ``culture`` where the kind is not recorded."""
         if self.kind is None:
             return "culture"
         return self.kind.group

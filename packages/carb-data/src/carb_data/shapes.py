@@ -769,7 +769,7 @@ def _system(table: Table, shape: Shape) -> System:
 
 
 def _detect(batch: Sequence[_Draft]) -> None:
-    """Set the language of those sets for which nobody gave one."""
+    """Set the language of sets without one."""
     unsaid = [draft for draft in batch if not draft.fields["language"]]
     languages = detect_all([draft.asked for draft in unsaid])
     for draft, language in zip(unsaid, languages, strict=True):

@@ -1,5 +1,5 @@
-"""Surface features of answers: what can be seen without knowing any culture. The one place where
-they are defined.
+"""Surface features of answers, which need no knowledge of any culture. Only this module defines
+them.
 
 The baselines score with them, the surface floor combines them, and ``carb data check`` attacks data
 sets with them. One of them is whether a text names a culture, which other measurements need as

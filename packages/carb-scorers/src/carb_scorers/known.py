@@ -48,7 +48,7 @@ class KnownModel(Frozen):
     licence: str | None = None
     """The licence as its page says; ``None`` where it was not found."""
     licence_source: str | None = None
-    """URL where the licence was read; ``None`` where nobody has confirmed it."""
+    """URL where the licence was read; ``None`` where it is not confirmed."""
     revision: Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")] | None = None
     """A commit on the hub with its weights; ``None`` where none was found."""
     tried: bool = False

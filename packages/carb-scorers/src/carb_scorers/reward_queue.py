@@ -134,7 +134,7 @@ class RewardQueue:
             call.done.set()
 
     def give_up(self, call: Call) -> None:
-        """Take a call out; what is computed for nobody else is cancelled."""
+        """Remove a call, and cancel the requests that no other call needs."""
         call.given_up = True
         if call.waiting:
             call.waiting.clear()

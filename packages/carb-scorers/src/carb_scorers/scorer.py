@@ -24,7 +24,7 @@ def _writable(text: str) -> str:
 Writable = Annotated[str, AfterValidator(_writable)]
 
 UNKNOWN, UNDETERMINED = "unknown", "und"
-"""Culture and language of a prompt about which nothing is said; ``und`` is BCP 47's own tag for
+"""Culture and language of a prompt where they are not given; ``und`` is BCP 47's own tag for
 that."""
 
 
@@ -55,10 +55,10 @@ class ScorerSpec(Frozen):
 
 
 def told_culture(spec: ScorerSpec) -> bool:
-    """Whether a scorer is told the culture of a set beside the set's own text.
+    """Whether a scorer gets the culture of a set beside the set's own text.
 
-    Its spec then has the parameter ``tell=culture`` (``baseline:label`` is told by its very rule),
-    and whatever shows its numbers marks them.
+    Its spec then has the parameter ``tell=culture`` (``baseline:label`` gets it by its rule), and
+    every table marks its numbers.
     """
     by_rule = (spec.kind, spec.model) == ("baseline", "label")
     return by_rule or spec.parameters.get("tell") == "culture"
@@ -91,7 +91,7 @@ class ScoreRequest(Frozen):
 
     @property
     def named_culture(self) -> str | None:
-        """The culture; ``None`` where nothing is said about it."""
+        """The culture; ``None`` where it is not given."""
         return None if self.culture in (UNKNOWN, UNSPECIFIED) else self.culture
 
     @model_validator(mode="after")
@@ -109,7 +109,7 @@ class Usage(Frozen):
     requests: Annotated[int, Field(ge=0)] = 0
     """Calls of a remote server, retries included."""
     served: tuple[str, ...] = ()
-    """Names and fingerprints under which a server said that it answered."""
+    """Names and fingerprints that a server reported with its answers."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

@@ -330,7 +330,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _gone(request: Request, error: Exception) -> Response:  # noqa: ARG001 - Starlette's signature
-    """The client has left; nobody reads this."""
+    """The client has left, so nothing reads this."""
     return Response(status_code=499)
 
 

@@ -249,8 +249,8 @@ def needs(spec: ScorerSpec) -> tuple[str, ...]:
 def asked_about(
     spec: ScorerSpec, culture: str | None, language: str | None, remedy: str
 ) -> tuple[str, str]:
-    """Culture and language as a request names them, ``UNKNOWN`` and ``UNDETERMINED`` where nobody
-    names them and the scorer does not read them.
+    """Culture and language as a request names them, ``UNKNOWN`` and ``UNDETERMINED`` where neither
+    is given and the scorer does not read them.
 
     Args:
         spec: the scorer's.

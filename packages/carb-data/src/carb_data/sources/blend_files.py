@@ -40,11 +40,10 @@ _MAX_UNKNOWING = 2
 _ASKED = 5
 """How many people answered each question, as the paper says."""
 _MOST_PLACES = 2
-"""An answer that somebody gave in more places than this is said everywhere ("pizza", "the phone"):
-where nobody of five people gave it, it may be right all the same, so that it is no wrong answer.
-Found by reading."""
+"""An answer given in more places than this is common everywhere ("pizza", "the phone"). It may be
+right even where none of five people gave it, so it is no wrong answer. Found by reading."""
 _WITHIN = ({"Indonesia", "West_Java"},)
-"""Places that are part of another: what is said in one is often right in the other."""
+"""Places that are part of another: an answer of one is often right in the other."""
 SEVERAL = ",;،、/"
 """Marks between several wordings in one."""
 

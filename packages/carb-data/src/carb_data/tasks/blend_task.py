@@ -1,4 +1,4 @@
-"""BLEnD's short answers, graded against everything that the people of a place said.
+"""BLEnD's short answers, graded against all answers of the people of a place.
 
 Myung et al. 2024, BLEnD, NeurIPS Datasets and Benchmarks, arXiv:2406.09948. As in its published
 scorer, a question does not count where three or more people gave no answer or found it not
@@ -188,8 +188,8 @@ def says(response: Words, answer: Words) -> bool:
     """Whether a response contains an answer: its words one after the other, or all of them
     somewhere.
 
-    Answers with digits must be met in one piece, since 8:30 is not 30:8. An empty answer is said by
-    nothing.
+    Answers with digits must be met in one piece, since 8:30 is not 30:8. No response contains an
+    empty answer.
     """
     if not answer or not response:
         return False
@@ -203,7 +203,7 @@ def says(response: Words, answer: Words) -> bool:
 
 
 def is_list(text: str) -> bool:
-    """Whether a text names so many things that containing the answer among them says nothing.
+    """Whether a text lists so many things that containing the answer is no evidence.
 
     A line of the commonest answers contains somebody's answer to many questions. Parts count where
     they are short: a sentence with commas is no list.

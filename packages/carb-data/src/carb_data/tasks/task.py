@@ -31,7 +31,7 @@ class Task:
     """A downstream task. This one grades nothing."""
 
     instruction: str = ""
-    """How to answer, told to a policy before the question; a scorer does not see it."""
+    """The instruction to a policy before the question; a scorer does not get it."""
     shots: tuple[tuple[str, str], ...] = ()
     """Examples of question and answer, which a base model needs to see the form of an answer."""
     one_line: bool = False

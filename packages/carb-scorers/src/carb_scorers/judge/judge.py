@@ -68,7 +68,7 @@ class JudgeOptions(Frozen):
     or the path of a form file. With ``tell=culture`` the default is ``culture``."""
     tell: Literal["nothing", "culture"] = "nothing"
     """Information in the prompt beside the set's own text: ``nothing``, or the name of its
-    ``culture`` where the form has a place for it. Tables mark a judge that is told."""
+    ``culture`` where the form has a place for it. Tables mark a judge that gets the culture."""
     prompt_language: str = "en"
     """Language of the instructions (BCP 47), or ``item`` for the language of each item. Only the
     forms ``culture`` and ``plain`` are translated."""

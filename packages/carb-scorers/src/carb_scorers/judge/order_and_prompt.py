@@ -158,7 +158,7 @@ def _scale(wording: Wording, words: Mapping[str, Any], falling: bool) -> dict[st
 
 
 def _phrases(words: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, str]:
-    """The phrases of a language; those about a culture only where it is told."""
+    """The phrases of a language; those about a culture only where the judge gets it."""
     return {
         name: fill(text, terms, name)
         for name, text in words.items()

@@ -99,8 +99,8 @@ def _label(verdict: str, *, before: re.Pattern[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """The text with full-width forms made plain (NFKC), without marks that nobody sees: of the
-    direction of writing, and of no width."""
+    """The text with full-width forms made plain (NFKC), without invisible marks: of the direction
+    of writing, and of no width."""
     normal = unicodedata.normalize("NFKC", text)
     return "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
 

@@ -16,7 +16,7 @@ _SHOWN = 300
 _CAN_BE_A_SECRET = 8
 """Characters; local servers are given keys such as ``none``, which are words."""
 _OVERLOADED = {429, 502, 503, 504, 529}
-"""Statuses by which a server, or what stands before it, says that it can answer nobody now."""
+"""Statuses of a server, or of a proxy before it, that cannot answer any request now."""
 
 
 @dataclass(eq=False)
@@ -31,7 +31,7 @@ class RequestError(Exception):
     after: float = 0.0
     """The seconds that the server asks to wait."""
     overloaded: bool = False
-    """The server, not the request, is at fault: nobody listens, or it has too much to do."""
+    """The server, not the request, is at fault: it is down or overloaded."""
     parameter: str = ""
     """The field of the request that the server does not take."""
 

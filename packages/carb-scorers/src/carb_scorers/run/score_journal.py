@@ -85,7 +85,7 @@ class JournalHead(Frozen):
     version: str
     """Versions of carb-scorers and of the package that provides the scorer."""
     place_names: str | None = None
-    """A hash of the names of the sets' cultures, for a scorer that is told them."""
+    """A hash of the names of the sets' cultures, for a scorer that gets them."""
 
 
 def journal_head(
