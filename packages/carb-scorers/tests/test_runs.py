@@ -361,7 +361,7 @@ class Served(FakeScorer):
 def test_another_model_behind_an_address_stops_the_run(tmp_path: Path) -> None:
     """``run.json`` alone had both names, and the table one number for two models."""
     assert go(tmp_path, Served(lasts=3), window=1).scorers[0].errors > 0
-    with pytest.raises(CarbError, match=r"answered by two.*answered by one.*--fresh"):
+    with pytest.raises(CarbError, match=r"\btwo\b.*\bone\b.*--fresh"):
         go(tmp_path, Served("two 1f"), window=1)
     record = go(tmp_path, Served("one 2f"), window=1)  # another machine of the same model
     assert record.scorers[0].errors == 0

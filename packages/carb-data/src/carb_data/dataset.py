@@ -319,7 +319,7 @@ def load(
     name = str(name_or_path)
     seeds = seed_folders()
     if given and name in seeds:
-        raise CarbError(f"Every set of {name} says its own {' and '.join(given)}.")
+        raise CarbError(f"Every set of {name} has its own {' and '.join(given)}.")
     if name in seeds:
         return Dataset(load_families(seeds[name]))
     path = _hub_folder(name) if name.startswith("hf://") else Path(name)

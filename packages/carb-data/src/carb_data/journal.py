@@ -189,9 +189,7 @@ def _parsed(
         first = head.model_validate_json(lines[0] if lines else b"")
     except ValidationError as error:
         told = first_defect(error)
-        raise CarbError(
-            f"{path}:1 does not say what the file holds ({told}). Remove the file."
-        ) from None
+        raise CarbError(f"{path}:1 is no head of a journal ({told}). Remove the file.") from None
     found: list[R] = []
     # a type that is known when it runs
     several = TypeAdapter(list[record])  # type: ignore[valid-type]
@@ -201,7 +199,7 @@ def _parsed(
         except (ValidationError, DamageError) as error:
             told = first_defect(error) if isinstance(error, ValidationError) else str(error)
             _log.warning(
-                "%s:%d is damaged (%s); what it holds will be made again.", path, number, told
+                "%s:%d is damaged (%s); its record will be made again.", path, number, told
             )
     return first, found
 

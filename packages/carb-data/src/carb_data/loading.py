@@ -76,7 +76,7 @@ def load_path(
             notes += [f"{name}: {note}" if path.is_dir() else note for note in table.notes]
     if given and not used:
         options = " and ".join(f"--{field}" for field in given)
-        raise CarbError(f"Every row of {path} says what {options} would fill in.")
+        raise CarbError(f"Every row of {path} already has the values that {options} would fill in.")
     return Loaded(sets, notes, used)
 
 

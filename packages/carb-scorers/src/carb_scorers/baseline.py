@@ -63,8 +63,8 @@ def label_rule(request: ScoreRequest, text: str) -> float:
     culture = request.named_culture
     if culture is None:
         raise CarbError(
-            "baseline:label looks for the names of a culture: say of which one, with culture=, or "
-            "--culture for the sets of a file that have none."
+            "baseline:label looks for the names of a culture, and this text has none. Give "
+            "culture=, or --culture for the sets of a file."
         )
     return float(names_culture(text, culture))
 

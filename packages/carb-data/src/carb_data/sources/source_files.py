@@ -122,10 +122,8 @@ def fetch(
     assert published is not None  # that is what ``fetchable`` means
     if declaration.needs_consent and not accept_no_licence:
         raise CarbError(
-            f"{published.repository} states no licence: nobody has allowed the use of its "
-            "files, and whether you may "
-            f"use them is for you to judge. If you may, run: carb data fetch {name} "
-            "--accept-no-licence"
+            f"{published.repository} states no licence, so its files come without permission to "
+            f"use them. If you may use them, run: carb data fetch {name} --accept-no-licence"
         )
     folder = cache_folder() / "sources" / name
     new = 0

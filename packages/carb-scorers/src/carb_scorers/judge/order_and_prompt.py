@@ -132,8 +132,8 @@ class Asker:
 
 
 NOT_TOLD = (
-    "the culture is not told; give tell=culture, and write {% if culture is defined %} around "
-    "what names it, since a set may have none"
+    "the judge does not get the culture; give tell=culture, and write {% if culture is defined %} "
+    "around its name, since a set may have none"
 )
 
 

@@ -54,7 +54,7 @@ def parse_pick(
     shown = f"'{verdict}'"
     if len(verdict) == 1 and not verdict.isascii():
         shown += f" ({unicodedata.name(verdict, 'a letter without a name')})"
-    hint = "; a form says what calls a tie with tie =" if len(labels) == 2 else ""
+    hint = "; a form sets the mark of a tie with tie =" if len(labels) == 2 else ""
     raise VerdictError(f"the verdict {shown} is none of {', '.join(labels)}{hint}")
 
 

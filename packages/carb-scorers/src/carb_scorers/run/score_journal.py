@@ -55,10 +55,8 @@ class NoAnswerError(CarbError):
         """Whether it has answered before."""
         super().__init__(
             f"'{scorer}' got no answer to {len(unanswered)} requests in a row (the last: "
-            f"{self.last.kind}: "
-            f"{self.last.message}). None of these errors was kept. Correct what is wrong "
-            "and run the same command "
-            "again."
+            f"{self.last.kind}: {self.last.message}). None of these errors was kept. Correct the "
+            "cause and run the same command again."
         )
 
 
@@ -67,7 +65,7 @@ class OtherModelError(CarbError):
 
     def __init__(self, scorer: str, before: Set[str], now: Set[str]) -> None:
         super().__init__(
-            f"'{scorer}' is answered by {', '.join(sorted(now))}, and what is kept was answered by "
+            f"'{scorer}' is answered by {', '.join(sorted(now))}, and the kept results are from "
             f"{', '.join(sorted(before))}: one number would stand for two models. Serve the first "
             "one again, or choose another --out, or discard the old results with --fresh."
         )
