@@ -410,3 +410,16 @@ def test_hidden_rows_and_columns_are_named(book):
 
     found = load(book(("S", [HEAD, ["q?", "a", "b", "A"], ["w?", "a", "b", "B"]]), change=hide))
     assert "Hidden in Excel, and read all the same: row 3, column C." in found.notes
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "question,a1,a2,a3,answerIndex",
+        "goal,sol1,sol2,sol3,label",
+        "query,ending0,ending1,ending2,gold",
+    ],
+)
+def test_short_names_of_options_are_known(tmp_path, heading):
+    found = load(cells(tmp_path, f"{heading}\nq?,x,y,z,0\nw?,x,y,z,2\n"))
+    assert [item.chosen.text for item in found] == ["x", "z"]
