@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from carb_cli import display
 from carb_cli.commands.doctor import WHAT_FOR, broken, owners_of_modules
-from carb_cli.main import COMMANDS, GROUPS, application
+from carb_cli.main import COMMANDS, GROUPS, application, invoked, say_what_runs
 from carb_data import install_line, load
 from cli_helpers import Carb, write_review
 
@@ -147,3 +151,30 @@ def test_every_extra_says_what_it_is_for() -> None:
         extras = project.get("optional-dependencies", {}).keys() - {"all", "test"}
         declared |= {(project["name"], extra) for extra in extras}
     assert declared == WHAT_FOR.keys()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
+def test_a_command_says_what_it_does_while_it_is_silent(tmp_path: Path) -> None:
+    """A pipe without a writer keeps it waiting."""
+    os.mkfifo(tmp_path / "waits.csv")
+    command = [sys.executable, "-m", "carb_cli", "validity", str(tmp_path / "waits.csv")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        process.kill()
+    assert "carb validity: Test whether" in first
+
+
+@pytest.mark.parametrize("silencing", [["--quiet"], ["--help"], []])
+def test_what_has_printed_or_shall_not_print_says_nothing(
+    silencing: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("results", "check", *silencing)
+    monkeypatch.setattr(invoked, "arguments", arguments)
+    monkeypatch.setattr(invoked, "quiet", "--quiet" in silencing)
+    monkeypatch.setattr(display.console, "used", False)
+    monkeypatch.setattr(display.notes, "used", False)
+    say_what_runs()
+    assert ("carb results check: Recompute" in capsys.readouterr().err) == (not silencing)
+    say_what_runs()
+    assert not capsys.readouterr().err

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
@@ -38,6 +38,13 @@ def safe(text: str) -> str:
 
 
 class _Console(Console):
+    used = False
+    """Whether something was printed."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        self.used = True
+        super().print(*objects, **options)
+
     def on_broken_pipe(self) -> None:
         """Leave it to ``main``, for which a reader that has seen enough is no failure.
 
@@ -49,7 +56,7 @@ class _Console(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stderr__.fileno() if sys.__stderr__ else 2)
 
 
-def _console(stderr: bool) -> Console:
+def _console(stderr: bool) -> _Console:
     made = _Console(stderr=stderr, highlight=False, emoji=False)
     if made.width < 1 or (
         not made.is_terminal and "COLUMNS" not in os.environ
@@ -60,6 +67,11 @@ def _console(stderr: bool) -> Console:
 
 console = _console(stderr=False)
 notes = _console(stderr=True)
+
+
+def printed() -> bool:
+    """Whether something was printed for people."""
+    return console.used or notes.used
 
 
 def say(text: str) -> None:
