@@ -37,6 +37,19 @@ def test_a_classifiers_folder_is_evaluated_as_what_it_is(
     assert "--mode pairwise is for a chat model" in capsys.readouterr().err
 
 
+def test_a_dry_run_measures_the_time_of_a_model_that_is_here(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tiny_models.folder(base, "llama", "SequenceClassification", chat=True)
+    command = ["run", "--data", "carb-seed", "--scorer", f"mine=classifier:{folder}"]
+    rest = ["baseline:length", "--out", str(tmp_path / "run"), "--dry-run", "--json"]
+    assert main([*command, *rest]) == 0
+    mine, baseline = json.loads(capsys.readouterr().out)["scorers"]
+    assert mine["seconds"] > 0
+    assert baseline["seconds"] is None
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_chat_model_is_asked_in_each_way_before_it_is_evaluated(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -182,7 +182,7 @@ def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:
     assert judge["cost"] == pytest.approx(
         (2 * judge["input_tokens"] + 10 * judge["output_tokens"]) / 1e6
     )
-    assert "nothing was scored" in carb(*command).out
+    assert "no score was kept" in carb(*command).out
     assert carb(*command, "--json").json["perturbed"] == 0
 
 

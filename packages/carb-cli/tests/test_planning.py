@@ -71,14 +71,19 @@ def test_weights_that_the_hub_has(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(gone) == "not known"
 
 
-def test_a_dry_run_prints_weights_and_that_hours_are_not_known(carb: Carb, tmp_path: Path) -> None:
+def test_a_dry_run_prints_weights_and_why_the_time_is_not_known(carb: Carb, tmp_path: Path) -> None:
+    """The weights are there, but are no model's."""
     model = write(tmp_path / "m", model__safetensors=3 * 10**6)
     command = ["run", "--data", "carb-seed", "--limit", 4, "--scorer", f"classifier:{model}"]
     ended = carb(*command, "--out", tmp_path / "r", "--dry-run")
     assert "3 MB on disk" in ended.out
-    assert "Hours: not known" in ended.out
+    assert ended.code == 0
+    assert f"classifier:{model}: 4 sets are scored" in ended.err
+    assert len(ended.err.splitlines()) > 1
+    assert "carb run --limit 12" in ended.out
     plan = carb(*command, "--out", tmp_path / "r", "--dry-run", "--json").json
     assert plan["scorers"][0]["weights"] == {"on_disk": 3 * 10**6, "to_fetch": 0}
+    assert plan["scorers"][0]["seconds"] is None
 
 
 def test_a_pace_leaves_out_loading_and_what_was_known() -> None:

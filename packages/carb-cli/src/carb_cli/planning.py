@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
 
 from carb_cli import display
 from carb_cli.labels import labels
+from carb_cli.selection import spread
 from carb_cli.weights import Weights, weights
-from carb_data import Dataset, Frozen, read_options
-from carb_scorers import ParsedSpec, parse_spec
+from carb_data import CarbError, Dataset, Frozen, read_options
+from carb_scorers import ParsedSpec, Progress, parse_spec
 from carb_scorers.blind import blind
 from carb_scorers.models.server_options import ServerOptions
+from carb_scorers.run import run
 from carb_scorers.spec import plan_of
 
 BYTES_PER_TOKEN = 4
 """UTF-8 bytes of text in a token, about what large multilingual vocabularies pack, and more than
 they need for Thai."""
+TIMED = 10
+"""Sets, at most, from which the time of a run is estimated."""
 
 
 class ScorerPlan(Frozen):
@@ -33,6 +43,8 @@ class ScorerPlan(Frozen):
     """Estimate, in the currency of the spec's ``price_in`` and ``price_out`` (per million tokens);
     null without."""
     weights: Weights = Weights()
+    seconds: float | None = None
+    """Estimated time without loading; null where it was not measured."""
 
 
 class RunPlan(Frozen):
@@ -50,9 +62,9 @@ class RunPlan(Frozen):
         """Print for people."""
         texts = f"{self.responses:,} responses and {self.perturbed:,} perturbed texts"
         display.say(
-            f"Plan; nothing was scored. {', '.join(self.data)}: {self.sets:,} sets with {texts}."
+            f"Plan; no score was kept. {', '.join(self.data)}: {self.sets:,} sets with {texts}."
         )
-        columns = ["scorer", "calls", "input tokens", "output tokens", "cost", "weights"]
+        columns = ["scorer", "calls", "input tokens", "output tokens", "cost", "weights", "time"]
         short = labels(s.scorer for s in self.scorers)
         rows = [
             (
@@ -62,6 +74,7 @@ class RunPlan(Frozen):
                 _n(s.output_tokens),
                 display.money(s.cost),
                 s.weights,
+                "–" if s.seconds is None else display.duration(s.seconds),
             )
             for s in self.scorers
         ]
@@ -69,8 +82,8 @@ class RunPlan(Frozen):
         display.say(
             f"Input tokens: bytes of UTF-8 / {BYTES_PER_TOKEN}. Output tokens: the most that may "
             "be written. Cost: in the currency of price_in and price_out (per million tokens) of a "
-            "spec with backend=openai. Hours: not known before a model has run; carb run --limit "
-            "12 prints how long 1,000 sets take."
+            f"spec with backend=openai. Time: from {TIMED} sets, which carb run --dry-run scores "
+            "if the weights are on this disk; elsewhere, carb run --limit 12 prints it."
         )
 
     def sentence(self) -> str | None:
@@ -110,6 +123,39 @@ def plan_run(data: Sequence[str], dataset: Dataset, scorers: Sequence[str]) -> R
             for spec, size in zip(parsed, weights(parsed), strict=True)
         ),
     )
+
+
+def timed(plan: RunPlan, dataset: Dataset, scorers: Sequence[str]) -> RunPlan:
+    """The plan with the time of each scorer whose weights are on this disk, from a few sets that it
+    scores now."""
+    some = spread(dataset, TIMED)
+    planned = []
+    for one, spec in zip(plan.scorers, scorers, strict=True):
+        seconds = None
+        if one.weights.on_disk and not one.weights.to_fetch:
+            display.note(f"{one.scorer}: {len(some)} sets are scored, to measure the time.")
+            seconds = _seconds_of(spec, some)
+        scale = len(dataset) / max(len(some), 1)
+        whole = None if seconds is None else seconds * scale
+        planned.append(one.model_copy(update={"seconds": whole}))
+    return plan.model_copy(update={"scorers": tuple(planned)})
+
+
+def _seconds_of(scorer: str, some: Dataset) -> float | None:
+    """How long a scorer takes for some sets, once it is loaded; null where it cannot score them,
+    for a reason that is printed."""
+    times: list[float] = []
+
+    def on_progress(_state: Progress) -> None:
+        times.append(time.monotonic())
+
+    with TemporaryDirectory() as folder:
+        try:
+            record = anyio.run(partial(run, on_progress=on_progress), some, [scorer], Path(folder))
+        except CarbError as error:
+            display.note(str(error))
+            return None
+    return times[-1] - times[0] if record.scorers[0].scored else None
 
 
 def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:

@@ -65,8 +65,9 @@ def run(
         Folder for run.json, scores.parquet, errors.jsonl and the journal; a suite makes one for
         each model in it.
     dry_run
-        Print the calls, an estimate of the tokens and the cost, and the gigabytes to fetch, without
-        scoring. The cost needs price_in and price_out (per million tokens) in the spec.
+        Print the calls, the gigabytes to fetch, and estimates of tokens, cost and time; keep no
+        score. The time comes from ten sets, scored where the weights are on this disk. The cost
+        needs price_in and price_out (per million tokens) in the spec.
     timeout_per_model
         Seconds until a model of a suite is stopped and reported. Default: no limit.
     """
@@ -107,9 +108,9 @@ def _show_plan(
     *,
     json: bool,
 ) -> None:
-    from carb_cli.planning import plan_run  # which imports the judges
+    from carb_cli.planning import plan_run, timed  # which imports the judges
 
-    plan = plan_run(data, dataset, scorers)
+    plan = timed(plan_run(data, dataset, scorers), dataset, scorers)
     if json:
         print_json(plan.model_dump())
     else:
