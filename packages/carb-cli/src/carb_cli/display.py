@@ -6,8 +6,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -89,16 +88,6 @@ def note(text: str) -> None:
     notes.print(safe(text), markup=False, soft_wrap=True)
 
 
-@contextmanager
-def busy(text: str) -> Iterator[None]:
-    """Show on a terminal what is being computed, until it is done."""
-    if notes.is_terminal and not notes.is_dumb_terminal:
-        with notes.status(escape(safe(text))):
-            yield
-    else:
-        yield
-
-
 def advice(text: str) -> None:
     """Print sentences beside the result, on stderr, broken at the terminal's width."""
     notes.print(safe(text), markup=False, soft_wrap=not notes.is_terminal)
@@ -160,6 +149,11 @@ def signed(value: float | None) -> str:
 def number(value: float | None, digits: int = 2) -> str:
     """A number with a proper minus, or a dash where there is none."""
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def whole(value: int | None) -> str:
+    """A count, or a dash where it is not known."""
+    return "–" if value is None else f"{value:,}"
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import anyio
 
 from carb_cli import display
+from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.selection import spread
 from carb_cli.weights import Weights, weights
@@ -58,8 +59,11 @@ class RunPlan(Frozen):
     """Perturbed texts, scored beside the responses."""
     scorers: tuple[ScorerPlan, ...]
 
-    def show(self) -> None:
-        """Print for people."""
+    def show(self, *, json: bool) -> None:
+        """Print for programs or for people."""
+        if json:
+            print_json(self.model_dump())
+            return
         texts = f"{self.responses:,} responses and {self.perturbed:,} perturbed texts"
         display.say(
             f"Plan; no score was kept. {', '.join(self.data)}: {self.sets:,} sets with {texts}."
@@ -69,9 +73,9 @@ class RunPlan(Frozen):
         rows = [
             (
                 short[s.scorer],
-                _n(s.calls),
-                _n(s.input_tokens),
-                _n(s.output_tokens),
+                display.whole(s.calls),
+                display.whole(s.input_tokens),
+                display.whole(s.output_tokens),
                 display.money(s.cost),
                 s.weights,
                 "–" if s.seconds is None else display.duration(s.seconds),
@@ -201,7 +205,3 @@ def _cost(spec: ParsedSpec, input_tokens: int, output_tokens: int) -> float | No
 def _tokens(text: str) -> int:
     """Estimate of the tokens of a text."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
-
-
-def _n(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"

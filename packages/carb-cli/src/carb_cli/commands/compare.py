@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from carb_cli import display
-from carb_cli.display import percent, signed
+from carb_cli.display import percent, signed, whole
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK
@@ -60,14 +60,6 @@ def compare(
         Print the numbers of families (place win rate) and sets (accuracy) that show differences of
         several sizes with a power of 80%.
     """
-    with display.busy("Comparing"):
-        return _compare(a, b, margin, plan, confidence, json)
-
-
-def _compare(
-    a: str, b: str | None, margin: float | None, plan: bool, confidence: float, json: bool
-) -> int:
-    """The comparison, and its exit code."""
     (folder_a, name_a), (folder_b, name_b) = _both(a, b)
     data_a, data_b = dataset_of(folder_a), dataset_of(folder_b)
     sets = _shared_sets(data_a, data_b)
@@ -314,12 +306,7 @@ def _show_plan(planned: list[dict[str, Any]]) -> None:
         return
     columns = ["difference, points", "families, by place win rate", "sets, by accuracy"]
     rows = [
-        (percent(row["difference"]), _needed(row["families"]), _needed(row["sets"]))
-        for row in planned
+        (percent(row["difference"]), whole(row["families"]), whole(row["sets"])) for row in planned
     ]
     title = "Families and sets that show a true difference with 80% power"
     display.table(title, columns, rows, right=columns)
-
-
-def _needed(number: int | None) -> str:
-    return "–" if number is None else f"{number:,}"

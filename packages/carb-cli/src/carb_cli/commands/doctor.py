@@ -49,13 +49,12 @@ def doctor(*, json: Json = False) -> None:
 
         carb doctor
     """
-    with display.busy("Importing what is installed"):
-        found: dict[str, Any] = {
-            "machine": _machine(),
-            "packages": {name: metadata.version(name) for name in PACKAGES},
-            "extras": extras(),
-            "keys": keys(os.environ),
-        }
+    found: dict[str, Any] = {
+        "machine": _machine(),
+        "packages": {name: metadata.version(name) for name in PACKAGES},
+        "extras": extras(),
+        "keys": keys(os.environ),
+    }
     if json:
         print_json(found)
         return

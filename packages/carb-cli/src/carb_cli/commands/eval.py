@@ -129,19 +129,16 @@ def _show_plan(plan: RunPlan, asked: Recognised | None, *, json: bool) -> None:
     if asked is not None and asked.chat is not None:
         both = (*probe_plan(asked.chat).scorers, *plan.scorers)
         plan = plan.model_copy(update={"scorers": both})
-    if json:
-        print_json(plan.model_dump())
-    else:
-        plan.show()
+    plan.show(json=json)
 
 
 def _write_report(folder: Path) -> tuple[Report, Path]:
     """The report of a run, and its page."""
-    with display.busy("Computing the report"):
-        read = read_runs([folder])
-        found = content(read)
-        page = folder / "report.html"
-        write_whole(page, render(found, read, written(read.folders)))
+    display.note("Computing the report.")
+    read = read_runs([folder])
+    found = content(read)
+    page = folder / "report.html"
+    write_whole(page, render(found, read, written(read.folders)))
     return found, page
 
 

@@ -74,9 +74,8 @@ def report(
         refuse(only and html is None, "--only", "where the whole content goes to stdout")
     for path in (json, html, figure, md, latex):
         refuse_folder(path)
-    with display.busy("Computing the report"):
-        read = read_runs(_finished(runs))
-        found = content(read, confidence=confidence)
+    read = read_runs(_finished(runs))
+    found = content(read, confidence=confidence)
     if only is not None and not sections(found, only):
         raise CarbError(f"These runs have nothing for '{only}'.")
     files, printed = save(found, json=json, md=md, latex=latex, only=only)

@@ -81,8 +81,10 @@ def run(
         _say_whether_it_needs_code(model)
     dataset = select(data, sets)
     if dry_run:
+        from carb_cli.planning import plan_run, timed  # which imports the judges
+
         specs = scorer or [str(model.scorer) for model in models]
-        _show_plan(data, dataset, specs, json=json)
+        timed(plan_run(data, dataset, specs), dataset, specs).show(json=json)
         return OK
     if models:
         given = [*sets.arguments(), *invoked.loading(), *options.arguments()]
@@ -99,22 +101,6 @@ def _check(scorer: Sequence[str], suite: Path | None, timeout: float | None) -> 
         raise CarbError("Give either --scorer or --suite, for example: --scorer baseline:length")
     if timeout is not None and not (suite and 0 < timeout < math.inf):
         raise CarbError("--timeout-per-model needs --suite, and a number of seconds above 0.")
-
-
-def _show_plan(
-    data: Sequence[str],
-    dataset: Dataset,
-    scorers: Sequence[str],
-    *,
-    json: bool,
-) -> None:
-    from carb_cli.planning import plan_run, timed  # which imports the judges
-
-    plan = timed(plan_run(data, dataset, scorers), dataset, scorers)
-    if json:
-        print_json(plan.model_dump())
-    else:
-        plan.show()
 
 
 def _command_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carb_cli.display import counted, interval, percent, safe
+from carb_cli.display import counted, interval, percent, safe, shown
 from carb_cli.labels import labels
 from carb_cli.power import detectable
 from carb_cli.report.report_json import Report
@@ -61,23 +61,20 @@ def _not_shown(report: Report, best: FamilyRow, tested: int) -> str:
     """The sentence where no scorer is told from chance."""
     name = safe(labels(report.scorers)[best.scorer])
     if tested == 1:
-        shown = f"{name} is not shown to read the place. Its place win rate is {_rate(best)}"
+        finding = f"{name} is not shown to read the place. Its place win rate is {_rate(best)}"
     else:
         models = any(part.spec.kind != "baseline" for part in report.scorers.values())
-        shown = f"No {'model' if models else 'scorer'} is shown to read the place. "
-        shown += f"The highest place win rate is {_rate(best)}, that of {name}"
+        finding = f"No {'model' if models else 'scorer'} is shown to read the place. "
+        finding += f"The highest place win rate is {_rate(best)}, that of {name}"
     power = _power(best, report.confidence)
     power += f" The test corrects for {tested} scorers." if tested > 1 else ""
-    return f"{shown}; chance is 50%.{power}{_failed(best)} {_on_top(best)}"
+    return f"{finding}; chance is 50%.{power}{_failed(best)} {_on_top(best)}"
 
 
 def _rate(row: FamilyRow) -> str:
     """The place win rate with its interval."""
-    win = row.place_win
-    limits = "too few families for an interval"
-    if win.low is not None:
-        limits = interval(win.low, win.high)
-    return f"{percent(win.estimate)}% [{limits}]"
+    few = "" if row.place_win.low is not None else " [too few families for an interval]"
+    return shown(row.place_win) + few
 
 
 def _failed(row: FamilyRow) -> str:
@@ -91,10 +88,9 @@ def _on_top(row: FamilyRow) -> str:
     families = counted(row.families, "family", "families")
     if row.row.estimate is None:
         return f"None of the {families} is complete."
-    limits = f" [{interval(row.row.low, row.row.high)}]" if row.row.low is not None else ""
     left = f" {row.incomplete:,} incomplete families are not counted." if row.incomplete else ""
     return (
-        f"Its right answer is on top in {percent(row.row.estimate)}%{limits} of the sets of "
+        f"Its right answer is on top in {shown(row.row)} of the sets of "
         f"{families}; chance is {percent(row.chance)}%.{left}"
     )
 
@@ -139,12 +135,12 @@ def above_floor(tests: Sequence[FloorTest]) -> str:
     test."""
     if not tests:
         return ""
-    shown = [test.above for test in tests if test.above is not None]
-    if not shown:
+    known = [test.above for test in tests if test.above is not None]
+    if not known:
         return "with so few sets it cannot be shown that a scorer is above it"
-    said = f"{sum(shown)} of {len(shown)} clearly above it"
-    if len(shown) < len(tests):
-        said += f" (for {len(tests) - len(shown)} more it cannot be shown)"
+    said = f"{sum(known)} of {len(known)} clearly above it"
+    if len(known) < len(tests):
+        said += f" (for {len(tests) - len(known)} more it cannot be shown)"
     return said
 
 
