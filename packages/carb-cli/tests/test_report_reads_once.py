@@ -1,4 +1,4 @@
-"""A report reads its table once."""
+"""A report reads its table once, its page included."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 import carb_metrics.scored
 from carb_cli.report.content import content, read_runs
+from carb_cli.report.page import render
 
 
 def test_sets_are_tied_and_families_read_once_for_all_sections(
@@ -22,5 +23,6 @@ def test_sets_are_tied_and_families_read_once_for_all_sections(
             return plain(*given)  # type: ignore[operator]
 
         monkeypatch.setattr(carb_metrics.scored, name, counted)
-    content(read_runs([finished_run]))
+    runs = read_runs([finished_run])
+    render(content(runs), runs)
     assert calls == {"clusters_of": 1, "matrices": 1}

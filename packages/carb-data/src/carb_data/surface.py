@@ -25,7 +25,6 @@ from carb_data.registry import cultures
 __all__ = [
     "form_features",
     "is_known",
-    "label_pattern",
     "names_culture",
     "overlap",
     "surface_features",
@@ -293,26 +292,25 @@ def is_known(culture_id: str, language: str) -> bool:
 
 
 @cache
-def label_pattern(culture_id: str) -> re.Pattern[str]:
-    """A pattern that matches the names of a culture, its countries and its people, in the ten
-    languages.
+def _pattern(culture_id: str) -> re.Pattern[str]:
+    """A pattern that matches the names of a culture, its countries and its people, without those of
+    its parent.
 
-    The shipped patterns cover the ten cultures and their varieties; any other culture is matched by
-    its name.
-
-    Raises:
-        UnknownCultureError: no such culture is registered.
+    The shipped patterns cover the ten cultures and their varieties, in the ten languages; any other
+    culture is matched by its name.
     """
-    patterns: list[str] = []
-    culture = cultures[culture_id]
-    while True:
-        patterns += _LABELS.get(culture.id, [rf"\b{re.escape(culture.name)}\b"])
-        if culture.parent is None:
-            return _one_of(patterns)
-        culture = cultures[culture.parent]
+    unknown = rf"\b{re.escape(cultures[culture_id].name)}\b"
+    return _one_of(_LABELS.get(culture_id, [unknown]))
 
 
 @lru_cache(maxsize=_KEPT)
 def names_culture(text: str, culture_id: str) -> bool:
-    """Whether ``text`` names the culture explicitly."""
-    return label_pattern(culture_id).search(text) is not None
+    """Whether ``text`` names the culture explicitly, or its parent.
+
+    Raises:
+        UnknownCultureError: no such culture is registered.
+    """
+    if _pattern(culture_id).search(text):
+        return True
+    parent = cultures[culture_id].parent
+    return parent is not None and names_culture(text, parent)

@@ -246,8 +246,7 @@ def reliability(
     accuracy = np.bincount(bin_of, right, BINS)[used] / n[used]
     distance = np.abs(accuracy - mean_said)
     ece = float(distance @ n[used] / len(said))
-    inside = (bin_of[:, None] == used).astype(np.float64)
-    simulated = _calibrated_sums(said, right, cluster, inside, seed)
+    simulated = _calibrated_sums(said, right, cluster, np.searchsorted(used, bin_of), seed)
     error = np.abs(simulated).sum(1) / len(said)
     as_large = int((error >= ece - 1e-12).sum())
     p = (1 + as_large) / (1 + SIMULATIONS)
@@ -258,31 +257,31 @@ def _calibrated_sums(
     said: Floats,
     right: Floats,
     cluster: Ints,
-    inside: Floats,
+    bin_of: Ints,
     seed: int,
 ) -> Floats:
     """(SIMULATIONS, bins) sums of right answers less confidence, of perfectly calibrated judges.
 
     Args:
-        inside: (n, bins) 1 where a case is in a bin.
+        bin_of: (n,) the bin of each case; none is empty.
     """
     draw = np.random.default_rng(seed)
-    bins = inside.shape[1]
+    bins = int(bin_of.max()) + 1
     clusters = int(cluster.max()) + 1
     if clusters < len(cluster):
-        apart = np.zeros((clusters, bins))
-        distance = (right - said)[:, None]
-        np.add.at(apart, cluster, distance * inside)
+        cell = cluster * bins + bin_of
+        apart = np.bincount(cell, right - said, clusters * bins).reshape(clusters, bins)
         if clusters < SIMULATIONS:
             heads = draw.integers(0, 2, (SIMULATIONS, clusters))
             return (2.0 * heads - 1) @ apart
         # the sum of this many random signs is close to normal; drawing it is faster
         middle = np.zeros(bins)
         return draw.multivariate_normal(middle, apart.T @ apart, SIMULATIONS)
-    variance = (said * (1 - said)) @ inside
+    variance = np.bincount(bin_of, said * (1 - said))
     if variance.min() >= MANY:
         normal = draw.normal(size=(SIMULATIONS, bins))
         return normal * np.sqrt(variance)
     answers = draw.random((SIMULATIONS, len(said))) < said
+    inside = np.eye(bins)[bin_of]
     sums: Floats = (answers - said) @ inside
     return sums

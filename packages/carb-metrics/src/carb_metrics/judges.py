@@ -256,13 +256,10 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     Raises:
         CarbError: the data set lacks a response.
     """
-    scored_sets = set(frame["item_id"])
     rows = []
-    for item in dataset:
-        if item.id in scored_sets:
-            for response in item.responses:
-                length = float(len(response.text))
-                rows.append((item.id, response.id, length))
+    for name in frame["item_id"].unique():
+        if name in dataset:
+            rows += [(name, one.id, float(len(one.text))) for one in dataset[name].responses]
     keys = ["item_id", "response_id"]
     lengths = pl.DataFrame(rows, schema=[*keys, "length"], orient="row")
     scored = frame.drop_nulls("score")

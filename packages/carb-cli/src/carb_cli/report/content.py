@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import polars as pl
@@ -22,7 +23,7 @@ from carb_cli.report.report_json import (
 from carb_cli.review.findings import WHOLE, Findings, line_beside
 from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
-from carb_data import BonSet, CarbError, Dataset, HomeLine, ScoreTable, cultures, home_line
+from carb_data import CarbError, Dataset, HomeLine, ScoreTable, cultures, home_line
 from carb_data.registry import is_mirror
 from carb_metrics import (
     Scored,
@@ -156,8 +157,11 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
 
 def _home_by(dataset: Dataset) -> dict[str, dict[str, HomeLine]]:
     """The home line of each group of main sets; groups without one are left out."""
-    groups: dict[str, dict[str, list[BonSet]]] = {}
+    shares: dict[str, dict[str, list[float]]] = {}
     for item in dataset:
+        share = home_line([item]).accuracy
+        if share is None:
+            continue
         root = cultures.root(item.culture)
         traits: dict[str, object] = {
             "culture": root.id,
@@ -168,16 +172,14 @@ def _home_by(dataset: Dataset) -> dict[str, dict[str, HomeLine]]:
             "script": root.script,
         }
         for column, value in traits.items():
-            if value is None:
-                continue
-            groups.setdefault(column, {}).setdefault(str(value), []).append(item)
-    lines = {
-        column: {value: home_line(sets) for value, sets in by_value.items()}
-        for column, by_value in groups.items()
-    }
+            if value is not None:
+                shares.setdefault(column, {}).setdefault(str(value), []).append(share)
     return {
-        column: {value: line for value, line in of_column.items() if line.n}
-        for column, of_column in lines.items()
+        column: {
+            value: HomeLine(accuracy=fmean(known), n=len(known))
+            for value, known in by_value.items()
+        }
+        for column, by_value in shares.items()
     }
 
 

@@ -23,7 +23,7 @@ from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.report.tables import marked_labels
 from carb_data import BonSet, Response, is_main
 from carb_data import cultures as registry
-from carb_metrics.outcome import set_outcomes
+from carb_metrics.scored import outcomes
 from carb_metrics.ties import rounded
 from carb_scorers.blind import in_order
 
@@ -131,7 +131,7 @@ def _outcomes(runs: Runs, names: Sequence[str]) -> dict[str, str]:
         .otherwise(pl.lit(LOST))
     )
     rows = (
-        set_outcomes(runs.scores)
+        outcomes(runs.scores.frame)
         .select(pl.col("scorer", "item_id").cast(pl.String), letter.alias("letter"))
         .rows()
     )
