@@ -15,7 +15,7 @@ from carb_metrics.matrices import Matrices, matrices
 from carb_metrics.readings import Reading, readings
 from carb_metrics.ties import rounded, tops
 
-__all__ = ["Scored"]
+__all__ = ["Scored", "outcomes"]
 
 SET_KEYS = (
     "scorer",
