@@ -86,13 +86,20 @@ class AuditReport(Frozen):
     @property
     def working(self) -> tuple[Attack, ...]:
         """The attacks that work, the strongest first."""
-        found = (attack for attack in self.attacks if attack.works)
-        return tuple(sorted(found, key=lambda a: (a.chance or 0.0) - (a.accuracy or 0.0)))
+        working = (attack for attack in self.attacks if attack.works)
+        return tuple(sorted(working, key=_shortfall))
 
     @property
     def passed(self) -> bool:
         """Whether no attack works at any level."""
         return not self.working
+
+
+def _shortfall(attack: Attack) -> float:
+    """How far an attack stays below chance; negative where it works."""
+    chance = attack.chance or 0.0
+    accuracy = attack.accuracy or 0.0
+    return chance - accuracy
 
 
 def audit(
@@ -191,18 +198,24 @@ def _rows(
     attacks: int,
 ) -> list[Attack]:
     """One attack in each group of a level; ``together`` names what each set counts with."""
-    places: dict[str | None, list[int]] = {} if level in ("domain", "culture") else {None: []}
-    for place, item in enumerate(items):
-        places.setdefault(_group(item, level), []).append(place)
+    groups: dict[str | None, list[int]] = {}
+    if level not in _GROUPED:
+        groups[None] = []
+    for number, item in enumerate(items):
+        group = _group(item, level)
+        groups.setdefault(group, []).append(number)
+    tests = attacks * len(groups)
     found = []
-    for group, own in sorted(places.items(), key=str):
+    for group, numbers in sorted(groups.items(), key=str):
         accuracy = low = high = chance = None
-        if own:
-            wins = [share_won(items[n], values[n]) for n in own]
-            chance = statistics.fmean(1 / len(items[n].responses) for n in own)
+        if numbers:
+            wins = [share_won(items[n], values[n]) for n in numbers]
+            blind = [1 / len(items[n].responses) for n in numbers]
+            names = [together[n] for n in numbers]
+            chance = statistics.fmean(blind)
             accuracy = statistics.fmean(wins)
-            effective = _effective(wins, [together[n] for n in own])
-            low, high = clopper_pearson(accuracy, effective, 0.05 / (attacks * len(places)))
+            effective = _effective(wins, names)
+            low, high = clopper_pearson(accuracy, effective, 0.05 / tests)
         attack = Attack(
             attack=name,
             level=level,
@@ -211,7 +224,7 @@ def _rows(
             low=low,
             high=high,
             chance=chance,
-            n=len(own),
+            n=len(numbers),
         )
         found.append(attack)
     return found
@@ -228,7 +241,8 @@ def share_won(item: BonSet, row: Sequence[float]) -> float:
 
 def clopper_pearson(share: float, n: float, error: float) -> tuple[float, float]:
     """Clopper and Pearson's interval; an effective number of trials need not be whole."""
-    beta = require("scipy.stats", package="carb-data", extra="checks").beta
+    stats = require("scipy.stats", package="carb-data", extra="checks")
+    beta = stats.beta
     wins = share * n
     losses = n - wins
     low = beta.ppf(error / 2, wins, losses + 1) if wins > 0 else 0.0
@@ -314,11 +328,17 @@ def learned(
     """
     linear = require("sklearn.linear_model", package="carb-data", extra="checks")
     text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
-    folds = _folds(_with_topics(items, origins(items) if origin is None else origin))
-    right = [r.role is Role.CHOSEN for item in items for r in item.responses]
-    fold_of = [fold for item, fold in zip(items, folds, strict=True) for _ in item.responses]
+    if origin is None:
+        origin = origins(items)
+    tied = _with_topics(items, origin)
+    right: list[bool] = []
+    fold_of: list[int] = []
+    for item, fold in zip(items, _folds(tied), strict=True):
+        for response in item.responses:
+            right.append(response.role is Role.CHOSEN)
+            fold_of.append(fold)
     values = [0.0] * len(right)
-    if len(set(folds)) < 2:
+    if len(set(fold_of)) < 2:
         return _by_set(items, values)
     texts: list[str] = []
     for item in items:
@@ -334,7 +354,7 @@ def learned(
     )
     rows = vectors.fit_transform(texts)
     rows.sort_indices()  # once here, in place of once in each fit
-    for fold in sorted(set(folds)):
+    for fold in sorted(set(fold_of)):
         train = [n for n, place in enumerate(fold_of) if place != fold][:MOST_TEXTS]
         test = [n for n, place in enumerate(fold_of) if place == fold]
         # With fewer answers than features the dual problem is the smaller one; both have one
@@ -380,18 +400,20 @@ def _with_topics(items: Sequence[BonSet], origin: Mapping[str, str]) -> list[str
 
 
 def _folds(names: Sequence[str]) -> list[int]:
-    shuffled = sorted(
-        set(names),
-        key=lambda name: hashlib.sha256(f"0\0{name}".encode("utf-8", "replace")).digest(),
-    )
-    place = {name: number % FOLDS for number, name in enumerate(shuffled)}
-    return [place[name] for name in names]
+    def digest(name: str) -> bytes:
+        seeded = f"0\0{name}"
+        return hashlib.sha256(seeded.encode("utf-8", "replace")).digest()
+
+    shuffled = sorted(set(names), key=digest)
+    fold = {name: number % FOLDS for number, name in enumerate(shuffled)}
+    return [fold[name] for name in names]
 
 
 def _by_set(items: Sequence[BonSet], values: Sequence[float]) -> list[list[float]]:
     rows = []
     start = 0
     for item in items:
-        rows.append(list(values[start : start + len(item.responses)]))
-        start += len(item.responses)
+        end = start + len(item.responses)
+        rows.append(list(values[start:end]))
+        start = end
     return rows

@@ -86,8 +86,9 @@ def language_tag(name: str) -> str:
     language, *parts = re.split("[-_]", text)
     if not parts or len(language) > 3:
         return text
-    code = _CODES.get(language.casefold(), language.casefold())
-    usual = _LANGUAGES["codes"].get(code, [""])[0]
+    small = language.casefold()
+    code = _CODES.get(small, small)
+    usual, *_ = _LANGUAGES["codes"].get(code, [""])
     if code not in _LANGUAGES["several_scripts"]:
         parts = [part for part in parts if part.title() != usual]
     cased = [part.title() if len(part) > 2 else part.upper() for part in parts]
@@ -102,14 +103,21 @@ def language_defect(tag: str) -> str | None:
     """
     language = tag.partition("-")[0]
     if meant := _LANGUAGES["doubtful"].get(language):
-        english: list[str] = _LANGUAGES["codes"][language]
-        return f"'{language}' is {english[2].title()} (write {english[1]}); did you mean '{meant}'?"
+        _, long, name, *_ = _LANGUAGES["codes"][language]
+        return f"'{language}' is {name.title()} (write {long}); did you mean '{meant}'?"
     if language in _LANGUAGES["codes"] or language == UNDETERMINED:
         return None
     if re.fullmatch(r"[a-z]{3}", language):
         return None
-    near = difflib.get_close_matches(language.casefold(), _CODES, n=1, cutoff=0.8)
-    hint = f" Did you mean '{_CODES[near[0]]}'?" if near else ""
+    near = difflib.get_close_matches(
+        language.casefold(),
+        _CODES,
+        n=1,
+        cutoff=0.8,
+    )
+    hint = ""
+    if near:
+        hint = f" Did you mean '{_CODES[near[0]]}'?"
     return f"'{tag}' is no language of ISO 639, such as en, ja or zh-Hant.{hint}"
 
 
@@ -132,9 +140,12 @@ def check_language(tag: str, owner: str = "language") -> None:
 @cache
 def _detector(*, long: bool) -> Any:
     lingua = require("lingua", package="carb-data", extra="checks")
-    languages = [language for language in lingua.Language.all() if _code(language) in DETECTED]
+    every = lingua.Language.all()
+    languages = [language for language in every if _code(language) in DETECTED]
     builder = lingua.LanguageDetectorBuilder.from_languages(*languages)
-    return (builder.with_low_accuracy_mode() if long else builder).build()
+    if long:
+        builder = builder.with_low_accuracy_mode()
+    return builder.build()
 
 
 def _detected(texts: Sequence[str]) -> list[str | None]:
@@ -193,12 +204,16 @@ def _by_words(texts: Sequence[str]) -> list[str | None]:
     found = rows.select("text_number", word=words).explode("word").join(listed, on="word")
     counts = found.group_by("text_number", "tag").agg(pl.col("first").sum())
     counts = counts.sort("first", descending=True)
+    first = pl.col("first")
     best = counts.group_by("text_number", maintain_order=True).agg(
-        pl.col("tag", "first").first(), second=pl.col("first").slice(1, 1).sum()
+        pl.col("tag").first(),
+        first.first(),
+        second=first.slice(1, 1).sum(),
     )
     second = pl.col("second")
-    certain = pl.col("first") >= pl.max_horizontal(second + _CERTAIN, 2 * second)
-    languages = dict(best.filter(certain).select("text_number", "tag").iter_rows())
+    least = pl.max_horizontal(second + _CERTAIN, 2 * second)
+    certain = best.filter(first >= least)
+    languages = dict(certain.select("text_number", "tag").iter_rows())
     return [*map(languages.get, range(len(texts)))]
 
 
@@ -211,10 +226,13 @@ def _own_script(text: str) -> str | None:
         if len(letters.findall(text)) > half:
             return language
     han = len(_HAN.findall(text))
-    kana = len(_KANA.findall(_QUOTED.sub("", text)))
+    unquoted = _QUOTED.sub("", text)
+    kana = len(_KANA.findall(unquoted))
     if han + kana > half and 2 * kana > han:
         return "ja"
-    return "zh" if han > half and not kana and han > _LONGEST_WITHOUT_KANA else None
+    if kana or han <= max(half, _LONGEST_WITHOUT_KANA):
+        return None
+    return "zh"
 
 
 @lru_cache(

@@ -94,13 +94,15 @@ def _near_copies(
     """Pairs of units of which one nearly holds the other, and a right answer of both is alike."""
     names = sorted(units)
     origin = [joined.name(name) for name in names]
-    for one, other in _held([units[name] for name in names]):
+    ordered = [units[name] for name in names]
+    for one, other in _held(ordered):
         if origin[one] == origin[other]:
             continue
         first = names[one]
         second = names[other]
-        answers = product(_right(units[first]), _right(units[second]))
-        if any(_alike(*pair) for pair in answers):
+        ours = _right(units[first])
+        theirs = _right(units[second])
+        if any(_alike(*pair) for pair in product(ours, theirs)):
             yield first, second
 
 
@@ -130,7 +132,8 @@ def _held(units: Sequence[Sequence[BonSet]]) -> list[tuple[int, int]]:
     held = shared.filter(pl.col("shared") >= THRESHOLD * size)
     pairs = held.join(shared, on="owners", suffix="_b")
     smaller = size <= pl.col("size_b")
-    pairs = pairs.filter(unit != pl.col("unit_b"), smaller)
+    distinct = unit != pl.col("unit_b")
+    pairs = pairs.filter(distinct, smaller)
     counts = pairs.group_by("unit", "unit_b", "size").agg(count.sum())
     near = counts.filter(count >= THRESHOLD * size)
     ordered = near.sort("unit", "unit_b")
@@ -145,7 +148,8 @@ def _counted_grams(units: Sequence[Sequence[BonSet]]) -> pl.DataFrame:
     number = pl.col("unit").repeat_by("size")
     numbers = filled.select(number.explode())
     every = chain.from_iterable(grams)
-    hashes = pl.Series("gram", list(map(hash, every)), dtype=pl.Int64)
+    hashed = [*map(hash, every)]
+    hashes = pl.Series("gram", hashed, dtype=pl.Int64)
     rows = numbers.with_columns(hashes)
     owners = pl.col("unit").hash().sum()
     by_gram = rows.group_by("gram").agg(width=pl.len(), owners=owners)

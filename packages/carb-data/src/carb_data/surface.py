@@ -99,8 +99,8 @@ def _shares(
     """The number of characters of each text that have a trait, over its size."""
     shares = []
     for counts, size in zip(characters, sizes, strict=True):
-        held = sum([count for character, count in counts.items() if has(character)])
-        shares.append(held / size)
+        held = [count for character, count in counts.items() if has(character)]
+        shares.append(sum(held) / size)
     return tuple(shares)
 
 
@@ -178,7 +178,10 @@ def _jaccard(one: Counter[str], other: Counter[str]) -> float:
 def _cosines(texts: Sequence[str]) -> list[list[float]]:
     """The cosine of the 3-grams of every two answers."""
     parts = [_grams(text) for text in texts]
-    squares = {id(part): sum([count * count for count in part.values()]) for part in parts}
+    squares: dict[int, int] = {}
+    for part in parts:
+        counts = part.values()
+        squares[id(part)] = sum([count * count for count in counts])
 
     def cosine(one: Counter[str], other: Counter[str]) -> float:
         size = math.sqrt(squares[id(one)] * squares[id(other)])
