@@ -128,12 +128,8 @@ async def sample(
             [key, [turn.model_dump() for turn in p.messages], p.cue, task.one_line]
             for key, p in prompts.items()
         ]
-        head = PoolHead(
-            model=parsed.target,
-            revision=model.revision,
-            options=known,
-            prompts=sha256(asked),
-        )
+        digest = sha256(asked)
+        head = PoolHead(model=parsed.target, revision=model.revision, options=known, prompts=digest)
         told = on_samples or (lambda *_: None)
         with Store(path, head, Sample, lambda sample: (sample.prompt_id, sample.index)) as store:
             have = {key for key, known in store.values.items() if known.error is None}
