@@ -2,7 +2,7 @@
 
 from carb_scorers.evaluation import Progress, evaluate, evaluate_async
 from carb_scorers.integrations import as_inspect_scorer, as_trl_reward, as_verl_reward
-from carb_scorers.run import RunRecord
+from carb_scorers.run import RunRecord, ScorerRecord
 from carb_scorers.scorer import (
     Candidate,
     ScoreError,
@@ -24,6 +24,7 @@ __all__ = [
     "ScoreRequest",
     "ScoreResult",
     "Scorer",
+    "ScorerRecord",
     "ScorerSpec",
     "Usage",
     "as_inspect_scorer",

@@ -55,8 +55,8 @@ from carb_metrics.rows import (
     SurfaceFloor,
 )
 from carb_metrics.surface import overlap_scores
-from carb_scorers import RunRecord
-from carb_scorers.run import ScorerRecord, read_presentations
+from carb_scorers import RunRecord, ScorerRecord
+from carb_scorers.run import read_presentations
 from carb_scorers.scorer import told_culture
 
 
