@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import re
 import sys
@@ -37,6 +38,7 @@ from carb_scorers.run import RunRecord
 DOCS = Path(__file__).parent
 KEPT = DOCS / "found"
 PAGE = DOCS / "found.md"
+READINGS = KEPT / "readings.csv"
 PICTURE = DOCS / "images" / "found-places.svg"
 LABELS = ("culture", "domain", "language", "kind", "place", "right")
 FACTS = ("A_fact", "B_fact", "C_fact", "D_fact")
@@ -49,6 +51,7 @@ PHRASE = "phrase"
 OPENING = '“"„«「『‘'
 CLOSING = '”"“»」』’'
 QUOTED = re.compile(f"[{OPENING}]([^{CLOSING}]+)[{CLOSING}]")
+KINDS = ("custom", "formula", "norm", "pragmatics", "taboo", "word")
 PRACTICE = ("custom", "norm", "taboo")
 """Kinds of facts that few answers quote a phrase for."""
 MODELS = {
@@ -74,8 +77,27 @@ LANGUAGES = {
     "vi": "Vietnamese",
     "zh": "Chinese",
 }
+COLUMN_TITLES = {
+    "smollm2-135m": "SmolLM2",
+    "gemma3-270m": "Gemma",
+    "qwen2.5-1.5b": "Qwen",
+    OVERLAP: "shared words",
+    PHRASE: "phrase's language",
+}
+PARTS: dict[str, tuple[str, str, str | None, tuple[str, ...]]] = {
+    "named": (SEED, "likelihood", "named", ()),
+    "practice named": (SEED, "likelihood", "named", PRACTICE),
+    "implied": (SEED, "likelihood", "implied", ()),
+    "practice implied": (SEED, "likelihood", "implied", PRACTICE),
+    "named open": (SEED, "likelihood open", "named", ()),
+    "blend": ("blend", "likelihood", None, ()),
+    **{f"ways {way}": ("ways", way, None, ()) for way in ("likelihood", "listwise", "pairwise")},
+}
+"""What is read: data, way of asking, wording of the place, and kinds of facts (all, if none)."""
 COLOURS = dict(zip(MODELS, ("#0072b2", "#d55e00", "#009e73"), strict=True))
 Row = dict[str, str]
+Reading = tuple[str, FamilyRow]
+"""A name of ``PARTS``, and what one model reads there."""
 
 
 def short_families() -> list[BonSet]:
@@ -337,55 +359,79 @@ def family_rows(
     return sorted(rows, key=lambda row: row.group or "")
 
 
-def table(parts: Sequence[tuple[str, FamilyRow]]) -> str:
-    lines = ["| sets | model | families | place win % | row % |", "|---|---|---|---|---|"]
-    for name, row in parts:
-        numbers = f"{row.families} | {shown(row.place_win)} | {shown(row.row)}"
-        lines.append(f"| {name} | {TITLES[row.scorer]} | {numbers} |")
+def readings(kept: Kept) -> list[Reading]:
+    """Every number of the page, and more: of all families, by language, and by kind of fact."""
+    found: list[Reading] = []
+    for name, (data, way, place, kinds) in PARTS.items():
+        for by in ("language", "kind"):
+            rows = family_rows(kept, data, way, place, by, kinds)
+            found += [(name, row) for row in rows if row.group or by == "language"]
+    return found
+
+
+def reading_cells(name: str, row: FamilyRow) -> Row:
+    cells = {"sets": name, "group": row.group or "", "model": row.scorer}
+    cells["families"] = str(row.families)
+    for key, value in (("place_win", row.place_win), ("row", row.row)):
+        for part in ("estimate", "low", "high"):
+            number = getattr(value, part)
+            cells[f"{key}_{part}"] = "" if number is None else f"{100 * number:.1f}"
+    return cells
+
+
+def wide(rows: Sequence[tuple[str, str, str | None]], every: Sequence[Reading]) -> str:
+    """A line for each ``(label, sets, group)``, a column for each model: the place win rate."""
+    wanted = {(sets, group) for _, sets, group in rows}
+    shown_rows = [(name, row) for name, row in every if (name, row.group) in wanted]
+    models = [model for model in COLUMN_TITLES if any(r.scorer == model for _, r in shown_rows)]
+    values = {(name, row.group, row.scorer): row for name, row in shown_rows}
+    titles = " | ".join(COLUMN_TITLES[model] for model in models)
+    lines = [f"| | families | {titles} |", "|---" * (2 + len(models)) + "|"]
+    for label, sets, group in rows:
+        cells = [values.get((sets, group, model)) for model in models]
+        families = max((row.families for row in cells if row), default=0)
+        if not families:
+            continue
+        numbers = (shown(row.place_win) if row else "–" for row in cells)
+        lines.append(f"| {label} | {families} | {' | '.join(numbers)} |")
     return "\n".join(lines)
 
 
-def places(kept: Kept) -> str:
-    """All families together, by what the question names."""
-    parts = (
-        ("place named", SEED, "likelihood", "named", ()),
-        ("customs, norms, taboos; named", SEED, "likelihood", "named", PRACTICE),
-        ("place implied", SEED, "likelihood", "implied", ()),
-        ("customs, norms, taboos; implied", SEED, "likelihood", "implied", PRACTICE),
-        ("place named, open book", SEED, "likelihood open", "named", ()),
-        ("BLEnD", "blend", "likelihood", None, ()),
-    )
-    rows = []
-    for name, data, way, place, kinds in parts:
-        every = family_rows(kept, data, way, place, kinds=kinds)
-        rows += [(name, row) for row in every if row.group is None]
-    return table(rows)
+def kinds_table(every: Sequence[Reading]) -> str:
+    """The only table of families: all of them, what people do, and each kind of fact."""
+    kinds = sorted({row.group for name, row in every if name == "named" and row.group in KINDS})
+    rows: list[tuple[str, str, str | None]] = [
+        ("**all, place named**", "named", None),
+        ("customs, norms, taboos", "practice named", None),
+        *((f"{kind} alone", "named", kind) for kind in kinds),
+        ("all, open book", "named open", None),
+        ("**all, place implied**", "implied", None),
+        ("customs, norms, taboos", "practice implied", None),
+        ("**BLEnD**", "blend", None),
+    ]
+    return wide(rows, every)
 
 
-def groups(kept: Kept, by: str, place: str | None) -> str:
-    rows = family_rows(kept, SEED, "likelihood", place, by)
-    models = [row for row in rows if row.group and row.scorer != OVERLAP]
-    return table([(LANGUAGES.get(row.group or "", row.group or ""), row) for row in models])
-
-
-def ways(kept: Kept) -> str:
-    rows = []
-    for way in ("listwise", "pairwise", "likelihood"):
-        every = family_rows(kept, "ways", way, None)
-        rows += [(way, row) for row in every if row.group is None]
-    return table(rows)
+def ways_table(every: Sequence[Reading]) -> str:
+    named = {"likelihood": "likelihood", "listwise": "all in one list", "pairwise": "in pairs"}
+    rows = [(label, f"ways {way}", None) for way, label in named.items()]
+    return wide(rows, every)
 
 
 def sample(kept: Kept) -> str:
     """Accuracy on the published sample, and on the sets of it that no attack solves."""
-    lines = ["| sets | model | sets scored | accuracy % |", "|---|---|---|---|"]
+    titles = " | ".join(COLUMN_TITLES[model] for model in MODELS)
+    lines = [f"| | sets | {titles} |", "|---" * (2 + len(MODELS)) + "|"]
     for data, name in (("sample", "all"), ("hard", "no attack solves them")):
-        for model, title in MODELS.items():
+        counts: set[int] = set()
+        cells: list[str] = []
+        for model in MODELS:
             scores, dataset = kept.part(data, model, "likelihood")
-            if len(dataset):
-                row = bon_accuracy(scores.with_items(dataset)).overall
-                value = Interval(estimate=row.accuracy, low=row.low, high=row.high)
-                lines.append(f"| {name} | {title} | {row.n} | {shown(value)} |")
+            row = bon_accuracy(scores.with_items(dataset)).overall
+            cells.append(shown(Interval(estimate=row.accuracy, low=row.low, high=row.high)))
+            counts.add(row.n)
+        [sets] = counts
+        lines.append(f"| {name} | {sets} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -405,10 +451,10 @@ def state(kept: Kept) -> str:
     return "\n".join(f"* {line}" for line in lines)
 
 
-def picture(kept: Kept) -> str:
+def picture(every: Sequence[Reading]) -> str:
     """Dots with intervals from 25 to 100%: a group a language, a colour a model; a grey bar for
     shared words."""
-    rows = [row for row in family_rows(kept, SEED, "likelihood", "named") if row.group]
+    rows = [row for name, row in every if name == "named" and row.group in LANGUAGES]
     left, width, step, top = 120, 560, 15, 78
     languages = sorted({row.group for row in rows})
 
@@ -469,14 +515,13 @@ def dot(row: FamilyRow, y: float, across: Callable[[float], float]) -> Iterator[
 
 
 def made() -> dict[Path, str]:
-    """The page and its picture, as the kept rows have them."""
+    """The page, its picture and all readings, as the kept rows have them."""
     kept = Kept()
+    every = readings(kept)
     tables = {
         "state": state(kept),
-        "places": places(kept),
-        "languages": groups(kept, "language", "named"),
-        "kinds": groups(kept, "kind", "named"),
-        "ways": ways(kept),
+        "kinds": kinds_table(every),
+        "ways": ways_table(every),
         "sample": sample(kept),
     }
     page = PAGE.read_text(encoding="utf-8")
@@ -485,15 +530,28 @@ def made() -> dict[Path, str]:
         if head in page:
             before, _, rest = page.partition(head)
             page = f"{before}{head}{text}\n{end}{rest.partition(end)[2]}"
-    return {PAGE: page, PICTURE: picture(kept)}
+    lines = [reading_cells(name, row) for name, row in every]
+    table = io.StringIO()
+    writer = csv.DictWriter(table, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return {PAGE: page, PICTURE: picture(every), READINGS: table.getvalue()}
 
 
 def unfounded(page: str) -> set[str]:
-    """Numbers with a decimal point that the text of the page says and no table of it holds."""
-    number = re.compile(r"(?<![\w.])−?\d+\.\d+(?![\w.])")
+    """What the text of the page says and nothing holds: an interval that is no reading, another
+    number with a decimal point that stands in no table of the page."""
+    number = r"(?<![\w.])\d+\.\d+"
+    interval = rf"({number})%?\s\[({number}),\s({number})\]"
     tables = "\n".join(re.findall(r"^\|.*", page, flags=re.MULTILINE))
     text = re.sub(r"^\|[^\n]*|^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
-    return {*number.findall(text)} - {*number.findall(tables)}
+    known = {match.groups() for match in re.finditer(interval, tables)}
+    for line in read_csv(READINGS.name):
+        for key in ("place_win", "row"):
+            known.add((line[f"{key}_estimate"], line[f"{key}_low"], line[f"{key}_high"]))
+    said = [(match.group(), match.groups()) for match in re.finditer(interval, text)]
+    alone = {*re.findall(number, re.sub(interval, "", text))} - {*re.findall(number, tables)}
+    return alone | {words for words, numbers in said if numbers not in known}
 
 
 def main(arguments: Sequence[str]) -> None:
