@@ -20,7 +20,7 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
 
 import polars as pl
@@ -91,9 +91,12 @@ PARTS: dict[str, tuple[str, str, str | None, tuple[str, ...]]] = {
     "practice implied": (SEED, "likelihood", "implied", PRACTICE),
     "named open": (SEED, "likelihood open", "named", ()),
     "blend": ("blend", "likelihood", None, ()),
-    **{f"ways {way}": ("ways", way, None, ()) for way in ("likelihood", "listwise", "pairwise")},
+    "listwise": (SEED, "listwise", "named", ()),
+    "pairwise": (SEED, "pairwise", "named", ()),
 }
 """What is read: data, way of asking, wording of the place, and kinds of facts (all, if none)."""
+JUDGED = "likelihood of judged"
+"""The likelihoods of the sets that the same model judged in lists."""
 COLOURS = dict(zip(MODELS, ("#0072b2", "#d55e00", "#009e73"), strict=True))
 Row = dict[str, str]
 Reading = tuple[str, FamilyRow]
@@ -276,13 +279,16 @@ class Kept:
         way: str,
         place: str | None = None,
         kinds: Sequence[str] = (),
+        only: Set[tuple[str, str]] | None = None,
     ) -> tuple[ScoreTable, Dataset]:
-        """What one model scored in this way, and the sets."""
+        """What one model scored in this way, and the sets; ``only`` models with hashes of texts."""
         items: list[BonSet] = []
         cells: list[dict[str, object]] = []
         for row in self.scores:
             item = self.sets[row["data"], row["set"], row["text"]]
             if (row["data"], row["model"], row["way"]) != (data, model, way):
+                continue
+            if only is not None and (model, row["text"]) not in only:
                 continue
             if place in (None, item.place) and (not kinds or str(item.kind) in kinds):
                 items.append(item)
@@ -349,11 +355,12 @@ def family_rows(
     place: str | None,
     by: str = "language",
     kinds: Sequence[str] = (),
+    only: Set[tuple[str, str]] | None = None,
 ) -> list[FamilyRow]:
     """The readings of each model that was run there: of all families, and of each group."""
     rows: list[FamilyRow] = []
     for model in TITLES:
-        scores, dataset = kept.part(data, model, way, place, kinds)
+        scores, dataset = kept.part(data, model, way, place, kinds, only)
         report = family_accuracy(scores, dataset, by, blind=()) if len(dataset) else None
         rows += report.rows if report else ()
     return sorted(rows, key=lambda row: row.group or "")
@@ -366,7 +373,10 @@ def readings(kept: Kept) -> list[Reading]:
         for by in ("language", "kind"):
             rows = family_rows(kept, data, way, place, by, kinds)
             found += [(name, row) for row in rows if row.group or by == "language"]
-    return found
+    judged = [row for row in kept.scores if row["way"] == "listwise"]
+    only = {(row["model"], row["text"]) for row in judged}
+    rows = family_rows(kept, SEED, "likelihood", "named", only=only)
+    return found + [(JUDGED, row) for row in rows]
 
 
 def reading_cells(name: str, row: FamilyRow) -> Row:
@@ -386,6 +396,8 @@ def wide(rows: Sequence[tuple[str, str, str | None]], every: Sequence[Reading]) 
     models = [model for model in COLUMN_TITLES if any(r.scorer == model for _, r in shown_rows)]
     values = {(name, row.group, row.scorer): row for name, row in shown_rows}
     titles = " | ".join(COLUMN_TITLES[model] for model in models)
+    if not models:
+        return ""
     lines = [f"| | families | {titles} |", "|---" * (2 + len(models)) + "|"]
     for label, sets, group in rows:
         cells = [values.get((sets, group, model)) for model in models]
@@ -413,9 +425,8 @@ def kinds_table(every: Sequence[Reading]) -> str:
 
 
 def ways_table(every: Sequence[Reading]) -> str:
-    named = {"likelihood": "likelihood", "listwise": "all in one list", "pairwise": "in pairs"}
-    rows = [(label, f"ways {way}", None) for way, label in named.items()]
-    return wide(rows, every)
+    named = {JUDGED: "likelihood", "listwise": "all in one list", "pairwise": "in pairs"}
+    return wide([(label, name, None) for name, label in named.items()], every)
 
 
 def sample(kept: Kept) -> str:
