@@ -537,3 +537,27 @@ def test_a_table_that_no_shape_is_near_to_names_none(tmp_path):
     with pytest.raises(CarbError, match=r"its columns \(height, weight\)") as caught:
         load(write(tmp_path / "a.jsonl", [{"height": "1", "weight": "2"}]))
     assert "Nearest" not in str(caught.value)
+
+
+def test_texts_that_the_hubs_viewer_cut_off_are_refused(tmp_path):
+    row = {"prompt": ASKED, "chosen": RIGHT, "rejected": WRONG}
+    rows = [{"row_idx": 0, "row": row, "truncated_cells": []}]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"features": [], "rows": rows}), encoding="utf-8")
+    assert load(path, language="en")[0].chosen.text == RIGHT
+    rows.append(rows[0] | {"truncated_cells": ["chosen"]})
+    path.write_text(json.dumps({"features": [], "rows": rows}), encoding="utf-8")
+    with pytest.raises(CarbError, match=r"a\.json:2: chosen: .*download"):
+        load(path, language="en")
+
+
+def test_a_developer_speaks_as_the_system(tmp_path):
+    turns = [{"role": "developer", "content": "Be short."}, {"role": "user", "content": ASKED}]
+    row = {"prompt": turns, "chosen": RIGHT, "rejected": WRONG}
+    (item,) = load(write(tmp_path / "a.jsonl", [row]), language="en")
+    assert [turn.role for turn in item.prompt] == ["system", "user"]
+
+
+def test_an_empty_file_is_not_blamed_on_an_option(tmp_path):
+    path = write(tmp_path / "a.jsonl", [])
+    assert len(load(path)) == len(load(path, language="en")) == 0

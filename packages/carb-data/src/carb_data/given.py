@@ -156,7 +156,11 @@ def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
     return [right], options
 
 
-def _choice(rule: OptionsAsGiven, record: Record, system: System) -> tuple[Answers, Answers, bool]:
+def _choice(
+    rule: OptionsAsGiven,
+    record: Record,
+    system: System,
+) -> tuple[Answers, Answers, bool]:
     given, options = options_of(rule, record)
     right = _right_option(rule, record, given, system)
     bare = without_letters(given) if rule.key else None

@@ -74,7 +74,7 @@ def load_path(
             sets += table.sets
             used |= table.filled
             notes += [f"{name}: {note}" if path.is_dir() else note for note in table.notes]
-    if given and not used:
+    if given and sets and not used:
         options = " and ".join(f"--{field}" for field in given)
         raise CarbError(f"Every row of {path} already has the values that {options} would fill in.")
     return Loaded(sets, notes, used)

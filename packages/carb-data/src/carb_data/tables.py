@@ -302,7 +302,7 @@ def _listed(path: Path, whole: Any, knows: Knows) -> Iterable[Any]:
     known = knows([*whole])
     if not known and len(lists) == 1:
         keys = whole.get("schema", {}).get("primaryKey", []) if "data" in whole else []
-        return _without(keys, lists[0])
+        return _without(path, keys, lists[0])
     if values and all(isinstance(value, dict) for value in values):
         return _by_column(whole) if known else values
     if known and all(isinstance(value, list) for value in values):
@@ -319,10 +319,23 @@ def _records_of(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Rec
     return [dict(zip(names, row, strict=False)) for row in rows]
 
 
-def _without(keys: Sequence[str], rows: Sequence[Any]) -> Iterator[Any]:
-    """The rows of a list, out of the ``row`` of the Hub's viewer, without pandas' keys."""
-    for row in rows:
+def _without(
+    path: Path,
+    keys: Sequence[str],
+    rows: Sequence[Any],
+) -> Iterator[Any]:
+    """The rows of a list, out of the ``row`` of the Hub's viewer, without pandas' keys.
+
+    Raises:
+        CarbError: the viewer cut texts off.
+    """
+    for number, row in enumerate(rows, 1):
         record = row.get("row", row) if isinstance(row, dict) else row
+        if isinstance(row, dict) and (cut := row.get("truncated_cells")):
+            raise CarbError(
+                f"{path}:{number}: {', '.join(cut)}: the Hub's viewer cut the text off; "
+                "download the data set's own file."
+            )
         if isinstance(record, dict):
             record = {name: value for name, value in record.items() if name not in keys}
         yield record
