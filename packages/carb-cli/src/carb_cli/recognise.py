@@ -12,7 +12,12 @@ from urllib.parse import quote, urlsplit
 from carb_data import CarbError, Frozen, require
 from carb_scorers.known import KnownModel, find
 from carb_scorers.models.peft_adapters import adapter_config, base_of
-from carb_scorers.models.source import has_chat_template, model_source, reachable
+from carb_scorers.models.source import (
+    HUB_ANSWERS_WITHIN,
+    has_chat_template,
+    model_source,
+    reachable,
+)
 from carb_scorers.spec import kinds
 
 _SPEC = re.compile(r"(?:[^=:?#]+=)?([a-z][a-z0-9_-]*):")
@@ -179,7 +184,7 @@ def _file(model: str, name: str) -> Path | None:
         return path if path.is_file() else None
     hub = require("huggingface_hub", package="carb-scorers", extra="hf")
     try:
-        return Path(hub.hf_hub_download(source, name, etag_timeout=5))
+        return Path(hub.hf_hub_download(source, name, etag_timeout=HUB_ANSWERS_WITHIN))
     except hub.errors.EntryNotFoundError as error:
         if isinstance(error, hub.errors.LocalEntryNotFoundError):
             raise CarbError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from carb_cli import display
 from carb_cli.main import invoked
 from carb_cli.options import OptionGroup, Several
 from carb_cli.progress import announced, progress
-from carb_data import CarbError, Dataset, is_main, load
+from carb_data import CarbError, Dataset, is_main, load, uncollected
 from carb_data import cultures as registry
 from carb_data.origins import copies_sentence
 from carb_data.shapes import unsaid
@@ -50,15 +49,8 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
         CarbError: nothing is left, a culture or domain is unknown, or two data sets share a set's
             id.
     """
-    # it would go through all sets again and again, now and while they are scored; they hold no
-    # circles
-    gc.disable()
-    try:
-        several = len(data) > 1
-        dataset = Dataset(item for name in data for item in loaded(name, prefix=several))
-    finally:
-        gc.freeze()
-        gc.enable()
+    several = len(data) > 1
+    dataset = Dataset(item for name in data for item in loaded(name, prefix=several))
     if not len(dataset):
         raise CarbError(f"{' and '.join(data)} {'holds' if len(data) == 1 else 'hold'} no sets.")
     if options.cultures or options.domains:
@@ -97,7 +89,7 @@ def loaded(name: str, *, prefix: bool = False) -> Dataset:
         given = invoked.filling
         detects = Path(name).is_file() and "language" not in given
         detail = "reading; a language that no column gives is detected" if detects else "reading"
-        with announced(partial(report, name, 0, 0, detail), PATIENCE):
+        with uncollected(lasting=True), announced(partial(report, name, 0, 0, detail), PATIENCE):
             dataset = load(
                 name,
                 registry=registry,

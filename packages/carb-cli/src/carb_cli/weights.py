@@ -11,9 +11,8 @@ from typing import Any
 from carb_cli import display
 from carb_data import Frozen, require
 from carb_scorers import ParsedSpec
+from carb_scorers.models.source import HUB_ANSWERS_WITHIN
 
-ANSWERS_WITHIN = 5
-"""Seconds after which the hub counts as out of reach."""
 FORMATS = (".safetensors", ".bin", ".gguf")
 """A model in several formats is loaded from the first."""
 
@@ -46,7 +45,9 @@ def of_hub(
         hub = require("huggingface_hub", package="carb-scorers", extra="hf")
         for name, revision in models:
             with suppress(hub.errors.HfHubHTTPError):  # an answer about this model alone
-                asked = hub.model_info(name, revision=revision, timeout=ANSWERS_WITHIN, **options)
+                asked = hub.model_info(
+                    name, revision=revision, timeout=HUB_ANSWERS_WITHIN, **options
+                )
                 yield name, revision, asked
 
 

@@ -1,5 +1,6 @@
 """Typed data model, native seed set, builders and checks for cultural Best-of-N benchmarks."""
 
+from carb_data.collector import uncollected
 from carb_data.dataset import Dataset, content_hash, load
 from carb_data.errors import CarbError, DataError, MissingExtraError, Problem, install_line, require
 from carb_data.facts import Fact
@@ -78,6 +79,7 @@ __all__ = [
     "read_options",
     "require",
     "same_language",
+    "uncollected",
     "validate",
     "write_whole",
 ]

@@ -38,12 +38,16 @@ def show(data: DataName, *, family: str | None = None, json: Json = False) -> No
         table = table_of(family, families[family])
         print_json(asdict(table)) if json else _show_family(table)
         return
+    home = home_line(dataset)
+    by_language = home_lines(dataset)
     found = _facts(data, dataset)
+    found["home_line"] = home.model_dump()
+    found["home_by_language"] = {name: line.model_dump() for name, line in by_language.items()}
     if json:
         print_json(found)
         return
     _show_facts(found)
-    show_home(home_line(dataset), home_lines(dataset))
+    show_home(home, by_language)
     for name in examples(families, SHOWN_FAMILIES):
         _show_family(table_of(name, families[name]))
 
@@ -65,10 +69,6 @@ def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
         "methods": counts(item.provenance.method for item in dataset),
         "sources": counts(item.provenance.source for item in dataset),
         "tiers": counts(str(item.provenance.tier or UNKNOWN) for item in dataset),
-        "home_line": home_line(dataset).model_dump(),
-        "home_by_language": {
-            language: line.model_dump() for language, line in home_lines(dataset).items()
-        },
     }
 
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
-from carb_data import require
+from carb_data import require, uncollected
 from carb_scorers.models.chat_tokens import prompt_ids, watched_ids, watched_place
-from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
+from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet
 from carb_scorers.models.hf_memory import batch_tokens
 from carb_scorers.models.hf_passes import Passes, check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.marks import written_text

@@ -3,7 +3,6 @@ noise."""
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import re
@@ -255,22 +254,6 @@ def quiet() -> Iterator[None]:
         log.set_verbosity(verbosity)
         if bars:
             log.enable_progress_bar()
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep Python's collector of cyclic garbage from running meanwhile.
-
-    What importing torch and transformers and reading a large vocabulary make stays for good, and
-    the collector would go through it again and again: a sixth of the processor time of a start.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def set_chat_template(tokenizer: Any, options: TemplateOptions) -> str:

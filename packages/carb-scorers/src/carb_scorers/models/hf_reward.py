@@ -15,9 +15,9 @@ from typing import Any
 
 import anyio.to_thread
 
-from carb_data import CarbError, require
+from carb_data import CarbError, require, uncollected
 from carb_scorers.models.chat_tokens import conversation
-from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
+from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet
 from carb_scorers.models.hf_passes import Passes
 from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
