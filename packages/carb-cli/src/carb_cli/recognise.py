@@ -9,15 +9,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from carb_data import CarbError, Frozen, require
+from carb_data import HUB_ANSWERS_WITHIN, CarbError, Frozen, require
 from carb_scorers.known import KnownModel, find
 from carb_scorers.models.peft_adapters import adapter_config, base_of
-from carb_scorers.models.source import (
-    HUB_ANSWERS_WITHIN,
-    has_chat_template,
-    model_source,
-    reachable,
-)
+from carb_scorers.models.source import has_chat_template, model_source, reachable
 from carb_scorers.spec import kinds
 
 _SPEC = re.compile(r"(?:[^=:?#]+=)?([a-z][a-z0-9_-]*):")

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from carb_cli import display
-from carb_data import Frozen, require
+from carb_data import HUB_ANSWERS_WITHIN, Frozen, require
 from carb_scorers import ParsedSpec
-from carb_scorers.models.source import HUB_ANSWERS_WITHIN
 
 FORMATS = (".safetensors", ".bin", ".gguf")
 """A model in several formats is loaded from the first."""

@@ -2,7 +2,15 @@
 
 from carb_data.collector import uncollected
 from carb_data.dataset import Dataset, content_hash, load
-from carb_data.errors import CarbError, DataError, MissingExtraError, Problem, install_line, require
+from carb_data.errors import (
+    HUB_ANSWERS_WITHIN,
+    CarbError,
+    DataError,
+    MissingExtraError,
+    Problem,
+    install_line,
+    require,
+)
 from carb_data.facts import Fact
 from carb_data.family import Family, expand_family
 from carb_data.home import HomeLine, home_line
@@ -33,6 +41,7 @@ from carb_data.table import ScoreTable
 from carb_data.validation import closest, read_file, read_options, validate
 
 __all__ = [
+    "HUB_ANSWERS_WITHIN",
     "UNSPECIFIED",
     "BonSet",
     "CarbError",

@@ -15,9 +15,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from carb_data import CarbError, closest, require
+from carb_data import HUB_ANSWERS_WITHIN, CarbError, closest, require
 
-__all__ = ["HUB_ANSWERS_WITHIN", "has_chat_template", "model_source", "reachable"]
+__all__ = ["has_chat_template", "model_source", "reachable"]
 
 BESIDE = (
     "chat_template.jinja",
@@ -28,8 +28,6 @@ BESIDE = (
 """Files that transformers reads beside a GGUF file, where they are there."""
 
 CONFIGURATIONS = ("config.json", "adapter_config.json")
-HUB_ANSWERS_WITHIN = 5.0
-"""Seconds after which the model hub counts as out of reach."""
 
 _HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+")
 

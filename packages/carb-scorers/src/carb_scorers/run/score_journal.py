@@ -186,9 +186,8 @@ async def score_missing(
         CarbError: as ``score_all``.
     """
     name = scorer.spec.name
-    values = journal.values
-    names = [one.request_id for one in requests] if values else ()
-    known = [values[request] for request in names if request in values]
+    names = [one.request_id for one in requests] if journal.values else ()
+    known = [journal.values[request] for request in names if request in journal.values]
     kept = {result.request_id: result for result in known if result.complete or not retry_errors}
     tally = ProgressCounter(name, len(requests), on_progress)
     tally.add(kept.values(), spent=False)
