@@ -253,3 +253,27 @@ def test_a_reader_of_the_notes_who_leaves_ends_no_run(
     os.close(write)
     assert ended.returncode == 0
     assert len(ScoreTable.load(tmp_path / "r" / "scores.parquet")) == 2 * 12 * 4
+
+
+def test_a_closed_stdout_ends_no_command(tmp_path: Path) -> None:
+    Dataset([small_set(1)]).save(tmp_path / "d.jsonl")
+    close = "import os, sys; os.close(1); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    command = ["-m", "carb_cli", "run", "--data", str(tmp_path / "d.jsonl"), "--quiet"]
+    rest = ["--scorer", "baseline:length", "--out", str(tmp_path / "r")]
+    ended = subprocess.run(
+        [sys.executable, "-c", close, *command, *rest],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == 0
+    assert (tmp_path / "r" / "run.json").is_file()
+
+
+def test_a_misspelt_kind_is_refused_before_the_data_are_read(carb: Carb, tmp_path: Path) -> None:
+    ended = carb(
+        "run", "--data", tmp_path / "none", "--scorer", "basline:x", "--out", tmp_path / "r"
+    )
+    assert ended.code == 2
+    assert "Did you mean 'baseline'" in ended.err

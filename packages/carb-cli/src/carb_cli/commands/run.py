@@ -26,8 +26,9 @@ from carb_cli.scoring import AS_USUAL, RunOptions, exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
 from carb_data import CarbError, Dataset
-from carb_scorers import RunRecord
+from carb_scorers import RunRecord, parse_spec
 from carb_scorers.known import find
+from carb_scorers.spec import provider
 
 
 def run(
@@ -99,6 +100,8 @@ def run(
 def _check(scorer: Sequence[str], suite: Path | None, timeout: float | None) -> None:
     if bool(scorer) == (suite is not None):
         raise CarbError("Give either --scorer or --suite, for example: --scorer baseline:length")
+    for spec in scorer:  # before the data are read
+        provider(parse_spec(spec).kind)
     if timeout is not None and not (suite and 0 < timeout < math.inf):
         raise CarbError("--timeout-per-model needs --suite, and a number of seconds above 0.")
 
