@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -144,9 +145,11 @@ def test_a_sharded_run_is_evaluated_and_saved_whole(tmp_path, adapters):
     rows = [{**one, **other} for one, other in zip(about, answers, strict=True)]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "zero3.yaml").write_text(ZERO3)
+    shipped = resources.files("tal_rlvr") / "presets" / "demo-cpu.toml"
+    (tmp_path / "whole.toml").write_text(shipped.read_text().replace("[lora]", ""))
     (tmp_path / "run.toml").write_text(
         f"""
-preset = "demo-cpu"
+preset = "{tmp_path}/whole.toml"
 model = "{tiny}"
 out = "{tmp_path}/out"
 max_new_tokens = 36

@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 from datetime import timedelta
+from importlib import resources
 
 import anyio
 import pytest
@@ -49,10 +50,13 @@ def config(tiny_folder, tmp_path):
         for n in range(30)
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    shipped = resources.files("tal_rlvr") / "presets" / "demo-cpu.toml"
+    whole = tmp_path / "whole.toml"  # the preset, with all weights trained
+    whole.write_text(shipped.read_text().replace("[lora]", ""))
     path = tmp_path / "run.toml"
     path.write_text(
         f"""
-preset = "demo-cpu"
+preset = "{whole}"
 model = "{tiny_folder}"
 out = "{tmp_path}/out"
 max_new_tokens = 36
