@@ -11,7 +11,8 @@ from tal_rlvr.train_config import TrainConfig
 __all__ = ["Shape", "check_fits", "needed"]
 
 LIBRARIES = 2.6
-"""Gigabytes of Python, its libraries and what they set aside: the CPU demo held 7.6 in all."""
+"""Gigabytes of Python, its libraries and what they set aside. The CPU demo held 7.6 in all while it
+trained all weights."""
 
 
 class Shape(NamedTuple):
