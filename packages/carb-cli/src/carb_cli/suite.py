@@ -26,8 +26,7 @@ from carb_cli.progress import Report, progress
 from carb_cli.scoring import exit_code, say_how_to_go_on
 from carb_data import CarbError, Dataset, Frozen, require, validate
 from carb_data.validation import parse_file
-from carb_scorers import ParsedSpec, RunRecord, parse_spec
-from carb_scorers.spec import provider
+from carb_scorers import ParsedSpec, RunRecord, parse_spec, provider
 
 LOG = "log.txt"
 """What a model's process said, in its folder."""

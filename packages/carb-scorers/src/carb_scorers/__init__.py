@@ -12,7 +12,7 @@ from carb_scorers.scorer import (
     ScorerSpec,
     Usage,
 )
-from carb_scorers.spec import ParsedSpec, open_scorer, parse_spec
+from carb_scorers.spec import ParsedSpec, open_scorer, parse_spec, provider
 from carb_scorers.texts import best_of_n, score
 
 __all__ = [
@@ -35,5 +35,6 @@ __all__ = [
     "evaluate_async",
     "open_scorer",
     "parse_spec",
+    "provider",
     "score",
 ]

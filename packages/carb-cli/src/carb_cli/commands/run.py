@@ -26,9 +26,8 @@ from carb_cli.scoring import AS_USUAL, RunOptions, exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
 from carb_data import CarbError, Dataset
-from carb_scorers import RunRecord, parse_spec
+from carb_scorers import RunRecord, parse_spec, provider
 from carb_scorers.known import find
-from carb_scorers.spec import provider
 
 
 def run(
