@@ -181,16 +181,20 @@ def keep_phrases() -> None:
     scores = {score_key(row): row for row in read_csv("scores.csv") if row["model"] != PHRASE}
     items = short_families()
     letters = dict(letters_of(Dataset(items)))
+    sets = {(row["data"], row["set"], row["text"]): row for row in read_csv("sets.csv")}
     for item in items:
+        described = described_set(SEED, item, letters)
+        sets[SEED, item.id, described["text"]] = described
         tag = cultures[item.culture].language.partition("-")[0]
         row = {"data": SEED, "model": PHRASE, "way": "likelihood", "set": item.id}
-        row["text"] = text_key(item)
+        row["text"] = described["text"]
         for response in item.responses:
             phrase = " ".join(QUOTED.findall(response.text)) or response.text
             found = detector.compute_language_confidence_values(phrase)
             chances = {one.language.iso_code_639_1.name.lower(): one.value for one in found}
             row[letters[item.id, response.id]] = f"{chances.get(tag, 0.0):.9g}"
         scores[score_key(row)] = row
+    write_csv("sets.csv", SETS, (sets[key] for key in sorted(sets)))
     write_csv("scores.csv", SCORES, (scores[key] for key in sorted(scores)))
 
 
