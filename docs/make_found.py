@@ -556,7 +556,7 @@ def made() -> dict[Path, str]:
 def unfounded(page: str) -> set[str]:
     """What the text of the page says and nothing holds: an interval that is no reading, another
     number with a decimal point that stands in no table of the page."""
-    number = r"(?<![\w.])\d+\.\d+"
+    number = r"(?<![\w.])\d+\.\d+(?![\w.])"
     interval = rf"({number})%?\s\[({number}),\s({number})\]"
     tables = "\n".join(re.findall(r"^\|.*", page, flags=re.MULTILINE))
     text = re.sub(r"^\|[^\n]*|^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
