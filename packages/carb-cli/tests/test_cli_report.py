@@ -28,7 +28,7 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, sections
 from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.runs import only
-from carb_data import BonSet, Dataset, Kind, ScoreTable, cultures
+from carb_data import BonSet, Dataset, Kind, Message, ScoreTable, cultures
 from carb_data.models import Citation
 from carb_metrics import bon_accuracy, breakdown, compare, judge_bias, rank
 from carb_metrics.rows import Cell, Interval
@@ -549,7 +549,7 @@ def test_a_judge_is_shown_with_its_first_question_word_for_word() -> None:
     asked = form_of(options).asks(request)[0].prompt.messages
     texts = {"Q": item.prompt_text} | {str(n): one.text for n, one in enumerate(request.candidates)}
     filled = [
-        {"role": role, "content": re.sub("⟦(.)⟧", lambda m: texts[m[1]], text)}
+        Message(role=role, content=re.sub("⟦(.)⟧", lambda m: texts[m[1]], text))
         for role, text in turns
     ]
     assert filled == list(asked)

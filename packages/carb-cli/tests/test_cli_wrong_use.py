@@ -113,10 +113,9 @@ def test_a_full_disk_behind_the_output_is_a_sentence(command: tuple[str, ...]) -
         ended = subprocess.run(
             [sys.executable, "-m", "carb_cli", *command], stdout=full, stderr=subprocess.PIPE
         )
-    assert (ended.returncode, ended.stderr.decode()) == (
-        2,
-        "error: The output: No space left on device.\n",
-    )
+    printed = ended.stderr.decode().splitlines()  # a slow start says first what it does
+    assert (ended.returncode, printed[-1]) == (2, "error: The output: No space left on device.")
+    assert len(printed) <= 2
 
 
 def test_errors_cannot_steer_the_terminal(run) -> None:

@@ -108,7 +108,6 @@ BAD = {
         "not a JSON object (text/html, 36 bytes)",
     ),
     "empty": (reply(b""), "http", "not a JSON object"),
-    "list": (reply([1, 2]), "http", "not a JSON object"),
     "deep": (reply(b"[" * 100_000), "http", "not a JSON object"),
     "binary": (reply(bytes(range(256))), "http", "not a JSON object"),
     "no choices": (reply({"id": "x"}), "http", "does not have the form of /chat/completions"),
