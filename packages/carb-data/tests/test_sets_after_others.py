@@ -13,7 +13,11 @@ from carb_data.models import BonSet
 from carb_data.shapes import read_rows
 
 TEXTS = st.text(st.characters(categories=["L", "N", "P"]), min_size=3, max_size=12).filter(
-    lambda text: text.strip("[{(\"'") == text and not text.isdigit()
+    lambda text: (
+        text.strip("[{(\"'") == text
+        and not text.isdigit()
+        and text.strip("#<>").casefold() not in {"nan", "n/a", "na", "null", "nv"}
+    )
 )
 ROWS = st.tuples(TEXTS, st.lists(TEXTS, min_size=2, max_size=4, unique_by=str.casefold))
 
