@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carb_data import CarbError, DataError, Dataset, load
@@ -364,6 +364,8 @@ CELL = st.sampled_from([*TRICKY, None, 7, 0.5, True, ["a"], [{"role": "user", "c
         optional={"context": CELL, "system": CELL, "after": CELL, "language": st.just("en")},
     )
 )
+@example({"prompt": "a question", "chosen": "a  plain text", "rejected": "a plain text"})
+@example({"prompt": "a question", "chosen": "a plain t\u00e9xt", "rejected": "a plain te\u0301xt"})
 def test_a_record_of_plain_texts_is_read_as_any_other(record):
     """The short way reads what the long one does, or leaves the record to it."""
     short = plain_reader(PAIRS)(record)

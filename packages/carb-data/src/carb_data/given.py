@@ -95,7 +95,8 @@ def plain_reader(rule: OptionsAsGiven) -> Callable[[Record], Given | None]:
                 return None
             texts.append(whole)
         prompt, right, wrong = texts
-        return Given(prompt, (right,), (wrong,)) if right != wrong else None
+        same = _as_shown(right) == _as_shown(wrong)
+        return None if same else Given(prompt, (right,), (wrong,))
 
     return read
 
