@@ -20,7 +20,7 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -89,14 +89,9 @@ PARTS: dict[str, tuple[str, str, str | None, tuple[str, ...]]] = {
     "practice named": (SEED, "likelihood", "named", PRACTICE),
     "implied": (SEED, "likelihood", "implied", ()),
     "practice implied": (SEED, "likelihood", "implied", PRACTICE),
-    "named open": (SEED, "likelihood open", "named", ()),
     "blend": ("blend", "likelihood", None, ()),
-    "listwise": (SEED, "listwise", "named", ()),
-    "pairwise": (SEED, "pairwise", "named", ()),
 }
 """What is read: data, way of asking, wording of the place, and kinds of facts (all, if none)."""
-JUDGED = "likelihood of judged"
-"""The likelihoods of the sets that the same model judged in lists."""
 COLOURS = dict(zip(MODELS, ("#0072b2", "#d55e00", "#009e73"), strict=True))
 Row = dict[str, str]
 Reading = tuple[str, FamilyRow]
@@ -283,16 +278,13 @@ class Kept:
         way: str,
         place: str | None = None,
         kinds: Sequence[str] = (),
-        only: Set[tuple[str, str]] | None = None,
     ) -> tuple[ScoreTable, Dataset]:
-        """What one model scored in this way, and the sets; ``only`` models with hashes of texts."""
+        """What one model scored in this way, and the sets."""
         items: list[BonSet] = []
         cells: list[dict[str, object]] = []
         for row in self.scores:
             item = self.sets[row["data"], row["set"], row["text"]]
             if (row["data"], row["model"], row["way"]) != (data, model, way):
-                continue
-            if only is not None and (model, row["text"]) not in only:
                 continue
             if place in (None, item.place) and (not kinds or str(item.kind) in kinds):
                 items.append(item)
@@ -359,12 +351,11 @@ def family_rows(
     place: str | None,
     by: str = "language",
     kinds: Sequence[str] = (),
-    only: Set[tuple[str, str]] | None = None,
 ) -> list[FamilyRow]:
     """The readings of each model that was run there: of all families, and of each group."""
     rows: list[FamilyRow] = []
     for model in TITLES:
-        scores, dataset = kept.part(data, model, way, place, kinds, only)
+        scores, dataset = kept.part(data, model, way, place, kinds)
         report = family_accuracy(scores, dataset, by, blind=()) if len(dataset) else None
         rows += report.rows if report else ()
     return sorted(rows, key=lambda row: row.group or "")
@@ -377,10 +368,7 @@ def readings(kept: Kept) -> list[Reading]:
         for by in ("language", "kind"):
             rows = family_rows(kept, data, way, place, by, kinds)
             found += [(name, row) for row in rows if row.group or by == "language"]
-    judged = [row for row in kept.scores if row["way"] == "listwise"]
-    only = {(row["model"], row["text"]) for row in judged}
-    rows = family_rows(kept, SEED, "likelihood", "named", only=only)
-    return found + [(JUDGED, row) for row in rows]
+    return found
 
 
 def reading_cells(name: str, row: FamilyRow) -> Row:
@@ -400,8 +388,6 @@ def wide(rows: Sequence[tuple[str, str, str | None]], every: Sequence[Reading]) 
     models = [model for model in COLUMN_TITLES if any(r.scorer == model for _, r in shown_rows)]
     values = {(name, row.group, row.scorer): row for name, row in shown_rows}
     titles = " | ".join(COLUMN_TITLES[model] for model in models)
-    if not models:
-        return ""
     lines = [f"| | families | {titles} |", "|---" * (2 + len(models)) + "|"]
     for label, sets, group in rows:
         cells = [values.get((sets, group, model)) for model in models]
@@ -420,17 +406,11 @@ def kinds_table(every: Sequence[Reading]) -> str:
         ("**all, place named**", "named", None),
         ("customs, norms, taboos", "practice named", None),
         *((f"{kind} alone", "named", kind) for kind in kinds),
-        ("all, open book", "named open", None),
         ("**all, place implied**", "implied", None),
         ("customs, norms, taboos", "practice implied", None),
         ("**BLEnD**", "blend", None),
     ]
     return wide(rows, every)
-
-
-def ways_table(every: Sequence[Reading]) -> str:
-    named = {JUDGED: "likelihood", "listwise": "all in one list", "pairwise": "in pairs"}
-    return wide([(label, name, None) for name, label in named.items()], every)
 
 
 def sample(kept: Kept) -> str:
@@ -536,7 +516,6 @@ def made() -> dict[Path, str]:
     tables = {
         "state": state(kept),
         "kinds": kinds_table(every),
-        "ways": ways_table(every),
         "sample": sample(kept),
     }
     page = PAGE.read_text(encoding="utf-8")

@@ -328,6 +328,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _escape_what_cannot_be_shown() -> None:
     """A terminal that cannot show a script, or a closed one, is no reason to fail."""
+    # open until the process ends, as the streams are whose place they take
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):

@@ -172,7 +172,7 @@ _DEPRECATED = {
 
 _PARTS = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 _SLOTS = [vars(BaseModel)[name].__set__ for name in _PARTS]
-"""What sets the parts of a model, in two thirds of the time of ``object.__setattr__``."""
+"""Setters of a model's parts, in two thirds of the time of ``object.__setattr__``."""
 
 
 def _is_model(kind: type) -> bool:

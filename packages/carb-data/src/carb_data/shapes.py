@@ -670,8 +670,8 @@ class _Reader:
         return name
 
     def _fields(self, record: Record) -> dict[str, str]:
-        """The fields of a set beside what it asks and answers; of a row like an earlier one, those
-        of that one."""
+        """The fields of a set beside its question and answers; rows with equal columns share
+        them."""
         key = repr([at(record, name) for name in self.names])
         if known := self.known.get(key):
             if "id" not in self.templates:
