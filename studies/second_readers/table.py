@@ -4,9 +4,10 @@ Usage: python studies/second_readers/table.py
 
 ``marks.csv`` has a row for each set that was drawn by lot: the reading, what the reader picked
 before seeing the key, the right answer, and marks from 1 to 5. The readers were language models
-that had written none of the texts; each reading had other readers. After the first and the second
-reading the texts were reworded, after the third only faults that it had found. ``perturbed.csv``
-says of each perturbed version whether its reader found it as it should be, before correction.
+that had written none of the texts; each reading had other readers. Texts were reworded after the
+first and the second reading, and eight languages after the third; the fifth read the two others,
+unchanged, and shows how much readers differ. ``perturbed.csv`` says of each perturbed version
+whether its reader found it as it should be, before correction.
 """
 
 from __future__ import annotations
