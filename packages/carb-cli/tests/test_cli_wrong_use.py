@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_unknown_command_and_missing_option(carb: Carb) -> None:
     [
         (("--limits", 3), ("--limits", "--limit")),
         (("--limit", "many"), ("--limit", "many", "int")),
-        (("--limit", 0), ("--limit must be at least 1, got 0",)),
+        (("--limit", 0), ("--limit", "0", ">= 1")),
         (("--cultures", "japanes"), ("japanes", "Did you mean 'japanese'?")),
         (("--cultures", "german"), ("No sets are left",)),
         (
@@ -145,3 +146,47 @@ def test_a_value_for_rows_without_one_is_taken_wherever_data_are_loaded(
         ended = carb("data", command, table, "--culture", "thai", "--language=en", "--json")
         assert ended.code == 0
     clear(carb("report", tmp_path, "--culture", "thai"), "--culture")
+
+
+@pytest.mark.parametrize("spec", ["baseline:lenght", "basline:length", "judge:m?mode=listwize"])
+@pytest.mark.parametrize("command", [("eval",), ("run", "--data", "carb-seed", "--scorer")])
+def test_a_misspelt_spec_is_refused_before_the_data_are_read(
+    carb: Carb, tmp_path: Path, command: tuple[str, ...], spec: str
+) -> None:
+    ended = carb(*command, spec, "--out", tmp_path / "out")
+    misspelt = re.search("lenght|basline|listwize", spec)
+    assert misspelt is not None
+    clear(ended, misspelt[0])
+    assert "reading" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("command", "near"),
+    [
+        (("report", "RUN", "--only", "famlies"), "families"),
+        (("report", "RUN", "--only", "item"), "items"),
+        (("compare", "RUN#lenght", "RUN#random"), "length"),
+        (("models", "skywrok-reward-v2-qwen3-4b"), "skywork-reward-v2-qwen3-4b"),
+        (("models", "qwen3-4b"), "skywork-reward-v2-qwen3-4b"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_nearest(
+    carb: Carb, finished_run: Path, command: tuple[str, ...], near: str
+) -> None:
+    ended = carb(*(word.replace("RUN", str(finished_run)) for word in command))
+    clear(ended, f"Did you mean '{near}'?")
+
+
+@pytest.mark.parametrize("option", ["--confidence", "--margin"])
+def test_a_percentage_where_a_share_belongs_is_refused_before_anything_is_read(
+    carb: Carb, tmp_path: Path, option: str
+) -> None:
+    clear(carb("compare", tmp_path / "no-run", option, 95), "0.95", "got 95")
+    if option == "--confidence":
+        clear(carb("report", tmp_path / "no-run", option, 95), "0.95", "got 95")
+
+
+def test_a_scorer_is_not_compared_with_itself(carb: Carb, finished_run: Path) -> None:
+    for sides in (("#length", "#length"), ("#length",), ("/../first#length", "#length")):
+        ended = carb("compare", *(f"{finished_run}{side}" for side in sides))
+        clear(ended, "Name two different scorers", "carb compare", "#baseline:random")

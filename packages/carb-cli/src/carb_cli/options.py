@@ -36,7 +36,18 @@ RunFolder = Annotated[
     Path, Parameter(help="Folders that `carb run` wrote, all on the same data set.")
 ]
 DataName = Annotated[str, Parameter(help="carb-seed, a path, or hf://owner/name.")]
-Confidence = Annotated[float, Parameter(help="Confidence of the intervals, between 0 and 1.")]
+
+
+def _share(_: object, value: float | None) -> None:
+    if value is not None and not 0 < value < 1:
+        raise CarbError(f"A share lies between 0 and 1, such as 0.95 for 95%; got {value:g}.")
+
+
+Confidence = Annotated[
+    float,
+    Parameter(validator=_share, help="Confidence of the intervals, between 0 and 1."),
+]
+Margin = Annotated[float | None, Parameter(validator=_share)]
 
 
 def refuse(given: object, option: str, why: str) -> None:

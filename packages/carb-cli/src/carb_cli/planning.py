@@ -129,6 +129,12 @@ def plan_run(data: Sequence[str], dataset: Dataset, scorers: Sequence[str]) -> R
     )
 
 
+def check_specs(scorers: Sequence[str]) -> None:
+    """Refuse a misspelt kind, option or value before data and models are read."""
+    for spec in scorers:
+        plan_of(parse_spec(spec))
+
+
 def timed(plan: RunPlan, dataset: Dataset, scorers: Sequence[str]) -> RunPlan:
     """The plan with the time of each scorer whose weights are on this disk, from a few sets that it
     scores now."""

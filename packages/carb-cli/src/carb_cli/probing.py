@@ -55,9 +55,8 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
     """
     sets = probing_families(load(DATA))
     display.note(
-        f"{FAMILIES} families of {DATA} are asked in each way first, to find how the model "
-        "is best asked. "
-        f"{probe_plan(model).sentence()}"
+        f"{FAMILIES} families of {DATA} are asked in each way first, to find how the model is best "
+        f"asked. {probe_plan(model).sentence()}"
     )
     ways = [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()]
     score([DATA], sets, ways, out, RunOptions(fresh=fresh))
@@ -88,9 +87,8 @@ def why(asked: tuple[Asked, ...]) -> str:
         told.append(f"{one.mode}: place win rate {percent(one.place_win)}%{agreement}")
     best = asked[0].mode
     return (
-        f"It is a chat model, and is asked by {best}, where it read the place best in "
-        f"{FAMILIES} families of {DATA} "
-        f"({'; '.join(told)}). --mode takes another way."
+        f"It is a chat model, and is asked by {best}, where it read the place best in {FAMILIES} "
+        f"families of {DATA} ({'; '.join(told)}). --mode takes another way."
     )
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from carb_data import HUB_ANSWERS_WITHIN, CarbError, Frozen, require
+from carb_cli.planning import check_specs
+from carb_data import HUB_ANSWERS_WITHIN, CarbError, Frozen, closest, require
 from carb_scorers.known import KnownModel, find
 from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.source import has_chat_template, model_source, reachable
@@ -51,7 +52,8 @@ def recognise(model: str) -> Recognised:
     Raises:
         CarbError: There is no such model, or its configuration does not say what it is.
     """
-    if (match := _SPEC.match(model)) and match[1] in kinds():
+    if (match := _SPEC.match(model)) and (match[1] in kinds() or closest(match[1], kinds())):
+        check_specs([model])
         return Recognised(spec=model, why="You said how to ask it.")
     if (given := _NAMED.fullmatch(model)) and not Path(model).expanduser().exists():
         unnamed = recognise(given[2])
@@ -81,10 +83,13 @@ def recognise(model: str) -> Recognised:
         return Recognised(spec=f"classifier:{model}", why=why)
     if any(name.endswith(_WRITERS) for name in architectures):
         return _writer(model, named, has_template)
-    raise CarbError(
-        f"The configuration of '{model}' names {named}, which says neither classifier nor "
-        "language model. Say what it "
-        f"is: classifier:{model}, judge:{model} or implicit:{model}?ref=none."
+    raise _unsaid(model, f"The configuration of '{model}' names {named}")
+
+
+def _unsaid(model: str, known: str) -> CarbError:
+    return CarbError(
+        f"{known}, which says neither classifier nor language model. Say what it is: "
+        f"classifier:{model}, judge:{model} or implicit:{model}?ref=none."
     )
 
 
@@ -104,10 +109,7 @@ def _adapted(model: str, base: str, task: str) -> Recognised:
         )
     if task == "CAUSAL_LM":
         return _writer(model, named, _has_template(model) or _has_template(base))
-    raise CarbError(
-        f"'{model}' is {named}, which says neither classifier nor language model. Say what it is: "
-        f"classifier:{model}, judge:{model} or implicit:{model}?ref=none."
-    )
+    raise _unsaid(model, f"'{model}' is {named}")
 
 
 def _writer(model: str, named: str, has_template: bool) -> Recognised:

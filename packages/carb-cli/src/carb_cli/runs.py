@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from carb_data import CarbError, Dataset, ScoreTable
+from carb_data import CarbError, Dataset, ScoreTable, closest
 from carb_scorers import RunRecord
 
 
@@ -52,8 +52,9 @@ def find_scorer(wanted: str) -> tuple[Path, str]:
     Raises:
         CarbError: there is no such run or scorer, or several fit.
     """
-    folder, _, part = wanted.partition("#")
-    held = scorers_of(Path(folder))
+    given, _, part = wanted.partition("#")
+    folder = Path(given)
+    held = scorers_of(folder)
     names = [name for _, name in held]
     matches = [one for one in held if one[1] == part] or [one for one in held if part in one[1]]
     if len(matches) == 1:
@@ -65,4 +66,5 @@ def find_scorer(wanted: str) -> tuple[Path, str]:
             f"{folder} holds {len(names)} scorers; say which, as {first}. It holds {listed}."
         )
     how = "No scorer" if not matches else "More than one scorer"
-    raise CarbError(f"{how} of {folder} is named '{part}'. It holds {listed}.")
+    near = closest(part, [*names, *(name.partition(":")[2] for name in names)])
+    raise CarbError(f"{how} of {folder} is named '{part}'.{near} It holds {listed}.")

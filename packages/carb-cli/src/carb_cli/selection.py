@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from carb_cli import display
 from carb_cli.main import invoked
@@ -27,7 +27,7 @@ from carb_data.shapes import unsaid
 class SetOptions(OptionGroup):
     """Options that say which sets of the data are scored."""
 
-    limit: int | None = None
+    limit: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None
     """At most so many sets: complete families first, spread over domains. Default: all."""
     cultures: Annotated[tuple[str, ...], Several] = ()
     """Only the sets about these cultures; may be repeated. Default: all."""
@@ -59,9 +59,8 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
         dataset = spread(dataset, options.limit)
     if not len(dataset):
         raise CarbError(
-            "No sets are left to score; loosen --limit, --cultures or --domains. A family "
-            "of mirrored sets counts "
-            "for a culture whose language it is in."
+            "No sets are left to score; loosen --limit, --cultures or --domains. A family of "
+            "mirrored sets counts for a culture whose language it is in."
         )
     if copies := len(dataset.origins.copies):
         display.advice(copies_sentence(copies, len(dataset)))
@@ -130,10 +129,9 @@ def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
         if len(places) > 1:
             named = ", ".join(f"{place} ({count})" for place, count in sorted(places.items()))
             raise CarbError(
-                f"'{culture}' has several places, and people are asked about the one where "
-                "they live. Name one of "
-                f"them with its sets: {named}. For everybody who speaks the language, name "
-                "them all."
+                f"'{culture}' has several places, and people are asked about the one where they "
+                f"live. Name one of them with its sets: {named}. For everybody who speaks the "
+                "language, name them all."
             )
     if not len(kept):
         raise CarbError(
@@ -164,8 +162,6 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
     counts for its first set that is not a mirror. Complete families, which a place effect needs,
     come before everything else.
     """
-    if limit < 1:
-        raise CarbError(f"--limit must be at least 1, got {limit}.")
     items = list(dataset)
     units: dict[str, list[int]] = {}
     for place, item in enumerate(items):

@@ -124,9 +124,8 @@ def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
     have = ", ".join(display.size(gpu.free) for gpu in there) or "none"
     memory = f"{display.size(needed)} on " if needed else ""
     return (
-        f"it needs {memory}{display.counted(number, 'GPU')}; free here: {have}. A model on "
-        "two takes gpus = 2, and "
-        "tensor_parallel=2 (vLLM) or device_map=auto in its spec"
+        f"it needs {memory}{display.counted(number, 'GPU')}; free here: {have}. A model on two "
+        "takes gpus = 2, and tensor_parallel=2 (vLLM) or device_map=auto in its spec"
     )
 
 

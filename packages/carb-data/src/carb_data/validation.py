@@ -94,11 +94,12 @@ def read_options(model: type[_Model], owner: str, options: Mapping[str, Any]) ->
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'X'?`` for the known name nearest to ``name``, or nothing."""
-    found = difflib.get_close_matches(name, list(known), n=1)
-    if found:
-        return f" Did you mean '{found[0]}'?"
-    return ""
+    """`` Did you mean 'X'?`` for the known name nearest to ``name``, or the first that contains it,
+    or nothing."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    holding = (other for other in names if name and name in other)
+    return "".join(f" Did you mean '{other}'?" for other in [*near, *holding][:1])
 
 
 def read_query(query: str | None, owner: str) -> dict[str, str]:

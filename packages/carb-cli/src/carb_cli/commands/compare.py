@@ -14,7 +14,7 @@ from carb_cli.display import percent, signed, whole
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK
-from carb_cli.options import Confidence, Flag, Json
+from carb_cli.options import Confidence, Flag, Json, Margin
 from carb_cli.power import detectable
 from carb_cli.report.report_json import mark_of
 from carb_cli.runs import dataset_of, find_scorer, only, scorers_of, scores_of
@@ -32,7 +32,7 @@ def compare(
     a: str,
     b: str | None = None,
     *,
-    margin: float | None = None,
+    margin: Margin = None,
     plan: Flag = False,
     confidence: Confidence = 0.95,
     json: Json = False,
@@ -118,14 +118,14 @@ def _as_json(
 
 
 def _both(a: str, b: str | None) -> tuple[tuple[Path, str], tuple[Path, str]]:
-    if b is not None:
-        return find_scorer(a), find_scorer(b)
-    held = scorers_of(Path(a))
-    names = [name for _, name in held]
-    if len(names) != 2:
-        example = shlex.join(["carb", "compare", f"{a}#{names[0]}", f"{a}#{names[-1]}"])
-        raise CarbError(f"Name two scorers, for example: {example}")
-    return held[0], held[1]
+    folder, _, part = a.partition("#")
+    held = scorers_of(Path(folder))
+    pair = [find_scorer(a), find_scorer(b or a)] if b or part else held
+    if len({(run.resolve(), name) for run, name in pair}) != 2:
+        first, second, *_ = [*(name for _, name in held), "OTHER"]
+        example = shlex.join(["carb", "compare", f"{folder}#{first}", f"{folder}#{second}"])
+        raise CarbError(f"Name two different scorers, for example: {example}")
+    return pair[0], pair[1]
 
 
 def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
@@ -137,9 +137,8 @@ def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
     shared = Dataset(item for item in a if item.id in b)
     if shared.fingerprint != Dataset(b[item.id] for item in shared).fingerprint:
         raise CarbError(
-            "These runs scored different data: sets have the same id and another content. "
-            "Score the same data set with "
-            "both."
+            "These runs scored different data: sets have the same id and another content. Score "
+            "the same data set with both."
         )
     return shared
 

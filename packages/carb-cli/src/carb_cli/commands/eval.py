@@ -199,8 +199,7 @@ def _gate(text: str) -> tuple[str, float]:
     if name not in MEASURES or not math.isfinite(least):
         raise CarbError(
             "--fail-below takes NAME=NUMBER, for example place_win=0.52; got "
-            f"'{text}'.{closest(name, MEASURES)} "
-            f"The names are {', '.join(MEASURES)}."
+            f"'{text}'.{closest(name, MEASURES)} The names are {', '.join(MEASURES)}."
         )
     return name, least
 

@@ -92,9 +92,8 @@ def _tables(benchmark: str | None) -> Iterator[str]:
         display.note(f"{len(newest)} have the newest commit, as the model hub names it now.")
     if unpinned:
         display.note(
-            f"{unpinned} have no revision: none is in the registry, and the model hub did "
-            "not name the newest. "
-            "run.json names the commit that a run took."
+            f"{unpinned} have no revision: none is in the registry, and the model hub did not name "
+            "the newest. run.json names the commit that a run took."
         )
 
 

@@ -26,7 +26,7 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections
 from carb_cli.report.tables import Shown, Table
 from carb_cli.runs import run_folders
-from carb_data import CarbError, write_whole
+from carb_data import CarbError, closest, write_whole
 from carb_data.origins import copies_sentence
 
 FIRST = ("rank", "<scorer", "place win %", "accuracy %")
@@ -68,7 +68,8 @@ def report(
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb report runs/first")
     if only is not None and only not in SECTIONS:
-        raise CarbError(f"There is no section '{only}'. There are {', '.join(SECTIONS)}.")
+        near = closest(only, SECTIONS)
+        raise CarbError(f"There is no section '{only}'.{near} There are {', '.join(SECTIONS)}.")
     refuse_mixed_output(False, json, md, latex)
     if str(json) == "-":
         refuse(only and html is None, "--only", "where the whole content goes to stdout")

@@ -113,9 +113,8 @@ def _show_links(out: Path, links: dict[str, str], *, reachable: bool) -> None:
         )
     if not reachable:
         display.say(
-            "These links open on this machine alone, and on no phone. For others, put a "
-            "proxy in front and name its "
-            "address with --public-url, or send the file of `carb review page`."
+            "These links open on this machine alone, and on no phone. For others, put a proxy in "
+            "front and name its address with --public-url, or send the file of `carb review page`."
         )
     display.say(f"How far people are: `carb review apply {quote(str(out))}`, at any time.")
     display.say("The page is served until you press Ctrl-C; the same command goes on later.")

@@ -22,11 +22,12 @@ from carb_cli.options import (
     refuse_folder,
     refuse_mixed_output,
 )
+from carb_cli.planning import check_specs, plan_run, timed
 from carb_cli.scoring import AS_USUAL, RunOptions, exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
 from carb_data import CarbError, Dataset
-from carb_scorers import RunRecord, parse_spec, provider
+from carb_scorers import RunRecord
 from carb_scorers.known import find
 
 
@@ -81,8 +82,6 @@ def run(
         _say_whether_it_needs_code(model)
     dataset = select(data, sets)
     if dry_run:
-        from carb_cli.planning import plan_run, timed  # which imports the judges
-
         specs = scorer or [str(model.scorer) for model in models]
         timed(plan_run(data, dataset, specs), dataset, specs).show(json=json)
         return OK
@@ -99,8 +98,7 @@ def run(
 def _check(scorer: Sequence[str], suite: Path | None, timeout: float | None) -> None:
     if bool(scorer) == (suite is not None):
         raise CarbError("Give either --scorer or --suite, for example: --scorer baseline:length")
-    for spec in scorer:  # before the data are read
-        provider(parse_spec(spec).kind)
+    check_specs(scorer)
     if timeout is not None and not (suite and 0 < timeout < math.inf):
         raise CarbError("--timeout-per-model needs --suite, and a number of seconds above 0.")
 

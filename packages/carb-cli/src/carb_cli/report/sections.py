@@ -353,9 +353,8 @@ def groups(report: Report) -> Section | None:
     tables = [table for table in tables if table.rows]
     finding = (
         "Accuracy in percent with its interval and the number of sets; chance is "
-        f"{percent(report.dataset.chance)}%. A "
-        "cell has a colour where it differs from chance after correction over its table: "
-        "blue above, orange below."
+        f"{percent(report.dataset.chance)}%. A cell has a colour where it differs from chance "
+        "after correction over its table: blue above, orange below."
     )
     return Section("groups", "Where is it right?", finding, tuple(tables))
 
@@ -414,14 +413,11 @@ def perturbations(report: Report) -> Section | None:
         return None
     table = _changes(report, kinds)
     finding = (
-        "CC changes the cultural concept and should move the score. RC removes the "
-        "culture's name, CL changes the "
-        "language, RP paraphrases: these change the surface alone and should not. Change "
-        "is the mean of |after − "
-        "before| in standard deviations of the scorer's own scores within sets. "
-        "Consistency is of the same content in "
-        "two languages: 1 where language does not matter, 0.5 where it moves the score as "
-        "much as another answer."
+        "CC changes the cultural concept and should move the score. RC removes the culture's name, "
+        "CL changes the language, RP paraphrases: these change the surface alone and should not. "
+        "Change is the mean of |after − before| in standard deviations of the scorer's own scores "
+        "within sets. Consistency is of the same content in two languages: 1 where language does "
+        "not matter, 0.5 where it moves the score as much as another answer."
     )
     return Section("perturbations", "Does the right thing move the score?", finding, (table,))
 

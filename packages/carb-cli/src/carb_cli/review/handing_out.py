@@ -133,11 +133,10 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[Review
     ).fetchall()
     known = json.dumps([*covered(places(db).get(reviewer, []))])
     unseen = db.execute(
-        "SELECT id, content FROM item WHERE writer IS NOT ?1 "
-        "AND region IN (SELECT value FROM json_each(?3)) "
-        "AND id NOT IN (SELECT item FROM assignment WHERE reviewer = ?1) "
-        "ORDER BY writer IS NULL, (SELECT count(payload) FROM assignment WHERE item = item.id), "
-        "(SELECT count(*) FROM assignment WHERE item = item.id), random() LIMIT ?2",
+        "SELECT id, content FROM item WHERE writer IS NOT ?1 AND region IN (SELECT value FROM "
+        "json_each(?3)) AND id NOT IN (SELECT item FROM assignment WHERE reviewer = ?1) ORDER BY "
+        "writer IS NULL, (SELECT count(payload) FROM assignment WHERE item = item.id), (SELECT "
+        "count(*) FROM assignment WHERE item = item.id), random() LIMIT ?2",
         (reviewer, count - len(waiting), known),
     ).fetchall()
     db.executemany(

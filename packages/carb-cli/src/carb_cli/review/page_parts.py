@@ -71,9 +71,8 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
     script = "\n".join(part(f"web/{name}") for name in _SCRIPTS)
     style = part("web/review.css")
     policy = (
-        f"default-src 'none'; script-src '{csp_hash(script)}'; style-src "
-        f"'{csp_hash(style)}'; base-uri 'none'; "
-        "form-action 'none'"
+        f"default-src 'none'; script-src '{csp_hash(script)}'; style-src '{csp_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
     )
     shown = [item.shown | {"shown": item.tokens} for item in chosen]
     language = language_of(chosen[0].set.culture)

@@ -9,8 +9,7 @@ from carb_scorers.http_server import RefusalError
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "connect-src 'self'; "
-    "img-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "
+    "connect-src 'self'; img-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
