@@ -22,6 +22,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -84,14 +85,30 @@ COLUMN_TITLES = {
     OVERLAP: "shared words",
     PHRASE: "phrase's language",
 }
-PARTS: dict[str, tuple[str, str, str | None, tuple[str, ...]]] = {
-    "named": (SEED, "likelihood", "named", ()),
-    "practice named": (SEED, "likelihood", "named", PRACTICE),
-    "implied": (SEED, "likelihood", "implied", ()),
-    "practice implied": (SEED, "likelihood", "implied", PRACTICE),
-    "blend": ("blend", "likelihood", None, ()),
+
+
+class Part(NamedTuple):
+    """What is read: data, way of asking, wording of the place, kinds of facts (all, if none), and
+    another way, whose sets alone are read."""
+
+    data: str
+    way: str = "likelihood"
+    place: str | None = None
+    kinds: tuple[str, ...] = ()
+    beside: str | None = None
+
+
+PARTS = {
+    "named": Part(SEED, place="named"),
+    "practice named": Part(SEED, place="named", kinds=PRACTICE),
+    "implied": Part(SEED, place="implied"),
+    "practice implied": Part(SEED, place="implied", kinds=PRACTICE),
+    "asked by likelihood": Part(SEED, beside="listwise"),
+    "asked by lists": Part(SEED, "listwise"),
+    "asked by pairs": Part(SEED, "pairwise"),
+    "asked with the fact": Part(SEED, "likelihood open", "named"),
+    "blend": Part("blend"),
 }
-"""What is read: data, way of asking, wording of the place, and kinds of facts (all, if none)."""
 COLOURS = dict(zip(MODELS, ("#0072b2", "#d55e00", "#009e73"), strict=True))
 Row = dict[str, str]
 Reading = tuple[str, FamilyRow]
@@ -271,22 +288,20 @@ class Kept:
         self.sets = {(row["data"], row["set"], row["text"]): bare_set(row) for row in self.rows}
         self.scores = read_csv("scores.csv")
 
-    def part(
-        self,
-        data: str,
-        model: str,
-        way: str,
-        place: str | None = None,
-        kinds: Sequence[str] = (),
-    ) -> tuple[ScoreTable, Dataset]:
-        """What one model scored in this way, and the sets."""
+    def part(self, model: str, part: Part) -> tuple[ScoreTable, Dataset]:
+        """What one model scored there, and the sets."""
         items: list[BonSet] = []
         cells: list[dict[str, object]] = []
+        beside = {row["text"] for row in self.scores if row["way"] == part.beside}
         for row in self.scores:
             item = self.sets[row["data"], row["set"], row["text"]]
-            if (row["data"], row["model"], row["way"]) != (data, model, way):
+            if (row["data"], row["model"], row["way"]) != (part.data, model, part.way):
                 continue
-            if place in (None, item.place) and (not kinds or str(item.kind) in kinds):
+            if part.beside and row["text"] not in beside:
+                continue
+            if part.place in (None, item.place) and (
+                not part.kinds or str(item.kind) in part.kinds
+            ):
                 items.append(item)
                 cells += cells_of(item, row)
         return ScoreTable(pl.DataFrame(cells, schema=COLUMNS)), Dataset(items)
@@ -344,18 +359,11 @@ def shown(value: Interval) -> str:
     return f"{middle} [{low}, {high}]"
 
 
-def family_rows(
-    kept: Kept,
-    data: str,
-    way: str,
-    place: str | None,
-    by: str = "language",
-    kinds: Sequence[str] = (),
-) -> list[FamilyRow]:
+def family_rows(kept: Kept, part: Part, by: str) -> list[FamilyRow]:
     """The readings of each model that was run there: of all families, and of each group."""
     rows: list[FamilyRow] = []
     for model in TITLES:
-        scores, dataset = kept.part(data, model, way, place, kinds)
+        scores, dataset = kept.part(model, part)
         report = family_accuracy(scores, dataset, by, blind=()) if len(dataset) else None
         rows += report.rows if report else ()
     return sorted(rows, key=lambda row: row.group or "")
@@ -364,9 +372,9 @@ def family_rows(
 def readings(kept: Kept) -> list[Reading]:
     """Every number of the page, and more: of all families, by language, and by kind of fact."""
     found: list[Reading] = []
-    for name, (data, way, place, kinds) in PARTS.items():
+    for name, part in PARTS.items():
         for by in ("language", "kind"):
-            rows = family_rows(kept, data, way, place, by, kinds)
+            rows = family_rows(kept, part, by)
             found += [(name, row) for row in rows if row.group or by == "language"]
     return found
 
@@ -413,6 +421,17 @@ def kinds_table(every: Sequence[Reading]) -> str:
     return wide(rows, every)
 
 
+def ways_table(every: Sequence[Reading]) -> str:
+    """The same families asked in several ways."""
+    ways = (
+        ("likelihood of each answer", "asked by likelihood"),
+        ("all answers at once, two orders", "asked by lists"),
+        ("two answers at a time, two orders", "asked by pairs"),
+        ("likelihood, the fact before the question", "asked with the fact"),
+    )
+    return wide([(label, name, None) for label, name in ways], every)
+
+
 def sample(kept: Kept) -> str:
     """Accuracy on the published sample, and on the sets of it that no attack solves."""
     titles = " | ".join(COLUMN_TITLES[model] for model in MODELS)
@@ -421,7 +440,7 @@ def sample(kept: Kept) -> str:
         counts: set[int] = set()
         cells: list[str] = []
         for model in MODELS:
-            scores, dataset = kept.part(data, model, "likelihood")
+            scores, dataset = kept.part(model, Part(data))
             row = bon_accuracy(scores.with_items(dataset)).overall
             cells.append(shown(Interval(estimate=row.accuracy, low=row.low, high=row.high)))
             counts.add(row.n)
@@ -516,6 +535,7 @@ def made() -> dict[Path, str]:
     tables = {
         "state": state(kept),
         "kinds": kinds_table(every),
+        "ways": ways_table(every),
         "sample": sample(kept),
     }
     page = PAGE.read_text(encoding="utf-8")

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_cli.report.content import content, read_runs
+from carb_cli.report.group_chart import panels
 from carb_cli.report.heat_map import HeatMap, beaten, heat_map
 from carb_data import Dataset, ScoreTable
 from carb_metrics import family_accuracy
 from carb_scorers import evaluate
-from cli_helpers import Carb, small_family
+from cli_helpers import Carb, small_family, small_set
 
 SCORES = st.lists(
     st.lists(st.sampled_from([-1.5, 0.0, 0.25, 3.0]), min_size=4, max_size=4),
@@ -61,6 +62,29 @@ def test_the_first_screen_shows_the_best_scorer_on_a_family(carb: Carb, tmp_path
     texts = "".join(drawn.itertext())
     assert "a <script>" in texts
     assert "50.0" in texts
+
+
+def test_accuracy_by_group_is_drawn(carb: Carb, tmp_path: Path) -> None:
+    """A panel for each column with two groups; a point where the table has a share, and a bold
+    mean."""
+    sets = [small_set(n, language=("th", "ja")[n % 2]) for n in range(12)]
+    Dataset(sets).save(tmp_path / "d.jsonl")
+    run, html, svg = tmp_path / "run", tmp_path / "r.html", tmp_path / "f.svg"
+    scorers = ("baseline:length", "a <script>=baseline:overlap")
+    assert carb("run", "--data", tmp_path / "d.jsonl", "--scorer", *scorers, "--out", run).code == 0
+    files = ("--html", html, "--figure", svg)
+    assert carb("report", run, "--only", "groups", *files).code == 0
+    report = content(read_runs([run]))
+    drawn = panels(report)
+    scripts = next(panel for panel in drawn if panel["title"] == "Script")
+    assert scripts["groups"] == ["Jpan", "Thai"]
+    shares = {line["name"]: line["shares"] for line in scripts["lines"]}
+    by_script = report.scorers["baseline:length"].by_script
+    assert shares["baseline:length"] == [by_script[name].accuracy for name in scripts["groups"]]
+    assert len(scripts["mean"]) == 2
+    root = ElementTree.parse(svg).getroot()
+    assert "a <script>" in "".join(root.itertext())
+    assert "<svg" in html.read_text("utf-8").partition('id="groups"')[2].partition("</details>")[0]
 
 
 def test_a_folder_is_refused_before_anything_is_computed(carb: Carb, tmp_path: Path) -> None:

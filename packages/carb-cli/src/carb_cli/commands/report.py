@@ -63,7 +63,7 @@ def report(
     html
         Write one self-contained HTML file.
     figure
-        Write the first chart as an SVG file.
+        Write the first chart as an SVG file; with --only groups, accuracy by group.
     """
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb report runs/first")
@@ -101,7 +101,8 @@ def _save_pages(
     if html is not None:
         write_whole(html, page.render(found, read, written(read.folders), only=only))
     if figure is not None:
-        write_whole(figure, page.figure(page.chart_of(found)))
+        by_group = page.group_figure(found) if only == "groups" else ""
+        write_whole(figure, by_group or page.figure(page.chart_of(found)))
     return [path for path in (html, figure) if path is not None]
 
 

@@ -22,6 +22,7 @@ from markupsafe import Markup
 from carb_cli.display import number, p_value, percent, safe
 from carb_cli.json_output import csp_hash
 from carb_cli.report.content import Runs
+from carb_cli.report.group_chart import panels
 from carb_cli.report.heat_map import heat_map
 from carb_cli.report.payload import payload
 from carb_cli.report.report_json import Report
@@ -56,6 +57,7 @@ def render(
         level=f"{100 * report.confidence:.4g}%",
         chart=chart_of(report),
         map=heat_map(report, runs),
+        groups=Markup(group_figure(report)),  # noqa: S704 - an escaping template drew it
         board=leaderboard(report),
         sections=sections(report, only),
         data=data,
@@ -85,6 +87,13 @@ def chart_of(report: Report) -> dict[str, Any]:
 def figure(chart: Mapping[str, Any]) -> str:
     """The first chart as an SVG file."""
     return drawn("figure.svg.jinja", chart=chart)
+
+
+def group_figure(report: Report) -> str:
+    """Accuracy by group as an SVG file; empty where no column has two groups."""
+    made = panels(report)
+    chance = report.dataset.chance or 0.5
+    return drawn("groups.svg.jinja", panels=made, chance=chance) if made else ""
 
 
 def drawn(name: str, /, **fields: object) -> str:
