@@ -3,6 +3,7 @@ means."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,20 @@ def test_a_head_is_read_where_the_models_own_pass_reads_it_though_turns_end_with
         with torch.no_grad():
             expected = model(**ids).logits[0, 0].item()
         assert result.scores[str(key)] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_padding_token_that_is_none_changes_no_score(base: Path, tmp_path: Path) -> None:
+    """Older configurations of Llama name -1."""
+    folder = tiny_models.folder(base, "llama", "SequenceClassification", chat=True, pad="<pad>")
+    shutil.copytree(folder, made := tmp_path / "model")
+    config = made / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"pad_token_id": -1}))
+    (result,) = scored(f"classifier:{made}", request())
+    model, tokenizer = loaded(made, "SequenceClassification")
+    for key, text in enumerate(TEXTS):
+        asked = rendered(tokenizer, "What do people eat?", text)
+        ids = tokenizer(asked, add_special_tokens=False)["input_ids"]
+        assert result.scores[str(key)] == pytest.approx(float(row(model, ids)[0]), abs=1e-5)
 
 
 def test_a_head_that_a_short_cut_misses_on_real_texts_alone_is_left_to_its_own_pass(

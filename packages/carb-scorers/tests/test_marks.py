@@ -84,7 +84,17 @@ def test_ordinary_texts_stay_as_they_are(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("begin", "end"),
-    [*marks().thoughts, ("<Thought>", "</Thought>"), ("<mm:think>", "</mm:think>")],
+    [
+        *marks().thoughts,
+        ("<Thought>", "</Thought>"),
+        ("<mm:think>", "</mm:think>"),
+        ("<think budget='9'>", "</think >"),
+        ("< thinking >", "</ thinking>"),
+        ("&lt;think&gt;", "&lt;/think&gt;"),
+        ("<chain-of-thought>", "</chain-of-thought>"),
+        ("<rationale>", "</rationale>"),
+        ("<思考>", "</思考>"),
+    ],
 )
 def test_a_thought_is_cut_and_an_opened_one_is_seen(begin: str, end: str) -> None:
     assert without_thinking(f"{begin}[[A]]?{end} [[B]]") == " [[B]]"

@@ -107,7 +107,7 @@ def plain(text: str) -> str:
 
 def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finished: bool) -> str:
     """A text's verdict, however it is spelled."""
-    read = plain(without_thinking(text)).replace("【【", "[[").replace("】】", "]]")
+    read = without_thinking(plain(text)).replace("【【", "[[").replace("】】", "]]")
     matches = list(re.finditer(wording.verdict, read, flags=re.DOTALL))
     in_brackets = wording.verdict == IN_BRACKETS.verdict
     if not matches and in_brackets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -112,7 +113,10 @@ class Passes:
         self.budget = shared if self.merges else ITEM_TOKENS
         config = loaded.model.config.get_text_config()
         self._window: int | None = getattr(config, "sliding_window", None)
-        self._padding: int | None = getattr(config, "pad_token_id", None)
+        padding = getattr(config, "pad_token_id", None)
+        # Some configurations name -1, or a token beyond the table: no row holds that one.
+        real = padding is not None and 0 <= padding < (loaded.embeddings or math.inf)
+        self._padding: int | None = padding if real else None
         self._head = head
         self._lock = threading.Lock()
         self._way = self._fastest(probe)
