@@ -140,7 +140,19 @@ def test_channels_without_their_tokens_are_kept_apart() -> None:
 
 @pytest.mark.parametrize(
     ("letter", "pick"),
-    [("А", 0), ("أ", 0), ("ب", 1), ("ج", 2), ("د", 3), ("Ｂ", 1)],
+    [
+        ("А", 0),
+        ("أ", 0),
+        ("ب", 1),
+        ("ج", 2),
+        ("د", 3),
+        ("Ｂ", 1),
+        ("ข", 1),
+        ("다", 2),
+        ("丁", 3),
+        ("イ", 1),
+        ("🅱", 1),
+    ],
 )
 def test_letters_of_other_scripts(letter: str, pick: int) -> None:
     assert parse_pick(f"[[{letter}]]", ABCD) == pick
@@ -172,6 +184,12 @@ def test_letters_that_only_look_like_the_one_shown_are_refused_by_their_names(
         "الإجابة ب",
         "選択肢B",
         "选项B",
+        "La opción B",
+        "정답은 B번",
+        "คำตอบที่ B",
+        "「B」",
+        "Вариант «B»",
+        "案B、",
         "選項 B",
         "选项：B",
         "선택지 B",
@@ -197,6 +215,7 @@ def test_a_form_names_words_of_its_own_language() -> None:
     "text",
     [
         "[[【B】]]",
+        "＜think＞[[A]]＜/think＞[[B]]",
         "【【B】】",
         "分析【A】和【B】之后，我的结论是：【B】",
         "[[\u200bB\u200b]]",

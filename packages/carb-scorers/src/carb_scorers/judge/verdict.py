@@ -16,10 +16,12 @@ from carb_scorers.judge.form import IN_BRACKETS, Wording
 from carb_scorers.judge.order_and_prompt import read_words, word_languages
 from carb_scorers.models.marks import without_thinking
 
-_AROUND = re.compile(r"^[\s(\[【\"'*`]+|[\s)\]】.。:;\"'*`]+$")
+_AROUND = re.compile(
+    r"""^[\s(\[【"'*`$「『“‘«‹]+|[\s)\]】.。:;"'*`$」』”’»›,、!번项項番]+$""",
+)
 _LAST_WORD = re.compile(r"【([^【】]*)】[\s.。*]*\Z")
 """A label in the brackets of Chinese and Japanese, at the end of the text."""
-_NUMBERING = str.maketrans("Аاأإآبجد", "AAAAABCD")
+_NUMBERING = str.maketrans("Аاأإآبجدกขคง가나다라甲乙丙丁アイウエ🅰🅱", "AAAAABCDABCDABCDABCDABCDAB")
 """Letters of other scripts that number answers as A to D do; the first is Cyrillic. Other Cyrillic
 letters that look like Latin ones have another place in their alphabet, and are no labels."""
 
@@ -95,7 +97,7 @@ def _label(verdict: str, *, before: re.Pattern[str]) -> str:
     word = before.match(bare)
     if word is not None:
         bare = _AROUND.sub("", bare[word.end() :])
-    return bare.upper().translate(_NUMBERING)
+    return bare.upper().rstrip("번項项番").translate(_NUMBERING)
 
 
 def plain(text: str) -> str:
