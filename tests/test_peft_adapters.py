@@ -142,6 +142,16 @@ def test_the_base_under_an_adapter_counts(language: Path, tmp_path: Path) -> Non
     assert open_scorer(f"implicit:{folder}").spec.revision != before
 
 
+def test_an_adapter_on_an_adapter_says_what_to_merge(language: Path, tmp_path: Path) -> None:
+    below = adapter(language, tmp_path / "below", task_type="SEQ_CLS")
+    above = Path(shutil.copytree(below, tmp_path / "above"))
+    config = json.loads((above / "adapter_config.json").read_text())
+    config["base_model_name_or_path"] = str(below)
+    (above / "adapter_config.json").write_text(json.dumps(config))
+    with pytest.raises(CarbError, match=rf"'{below}', which is an adapter.*merge_and_unload"):
+        open_scorer(f"classifier:{above}")
+
+
 def test_a_base_that_is_gone_is_named(language: Path, tmp_path: Path) -> None:
     folder = adapter(language, tmp_path / "adapter", task_type="SEQ_CLS")
     shutil.rmtree(language)

@@ -62,9 +62,14 @@ def base_of(name: str, config: Mapping[str, Any]) -> str:
     """The folder or id of an adapter's base.
 
     Raises:
-        CarbError: it is not there.
+        CarbError: it is not there, or is an adapter.
     """
     base = str(config["base_model_name_or_path"])
+    if (Path(base) / CONFIG).is_file():
+        raise CarbError(
+            f"'{name}' is an adapter of '{base}', which is an adapter, too. Merge that one into "
+            "its base with peft's merge_and_unload, and name the merged folder as the base."
+        )
     try:
         return model_source(base)
     except CarbError as error:
