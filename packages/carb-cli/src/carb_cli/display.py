@@ -187,11 +187,11 @@ def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{percent(low)} – {percent(high)}"
 
 
-def shown(found: Interval) -> str:
+def shown(estimate: Interval) -> str:
     """A share as a percentage with its interval; one of no width, as of a baseline that is blind by
     construction, is none."""
-    limits = f" [{interval(found.low, found.high)}]" if found.low != found.high else ""
-    return f"{percent(found.estimate)}%{limits}"
+    limits = f" [{interval(estimate.low, estimate.high)}]" if estimate.low != estimate.high else ""
+    return f"{percent(estimate.estimate)}%{limits}"
 
 
 def size(number: float) -> str:

@@ -23,7 +23,7 @@ def labels(names: Iterable[str]) -> dict[str, str]:
         names: The scorers' names, as a run records them.
     """
     wanted = list(dict.fromkeys(names))
-    found: dict[str, str] = {}
+    labelled: dict[str, str] = {}
     for name in wanted:
         for parts in range(1, name.count("/") + 1):
             text = _cut(name, parts)
@@ -38,10 +38,10 @@ def labels(names: Iterable[str]) -> dict[str, str]:
         if len(text) > LONGEST:
             text = f"{text[: LONGEST - 1]}…"
         label, number = text, 2
-        while label in found.values():
+        while label in labelled.values():
             label, number = f"{text} #{number}", number + 1
-        found[name] = label
-    return found
+        labelled[name] = label
+    return labelled
 
 
 def _cut(name: str, parts: int) -> str:

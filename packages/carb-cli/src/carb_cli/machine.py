@@ -37,15 +37,15 @@ def gpus() -> list[Gpu]:
         told = subprocess.run(_ASK, capture_output=True, text=True, check=True).stdout  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
         return []
-    found: dict[str, Gpu] = {}
+    visible: dict[str, Gpu] = {}
     for line in told.splitlines():
         with suppress(ValueError):  # a line of another form, or memory that the driver does not say
             index, uuid, name, free, total = line.split(", ")
             one = Gpu(id=index, name=name, free=int(free) * _MIB, total=int(total) * _MIB)
-            found |= {index: one, uuid: one.model_copy(update={"id": uuid})}
+            visible |= {index: one, uuid: one.model_copy(update={"id": uuid})}
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = [name for name in found if name.isdigit()] if allowed is None else allowed.split(",")
-    return [found[name] for name in names if name in found]
+    names = [name for name in visible if name.isdigit()] if allowed is None else allowed.split(",")
+    return [visible[name] for name in names if name in visible]
 
 
 def free_memory() -> int | None:

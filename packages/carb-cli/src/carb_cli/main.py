@@ -150,19 +150,19 @@ def application(argv: Sequence[str] = ()) -> App:
         app.command(group)
         parents.append((group, commands))
     for parent, commands in parents:
-        for name, (place, line) in commands.items():
+        for name, (path, line) in commands.items():
             asked = name in argv and {"--help", "-h"} & {*argv}
-            parent.command(place, name=name, help=_description(place) if asked else line)
+            parent.command(path, name=name, help=_description(path) if asked else line)
     return app
 
 
-def _description(place: str) -> str:
+def _description(path: str) -> str:
     """What a command's docstring says before its parameters, with examples that can be pasted from
     any terminal.
 
     A paragraph is one line, which the terminal breaks where it must; lists stay lists.
     """
-    module, _, name = place.partition(":")
+    module, _, name = path.partition(":")
     function = getattr(import_module(module), name)
     text, heading, options = (inspect.getdoc(function) or "").partition("\n\nParameters\n---")
     # cyclopts reads what each option is from here, and keeps its breaks of lines

@@ -10,11 +10,11 @@ POWER = 0.8
 """Chance to find a true difference of the size that is reported."""
 
 
-def detectable(found: Interval, confidence: float) -> float | None:
+def detectable(interval: Interval, confidence: float) -> float | None:
     """The smallest true difference that as many units show four times in five: half the width of
     the interval times ``(z_{1−α/2} + z_{power}) / z_{1−α/2}``; null without a width."""
-    if found.low is None or found.high is None or found.high <= found.low:
+    if interval.low is None or interval.high is None or interval.high <= interval.low:
         return None
     quantile = NormalDist().inv_cdf
     critical = quantile(0.5 + confidence / 2)
-    return (found.high - found.low) / 2 * (critical + quantile(POWER)) / critical
+    return (interval.high - interval.low) / 2 * (critical + quantile(POWER)) / critical

@@ -60,14 +60,14 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
     )
     ways = [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()]
     score([DATA], sets, ways, out, RunOptions(fresh=fresh))
-    found = content(read_runs([out]))
-    assert found.families is not None
-    alike = {row.scorer: row.swap_consistency.estimate for row in found.judges.bias.scorers}
+    report = content(read_runs([out]))
+    assert report.families is not None
+    alike = {row.scorer: row.swap_consistency.estimate for row in report.judges.bias.scorers}
     asked = [
         Asked(
             mode=mode,
             spec=way.format(model=model),
-            place_win=found.families.of(mode).place_win.estimate,
+            place_win=report.families.of(mode).place_win.estimate,
             agreement=alike.get(mode),
         )
         for mode, way in WAYS.items()

@@ -61,8 +61,8 @@ def recognise(model: str) -> Recognised:
         return unnamed.model_copy(update=update)
     if urlsplit(model).scheme in ("http", "https"):
         return _server(model)
-    if not Path(model).expanduser().exists() and (found := find(model)) is not None:
-        return _published(found)
+    if not Path(model).expanduser().exists() and (known := find(model)) is not None:
+        return _published(known)
     if Path(model).expanduser().is_file():
         if not model.endswith(".gguf"):
             asked = f"carb eval MODEL {shlex.quote(model)}"

@@ -118,8 +118,8 @@ def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
     """
     dataset = select((data,), SetOptions(perturbed=True))
     wanted = dataset.filter(cultures=set(cultures)) if cultures else dataset
-    own = wanted.filter(lambda item: is_main(item.culture, item.language)) if cultures else wanted
-    kept = own if len(own) else wanted
+    mains = wanted.filter(lambda item: is_main(item.culture, item.language)) if cultures else wanted
+    kept = mains if len(mains) else wanted
     for culture in cultures:
         places = Counter(
             i.culture
@@ -164,9 +164,9 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
     """
     items = list(dataset)
     units: dict[str, list[int]] = {}
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         units.setdefault(f"family:{item.family}" if item.family else f"set:{item.id}", []).append(
-            place
+            index
         )
     cultures: dict[tuple[str, str], int] = {}
     domains: dict[str, int] = {}
@@ -191,7 +191,7 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
     for *_, places in sorted(turns):
         if len(kept) + len(places) <= limit:
             kept.update(places)
-    return Dataset(item for place, item in enumerate(items) if place in kept)
+    return Dataset(item for index, item in enumerate(items) if index in kept)
 
 
 def chance(dataset: Dataset) -> float | None:

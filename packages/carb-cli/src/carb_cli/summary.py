@@ -63,10 +63,10 @@ def numbers(table: ScoreTable, dataset: Dataset, scorers: Sequence[str]) -> list
     missing = table.frame.filter(pl.col("score").is_null() & pl.col("perturbation").is_null())
     failed = missing.group_by(pl.col("scorer").cast(pl.String)).agg(pl.col("item_id").n_unique())
     failed_sets = dict(failed.iter_rows())
-    found = []
+    rows = []
     for name in scorers:
         row = None if families is None else families.of(name)
-        found.append(
+        rows.append(
             Numbers(
                 sets=len(dataset),
                 failed=failed_sets.get(name, 0),
@@ -76,7 +76,7 @@ def numbers(table: ScoreTable, dataset: Dataset, scorers: Sequence[str]) -> list
                 place_win=None if row is None else row.place_win,
             )
         )
-    return found
+    return rows
 
 
 def of_run(record: RunRecord, out: Path, dataset: Dataset) -> dict[str, Numbers]:
@@ -96,12 +96,12 @@ def show(record: RunRecord, out: Path, dataset: Dataset) -> None:
     display.say(f"{', '.join(what)}, {display.counted(errors, 'error')}: {out}")
     if errors:
         display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
-    found = of_run(record, out, dataset)
-    short = labels(found)
-    for name, one in found.items():
+    rows = of_run(record, out, dataset)
+    short = labels(rows)
+    for name, one in rows.items():
         display.sentences(f"  {short[name]}: {one.sentence}")
     _show_doubts(record)
-    display.say(_legend([*found.values()], dataset))
+    display.say(_legend([*rows.values()], dataset))
 
 
 def _show_doubts(record: RunRecord) -> None:
@@ -118,11 +118,11 @@ def _show_doubts(record: RunRecord) -> None:
             display.say(f"  {doubt} See read=generate.")
 
 
-def _legend(found: list[Numbers], dataset: Dataset) -> str:
+def _legend(rows: list[Numbers], dataset: Dataset) -> str:
     """What the numbers are, and what chance is."""
-    main = max(one.accuracy.n for one in found)
+    main = max(one.accuracy.n for one in rows)
     which = f" of the {main:,} main sets" if main < len(dataset) else ""
-    families = any(one.place_win is not None for one in found)
+    families = any(one.place_win is not None for one in rows)
     places = "Chance is 50% of the place win rate, and " if families else "Chance is "
     return (
         f"{places}{percent(chance(dataset))}% of the right answers{which}, ties shared; "

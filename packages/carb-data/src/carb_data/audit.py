@@ -136,14 +136,14 @@ def audit(
     together = [origin[item.id] for item in items]
     mirrored = len(mains) < len(items)
     whole = given if mirrored else values
-    found = _at_levels(whole, ("all",), items, together, attacks)
+    attacks_run = _at_levels(whole, ("all",), items, together, attacks)
     together = [together[n] for n in kept]
     levels = ("main", *_GROUPED) if mirrored else _GROUPED
-    found += _at_levels(values, levels, mains, together, attacks)
-    wide = [row for row in found if row.level in ("all", "main")]
+    attacks_run += _at_levels(values, levels, mains, together, attacks)
+    wide = [row for row in attacks_run if row.level in ("all", "main")]
     working = dict.fromkeys(row.attack for row in wide if row.works)
     return AuditReport(
-        attacks=tuple(found),
+        attacks=tuple(attacks_run),
         detectable=_detectable(mains, len(set(together)), attacks),
         hard=_hard(items, mains, [values[name] for name in working]),
     )
@@ -157,11 +157,11 @@ def _at_levels(
     attacks: int,
 ) -> list[Attack]:
     """The accuracy of each attack at some levels."""
-    found: list[Attack] = []
+    attacks_run: list[Attack] = []
     for level in levels:
         for name, rows in values.items():
-            found += _rows(name, level, items, rows, together, attacks)
-    return found
+            attacks_run += _rows(name, level, items, rows, together, attacks)
+    return attacks_run
 
 
 def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Rows]:
@@ -205,7 +205,7 @@ def _rows(
         group = _group(item, level)
         groups.setdefault(group, []).append(number)
     tests = attacks * len(groups)
-    found = []
+    rows = []
     for group, numbers in sorted(groups.items(), key=str):
         accuracy = low = high = chance = None
         if numbers:
@@ -226,8 +226,8 @@ def _rows(
             chance=chance,
             n=len(numbers),
         )
-        found.append(attack)
-    return found
+        rows.append(attack)
+    return rows
 
 
 def share_won(item: BonSet, row: Sequence[float]) -> float:
@@ -355,8 +355,8 @@ def learned(
     rows = vectors.fit_transform(texts)
     rows.sort_indices()  # once here, in place of once in each fit
     for fold in sorted(set(fold_of)):
-        train = [n for n, place in enumerate(fold_of) if place != fold][:MOST_TEXTS]
-        test = [n for n, place in enumerate(fold_of) if place == fold]
+        train = [n for n, its_fold in enumerate(fold_of) if its_fold != fold][:MOST_TEXTS]
+        test = [n for n, its_fold in enumerate(fold_of) if its_fold == fold]
         # With fewer answers than features the dual problem is the smaller one; both have one
         # optimum.
         model = linear.LogisticRegression(

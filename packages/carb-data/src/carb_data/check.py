@@ -105,8 +105,8 @@ def check(
         MissingExtraError: a library of the extra ``checks`` is not installed.
     """
     items = list(dataset)
-    order = {item.id: place for place, item in enumerate(items)}
-    found = [
+    order = {item.id: index for index, item in enumerate(items)}
+    findings = [
         *_duplicates(items),
         *_wrong_languages(items),
         *_bad_perturbations(items),
@@ -115,7 +115,7 @@ def check(
     return CheckReport(
         sets=len(dataset),
         fingerprint=dataset.fingerprint,
-        findings=tuple(sorted(found, key=lambda finding: order[finding.item_id])),
+        findings=tuple(sorted(findings, key=lambda finding: order[finding.item_id])),
         audit=audit(dataset, more=more),
         home_line=home_line(dataset),
         home_by_language=home_lines(dataset),

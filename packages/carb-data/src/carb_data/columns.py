@@ -63,25 +63,25 @@ class Columns:
 def columns_of(names: Sequence[str]) -> Columns:
     """Look up the plain names of a table's columns."""
     options = _option_columns(names)
-    found: dict[str, list[str]] = {}
+    columns: dict[str, list[str]] = {}
     for name in names:
         if name not in options and (known := _field(name)) is not None:
-            found.setdefault(known, []).append(name)
-    for known, same in found.items():
+            columns.setdefault(known, []).append(name)
+    for known, same in columns.items():
         if known not in _SEVERAL:
-            found[known] = sorted(same, key=_NAMES[known].index)[:1]
-    asked = found.get("prompt", [])
+            columns[known] = sorted(same, key=_NAMES[known].index)[:1]
+    asked = columns.get("prompt", [])
     if len(asked) > 1 and "input" in asked:
         asked.remove("input")
-        found["after"] = ["input"]
-    if not asked and "context" in found:
-        found["prompt"] = found.pop("context")
-    optional = bool(options) or "options" in found
-    if optional and "chosen" in found and "rejected" not in found:
-        found.setdefault("answer", []).extend(found.pop("chosen"))
-    if options or "options" in found:
-        found["options"] = found.get("options", [])
-    return Columns(found, options)
+        columns["after"] = ["input"]
+    if not asked and "context" in columns:
+        columns["prompt"] = columns.pop("context")
+    optional = bool(options) or "options" in columns
+    if optional and "chosen" in columns and "rejected" not in columns:
+        columns.setdefault("answer", []).extend(columns.pop("chosen"))
+    if options or "options" in columns:
+        columns["options"] = columns.get("options", [])
+    return Columns(columns, options)
 
 
 def _field(name: str) -> str | None:
@@ -104,10 +104,10 @@ def _option_columns(names: Sequence[str]) -> list[str]:
     """The largest run of columns that are numbered or lettered from the first on."""
     runs: dict[tuple[str, str], dict[int, str]] = {}
     for name in names:
-        found = _NUMBERED.fullmatch(name)
-        if found is None or found[1] not in _OPTION_WORDS:
+        match = _NUMBERED.fullmatch(name)
+        if match is None or match[1] not in _OPTION_WORDS:
             continue
-        word, mark = found.groups()
+        word, mark = match.groups()
         if mark.isdecimal():
             if word:
                 runs.setdefault((word, "number"), {})[int(mark)] = name
@@ -119,7 +119,7 @@ def _option_columns(names: Sequence[str]) -> list[str]:
     for (_, kind), run in runs.items():
         first = 1 if kind == "number" and 0 not in run else 0
         places = range(first, first + len(run))
-        row = [run[place] for place in places if place in run]
+        row = [run[label] for label in places if label in run]
         if len(row) == len(run) > max(1, len(best)):
             best = row
     return best

@@ -84,7 +84,7 @@ class Dataset:
             DataError: some rows are no sets; all of them are reported.
             CarbError: nothing readable is there.
         """
-        found = load_path(
+        rows = load_path(
             Path(path),
             given,
             registry,
@@ -92,7 +92,7 @@ class Dataset:
             skip_bad=skip_bad,
             progress=progress,
         )
-        return cls(found.sets, found.notes)
+        return cls(rows.sets, rows.notes)
 
     def save(self, path: str | Path) -> None:
         """Write all sets to a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file; the content is the
@@ -252,25 +252,25 @@ def _is_form_of(tag: str, languages: Collection[str]) -> bool:
 
 def _drawn(name: str, fractions: Mapping[str, float]) -> str:
     """The part into which the hash of a name falls."""
-    place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
+    position = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
     for part, share in fractions.items():
-        place -= share
-        if place < 0:
+        position -= share
+        if position < 0:
             return part
     return part
 
 
 def _known_languages(sets: Iterable[BonSet]) -> set[str]:
-    found = {culture.language for culture in registered} | {item.language for item in sets}
-    return found | {language.partition("-")[0] for language in found}
+    tags = {culture.language for culture in registered} | {item.language for item in sets}
+    return tags | {language.partition("-")[0] for language in tags}
 
 
 def _with_parents(culture: str) -> set[str]:
-    found = {culture}
+    line = {culture}
     name = culture if culture in registered else None
     while name is not None and (name := registered[name].parent) is not None:
-        found.add(name)
-    return found
+        line.add(name)
+    return line
 
 
 def content_hash(item: BonSet) -> str:

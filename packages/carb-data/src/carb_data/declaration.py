@@ -102,7 +102,7 @@ _FIELD = re.compile(r"\{([^{}]+)\}")
 def fill(template: Template, record: Mapping[str, str]) -> str:
     """The template with the record's fields in place; fields that it lacks are empty. Values are
     taken as they are."""
-    return _FIELD.sub(lambda found: record.get(found[1], ""), template).strip()
+    return _FIELD.sub(lambda match: record.get(match[1], ""), template).strip()
 
 
 @cache
@@ -391,8 +391,8 @@ def shapes() -> Mapping[str, Declaration]:
 
 
 def _declared(folder: str) -> dict[str, Declaration]:
-    found = map(read_declaration, sorted((Path(__file__).parent / folder).glob("*.toml")))
-    return {declaration.name: declaration for declaration in found}
+    declarations = map(read_declaration, sorted((Path(__file__).parent / folder).glob("*.toml")))
+    return {declaration.name: declaration for declaration in declarations}
 
 
 def read_declaration(path: Path) -> Declaration:
@@ -414,10 +414,10 @@ def read_declaration(path: Path) -> Declaration:
 def _variants(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
     variants = part.pop("variants", [{}])
     for variant in variants:
-        own = {name: value for name, value in variant.items() if not name.startswith("make.")}
+        fields = {name: value for name, value in variant.items() if not name.startswith("make.")}
         inner = {
             name.removeprefix("make."): value
             for name, value in variant.items()
             if name.startswith("make.")
         }
-        yield {**part, **own, "make": {**part.get("make", {}), **inner}}
+        yield {**part, **fields, "make": {**part.get("make", {}), **inner}}

@@ -120,15 +120,15 @@ def load_facts(path: Path) -> list[Fact]:
     """
     problems: list[Problem] = []
     files = [path] if path.is_file() else sorted((path / "facts").glob("*.jsonl"))
-    found = [line.content for line in read_lines(files, Fact, problems)]
+    facts = [line.content for line in read_lines(files, Fact, problems)]
     if problems:
         raise DataError(problems, "Correct these lines and run the command again.")
-    if not found:
+    if not facts:
         raise CarbError(
             f"There are no facts in {path}. Name a folder with facts/*.jsonl, or a .jsonl "
             "file of facts."
         )
-    return found
+    return facts
 
 
 def read_lines(

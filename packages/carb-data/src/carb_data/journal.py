@@ -108,11 +108,11 @@ class Store(Generic[H, R, K]):
             if not lines:
                 self._write(head.model_dump_json().encode())
                 return
-            found, records = _parsed(path, lines, type(head), record)
+            stored, records = _parsed(path, lines, type(head), record)
             changed = [
                 name
                 for name in type(head).model_fields
-                if getattr(found, name) != getattr(head, name)
+                if getattr(stored, name) != getattr(head, name)
             ]
             if changed:
                 raise OtherHeadError(path, changed)
@@ -190,18 +190,18 @@ def _parsed(
     except ValidationError as error:
         told = first_defect(error)
         raise CarbError(f"{path}:1 is no head of a journal ({told}). Remove the file.") from None
-    found: list[R] = []
+    records: list[R] = []
     # a type that is known when it runs
     several = TypeAdapter(list[record])  # type: ignore[valid-type]
     for number, line in enumerate(lines[1:], 2):
         try:
-            found += several.validate_json(_unsealed(line))
+            records += several.validate_json(_unsealed(line))
         except (ValidationError, DamageError) as error:
             told = first_defect(error) if isinstance(error, ValidationError) else str(error)
             _log.warning(
                 "%s:%d is damaged (%s); its record will be made again.", path, number, told
             )
-    return first, found
+    return first, records
 
 
 _SEAL = b'[{"crc":"%08x",'

@@ -40,7 +40,7 @@ class Options:
     def named(self, key: str) -> int | None:
         """The place of the option that has a name."""
         name = plain(key)
-        return next((n for n, own in enumerate(self.names) if name in own.split("|")), None)
+        return next((n for n, names in enumerate(self.names) if name in names.split("|")), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ def system_of(
 
 def _alphabet(used: set[str], owner: object) -> str:
     """The alphabet that holds all letters of the keys, Latin first."""
-    found = next((a for a in ALPHABETS.values() if used <= {*a}), ALPHABETS["latin"])
-    if found == ALPHABETS["cyrillic"] and used <= _LIKE_LATIN and used != {"А"}:
+    alphabet = next((a for a in ALPHABETS.values() if used <= {*a}), ALPHABETS["latin"])
+    if alphabet == ALPHABETS["cyrillic"] and used <= _LIKE_LATIN and used != {"А"}:
         raise CarbError(
             f"{owner}: its answers are Cyrillic letters that look like Latin ones "
             f"({', '.join(sorted(used))}); write Latin letters or the texts of the options."
         )
-    return found
+    return alphabet
 
 
 def place_of(
@@ -120,11 +120,11 @@ def place_of(
                 raise UnreadError((field, "is empty"))
             raise UnreadError((field, f"'{key}' is none of the options"))
         return named
-    place = options.texts.index(key)
+    index = options.texts.index(key)
     if named is not None and options.texts[named] != key:
         reason = "is the text of one option and the number or letter of another; write the letter"
         raise UnreadError((field, f"'{key}' {reason} as (B)"))
-    return place
+    return index
 
 
 def without_letters(options: Options) -> Options | None:
@@ -134,13 +134,13 @@ def without_letters(options: Options) -> Options | None:
     Raises:
         UnreadError: they have letters in another order.
     """
-    found = [_LETTERED.fullmatch(text) for text in options.texts]
-    if len(found) < 2 or not all(found):
+    matches = [_LETTERED.fullmatch(text) for text in options.texts]
+    if len(matches) < 2 or not all(matches):
         return None
-    letters = [unicodedata.normalize("NFKC", match[1]).upper() for match in found if match]
+    letters = [unicodedata.normalize("NFKC", match[1]).upper() for match in matches if match]
     for alphabet in (*ALPHABETS.values(), "123456789"):
         if letters == list(alphabet[: len(letters)]):
-            texts = tuple(match[2].strip() for match in found if match)
+            texts = tuple(match[2].strip() for match in matches if match)
             return Options(texts, options.names)
         if sorted(letters) == sorted(alphabet[: len(letters)]):
             reason = f"carry their own letters in the order {', '.join(letters)}; take them off"
@@ -150,10 +150,10 @@ def without_letters(options: Options) -> Options | None:
 
 def _letter(key: str) -> str | None:
     """The letter that a key is: ``(b)`` and ``【B】`` are B; one of no alphabet is none."""
-    found = _MARKED.fullmatch(unicodedata.normalize("NFC", key.replace("ـ", "")).strip())
-    if found is None:
+    match = _MARKED.fullmatch(unicodedata.normalize("NFC", key.replace("ـ", "")).strip())
+    if match is None:
         return None
-    letter = found[1]
+    letter = match[1]
     if not any(letter in alphabet for alphabet in ALPHABETS.values()):
         letter = unicodedata.normalize("NFKC", letter)
     letter = "أ" if letter in "اإآ" else letter.upper()
@@ -162,5 +162,5 @@ def _letter(key: str) -> str | None:
     return None
 
 
-def _filled(place: int, options: Options) -> bool:
-    return 0 <= place < len(options.texts) and bool(options.texts[place])
+def _filled(index: int, options: Options) -> bool:
+    return 0 <= index < len(options.texts) and bool(options.texts[index])

@@ -201,8 +201,8 @@ def _by_words(texts: Sequence[str]) -> list[str | None]:
     words = pl.col("text").str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]+").list.unique()
     rows = pl.DataFrame({"text": texts}, {"text": pl.String}).with_row_index("text_number")
     rows = rows.filter(~pl.col("text").str.contains(r"[\p{Han}\p{Hiragana}\p{Katakana}]"))
-    found = rows.select("text_number", word=words).explode("word").join(listed, on="word")
-    counts = found.group_by("text_number", "tag").agg(pl.col("first").sum())
+    listed_words = rows.select("text_number", word=words).explode("word").join(listed, on="word")
+    counts = listed_words.group_by("text_number", "tag").agg(pl.col("first").sum())
     counts = counts.sort("first", descending=True)
     first = pl.col("first")
     best = counts.group_by("text_number", maintain_order=True).agg(

@@ -91,16 +91,16 @@ def table_files(path: Path) -> list[Path]:
             known = ", ".join(TABLE_SUFFIXES)
             raise CarbError(f"{path}: unknown file type; carb reads {known}.")
         return [path]
-    found = sorted(p for p in path.rglob("*") if p.is_file() and kind_of(p) is not None)
-    if not found:
+    files = sorted(p for p in path.rglob("*") if p.is_file() and kind_of(p) is not None)
+    if not files:
         raise CarbError(f"The folder {path} holds no file of {', '.join(TABLE_SUFFIXES)}.")
-    return found
+    return files
 
 
 def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> tuple[list[BonSet], set[str]]:
     """The sets with missing values filled, and the fields that were."""
     used: set[str] = set()
-    found = []
+    filled = []
     for item in sets:
         new = {
             field: v for field, v in given.items() if getattr(item, field) == _NOBODY_SAID[field]
@@ -109,5 +109,5 @@ def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> tuple[list[BonS
         if new:
             content = item.model_dump(exclude_unset=True) | new
             item = BonSet.model_validate(content).compacted()
-        found.append(item)
-    return found, used
+        filled.append(item)
+    return filled, used

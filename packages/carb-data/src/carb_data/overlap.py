@@ -90,8 +90,8 @@ class ContaminationReport(Frozen):
     def counts(self) -> dict[str, int]:
         """Number of test items by their strongest evidence."""
         rising = sorted(self.overlaps, key=lambda overlap: _STRENGTH[overlap.kind])
-        found = Counter({overlap.item_id: overlap.kind for overlap in rising}.values())
-        return {kind: found[kind] for kind in _STRENGTH}
+        kinds = Counter({overlap.item_id: overlap.kind for overlap in rising}.values())
+        return {kind: kinds[kind] for kind in _STRENGTH}
 
 
 def check_contamination(
@@ -112,16 +112,16 @@ def check_contamination(
     """
     items = list(test)
     wanted = _Wanted(items)
-    found: dict[int, Overlap] = {}
+    overlaps: dict[int, Overlap] = {}
     positions: set[int] = set()
     texts = 0
     for position, entry in enumerate(train):
         texts += len(_all_texts(entry))
         for number, kind, score, text in wanted.hits(entry):
             positions.add(position)
-            known = found.get(number)
+            known = overlaps.get(number)
             if known is None or (_STRENGTH[known.kind], known.score) < (_STRENGTH[kind], score):
-                found[number] = Overlap(
+                overlaps[number] = Overlap(
                     item_id=wanted.texts[number].item_id,
                     field=wanted.texts[number].field,
                     kind=kind,
@@ -135,7 +135,7 @@ def check_contamination(
         train_texts=texts,
         test_items=len(items),
         threshold=THRESHOLD,
-        overlaps=tuple(found[number] for number in sorted(found)),
+        overlaps=tuple(overlaps[number] for number in sorted(overlaps)),
         train_positions=tuple(sorted(positions)),
     )
 

@@ -32,12 +32,12 @@ def read_cultures(path: str | Path) -> tuple[Culture, ...]:
         CarbError: the file is missing, does not have that form, or has two cultures with one id.
     """
     hint = f"It must be a JSON list of objects with the fields {', '.join(Culture.model_fields)}."
-    found = read_file(_culture_list, Path(path), "culture file", hint)
-    ids = [culture.id for culture in found]
+    read = read_file(_culture_list, Path(path), "culture file", hint)
+    ids = [culture.id for culture in read]
     twice = next((name for name in ids if ids.count(name) > 1), None)
     if twice is not None:
         raise CarbError(f"{path}: two cultures have the id '{twice}'; remove or rename one.")
-    return found
+    return read
 
 
 class Registry:
@@ -120,20 +120,20 @@ class Registry:
             if asked.casefold() in (culture.id, culture.name.casefold())
         ]
         country = find_country(asked)
-        found = [
+        matches = [
             culture
             for culture in known
             if country is not None and country.alpha2 in culture.regions
         ]
-        if not any(culture.language == asked for culture in found):
-            found += [
+        if not any(culture.language == asked for culture in matches):
+            matches += [
                 culture for culture in known if culture.language == asked and culture.parent is None
             ]
-        if not found:
+        if not matches:
             tag = language_tag(asked)
-            found = [c for c in known if c.language == tag and c.parent is None]
-        broader = {culture.parent for culture in found}
-        return named or sorted(culture.id for culture in found if culture.id not in broader)
+            matches = [c for c in known if c.language == tag and c.parent is None]
+        broader = {culture.parent for culture in matches}
+        return named or sorted(culture.id for culture in matches if culture.id not in broader)
 
     def add(self, *new: Culture | str | Path) -> None:
         """Add cultures, or all cultures of a file. An id that is there already is replaced.
@@ -190,12 +190,13 @@ class Registry:
         """
         country = find_country(text)
         known = [culture for listed in self for culture in (listed, *self.varieties(listed.id))]
-        found = [
+        matches = [
             culture
             for culture in known
             if country is not None and country.alpha2 in culture.regions
         ]
-        return min(((len(culture.regions), culture.id) for culture in found), default=(0, None))[1]
+        sizes = ((len(culture.regions), culture.id) for culture in matches)
+        return min(sizes, default=(0, None))[1]
 
     def _check_parents(self) -> None:
         for culture in self._known.values():

@@ -504,14 +504,14 @@ def _is_prose(name: str, rows: Sequence[tuple[int, Record]]) -> bool:
 
 def _tie_columns(names: Sequence[str], rows: Sequence[tuple[int, Record]]) -> list[tuple[str, ...]]:
     """Columns that say that a row is a tie: one that is true, or two scores that are equal."""
-    found: list[tuple[str, ...]] = []
+    ties: list[tuple[str, ...]] = []
     for name in names:
         other = name.replace("chosen", "rejected")
         if name in ("tie", "is_tie", "ties"):
-            found.append((name,))
+            ties.append((name,))
         elif name not in ("chosen", other) and other in names and _is_score(name, rows):
-            found.append((name, other))
-    return found
+            ties.append((name, other))
+    return ties
 
 
 def _is_score(name: str, rows: Sequence[tuple[int, Record]]) -> bool:
@@ -632,9 +632,9 @@ class _Reader:
             raise UnreadError(*defects)
         self.lettered += given.lettered
         name = self._id(fields["id"], number)
-        for place, right in enumerate(given.right, 1):
+        for position, right in enumerate(given.right, 1):
             texts = _in_no_order(given.prompt, [right, *given.wrong])
-            item = f"{name}/{place}" if len(given.right) > 1 else name
+            item = f"{name}/{position}" if len(given.right) > 1 else name
             yield _Draft(number, item, name, given.prompt, texts, texts.index(right), fields)
 
     def made(self, draft: _Draft) -> BonSet:
@@ -677,34 +677,34 @@ class _Reader:
             if "id" not in self.templates:
                 return known
             return known | {"id": _filled(self.templates["id"], record, "id")}
-        found = self._read_fields(record)
+        fields = self._read_fields(record)
         if len(self.known) < _PATTERNS and not self.shape.loose:
-            self.known[key] = found
-        return found
+            self.known[key] = fields
+        return fields
 
     def _read_fields(self, record: Record) -> dict[str, str]:
         defects: list[tuple[str, str]] = []
-        found = dict.fromkeys(_TEMPLATES, "")
+        fields = dict.fromkeys(_TEMPLATES, "")
         for field, template in self.templates.items():
             try:
-                found[field] = _filled(template, record, field)
+                fields[field] = _filled(template, record, field)
             except UnreadError as error:
                 defects += error.defects
         told = {field for field, _ in defects}
         columns = self.shape.columns
         for field in _GIVEN:
-            if not found[field] and field in self.defaults:
+            if not fields[field] and field in self.defaults:
                 self.used.add(field)
-                found[field] = self.defaults[field]
-            elif not found[field] and columns and field in columns.by_field and field not in told:
+                fields[field] = self.defaults[field]
+            elif not fields[field] and columns and field in columns.by_field and field not in told:
                 defects.append((field, _EMPTY))
-        defects += self._named_culture(found) + self._named_language(found)
+        defects += self._named_culture(fields) + self._named_language(fields)
         if defects:
             raise UnreadError(*dict.fromkeys(defects))
-        return found
+        return fields
 
-    def _named_culture(self, found: dict[str, str]) -> list[tuple[str, str]]:
-        name = found["culture"]
+    def _named_culture(self, fields: dict[str, str]) -> list[tuple[str, str]]:
+        name = fields["culture"]
         if not name or self.registry is None:
             return []
         if name not in self.meant:
@@ -713,16 +713,16 @@ class _Reader:
         if known is None and not self.shape.loose:
             return [("culture", str(self.registry.unknown(name)))]
         self.unregistered[name] += known is None
-        found["culture"] = known or self.defaults.get("culture", "")
+        fields["culture"] = known or self.defaults.get("culture", "")
         return []
 
-    def _named_language(self, found: dict[str, str]) -> list[tuple[str, str]]:
-        found["language"] = language_tag(found["language"])
-        defect = language_defect(found["language"]) if found["language"] else None
+    def _named_language(self, fields: dict[str, str]) -> list[tuple[str, str]]:
+        fields["language"] = language_tag(fields["language"])
+        defect = language_defect(fields["language"]) if fields["language"] else None
         if defect is not None and not self.shape.loose:
             return [("language", defect)]
         if defect is not None:
-            found["language"] = self.defaults.get("language", "")
+            fields["language"] = self.defaults.get("language", "")
         return []
 
     def note(self) -> None:
@@ -824,21 +824,21 @@ def _content(draft: _Draft, declared: Declaration | None) -> dict[str, Any]:
 def unsaid(sets: Iterable[BonSet]) -> list[str]:
     """The fields that a data set lacks, in sentences for the user; empty where it has all."""
     items = list(sets)
-    found = []
+    gaps = []
     for field, what in (("culture", "by culture"), ("domain", "by domain")):
         count = sum(getattr(item, field) == UNSPECIFIED for item in items)
         if count:
-            found.append(
+            gaps.append(
                 f"No {field} in {count:,} sets: results {what} leave them out. {_fill(field)}"
             )
     told = Counter(item.language for item in items if item.provenance.notes == _DETECTED)
     if told:
         named = ", ".join(f"{language} {count:,}" for language, count in told.most_common())
-        found.append(
+        gaps.append(
             f"Languages were detected: {named}, out of {', '.join(DETECTED)}; a text in another "
             f"language counts as one of these. {_fill('language')}"
         )
-    return found
+    return gaps
 
 
 def _fill(field: str) -> str:

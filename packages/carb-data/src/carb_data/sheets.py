@@ -148,10 +148,10 @@ def _number(value: float, form: str) -> str | None:
         return f"{value:.11g}"
     if re.fullmatch(r"0+", form):
         return f"{int(_rounded(value, 0)):0{len(form)}d}"
-    found = re.fullmatch(r"(#,##)?0(?:\.(0+))?(%)?", form)
-    if found is None:
+    match = re.fullmatch(r"(#,##)?0(?:\.(0+))?(%)?", form)
+    if match is None:
         return None
-    grouped, places, percent = found.groups()
+    grouped, places, percent = match.groups()
     rounded = _rounded(value * 100 if percent else value, len(places or ""))
     return f"{rounded:{',' if grouped else ''}f}{percent or ''}"
 

@@ -149,9 +149,9 @@ def _grams(text: str, size: int = 3) -> Counter[str]:
 
 def _words(text: str) -> Counter[str]:
     """Words; pairs of characters where the script does not space words."""
-    found = Counter(re.findall(r"\w+", text.casefold()))
-    if len(found) > 1:
-        return found
+    counts = Counter(re.findall(r"\w+", text.casefold()))
+    if len(counts) > 1:
+        return counts
     return _grams(text, 2)
 
 
@@ -199,8 +199,8 @@ def _to_others(table: Sequence[Sequence[float]]) -> Values:
     """How alike each answer is to the others, on average."""
     size = len(table)
     return tuple(
-        sum(row[other] for other in range(size) if other != place) / max(size - 1, 1)
-        for place, row in enumerate(table)
+        sum(row[other] for other in range(size) if other != index) / max(size - 1, 1)
+        for index, row in enumerate(table)
     )
 
 
@@ -266,9 +266,9 @@ def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
     """
     arabic = []
     for pattern in patterns:
-        if found := _ARABIC_NAME.fullmatch(pattern):
+        if match := _ARABIC_NAME.fullmatch(pattern):
             # an article or prepositions before it, endings after it
-            article, stem = found.groups()
+            article, stem = match.groups()
             before = "(?:[بك]?ال|لل)" if article else "(?:[بكل]?(?:ال)?|لل)"
             ending = f"(?:{_MARKS}(?:ة|ون|ين|ات|ا))?"
             arabic.append(before + stem + (ending if stem.endswith("ي") else f"(?:ي{ending})?"))

@@ -79,11 +79,11 @@ class ScoreTable:
         if not tables:
             return cls(pl.DataFrame(schema=COLUMNS))
         columns = tables[0].frame.columns
-        for place, table in enumerate(tables):
+        for index, table in enumerate(tables):
             if table.frame.columns != columns:
                 differ = sorted({*columns} ^ {*table.frame.columns})
                 raise CarbError(
-                    f"Tables 0 and {place} differ in the columns {differ}; give all of them "
+                    f"Tables 0 and {index} differ in the columns {differ}; give all of them "
                     "with_items, or none."
                 )
         return cls(pl.concat([table.frame for table in tables], how="vertical_relaxed"))

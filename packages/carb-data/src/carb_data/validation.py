@@ -75,9 +75,13 @@ def validate(
     except ValidationError as error:
         # ``model`` says it is a class
         names = list(form.model_fields) if model else []  # type: ignore[union-attr]
-        found = [_sentence(*each, names) for each in _each(error)]
-        more = [f"and {len(found) - SHOWN_PROBLEMS} more"] if len(found) > SHOWN_PROBLEMS else []
-        told = "; ".join([*found[:SHOWN_PROBLEMS], *more])
+        sentences = [_sentence(*each, names) for each in _each(error)]
+        more = (
+            [f"and {len(sentences) - SHOWN_PROBLEMS} more"]
+            if len(sentences) > SHOWN_PROBLEMS
+            else []
+        )
+        told = "; ".join([*sentences[:SHOWN_PROBLEMS], *more])
         end = "" if told.endswith("?") else "."
         raise CarbError(f"{owner}: {told}{end}" + (f" {hint}" if hint else "")) from None
 
@@ -194,12 +198,12 @@ text does not match."""
 def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for detail in error.errors(include_url=False):
         context = detail.get("ctx", {})
-        place = detail["loc"]
-        if place[:1] == ("prompt",) and len(place) > 1 and not str(place[1]).isdigit():
+        steps = detail["loc"]
+        if steps[:1] == ("prompt",) and len(steps) > 1 and not str(steps[1]).isdigit():
             # without the name of the form that the prompt was taken for
-            place = (*place[:1], *place[2:])
+            steps = (*steps[:1], *steps[2:])
         told = context.get("field")  # of a defect that only the whole set or response shows
-        field = ".".join(str(part) for part in (*place, *([told] if told else [])))
+        field = ".".join(str(part) for part in (*steps, *([told] if told else [])))
         reason = detail["msg"].removeprefix("Value error, ")
         plain = _DEFECTS["types"].get(detail["type"])
         if detail["type"] == "string_pattern_mismatch":

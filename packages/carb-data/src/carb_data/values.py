@@ -72,12 +72,12 @@ def at(record: Mapping[str, Any], path: str) -> Any:
 
 
 def _walked(value: Any, steps: Sequence[str]) -> Any:
-    for place, step in enumerate(steps):
+    for number, step in enumerate(steps):
         value = unpacked(value)
         if step == "*":
             entries = value if isinstance(value, list) else []
-            found = [_walked(entry, steps[place + 1 :]) for entry in entries]
-            return [entry for entry in found if entry is not None]
+            values = [_walked(entry, steps[number + 1 :]) for entry in entries]
+            return [entry for entry in values if entry is not None]
         if isinstance(value, list) and step.isdecimal():
             value = value[int(step)] if int(step) < len(value) else None
         elif isinstance(value, Mapping):
@@ -94,19 +94,19 @@ def unpacked(value: Any) -> Any:
         return value
     for read in (from_json, ast.literal_eval):
         try:
-            found = read(value)
+            inner = read(value)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
         if read is from_json or not _NUMPY_LIST.match(value):
-            return found if _is_structure(found) else value
+            return inner if _is_structure(inner) else value
     return value
 
 
-def _is_structure(found: Any) -> bool:
+def _is_structure(value: Any) -> bool:
     """Whether it is a list of texts or turns, or an object; a list of numbers may be an answer."""
-    if isinstance(found, list):
-        return bool(found) and all(isinstance(entry, str | Mapping | list) for entry in found)
-    return isinstance(found, Mapping) and bool(found)
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(entry, str | Mapping | list) for entry in value)
+    return isinstance(value, Mapping) and bool(value)
 
 
 def turns(value: Any) -> list[Turn] | None:
@@ -118,14 +118,14 @@ def turns(value: Any) -> list[Turn] | None:
         return _transcribed(value)
     if not isinstance(value, list) or not value or not all(isinstance(v, Mapping) for v in value):
         return None
-    found = []
+    read_turns = []
     for turn in value:
         role = _ROLES.get(str(turn.get("role", turn.get("from"))).casefold())
         content = turn.get("content", turn.get("value"))
         if role is None or not isinstance(content, str):
             return None
-        found.append((role, content.strip()))
-    return found
+        read_turns.append((role, content.strip()))
+    return read_turns
 
 
 def _transcribed(value: str) -> list[Turn] | None:
@@ -151,18 +151,18 @@ def answers(value: Any, field: str) -> list[Answer]:
     Raises:
         UnreadError: it is no text, number or conversation.
     """
-    found = unpacked(value)
-    if found is value and _is_numpy_list(value):
+    value_read = unpacked(value)
+    if value_read is value and _is_numpy_list(value):
         reason = "holds a list as numpy prints it, without commas; save the table as JSON Lines"
         raise UnreadError((field, reason))
-    conversation = turns(found)
+    conversation = turns(value_read)
     if conversation is not None:
         *before, (role, content) = conversation
         if role != "assistant":
             raise UnreadError((field, "is a conversation that does not end with an answer"))
         return [(content, tuple(before))]
-    if not isinstance(value, str) or isinstance(found, list):
-        value = found  # an object that is written as a text may be an answer in JSON
+    if not isinstance(value, str) or isinstance(value_read, list):
+        value = value_read  # an object that is written as a text may be an answer in JSON
     if isinstance(value, list):
         if any(isinstance(entry, list) and turns(entry) is None for entry in value):
             raise UnreadError((field, _NO_TEXT))

@@ -55,8 +55,8 @@ def bon_accuracy(
             malformed sets.
     """
     scores, counted = counted_sets(scores, mirrors=mirrors)
-    found = grouped_accuracy(scores.sets, by, confidence)
-    return found.model_copy(update={"counted": counted})
+    grouped = grouped_accuracy(scores.sets, by, confidence)
+    return grouped.model_copy(update={"counted": counted})
 
 
 def grouped_accuracy(
@@ -153,7 +153,7 @@ def breakdown(
     scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = describe(scores.sets, registry)
     several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
-    found = {}
+    tables = {}
     for keys in (
         ("culture",),
         ("domain",),
@@ -163,11 +163,11 @@ def breakdown(
         ("script",),
     ):
         part = grouped_accuracy(sets, (*several, *keys), confidence)
-        found["_".join(("by", *keys))] = part.model_copy(update={"counted": counted})
+        tables["_".join(("by", *keys))] = part.model_copy(update={"counted": counted})
     return Breakdown(
         counted=counted,
-        overall=found["by_domain"].overall,
-        **found,
+        overall=tables["by_domain"].overall,
+        **tables,
     )
 
 

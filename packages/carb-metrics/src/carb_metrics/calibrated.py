@@ -120,8 +120,8 @@ def _of_scorer(
         _, units = np.unique(cluster[where], return_inverse=True)
         calibrated = None
         if probability is not None:
-            said = probability[where]
-            calibrated = reliability(said, right[where], units)
+            stated = probability[where]
+            calibrated = reliability(stated, right[where], units)
         coverage = _coverage(lead[where], credit[where], units, confidence)
         rows.append(
             MarginRow(
@@ -144,10 +144,10 @@ def _coverage(
 ) -> tuple[Coverage, ...]:
     """Accuracy among the surest tenth, two tenths, …, all of the sets."""
     surest_first = np.argsort(-lead, kind="stable")
-    place = np.argsort(surest_first, kind="stable")
+    order = np.argsort(surest_first, kind="stable")
     tenths = np.arange(1, 11)
     kept = np.ceil(len(lead) * tenths / 10).astype(np.int64)
-    surest = np.where(place < kept[:, None], credit, np.nan)
+    surest = np.where(order < kept[:, None], credit, np.nan)
     result = means(surest, cluster, confidence, (0.0, 1.0))
     rows = []
     for index, count in enumerate(kept):
@@ -203,9 +203,9 @@ def logistic(x: Floats, right: Floats) -> Floats:
     before = loss(weights)
     step = np.ones(2)
     while np.abs(step).max() > TOLERANCE:
-        said = expit(columns @ weights)
-        gradient = columns.T @ (said - right) + penalty @ weights
-        variance = said * (1 - said)
+        fitted = expit(columns @ weights)
+        gradient = columns.T @ (fitted - right) + penalty @ weights
+        variance = fitted * (1 - fitted)
         weighted = columns * variance[:, None]
         curvature = columns.T @ weighted + penalty
         step = np.linalg.solve(curvature, gradient)
@@ -217,7 +217,7 @@ def logistic(x: Floats, right: Floats) -> Floats:
 
 
 def reliability(
-    said: Floats,
+    stated: Floats,
     right: Floats,
     cluster: Ints,
     seed: int = 0,
@@ -232,29 +232,29 @@ def reliability(
     of Economics and Statistics 90:414-427).
 
     Args:
-        said: (n,) probabilities of being right, 0 to 1, at least one.
+        stated: (n,) probabilities of being right, 0 to 1, at least one.
         right: (n,) 1 where it was right, else 0.
         cluster: (n,) the cluster of each case, by number.
         seed: the seed of the simulation.
     """
     percents = np.linspace(0, 100, BINS + 1)
-    edges = np.percentile(said, percents)
-    bin_of = np.searchsorted(edges[1:-1], said, side="left")
+    edges = np.percentile(stated, percents)
+    bin_of = np.searchsorted(edges[1:-1], stated, side="left")
     n = np.bincount(bin_of, minlength=BINS)
     used = np.flatnonzero(n)
-    mean_said = np.bincount(bin_of, said, BINS)[used] / n[used]
+    mean_said = np.bincount(bin_of, stated, BINS)[used] / n[used]
     accuracy = np.bincount(bin_of, right, BINS)[used] / n[used]
     distance = np.abs(accuracy - mean_said)
-    ece = float(distance @ n[used] / len(said))
-    simulated = _calibrated_sums(said, right, cluster, np.searchsorted(used, bin_of), seed)
-    error = np.abs(simulated).sum(1) / len(said)
+    ece = float(distance @ n[used] / len(stated))
+    simulated = _calibrated_sums(stated, right, cluster, np.searchsorted(used, bin_of), seed)
+    error = np.abs(simulated).sum(1) / len(stated)
     as_large = int((error >= ece - 1e-12).sum())
     p = (1 + as_large) / (1 + SIMULATIONS)
-    return Calibration(n=len(said), ece=ece, p=p)
+    return Calibration(n=len(stated), ece=ece, p=p)
 
 
 def _calibrated_sums(
-    said: Floats,
+    stated: Floats,
     right: Floats,
     cluster: Ints,
     bin_of: Ints,
@@ -270,18 +270,18 @@ def _calibrated_sums(
     clusters = int(cluster.max()) + 1
     if clusters < len(cluster):
         cell = cluster * bins + bin_of
-        apart = np.bincount(cell, right - said, clusters * bins).reshape(clusters, bins)
+        apart = np.bincount(cell, right - stated, clusters * bins).reshape(clusters, bins)
         if clusters < SIMULATIONS:
             heads = draw.integers(0, 2, (SIMULATIONS, clusters))
             return (2.0 * heads - 1) @ apart
         # the sum of this many random signs is close to normal; drawing it is faster
         middle = np.zeros(bins)
         return draw.multivariate_normal(middle, apart.T @ apart, SIMULATIONS)
-    variance = np.bincount(bin_of, said * (1 - said))
+    variance = np.bincount(bin_of, stated * (1 - stated))
     if variance.min() >= MANY:
         normal = draw.normal(size=(SIMULATIONS, bins))
         return normal * np.sqrt(variance)
-    answers = draw.random((SIMULATIONS, len(said))) < said
+    answers = draw.random((SIMULATIONS, len(stated))) < stated
     inside = np.eye(bins)[bin_of]
-    sums: Floats = (answers - said) @ inside
+    sums: Floats = (answers - stated) @ inside
     return sums

@@ -132,9 +132,7 @@ class Grouped(Totals, OfSets):
         no such group."""
         if len(key) != len(self.by):
             raise CarbError(f"A group here is named by {self.by}; got {key}.")
-        found = self.groups.filter(
+        rows = self.groups.filter(
             *(pl.col(name).eq_missing(value) for name, value in zip(self.by, key, strict=True))
         )
-        return (
-            Cell(**found.select(*Cell.model_fields).row(0, named=True)) if found.height else Cell()
-        )
+        return Cell(**rows.select(*Cell.model_fields).row(0, named=True)) if rows.height else Cell()

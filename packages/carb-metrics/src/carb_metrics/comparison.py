@@ -321,8 +321,8 @@ def _one_sided(d: Floats, cluster: Ints, shift: float) -> float:
     """p of the hypothesis that the mean of ``d`` is ``−shift`` or less."""
     from scipy.special import stdtr
 
-    found = means(d, cluster, 0.5, (-1.0, 1.0))
-    return float(stdtr(found.freedom, -(found.centre + shift) / found.error)[0])
+    interval = means(d, cluster, 0.5, (-1.0, 1.0))
+    return float(stdtr(interval.freedom, -(interval.centre + shift) / interval.error)[0])
 
 
 def _planning(
@@ -339,5 +339,7 @@ def _planning(
     more = None if needed is None else max(0, needed - whole.n)
     if whole.p < alpha:
         more = 0
-    found = minimum_detectable_difference(whole.n, discordance, alpha=alpha, design_effect=effect)
-    return {"detectable": found, "more_sets": more}
+    smallest = minimum_detectable_difference(
+        whole.n, discordance, alpha=alpha, design_effect=effect
+    )
+    return {"detectable": smallest, "more_sets": more}

@@ -211,21 +211,21 @@ def _estimate(
     y: Floats,
     confidence: float,
 ) -> Interval:
-    found = coefficient(kind, x, y)
-    if found is None:
+    value = coefficient(kind, x, y)
+    if value is None:
         return Interval()
-    low, high = fisher_interval(found[0], len(x), kind, confidence) or (None, None)
+    low, high = fisher_interval(value[0], len(x), kind, confidence) or (None, None)
     return Interval(
-        estimate=found[0],
+        estimate=value[0],
         low=low,
         high=high,
-        p=found[1],
+        p=value[1],
     )
 
 
-def _untested(found: Interval) -> Interval:
+def _untested(interval: Interval) -> Interval:
     """The estimate alone: its limits and p are not known where points are related."""
-    return Interval(estimate=found.estimate)
+    return Interval(estimate=interval.estimate)
 
 
 def _pearson(
@@ -236,10 +236,10 @@ def _pearson(
     confidence: float,
 ) -> Interval:
     """Pearson's r over ``shrink``, with an interval and p over base models."""
-    found = coefficient("pearson", x, y)
-    if found is None:
+    value = coefficient("pearson", x, y)
+    if value is None:
         return Interval()
-    r, plain_p = found
+    r, plain_p = value
     n = len(x)
     estimate = max(-1.0, min(1.0, r / shrink))
     models = int(base.max()) + 1
@@ -353,10 +353,10 @@ def _fit_line(
     dy = y - y.mean()
     sxx = float(dx @ dx)
     slope = float(dx @ dy) / sxx
-    found = coefficient("pearson", x, y)
+    value = coefficient("pearson", x, y)
     extra: dict[str, float | None] = {}
-    if found is not None:
-        extra |= {"r2": found[0] ** 2, "p": found[1] if tested else None}
+    if value is not None:
+        extra |= {"r2": value[0] ** 2, "p": value[1] if tested else None}
     if tested and n >= FEWEST:
         residual = dy - slope * dx
         deviation = math.sqrt(float((residual**2).sum()) / (n - 2))
@@ -444,10 +444,10 @@ def _partial_estimate(
         ):
             return Interval()  # the covariates explain it all
         rests.append(rest)
-    found = coefficient("pearson", *rests)
-    if found is None:
+    value = coefficient("pearson", *rests)
+    if value is None:
         return Interval()
-    r, _ = found
+    r, _ = value
     left = len(x) - taken
     low, high = fisher_interval(r, left, kind, confidence) or (None, None)
     return Interval(
@@ -468,8 +468,8 @@ def _left_out(
     rows = []
     for i, label in enumerate(labels):
         rest = np.arange(len(x)) != i
-        found = coefficient("pearson", x[rest], y[rest])
-        rows.append(LeftOut(label=str(label), pearson=None if found is None else found[0]))
+        value = coefficient("pearson", x[rest], y[rest])
+        rows.append(LeftOut(label=str(label), pearson=None if value is None else value[0]))
     return tuple(rows)
 
 

@@ -150,22 +150,22 @@ def family_accuracy(
     matrix = scored.families
     groups = None if by is None else _groups(matrix, by)
     rows: list[FamilyRow] = []
-    for name, found in scored.readings.items():
+    for name, reading in scored.readings.items():
         everything = np.ones(len(matrix.names), dtype=bool)
         parts: list[tuple[str | None, Bools]] = [(None, everything)]
         if groups is not None:
-            parts += [(value, groups == value) for value in np.unique(groups[found.counted])]
+            parts += [(value, groups == value) for value in np.unique(groups[reading.counted])]
         rows += [
             _row(
                 name,
                 value,
-                found,
-                found.counted & where,
+                reading,
+                reading.counted & where,
                 confidence,
                 name in blind,
             )
             for value, where in parts
-            if (found.counted & where).any()
+            if (reading.counted & where).any()
         ]
     return FamilyReport(by=by, rows=tuple(rows)) if rows else None
 
@@ -196,7 +196,7 @@ def place_gap(
     for name, index in number.items():
         if name + IMPLIED in number:
             wordings.append((index, number[name + IMPLIED]))
-    found = {}
+    gaps = {}
     for scorer, one in scored.readings.items():
         counted = one.counted
         both = [(a, b) for a, b in wordings if counted[a] and counted[b]]
@@ -208,14 +208,14 @@ def place_gap(
             continue
         a = one.value[named]
         b = one.value[implied]
-        found[scorer] = _difference(
+        gaps[scorer] = _difference(
             matrix,
             a,
             b,
             named,
             confidence,
         )
-    return found
+    return gaps
 
 
 def compare_families(
@@ -266,19 +266,19 @@ def _groups(matrix: Matrices, by: str) -> np.ndarray:
 
 
 def _row(
-    scorer: str, group: str | None, found: Reading, where: Bools, confidence: float, blind: bool
+    scorer: str, group: str | None, reading: Reading, where: Bools, confidence: float, blind: bool
 ) -> FamilyRow:
     """The row of a scorer over the families of ``where``, at least one."""
-    whole = where & found.whole
-    cluster = found.matrix.cluster[where]
-    chance = 1 / found.matrix.answers[whole]
-    pairs = int(found.pairs[where].sum())
-    lost = int(found.lost[where].sum())
-    sets = int(found.sets[where].sum())
-    errors = int(found.errors[where].sum())
-    place_win = _place_win(found, where, confidence)
+    whole = where & reading.whole
+    cluster = reading.matrix.cluster[where]
+    chance = 1 / reading.matrix.answers[whole]
+    pairs = int(reading.pairs[where].sum())
+    lost = int(reading.lost[where].sum())
+    sets = int(reading.sets[where].sum())
+    errors = int(reading.errors[where].sum())
+    place_win = _place_win(reading, where, confidence)
     note = None
-    if blind and (found.value[where] == 0.5).all():
+    if blind and (reading.value[where] == 0.5).all():
         place_win = place_win.model_copy(
             update={
                 "low": 0.5,
@@ -293,7 +293,7 @@ def _row(
         scorer=scorer,
         group=group,
         families=int(where.sum()),
-        incomplete=int((where & ~found.whole).sum()),
+        incomplete=int((where & ~reading.whole).sum()),
         clusters=len(np.unique(cluster)),
         sets=sets,
         errors=errors,
@@ -301,14 +301,14 @@ def _row(
         failed=2 * lost,
         chance=float(chance.mean()) if len(chance) else None,
         place_win=Interval(n=0) if lost == pairs else place_win,
-        row=Interval(n=0) if errors == sets else _row_accuracy(found, whole, confidence),
+        row=Interval(n=0) if errors == sets else _row_accuracy(reading, whole, confidence),
         note=note,
     )
 
 
-def _place_win(found: Reading, where: Bools, confidence: float) -> Interval:
-    values = found.value[where]
-    matrix = found.matrix
+def _place_win(reading: Reading, where: Bools, confidence: float) -> Interval:
+    values = reading.value[where]
+    matrix = reading.matrix
     variance = chance_variance(matrix.answers[where])
     half = np.full(len(values), 0.5)
     return clustered_mean(
@@ -321,9 +321,9 @@ def _place_win(found: Reading, where: Bools, confidence: float) -> Interval:
     )
 
 
-def _row_accuracy(found: Reading, where: Bools, confidence: float) -> Interval:
-    values = found.row[where]
-    matrix = found.matrix
+def _row_accuracy(reading: Reading, where: Bools, confidence: float) -> Interval:
+    values = reading.row[where]
+    matrix = reading.matrix
     chance = 1 / matrix.answers[where]
     # between that of independent places and that of families all right or all wrong
     variance = chance * (1 - chance) / np.sqrt(matrix.answers[where])
@@ -355,7 +355,7 @@ def _difference(
     d = a - b
     variance = 2 * chance_variance(matrix.answers[families])
     cluster = matrix.cluster[families]
-    found = clustered_mean(
+    interval = clustered_mean(
         d,
         np.zeros(len(d)),
         variance,
@@ -363,11 +363,11 @@ def _difference(
         confidence,
         (-1.0, 1.0),
     )
-    settled = found.p is not None and found.p < 1 - confidence
+    settled = interval.p is not None and interval.p < 1 - confidence
     return PlaceComparison(
         families=len(d),
         a=float(a.mean()),
         b=float(b.mean()),
-        difference=found,
+        difference=interval,
         better=("a" if d.mean() > 0 else "b") if settled else None,
     )

@@ -16,8 +16,8 @@ Statistic = Callable[[Floats], Floats]
 
 def ratio(sums: Floats) -> Floats:
     """The first sum over the second."""
-    found: Floats = sums[..., 0] / sums[..., 1]
-    return found
+    quotient: Floats = sums[..., 0] / sums[..., 1]
+    return quotient
 
 
 def jackknife_error(without: Floats) -> float:

@@ -119,8 +119,8 @@ def judge_bias(
         row: dict[str, object] = {"scorer": name}
         if picks is not None:
             shown = picks.filter(pl.col("scorer") == name)
-            found, row["position_p"] = _positions(shown, confidence)
-            positions += found
+            shares, row["position_p"] = _positions(shown, confidence)
+            positions += shares
             row |= _consistency(shown, confidence)
         if centred is not None:
             lengths = centred.filter(pl.col("scorer") == name)

@@ -77,15 +77,15 @@ def cross_lingual_consistency(
             different = apart.filter(pl.col("scorer") == name)
             away = different["apart"].to_numpy()
             steep = calibrate_k(away / (spread or 1.0))
-        mine = pairs.filter(pl.col("scorer") == name)
+        its_pairs = pairs.filter(pl.col("scorer") == name)
         if steep is None or spread is None:
-            mine = mine.clear()
+            its_pairs = its_pairs.clear()
         per_unit = (steep or 0.0) / (spread or 1.0)
         log_value = pl.col("difference") * -per_unit
         value = log_value.exp()
         row = ConsistencyRow(
             scorer=name,
-            consistency=_mean(mine.with_columns(value=value), confidence),
+            consistency=_mean(its_pairs.with_columns(value=value), confidence),
             k=steep,
             spread=spread,
         )

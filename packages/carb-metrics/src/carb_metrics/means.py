@@ -166,8 +166,8 @@ class _Pairs:
         usual = (n - sizes / n) / (clusters - 1)
         whole = between + (usual - 1) * within
         ratio = (between - within) / whole
-        found: Floats = np.clip(ratio, 0, 1)
-        return found
+        clipped: Floats = np.clip(ratio, 0, 1)
+        return clipped
 
 
 def _pairs(
@@ -268,8 +268,8 @@ def means(
     low, high = bounds or (0.0, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):  # a mean of nothing is NaN
         mean: Floats = np.where(n > 0, total / n, np.nan)
-        found = design(cluster[unit], known - mean[row], mean=row, means=rows)
-        added = np.zeros(rows) if bounds is None else n / found.clusters
+        clustering = design(cluster[unit], known - mean[row], mean=row, means=rows)
+        added = np.zeros(rows) if bounds is None else n / clustering.clusters
         whole = n + 2 * added
         of_bounds = added * (low + high)
         centre = (total + of_bounds) / whole
@@ -277,8 +277,8 @@ def means(
         squares = (square + squares_of_bounds) / whole
         spread = np.maximum(squares - centre**2, 0.0)
         units = n - 1 if bounds is None else whole
-        error = np.sqrt(spread / units * found.effect)
-        freedom = np.where(np.isinf(found.freedom), whole - 1, found.freedom)
+        error = np.sqrt(spread / units * clustering.effect)
+        freedom = np.where(np.isinf(clustering.freedom), whole - 1, clustering.freedom)
         freedom_of_t = np.maximum(freedom, 1.0)
         half = t_quantile(freedom_of_t, confidence) * error
         certain = np.where(centre == 0, 1.0, 0.0)
@@ -296,7 +296,7 @@ def means(
         low=np.where(enough, lower, np.nan),
         high=np.where(enough, upper, np.nan),
         p=np.where(enough, p, np.nan),
-        effect=found.effect,
+        effect=clustering.effect,
         centre=centre,
         error=error,
         freedom=freedom,
@@ -348,12 +348,12 @@ def clustered_mean(
     clusters = effective_clusters(cluster)
     if clusters < FEWEST:
         return Interval(estimate=mean, n=count)
-    found = _clustered(values - mean, float(variance.mean()), cluster)
+    spread = _clustered(values - mean, float(variance.mean()), cluster)
     away = float((values - null).mean())
     quantile = float(t_quantile(clusters - 1, confidence))
-    half = quantile * found.error
-    p = float(t_tails(away / found.error, clusters - 1))
-    tail = found.tail(quantile)
+    half = quantile * spread.error
+    p = float(t_tails(away / spread.error, clusters - 1))
+    tail = spread.tail(quantile)
     below = half - min(tail, 0.0)
     above = half + max(tail, 0.0)
     if (values == values[0]).all():

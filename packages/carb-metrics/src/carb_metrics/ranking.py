@@ -124,8 +124,8 @@ def rank(
     ranks = _ranks(ordered, by_place, judged, confidence)
     rows = []
     for name, cell in cells.items():
-        place = ranks.get(name, RankRow())
-        rows.append(RankedRow(scorer=name, cell=cell, place=place))
+        rank_row = ranks.get(name, RankRow())
+        rows.append(RankedRow(scorer=name, cell=cell, place=rank_row))
     rows.sort(key=_best_first)
     return Ranking(
         scorers=tuple(rows),
@@ -146,8 +146,8 @@ def _lead(pair: PairRow, by_place: bool) -> tuple[float, float | None]:
     """By how much the first of two scorers is better, and the corrected p of that."""
     if not by_place:
         return pair.difference or 0.0, pair.p_adjusted
-    place = pair.place_win
-    lead = 0.0 if place is None else place.a - place.b
+    win = pair.place_win
+    lead = 0.0 if win is None else win.a - win.b
     return lead, pair.place_p_adjusted
 
 
@@ -247,7 +247,7 @@ def _better_first(pair: PairRow, by_place: bool) -> PairRow:
     lead, _ = _lead(pair, by_place)
     if lead >= 0:
         return pair
-    place = pair.place_win
+    win = pair.place_win
     return pair.model_copy(
         update={
             "a": pair.b,
@@ -259,6 +259,6 @@ def _better_first(pair: PairRow, by_place: bool) -> PairRow:
             "difference": None if pair.difference is None else -pair.difference,
             "low": None if pair.high is None else -pair.high,
             "high": None if pair.low is None else -pair.low,
-            "place_win": None if place is None else place.turned(),
+            "place_win": None if win is None else win.turned(),
         }
     )

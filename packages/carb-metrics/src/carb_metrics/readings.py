@@ -41,8 +41,8 @@ class Reading:
     @property
     def counted(self) -> Bools:
         """(families,) whether there is a pair."""
-        found: Bools = self.pairs > 0
-        return found
+        compared: Bools = self.pairs > 0
+        return compared
 
 
 def readings(frame: pl.DataFrame, matrix: Matrices) -> dict[str, Reading]:
@@ -132,5 +132,5 @@ def _row_share(matrix: Matrices, share: Floats, scored: Bools) -> Floats:
     count = len(matrix.names)
     sums = np.bincount(family, mean, count)
     with np.errstate(invalid="ignore"):
-        found: Floats = sums / _count(family, count)
-    return found
+        ratios: Floats = sums / _count(family, count)
+    return ratios

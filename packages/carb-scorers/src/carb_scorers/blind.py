@@ -179,14 +179,14 @@ def unblind(
 
     def rows() -> Iterator[tuple[object, ...]]:
         of_items = groupby(outcomes, key=lambda outcome: outcome[0].item.id)
-        for item, (named, own) in zip(dataset, of_items, strict=True):
+        for item, (named, results) in zip(dataset, of_items, strict=True):
             if (
                 named != item.id
             ):  # ids of responses repeat, so a wrong order would give wrong scores without a word
                 raise ValueError(f"outcomes of {named!r} stand where those of {item.id!r} are due")
             scores = {
                 response_id: result.scores[key]
-                for blinded, result in own
+                for blinded, result in results
                 for key, response_id in blinded.recorded.items()
                 if key in result.scores
             }

@@ -185,7 +185,7 @@ async def _draw(
 
     answers = await write(places, *(["\n"] if one_line else []))
     if one_line:  # what stopped before its first word is asked again, to its own end
-        answers |= await write([place for place in places if is_mute(answers[place])])
+        answers |= await write([number for number in places if is_mute(answers[number])])
     samples = []
     for (key, index), answer in answers.items():
         if isinstance(answer, Failure):

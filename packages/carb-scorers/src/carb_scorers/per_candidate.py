@@ -123,14 +123,16 @@ class ImplicitScorer:
         """See ``Scorer``."""
         prompts, answers = flatten(requests, CUE)
         end = self._options.end_of_turn
-        found = [
+        rewards = [
             self._reduced(c)
             for c in await self._policy.continuation_logprobs(prompts, answers, end_of_turn=end)
         ]
         if self._reference is not None:
             other = await self._reference.continuation_logprobs(prompts, answers, end_of_turn=end)
-            found = [_difference(a, self._reduced(b)) for a, b in zip(found, other, strict=True)]
-        return collect(requests, found)
+            rewards = [
+                _difference(a, self._reduced(b)) for a, b in zip(rewards, other, strict=True)
+            ]
+        return collect(requests, rewards)
 
     async def aclose(self) -> None:
         """Close the backends."""
@@ -198,12 +200,12 @@ def flatten(requests: Sequence[ScoreRequest], cue: str = "") -> tuple[list[Promp
 
 
 def collect(
-    requests: Sequence[ScoreRequest], found: Sequence[tuple[float, Usage] | Failure]
+    requests: Sequence[ScoreRequest], outcomes: Sequence[tuple[float, Usage] | Failure]
 ) -> list[ScoreResult]:
     """Results from one score per candidate; a failure, NaN or infinity is the error of its own
     candidate alone."""
     results = []
-    values = iter(found)
+    values = iter(outcomes)
     for request in requests:
         scores: dict[str, float] = {}
         errors: dict[str, ScoreError] = {}

@@ -29,8 +29,8 @@ def example_dataset(count: int = 8, *, perturbed: bool = True, seed: int = 0) ->
     texts."""
     draw = random.Random(seed)
 
-    def text(place: int) -> str:
-        return " ".join(draw.choices(_WORDS, k=draw.randint(3, 12))) + f" {place}."
+    def text(index: int) -> str:
+        return " ".join(draw.choices(_WORDS, k=draw.randint(3, 12))) + f" {index}."
 
     return Dataset(
         _example_set(number, [text(place) for place in range(7)], perturbed)
@@ -41,8 +41,8 @@ def example_dataset(count: int = 8, *, perturbed: bool = True, seed: int = 0) ->
 def _example_set(number: int, texts: Sequence[str], perturbed: bool) -> BonSet:
     roles = [Role.CHOSEN, Role.REJECTED, Role.REJECTED, Role.REJECTED]
     responses = [
-        Response(id=f"{number}-{place}", text=text, role=role, language="en")
-        for place, (text, role) in enumerate(zip(texts, roles, strict=False))
+        Response(id=f"{number}-{index}", text=text, role=role, language="en")
+        for index, (text, role) in enumerate(zip(texts, roles, strict=False))
     ]
     changed = [
         one.model_copy(

@@ -134,15 +134,15 @@ def _grouped(texts: Sequence[Text], seed: int) -> dict[About, ScoreRequest]:
 def _read(
     texts: Sequence[Text], grouped: dict[About, ScoreRequest], results: dict[str, ScoreResult]
 ) -> list[Scored]:
-    found: dict[tuple[About, str], Scored] = {}
+    scored: dict[tuple[About, str], Scored] = {}
     for key, request in grouped.items():
         result = results[request.request_id]
         for candidate in request.candidates:
             score = result.scores.get(candidate.id)
-            found[key, candidate.text] = Scored(
+            scored[key, candidate.text] = Scored(
                 score, result.rationale, result.error_of(candidate.id)
             )
-    return [found[text.about, text.answer] for text in texts]
+    return [scored[text.about, text.answer] for text in texts]
 
 
 def request_about(
@@ -298,15 +298,17 @@ def best_of_n(
     if not is_list(responses) or len(responses) == 0:
         raise CarbError("best_of_n needs a list of at least one response.")
     asked = as_prompt(prompt)
-    found = _ask(scorer, [Text(asked, response, culture, language) for response in responses], seed)
-    scores = tuple(one.score for one in found)
+    scored = _ask(
+        scorer, [Text(asked, response, culture, language) for response in responses], seed
+    )
+    scores = tuple(one.score for one in scored)
     known = [score for score in scores if score is not None]
     if len(known) < len(scores):
-        error = next(one.error for one in found if one.error is not None)
-        return Pick(None, None, scores, found[0].rationale, error)
+        error = next(one.error for one in scored if one.error is not None)
+        return Pick(None, None, scores, scored[0].rationale, error)
     best = [position for position, score in enumerate(scores) if score == max(known)]
     tied = tuple(best) if len(best) > 1 else ()
-    return Pick(best[0], responses[best[0]], scores, found[0].rationale, tied=tied)
+    return Pick(best[0], responses[best[0]], scores, scored[0].rationale, tied=tied)
 
 
 def score(
@@ -342,15 +344,15 @@ def score(
     texts = [
         Text(as_prompt(p), r, culture, language) for p, r in zip(prompts, responses, strict=True)
     ]
-    found = _ask(scorer, texts, seed)
-    errors = [one.error for one in found if one.score is None and one.error is not None]
+    scored = _ask(scorer, texts, seed)
+    errors = [one.error for one in scored if one.score is None and one.error is not None]
     if errors:
         message = (
-            f"{len(errors)} of {len(found)} responses have no score (the first: "
+            f"{len(errors)} of {len(scored)} responses have no score (the first: "
             f"{errors[0].message})"
         )
         warnings.warn(message, stacklevel=2)
-    return [math.nan if one.score is None else one.score for one in found]
+    return [math.nan if one.score is None else one.score for one in scored]
 
 
 def _ask(scorer: Scorer | str, texts: Sequence[Text], seed: int) -> list[Scored]:

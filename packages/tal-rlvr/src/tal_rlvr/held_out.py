@@ -201,11 +201,12 @@ async def label_logprobs(
     ends = [f"{reasoning} {letter}" for reasoning in reasonings for letter in VERDICTS]
     twice = [prompt for prompt in prompts for _ in VERDICTS]
     try:
-        found = await model.continuation_logprobs(twice, ends, end_of_turn=False)
+        continuations = await model.continuation_logprobs(twice, ends, end_of_turn=False)
     except CannotError:  # such as a chat server
         return [None for _ in labels]
     last = [
-        one.logprobs[-1] for one in _answered(found, Continuation, "log-probabilities of verdicts")
+        one.logprobs[-1]
+        for one in _answered(continuations, Continuation, "log-probabilities of verdicts")
     ]
     return [
         label_logprob((a, b), label)
@@ -213,13 +214,13 @@ async def label_logprobs(
     ]
 
 
-def _answered(found: Sequence[T | Failure], kind: type[T], what: str) -> list[T]:
+def _answered(results: Sequence[T | Failure], kind: type[T], what: str) -> list[T]:
     """All of the answers; a ``CarbError`` where there are failures among them."""
-    answers = [one for one in found if isinstance(one, kind)]
-    if len(answers) < len(found):
-        first = next(one for one in found if isinstance(one, Failure))
+    answers = [one for one in results if isinstance(one, kind)]
+    if len(answers) < len(results):
+        first = next(one for one in results if isinstance(one, Failure))
         raise CarbError(
-            f"{len(found) - len(answers)} of {len(found)} {what} were not answered (first: "
+            f"{len(results) - len(answers)} of {len(results)} {what} were not answered (first: "
             f"{first.error.message})."
         )
     return answers
@@ -281,8 +282,8 @@ def compare_held_out(before: HeldOut, after: HeldOut) -> Interval:
         list(by_item([(o.source_item, o.right) for o in side.outcomes]).values())
         for side in (before, after)
     )
-    found = paired_difference(late, early)
-    return Interval.model_validate(found.model_dump(include={*Interval.model_fields}))
+    paired = paired_difference(late, early)
+    return Interval.model_validate(paired.model_dump(include={*Interval.model_fields}))
 
 
 def _over_items(values: Sequence[tuple[str, float | None]]) -> Interval:

@@ -118,17 +118,17 @@ def render_prompt(
             "render_prompt judges a pair: give exactly two responses, in presented order."
         )
     question = item if isinstance(item, str) else as_text(item.prompt)
-    place = folder or prompt_folder()
+    source = folder or prompt_folder()
     if language == "item":
         if isinstance(item, str):
             raise CarbError(
                 "language='item' needs an item that names its language; name the language instead."
             )
-        has_own = culture == GENERAL or _find("", item.language, place) is not None
+        has_own = culture == GENERAL or _find("", item.language, source) is not None
         language = item.language if has_own else "en"
     first, second = (_quoted(entry if isinstance(entry, str) else entry.text) for entry in pair)
     name = culture.name if isinstance(culture, Culture) else cultures.name(culture)
-    path = _general(language, place) if culture == GENERAL else _file(language, place)
+    path = _general(language, source) if culture == GENERAL else _file(language, source)
     fields = {"prompt": _quoted(question), "first": first, "second": second, "culture": name}
     text = fill(path.read_text(encoding="utf-8"), {**fields, "direct": direct}, f"Prompt '{path}'")
     return [{"role": "user", "content": text.strip()}]
@@ -174,12 +174,12 @@ def _quoted(text: str) -> str:
 def _general(language: str, folder: Path) -> Path:
     """The prompt for a pair of no culture: of the folder or shipped, in the language or in
     English."""
-    found = (
-        _find(f"{GENERAL}-", tag, place)
-        for place in (folder, prompt_folder())
+    candidates = (
+        _find(f"{GENERAL}-", tag, source)
+        for source in (folder, prompt_folder())
         for tag in dict.fromkeys((language, "en"))
     )
-    return next(path for path in found if path is not None)
+    return next(path for path in candidates if path is not None)
 
 
 def _file(language: str, folder: Path) -> Path:

@@ -153,13 +153,13 @@ def criteria_reward(
     bare_rows = list(dict.fromkeys(reading.without_criteria for reading in flat))
     values = provider([*bare_rows, *(reading.with_criteria for reading in flat)])
     known = dict(zip(bare_rows, values, strict=False))
-    found = iter(values[len(bare_rows) :])
+    bare_values = iter(values[len(bare_rows) :])
     rewards = []
     for number, (case, both) in enumerate(zip(cases, readings, strict=True), 1):
         check_label(case.label, number)
         given, bare = [], []
         for reading, label in both:
-            pair, base = next(found), known[reading.without_criteria]
+            pair, base = next(bare_values), known[reading.without_criteria]
             _check_numbers(pair, base, number)
             given.append(_term(pair, label, odds=odds))
             bare.append(_term(base, label, odds=odds))
@@ -191,15 +191,15 @@ def _check_numbers(
 
 
 def _term(pair: tuple[float, float], label: Verdict, *, odds: bool) -> float:
-    own, other = pair if label == "A" else pair[::-1]
-    return own - other if odds else own
+    named, other = pair if label == "A" else pair[::-1]
+    return named - other if odds else named
 
 
 def label_logprob(pair: tuple[float, float], label: Verdict) -> float:
     """Natural log-probability of the label over the two verdicts."""
-    own, other = pair if label == "A" else pair[::-1]
+    named, other = pair if label == "A" else pair[::-1]
     # log(p / (p + q)) = -log(1 + exp(log q - log p)), stable on both sides
-    gap = other - own
+    gap = other - named
     return -gap - math.log1p(math.exp(-gap)) if gap > 0 else -math.log1p(math.exp(gap))
 
 

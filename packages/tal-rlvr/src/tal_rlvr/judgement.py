@@ -130,11 +130,11 @@ def parse_judgement(
         The judgement, or a ``FormatError``. Nothing is raised whatever the text holds; time is
         linear in its length.
     """
-    found = _parse(text, direct=direct)
-    if isinstance(found, Judgement) or not lenient:
-        return found
+    parsed = _parse(text, direct=direct)
+    if isinstance(parsed, Judgement) or not lenient:
+        return parsed
     verdict = read_verdict(text)
-    return found if verdict is None else found.model_copy(update={"verdict": verdict})
+    return parsed if verdict is None else parsed.model_copy(update={"verdict": verdict})
 
 
 def read_verdict(text: str) -> Verdict | None:
@@ -239,13 +239,13 @@ def _unpaid(criteria: Sequence[Criterion], verdict: Verdict) -> FormatError | No
                 kind="empty-criterion",
                 message=f"criterion {number} names no standard, or no reason",
             )
-    own, other = support(criteria) if verdict == "A" else support(criteria)[::-1]
-    if own > other:
+    named, other = support(criteria) if verdict == "A" else support(criteria)[::-1]
+    if named > other:
         return None
     return FormatError(
         kind="unsupported",
         message=(
-            f"the criteria weigh {own} for the verdict's response and {other} for the other; "
+            f"the criteria weigh {named} for the verdict's response and {other} for the other; "
             "it must be more"
         ),
     )

@@ -204,12 +204,12 @@ def _cell(row: Row, names: Sequence[str], number: int) -> Any:
 def _number(row: Row, names: Sequence[str], number: int) -> float:
     value = _cell(row, names, number)
     try:
-        found = float(value)
+        as_float = float(value)
     except (TypeError, ValueError):
-        found = float("nan")
-    if found != found:
+        as_float = float("nan")
+    if as_float != as_float:
         raise _RowError(f"row {number + 1}: {value!r} in '{names[0]}' is not a number")
-    return found
+    return as_float
 
 
 def _conversation(value: Any, *, answer: bool = False) -> str:
@@ -241,9 +241,9 @@ def _culture(layout: Layout, row: Row, given: str | None, language: str) -> str:
     known = {name.casefold(): c.id for c in cultures for name in (c.id, c.name)} | {
         "arab": "arabic"
     }
-    found = known.get(inner.casefold()) or cultures.of_country(inner) if inner else None
-    if found or given:
-        return str(found or given)
+    known_as = known.get(inner.casefold()) or cultures.of_country(inner) if inner else None
+    if known_as or given:
+        return str(known_as or given)
     if layout.native:
         return next((c.id for c in cultures if c.language == language.partition("-")[0]), GENERAL)
     return inner or GENERAL
@@ -281,12 +281,12 @@ def read_rows(path: Path) -> list[Row]:
     """
     if not path.is_dir():
         return _file_rows(path)
-    found = sorted(
+    files = sorted(
         p for p in path.rglob("*") if re.search(r"\.(jsonl|json|parquet)(\.gz)?$", p.name)
     )
-    if not found:
+    if not files:
         raise CarbError(f"{path} holds no .jsonl, .json or .parquet file.")
-    return [row for file in found for row in _file_rows(file)]
+    return [row for file in files for row in _file_rows(file)]
 
 
 def _file_rows(path: Path) -> list[Row]:

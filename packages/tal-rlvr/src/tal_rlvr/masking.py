@@ -53,8 +53,10 @@ def has_content(text: str, *, letters: int = 2) -> bool:
     if masked.strip().casefold() in _example_fields():
         return False
     words = [word for word in _WORD.findall(masked) if word.casefold() not in _EMPTY_WORDS]
-    found = sum(c.isalpha() or (letters <= 1 and c.isalnum()) for word in words for c in word)
-    return bool(found >= letters)
+    letter_count = sum(
+        c.isalpha() or (letters <= 1 and c.isalnum()) for word in words for c in word
+    )
+    return bool(letter_count >= letters)
 
 
 _example_fields = cache(example_fields)
@@ -75,11 +77,11 @@ def copied_share(text: str, response: str) -> float:
         text: what the judge wrote before its verdict.
         response: one of the two responses.
     """
-    own, shown = _letters(response), _letters(text)
-    if len(own) < 2 * GRAM:
+    written, shown = _letters(response), _letters(text)
+    if len(written) < 2 * GRAM:
         return 0.0
-    grams = [own[place : place + GRAM] for place in range(len(own) - GRAM + 1)]
-    known = {shown[place : place + GRAM] for place in range(len(shown) - GRAM + 1)}
+    grams = [written[start : start + GRAM] for start in range(len(written) - GRAM + 1)]
+    known = {shown[start : start + GRAM] for start in range(len(shown) - GRAM + 1)}
     return sum(gram in known for gram in grams) / len(grams)
 
 

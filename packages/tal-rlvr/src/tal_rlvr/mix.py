@@ -73,21 +73,21 @@ class MixAccount(Frozen):
     def notes(self) -> list[str]:
         """Sentences about pairs that are left out and shares that differ from the weights by more
         than 5 points."""
-        said = []
+        lines = []
         for source in self.sources:
             if source.left_out:
                 of = source.left_out + source.used
-                said.append(
+                lines.append(
                     f"{source.left_out} of {of} training pairs of {source.source} are left "
                     "out by the mix (limit)."
                 )
             if abs(source.share - source.wanted_share) > 0.05:
-                said.append(
+                lines.append(
                     f"{source.source} has {source.share:.0%} of the training pairs; its "
                     "weight asks for "
                     f"{source.wanted_share:.0%} (repeats)."
                 )
-        return said
+        return lines
 
 
 class TrainingMix(Frozen):
@@ -165,14 +165,16 @@ class TrainingMix(Frozen):
         drawn = Counter(map(_key, mixed))
         weights = sum(source.weight for source in self.sources)
         sources = []
-        for source, all_pairs, kept, own in zip(self.sources, read, thinned, train, strict=True):
-            used = [drawn[key] for key in dict.fromkeys(map(_key, own))]
+        for source, all_pairs, kept, trained in zip(
+            self.sources, read, thinned, train, strict=True
+        ):
+            used = [drawn[key] for key in dict.fromkeys(map(_key, trained))]
             sources.append(
                 SourceAccount(
                     source=f"{source.form}:{source.path}",
                     read=len(all_pairs),
                     thinned=len(all_pairs) - len(kept),
-                    held_out=len(kept) - len(own),
+                    held_out=len(kept) - len(trained),
                     used=sum(times > 0 for times in used),
                     left_out=sum(times == 0 for times in used),
                     drawn=sum(used),

@@ -42,10 +42,10 @@ def report_contamination(parts: Parts, evaluation_sets: Sequence[str] = ()) -> M
     ]
     report = check_contamination(_sets(parts.train), test)
     strongest = {overlap.train_position: overlap for overlap in report.overlaps}
-    found = []
-    for place in report.train_positions:
-        hit, name = strongest.get(place), parts.train[place].id
-        found.append(
+    overlaps = []
+    for position in report.train_positions:
+        hit, name = strongest.get(position), parts.train[position].id
+        overlaps.append(
             Found(
                 train=name, test=hit.item_id if hit else None, similarity=hit.score if hit else None
             )
@@ -56,7 +56,7 @@ def report_contamination(parts: Parts, evaluation_sets: Sequence[str] = ()) -> M
         evaluation_sets=tuple(evaluation_sets),
         evaluation_items=len(test),
         threshold=report.threshold,
-        found=tuple(found),
+        found=tuple(overlaps),
     )
 
 

@@ -107,7 +107,7 @@ def judge_prompt(
 async def _read(
     settings: ThinkSettings, model: LanguageModel, asks: Sequence[Ask], *, reads: bool
 ) -> list[Read | Failure]:
-    found = await model.generate(
+    generations = await model.generate(
         [ask.prompt for ask in asks],
         Writing(
             settings.max_new_tokens, watch=Watch(after=MARKER, words=VERDICTS) if reads else None
@@ -115,7 +115,7 @@ async def _read(
     )
     return [
         one if isinstance(one, Failure) else _judged(one, direct=settings.direct, reads=reads)
-        for one in found
+        for one in generations
     ]
 
 

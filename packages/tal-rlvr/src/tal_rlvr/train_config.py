@@ -99,12 +99,12 @@ class TrainConfig(Frozen):
 
     def loading(self, model: str | Path) -> dict[str, Any]:
         """How transformers loads one of the run's models for training."""
-        own = (
+        options = (
             {"revision": self.revision}
             if self.revision is not None and str(model) == self.model
             else {}
         )
-        return {"dtype": self.dtype, **own}
+        return {"dtype": self.dtype, **options}
 
     @property
     def judge(self) -> ThinkSettings:
@@ -115,10 +115,10 @@ class TrainConfig(Frozen):
 
     def backend_options(self, model: str) -> dict[str, str]:
         """Options of ``think:`` for the evaluation of one of the run's models."""
-        backend, own = self.evaluation.backend, {}
+        backend, options = self.evaluation.backend, {}
         if self.revision is not None and model == self.model and backend != "openai":
-            own["revision"] = self.revision
-        return {"backend": backend, **own, **self.evaluation.options}
+            options["revision"] = self.revision
+        return {"backend": backend, **options, **self.evaluation.options}
 
 
 def presets() -> list[str]:

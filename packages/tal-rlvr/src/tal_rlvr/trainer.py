@@ -99,22 +99,22 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             processing_class=processing_class,
             **options,
         )
-        for own in filter(None, (self.model, self.ref_model)):
-            dense_head(self.accelerator.unwrap_model(own))
+        for scored in filter(None, (self.model, self.ref_model)):
+            dense_head(self.accelerator.unwrap_model(scored))
         if self.criteria_function is not None:
             self.criteria_function.bind(self)
 
     def _calculate_rewards(self, *given: Any) -> Any:
         """TRL's rewards of all processes, ``(outputs, functions)``; how far advantages are damped
         is kept beside."""
-        found = super()._calculate_rewards(*given)
+        rewards = super()._calculate_rewards(*given)
         size = self.num_generations if self.model.training else self.num_generations_eval
-        groups = (found * self.reward_weights.to(found.device)).nansum(dim=1).view(-1, size)
+        groups = (rewards * self.reward_weights.to(rewards.device)).nansum(dim=1).view(-1, size)
         spread = groups.std(dim=1) if size > 1 else groups[:, 0] * 0
         self._damping = (
             (spread + 1e-4) / (spread.clamp(min=self._floor) + 1e-4)
         ).repeat_interleave(size)
-        return found
+        return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         """TRL's batch with advantages of ``(R - mean) / (max(std, floor) + 1e-4)``."""
@@ -124,9 +124,9 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             and self.multi_objective_aggregation == "sum_then_normalize"
         )
         if scaled and self._floor > 0:
-            own = len(out["advantages"])
-            start = self.accelerator.process_index * own
-            out["advantages"] = out["advantages"] * self._damping[start : start + own]
+            rows_here = len(out["advantages"])
+            start = self.accelerator.process_index * rows_here
+            out["advantages"] = out["advantages"] * self._damping[start : start + rows_here]
         return out
 
 

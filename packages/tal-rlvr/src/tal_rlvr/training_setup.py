@@ -83,7 +83,7 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
         for sentence in account.notes():
             (on_note or (lambda _: None))(sentence)
     if report.found and config.evaluation.on_contamination == "stop":
-        first = next(found for found in report.found if found.test is not None)
+        first = next(overlap for overlap in report.found if overlap.test is not None)
         raise CarbError(
             f"{len(report.found)} training pairs repeat evaluation items (first: "
             f"'{first.train}' and '{first.test}', "
@@ -91,7 +91,7 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
             "Remove them, or set "
             f'evaluation.on_contamination = "drop".'
         )
-    named = {found.train for found in report.found}
+    named = {overlap.train for overlap in report.found}
     kept = [pair for pair in parts.train if pair.id not in named]
     if not kept:
         raise CarbError(
@@ -287,8 +287,10 @@ def machine_memory() -> float:
 def context(config: TrainConfig) -> int | None:
     """Longest prompt and output together that the model takes, in tokens; null where its
     configuration does not say."""
-    found = AutoConfig.from_pretrained(config.model, revision=config.revision).get_text_config()
-    longest = getattr(found, "max_position_embeddings", None)
+    architecture = AutoConfig.from_pretrained(
+        config.model, revision=config.revision
+    ).get_text_config()
+    longest = getattr(architecture, "max_position_embeddings", None)
     return int(longest) if longest else None
 
 

@@ -153,13 +153,15 @@ class TrainingRun:
         count = min(
             count, len(rows) // 2
         )  # a pair's two orders, which stand side by side, stay together
-        mine = [row for number, row in enumerate(rows) if number // 2 % count == rank]
-        own = wait_for(self._held_out, str(model), mine, wanted) if wanted and mine else []
-        shares: list[list[HeldOut]] = (
-            gather_object([own]) if self.state.num_processes > 1 else [own]
+        rows_here = [row for number, row in enumerate(rows) if number // 2 % count == rank]
+        scored = (
+            wait_for(self._held_out, str(model), rows_here, wanted) if wanted and rows_here else []
         )
-        for place, decoding in enumerate(wanted):
-            parts = [iter(share[place].outcomes) for share in shares[:count]]
+        shares: list[list[HeldOut]] = (
+            gather_object([scored]) if self.state.num_processes > 1 else [scored]
+        )
+        for index, decoding in enumerate(wanted):
+            parts = [iter(share[index].outcomes) for share in shares[:count]]
             results[decoding] = summarise(
                 [next(parts[n // 2 % count]) for n in range(len(rows))], decoding
             )

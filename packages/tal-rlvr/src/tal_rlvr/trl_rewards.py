@@ -144,9 +144,9 @@ class CorrectnessFunction:
             if read:
                 log_metric("verdict_accuracy/parsed", fmean(read))
             for side in ("A", "B"):
-                own = [one for one, better in zip(right, label, strict=True) if better == side]
-                if own:
-                    log_metric(f"verdict_accuracy/better_is_{side}", fmean(own))
+                of_side = [one for one, better in zip(right, label, strict=True) if better == side]
+                if of_side:
+                    log_metric(f"verdict_accuracy/better_is_{side}", fmean(of_side))
             well_formed = [j for j in judgements if isinstance(j, Judgement)]
             if well_formed:
                 log_metric("criteria/count", fmean([len(j.criteria) for j in well_formed]))

@@ -49,8 +49,8 @@ class PolicyVerdicts:
     def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
         torch = require("torch", package="tal-rlvr", extra="train")
         accelerator = self.trainer.accelerator
-        own = len(passes_of(rows, budget=self.budget, window=sliding_window(self.trainer.model)))
-        passes = int(accelerator.gather(torch.tensor([own], device=accelerator.device)).max())
+        count = len(passes_of(rows, budget=self.budget, window=sliding_window(self.trainer.model)))
+        passes = int(accelerator.gather(torch.tensor([count], device=accelerator.device)).max())
         share = accelerator.num_processes == 1
         with self._gathered() as model, _evaluating(model):
             return verdict_logprobs(
@@ -133,9 +133,9 @@ def verdict_logprobs(
 
     for indices in batches:
         with _verdict_logits(model, tokens, torch) as exact:
-            found = logits([rows[i] for i in indices])
-        letters = exact[-1] if exact else found[:, [tokens.a, tokens.b]]
-        picked = letters.double() - found.logsumexp(-1, keepdim=True).double()
+            logprobs = logits([rows[i] for i in indices])
+        letters = exact[-1] if exact else logprobs[:, [tokens.a, tokens.b]]
+        picked = letters.double() - logprobs.logsumexp(-1, keepdim=True).double()
         for index, pair in zip(indices, picked.cpu().tolist(), strict=True):
             out[index] = (pair[0], pair[1])
     for _ in range(passes - len(batches)):

@@ -72,7 +72,7 @@ def read_targets(path: str, *, direct: bool = False) -> list[Target]:
         CarbError: the file cannot be read, or a row is no well-formed judgement; the message names
             the first.
     """
-    found = []
+    targets = []
     for number, content in enumerate(read_rows(Path(path)), 1):
         row = validate(_Row, content, f"{path}: row {number} is not valid")
         judgement = parse_judgement(row.judgement, direct=direct)
@@ -93,8 +93,8 @@ def read_targets(path: str, *, direct: bool = False) -> list[Target]:
             language=row.language,
         )
         shown = OrderedPair(pair=pair, first=row.first, second=row.second, label=judgement.verdict)
-        found.append((shown, row.judgement.strip()))
-    return found
+        targets.append((shown, row.judgement.strip()))
+    return targets
 
 
 def repeated(targets: Sequence[Target], config: WarmupConfig, *, seed: int) -> list[Target]:
@@ -125,8 +125,8 @@ def warmup_target(
     if direct:
         return f"{MARKER} {verdict}"
     if config.quote:
-        own, other = (row.first, row.second) if verdict == "A" else (row.second, row.first)
-        text = _quotation(own, other)
+        named, other = (row.first, row.second) if verdict == "A" else (row.second, row.first)
+        text = _quotation(named, other)
         return write_judgement(
             [(f"{text} = {verdict}", "usual there", 3, verdict)], f"{verdict} fits.", verdict
         )

@@ -128,36 +128,36 @@ def _result(
 def _picked(samples: Samples, task: Task, scores: Scores, grades: Grades) -> dict[str, Any]:
     """Best-of-N of one scorer: the grade of its picks from all samples, and how much better the
     best samples are."""
-    found = bon_curve(samples, scores, grades)
-    items = [prompt.source_item for prompt in task.prompts if prompt.id in found.picked]
-    values = list(found.picked.values())
+    result = bon_curve(samples, scores, grades)
+    items = [prompt.source_item for prompt in task.prompts if prompt.id in result.picked]
+    values = list(result.picked.values())
     mean = mean_interval(values, items, bounded=all(0 <= value <= 1 for value in values))
     return {
-        **found.model_dump(exclude={"picked"}),
+        **result.model_dump(exclude={"picked"}),
         "quality": mean.estimate,
         "low": mean.low,
         "high": mean.high,
-        "regret": found.curve[-1].regret if found.curve else None,
+        "regret": result.curve[-1].regret if result.curve else None,
         "prompts": len(values),
     }
 
 
-def _show(found: Mapping[str, Any]) -> None:
-    graded = [one for one in found["scorers"] if one["curve"]]
+def _show(result: Mapping[str, Any]) -> None:
+    graded = [one for one in result["scorers"] if one["curve"]]
     if graded:
-        _show_curves(found["task"], graded)
-    elif found["random"] is not None:
+        _show_curves(result["task"], graded)
+    elif result["random"] is not None:
         display.say(
-            f"A random sample is worth {percent(found['random'])}%, the best of "
-            f"{found['n']} {percent(found['best'])}%."
+            f"A random sample is worth {percent(result['random'])}%, the best of "
+            f"{result['n']} {percent(result['best'])}%."
         )
-    lost = sum(one["errors"] + one["short"] + one["ungraded"] for one in found["scorers"])
+    lost = sum(one["errors"] + one["short"] + one["ungraded"] for one in result["scorers"])
     if lost and graded:
         display.say(
             f"{lost} times a prompt does not count (failed samples, scores or grades); see "
             "bon.json."
         )
-    display.say(f"Written to {found['out']}: bon.json, and what was sampled and scored")
+    display.say(f"Written to {result['out']}: bon.json, and what was sampled and scored")
 
 
 def _show_curves(task: str, graded: Sequence[Mapping[str, Any]]) -> None:

@@ -152,46 +152,46 @@ def _failed(table: ScoreTable, other: ScoreTable) -> int:
     return table.frame.filter(failed)["item_id"].n_unique()
 
 
-def _place_win(found: Comparison) -> dict[str, Any] | None:
+def _place_win(comparison: Comparison) -> dict[str, Any] | None:
     """The comparison over families, in the form of that over sets: ``n`` counts families."""
-    if (place := found.place_win) is None:
+    if (win := comparison.place_win) is None:
         return None
-    estimate = place.difference
+    estimate = win.difference
     limits = {
         "difference": estimate.estimate,
         "low": estimate.low,
         "high": estimate.high,
         "p": estimate.p,
     }
-    return {"n": place.families, "a": place.a, "b": place.b, **limits, "better": place.better}
+    return {"n": win.families, "a": win.a, "b": win.b, **limits, "better": win.better}
 
 
-def _plan(found: Comparison, confidence: float) -> list[dict[str, Any]]:
+def _plan(comparison: Comparison, confidence: float) -> list[dict[str, Any]]:
     """For each difference the families and the sets that show it, where scorers differ as these do;
     null where that is not known."""
     return [
         {
             "difference": size,
-            "families": _families_needed(found, size, confidence),
-            "sets": _sets_needed(found, size, confidence),
+            "families": _families_needed(comparison, size, confidence),
+            "sets": _sets_needed(comparison, size, confidence),
         }
         for size in PLANNED
     ]
 
 
-def _families_needed(found: Comparison, size: float, confidence: float) -> int | None:
+def _families_needed(comparison: Comparison, size: float, confidence: float) -> int | None:
     """The width of an interval falls with the square root of the number of families."""
-    if (place := found.place_win) is None:
+    if (win := comparison.place_win) is None:
         return None
-    least = detectable(place.difference, confidence)
-    return None if least is None else math.ceil(place.families * (least / size) ** 2)
+    least = detectable(win.difference, confidence)
+    return None if least is None else math.ceil(win.families * (least / size) ** 2)
 
 
-def _sets_needed(found: Comparison, size: float, confidence: float) -> int | None:
-    if found.discordance is None:
+def _sets_needed(comparison: Comparison, size: float, confidence: float) -> int | None:
+    if comparison.discordance is None:
         return None
-    alpha, effect = 1 - confidence, found.design_effect or 1.0
-    return sets_needed(size, max(size, found.discordance), alpha=alpha, design_effect=effect)
+    alpha, effect = 1 - confidence, comparison.design_effect or 1.0
+    return sets_needed(size, max(size, comparison.discordance), alpha=alpha, design_effect=effect)
 
 
 def _mark(folder: Path, name: str) -> str:
@@ -202,53 +202,57 @@ def _mark(folder: Path, name: str) -> str:
 
 
 def _show(
-    found: Comparison, confidence: float, marks: list[str], errors_a: int, errors_b: int
+    comparison: Comparison, confidence: float, marks: list[str], errors_a: int, errors_b: int
 ) -> None:
-    short = labels([found.a or "a", found.b or "b"])
-    for name, mark in zip((found.a, found.b), marks, strict=True):
+    short = labels([comparison.a or "a", comparison.b or "b"])
+    for name, mark in zip((comparison.a, comparison.b), marks, strict=True):
         if mark and name is not None:
             short[name] += f" ({mark})"
-    if found.place_win is not None:
-        _show_place_win(found.place_win, short[found.a or "a"], short[found.b or "b"])
+    if comparison.place_win is not None:
+        _show_place_win(
+            comparison.place_win, short[comparison.a or "a"], short[comparison.b or "b"]
+        )
     for side, name, accuracy, strict, ties in (
-        ("a", found.a, found.accuracy_a, found.strict_a, found.ties_a),
-        ("b", found.b, found.accuracy_b, found.strict_b, found.ties_b),
+        ("a", comparison.a, comparison.accuracy_a, comparison.strict_a, comparison.ties_a),
+        ("b", comparison.b, comparison.accuracy_b, comparison.strict_b, comparison.ties_b),
     ):
         display.say(
             f"{side}  {short[name or side]}: {percent(accuracy)}% right with ties shared, "
             f"{percent(strict)}% where a tie is a loss ({ties:,} ties)"
         )
-    which = "main sets" if found.counted == "main" else "sets"
-    points = f"{signed(found.difference)} points [{signed(found.low)}, {signed(found.high)}]"
+    which = "main sets" if comparison.counted == "main" else "sets"
+    limits = f"[{signed(comparison.low)}, {signed(comparison.high)}]"
+    tested = f"{display.p_clause(comparison.p)} ({comparison.test})"
     display.say(
-        f"a − b  {points}, {display.p_clause(found.p)} ({found.test}), {found.n:,} {which},"
+        f"a − b  {signed(comparison.difference)} points {limits}, {tested}, "
+        f"{comparison.n:,} {which},"
     )
-    display.say(f"       {found.only_a:,} won by a, {found.only_b:,} by b.")
-    if found.unpaired:
-        display.say(f"Left out: {found.unpaired:,} {which} that only one of both scored.")
+    display.say(f"       {comparison.only_a:,} won by a, {comparison.only_b:,} by b.")
+    if comparison.unpaired:
+        display.say(f"Left out: {comparison.unpaired:,} {which} that only one of both scored.")
     if errors_a or errors_b:
         display.say(
             f"Sets on which a scorer failed count as wrong: {errors_a:,} of a, {errors_b:,} of b."
         )
-    _show_accuracy_verdict(found, confidence)
-    _show_margin(found)
+    _show_accuracy_verdict(comparison, confidence)
+    _show_margin(comparison)
 
 
-def _show_accuracy_verdict(found: Comparison, confidence: float) -> None:
-    if found.p is not None and found.p < 1 - confidence:
-        side = "a" if (found.difference or 0.0) > 0 else "b"
+def _show_accuracy_verdict(comparison: Comparison, confidence: float) -> None:
+    if comparison.p is not None and comparison.p < 1 - confidence:
+        side = "a" if (comparison.difference or 0.0) > 0 else "b"
         display.say(f"{side} is right more often; a difference like this is unlikely to be noise.")
         return
     display.say("This may be noise: the data do not settle which is right more often.")
-    if found.detectable is not None:
+    if comparison.detectable is not None:
         display.say(
-            f"With {found.n:,} sets only a difference of {percent(found.detectable)} points or "
-            "more shows."
+            f"With {comparison.n:,} sets only a difference of {percent(comparison.detectable)} "
+            "points or more shows."
         )
 
 
-def _show_margin(found: Comparison) -> None:
-    if (margin := found.margin) is None:
+def _show_margin(comparison: Comparison) -> None:
+    if (margin := comparison.margin) is None:
         return
     verdict = "it is not shown that a is no worse than b"
     if margin.not_worse:
@@ -261,27 +265,26 @@ def _show_margin(found: Comparison) -> None:
     )
 
 
-def _show_place_win(place: PlaceComparison, a: str, b: str) -> None:
-    difference = place.difference
+def _show_place_win(win: PlaceComparison, a: str, b: str) -> None:
+    difference = win.difference
     display.say(
-        f"Place win rate: a ({a}) {percent(place.a)}%, b ({b}) {percent(place.b)}%, a − b "
+        f"Place win rate: a ({a}) {percent(win.a)}%, b ({b}) {percent(win.b)}%, a − b "
         f"{signed(difference.estimate)} points "
         f"[{signed(difference.low)}, {signed(difference.high)}], "
-        f"{display.p_clause(difference.p)}, {place.families:,} families."
+        f"{display.p_clause(difference.p)}, {win.families:,} families."
     )
     if difference.p is None:
         display.say("There are too few families for an interval, which needs six clusters.")
-    elif place.better is None:
+    elif win.better is None:
         display.say("This may be noise: the families do not settle which reads the place better.")
     else:
         display.say(
-            f"{place.better} reads the place better; a difference like this is unlikely to be "
-            "noise."
+            f"{win.better} reads the place better; a difference like this is unlikely to be noise."
         )
 
 
 def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
-    for key, found in groups.items():
+    for key, group in groups.items():
         columns = [key, "sets", "a %", "b %", "a − b", "interval", "p, Holm"]
         rows = [
             (
@@ -293,7 +296,7 @@ def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
                 f"[{signed(g.low)}, {signed(g.high)}]",
                 display.p_value(g.p_adjusted),
             )
-            for g in found
+            for g in group
         ]
         display.table(
             f"{key.capitalize()}s, most different first", columns, rows, right=columns[1:]

@@ -137,16 +137,16 @@ def fetch(
                 progress=lambda done, total: report(f"fetch {name}", done, total, "files"),
             )
 
-    found = [fetched(name) for name in (licensed if names == ("all",) else names)]
+    sources = [fetched(name) for name in (licensed if names == ("all",) else names)]
     if json:
-        print_json({"fetched": [one.model_dump(mode="json") for one in found]})
+        print_json({"fetched": [one.model_dump(mode="json") for one in sources]})
         return
-    for one in found:
+    for one in sources:
         display.say(
             f"{one.source}: {one.files} files ({one.new} new) in {one.folder}. Licence: "
             f"{one.license}."
         )
-    display.say(f"Next: carb data build {found[0].source} --out {found[0].source}.jsonl")
+    display.say(f"Next: carb data build {sources[0].source} --out {sources[0].source}.jsonl")
 
 
 def build(

@@ -85,55 +85,56 @@ def check(
         display.say(f"{len(dataset):,} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
     if form_only:
         return _form_only(dataset, against, json=json)
-    found = check_data(dataset, against=_texts(against) if against else None)
+    report = check_data(dataset, against=_texts(against) if against else None)
     if write_hard is not None:
-        Dataset(dataset[name] for name in found.audit.hard).save(write_hard)
+        Dataset(dataset[name] for name in report.audit.hard).save(write_hard)
     if json:
-        print_json({"valid": found.passed, **found.model_dump(mode="json")})
+        print_json({"valid": report.passed, **report.model_dump(mode="json")})
     else:
-        _show(found)
-    return OK if found.passed else FAILED
+        _show(report)
+    return OK if report.passed else FAILED
 
 
 def _form_only(dataset: Dataset, against: tuple[str, ...], *, json: bool) -> int:
     """Look for the sets in the training data, where there is any, and for nothing else."""
-    found = check_contamination(_texts(against), dataset) if against else None
-    clean = found is None or found.clean
+    copies = check_contamination(_texts(against), dataset) if against else None
+    clean = copies is None or copies.clean
     if json:
         facts = {"valid": clean, "sets": len(dataset), "fingerprint": dataset.fingerprint}
-        print_json(facts | {"contamination": found and found.model_dump(mode="json")})
-    elif found is not None:
-        _show_contamination(found)
+        print_json(facts | {"contamination": copies and copies.model_dump(mode="json")})
+    elif copies is not None:
+        _show_contamination(copies)
     return OK if clean else FAILED
 
 
-def _show(found: CheckReport) -> None:
-    _show_findings(found)
-    if found.undetected:
-        named = ", ".join(f"{tag} {sets:,}" for tag, sets in found.undetected.items())
+def _show(report: CheckReport) -> None:
+    _show_findings(report)
+    if report.undetected:
+        named = ", ".join(f"{tag} {sets:,}" for tag, sets in report.undetected.items())
         display.say(f"The detector lacks these languages, and checked no text in them: {named}.")
-    _show_audit(found.audit)
-    show_home(found.home_line, found.home_by_language)
+    _show_audit(report.audit)
+    show_home(report.home_line, report.home_by_language)
     display.say(
-        f"{len(found.audit.hard):,} of {found.sets:,} sets are solved by no working attack."
+        f"{len(report.audit.hard):,} of {report.sets:,} sets are solved by no working attack."
     )
-    if found.contamination is not None:
-        _show_contamination(found.contamination)
-    leaks = ", ".join(dict.fromkeys(leak.attack for leak in found.leaks))
-    warnings = len(found.findings) - len(found.errors)
+    if report.contamination is not None:
+        _show_contamination(report.contamination)
+    leaks = ", ".join(dict.fromkeys(leak.attack for leak in report.leaks))
+    warnings = len(report.findings) - len(report.errors)
     display.say(
-        f"{len(found.errors)} errors, {warnings} warnings." + (f" Leaks: {leaks}." if leaks else "")
+        f"{len(report.errors)} errors, {warnings} warnings."
+        + (f" Leaks: {leaks}." if leaks else "")
     )
 
 
-def _show_findings(found: CheckReport) -> None:
-    if found.errors:
-        shown = [(f.check, f.item_id, f.field, f.message) for f in found.errors[:SHOWN]]
-        display.table(f"{len(found.errors)} errors", ["check", "set", "field", "what"], shown)
-        if len(found.errors) > SHOWN:
-            display.say(f"... and {len(found.errors) - SHOWN:,} more; --json lists them all.")
+def _show_findings(report: CheckReport) -> None:
+    if report.errors:
+        shown = [(f.check, f.item_id, f.field, f.message) for f in report.errors[:SHOWN]]
+        display.table(f"{len(report.errors)} errors", ["check", "set", "field", "what"], shown)
+        if len(report.errors) > SHOWN:
+            display.say(f"... and {len(report.errors) - SHOWN:,} more; --json lists them all.")
     warned: dict[str, list[Finding]] = {}
-    for finding in found.findings:
+    for finding in report.findings:
         if finding.severity == "warning":
             warned.setdefault(finding.check, []).append(finding)
     rows = [
@@ -146,14 +147,14 @@ def _show_findings(found: CheckReport) -> None:
         )
 
 
-def _show_audit(found: AuditReport) -> None:
+def _show_audit(audit: AuditReport) -> None:
     """The strongest attacks over the whole, and those that work in a domain or culture."""
     whole = sorted(
-        (attack for attack in found.attacks if attack.level in ("all", "main")),
+        (attack for attack in audit.attacks if attack.level in ("all", "main")),
         key=lambda attack: (not attack.works, (attack.chance or 0.0) - (attack.accuracy or 0.0)),
     )
     shown = whole[: max(5, sum(attack.works for attack in whole))]
-    shown += [attack for attack in found.working if attack not in whole][:SHOWN]
+    shown += [attack for attack in audit.working if attack not in whole][:SHOWN]
     rows = [
         (
             one.attack,
@@ -171,20 +172,20 @@ def _show_audit(found: AuditReport) -> None:
         "a part"
     )
     display.table(title, columns, rows, right=columns[2:5])
-    if found.passed:
-        said = "not even one that is always right could be found out"
-        if found.detectable is not None:
-            said = (
-                f"one that is right in {display.percent(found.detectable)}% or more would have "
+    if audit.passed:
+        reach = "not even one that is always right could be found out"
+        if audit.detectable is not None:
+            reach = (
+                f"one that is right in {display.percent(audit.detectable)}% or more would have "
                 "been found out"
             )
-        display.say(f"No attack works on these sets; {said}.")
+        display.say(f"No attack works on these sets; {reach}.")
 
 
-def _show_contamination(found: ContaminationReport) -> None:
-    display.say(f"Against {found.train_texts:,} training texts:")
-    if found.clean:
-        display.say(f"no set is in the training data (n-gram share below {found.threshold:g}).")
+def _show_contamination(copies: ContaminationReport) -> None:
+    display.say(f"Against {copies.train_texts:,} training texts:")
+    if copies.clean:
+        display.say(f"no set is in the training data (n-gram share below {copies.threshold:g}).")
         return
     rows = [
         (
@@ -195,7 +196,7 @@ def _show_contamination(found: ContaminationReport) -> None:
             o.train_id or f"line {o.train_position + 1}",
             o.test_text[:60],
         )
-        for o in found.overlaps[:SHOWN]
+        for o in copies.overlaps[:SHOWN]
     ]
     display.table(
         "In the training data",
@@ -203,9 +204,9 @@ def _show_contamination(found: ContaminationReport) -> None:
         rows,
         ["share"],
     )
-    kinds = ", ".join(f"{kind} {number}" for kind, number in found.counts.items() if number)
+    kinds = ", ".join(f"{kind} {number}" for kind, number in copies.counts.items() if number)
     display.say(
-        f"{len(found.contaminated):,} of {found.test_items:,} sets are in the training "
+        f"{len(copies.contaminated):,} of {copies.test_items:,} sets are in the training "
         f"data: {kinds}."
     )
 

@@ -40,13 +40,13 @@ def show(data: DataName, *, family: str | None = None, json: Json = False) -> No
         return
     home = home_line(dataset)
     by_language = home_lines(dataset)
-    found = _facts(data, dataset)
-    found["home_line"] = home.model_dump()
-    found["home_by_language"] = {name: line.model_dump() for name, line in by_language.items()}
+    facts = _facts(data, dataset)
+    facts["home_line"] = home.model_dump()
+    facts["home_by_language"] = {name: line.model_dump() for name, line in by_language.items()}
     if json:
-        print_json(found)
+        print_json(facts)
         return
-    _show_facts(found)
+    _show_facts(facts)
     show_home(home, by_language)
     for name in examples(families, SHOWN_FAMILIES):
         _show_family(table_of(name, families[name]))
@@ -72,13 +72,13 @@ def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _show_facts(found: Mapping[str, Any]) -> None:
+def _show_facts(facts: Mapping[str, Any]) -> None:
     rows = [
         (key, ", ".join(f"{a} {b}" for a, b in value.items()) if isinstance(value, dict) else value)
-        for key, value in found.items()
+        for key, value in facts.items()
         if key != "name" and not key.startswith("home")
     ]
-    display.table(found["name"], ["what", "value"], rows)
+    display.table(facts["name"], ["what", "value"], rows)
 
 
 def show_home(whole: HomeLine, by_language: Mapping[str, HomeLine]) -> None:

@@ -49,27 +49,27 @@ def doctor(*, json: Json = False) -> None:
 
         carb doctor
     """
-    found: dict[str, Any] = {
+    state: dict[str, Any] = {
         "machine": _machine(),
         "packages": {name: metadata.version(name) for name in PACKAGES},
         "extras": extras(),
         "keys": keys(os.environ),
     }
     if json:
-        print_json(found)
+        print_json(state)
         return
-    display.table("This machine", ["what", "value"], list(found["machine"].items()))
-    display.table("Packages", ["package", "version"], list(found["packages"].items()))
+    display.table("This machine", ["what", "value"], list(state["machine"].items()))
+    display.table("Packages", ["package", "version"], list(state["packages"].items()))
     rows = [
         (
             extra["what_for"],
             _state(extra),
             extra["install"],
         )
-        for extra in found["extras"]
+        for extra in state["extras"]
     ]
     display.table("Extras", ["what for", "state", "how to install"], rows)
-    shown = [(name, "set" if there else "not set") for name, there in found["keys"].items()]
+    shown = [(name, "set" if there else "not set") for name, there in state["keys"].items()]
     display.table("Keys in the environment", ["key", "state"], shown)
 
 
@@ -98,8 +98,8 @@ def broken(name: str, owners: Mapping[str, set[str]]) -> str | None:
     """
     wanted = _plain(name)
     modules = [module for module, owners in owners.items() if wanted in owners]
-    own = [module for module in modules if _plain(module) == wanted] or modules[:1]
-    for module in own:
+    modules_of_it = [module for module in modules if _plain(module) == wanted] or modules[:1]
+    for module in modules_of_it:
         try:
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                 import_module(module)
@@ -125,16 +125,16 @@ def _plain(name: str) -> str:
 def extras() -> list[dict[str, Any]]:
     """Every extra of every package: what it is for, what is missing for it or does not import, and
     the line that installs it."""
-    found, owners = [], owners_of_modules()
+    rows, owners = [], owners_of_modules()
     for package in PACKAGES:
         needs = [str(need) for need in metadata.requires(package) or []]
         for extra in sorted(metadata.metadata(package).get_all("Provides-Extra") or []):
             if extra in ("all", "test"):
                 continue  # a name for the others, and what a maintainer needs
-            own = [need for need in needs if re.search(rf"extra == ['\"]{extra}['\"]", need)]
-            names = {re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0] for need in own}
+            wanted = [need for need in needs if re.search(rf"extra == ['\"]{extra}['\"]", need)]
+            names = {re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0] for need in wanted}
             present = sorted(name for name in names if installed(name) is not None)
-            found.append(
+            rows.append(
                 {
                     "package": package,
                     "extra": extra,
@@ -146,7 +146,7 @@ def extras() -> list[dict[str, Any]]:
                     "install": install_line(package, extra),
                 }
             )
-    return found
+    return rows
 
 
 def keys(variables: Mapping[str, str]) -> dict[str, bool]:

@@ -107,13 +107,13 @@ def eval_(
     if not json:
         _say_what_will_be_done(asked, scorers, plan, sets)
     record = score([data], dataset, scorers, folder, RunOptions(fresh=fresh))
-    found, page = _write_report(folder)
+    report, page = _write_report(folder)
     passed, judged = (True, None)
     if gate and asked:
-        passed, judged = _passed(found, parse_spec(asked.spec).name, *gate)
+        passed, judged = _passed(report, parse_spec(asked.spec).name, *gate)
     if open_report or (open_report is None and sys.stdout.isatty() and not json):
         webbrowser.open(page.resolve().as_uri())
-    _show_verdict(found, page, asked, judged, json=json)
+    _show_verdict(report, page, asked, judged, json=json)
     return exit_code(record) if passed else FAILED
 
 
@@ -136,23 +136,23 @@ def _write_report(folder: Path) -> tuple[Report, Path]:
     """The report of a run, and its page."""
     display.note("Computing the report.")
     read = read_runs([folder])
-    found = content(read)
+    report = content(read)
     page = folder / "report.html"
-    write_whole(page, render(found, read, written(read.folders)))
-    return found, page
+    write_whole(page, render(report, read, written(read.folders)))
+    return report, page
 
 
 def _show_verdict(
-    found: Report, page: Path, asked: Recognised | None, judged: str | None, *, json: bool
+    report: Report, page: Path, asked: Recognised | None, judged: str | None, *, json: bool
 ) -> None:
     if json:
         name = asked and parse_spec(asked.spec).name
-        head = {"verdict": found.verdict, "scorer": name, "why": asked and asked.why}
+        head = {"verdict": report.verdict, "scorer": name, "why": asked and asked.why}
         files = {"run": str(page.parent), "html": str(page), "gate": judged}
-        print_json(head | files | {"report": found.model_dump(mode="json")})
+        print_json(head | files | {"report": report.model_dump(mode="json")})
         return
     display.say("")
-    show(found)
+    show(report)
     display.say(f"Report: {page.resolve()}")
     if asked is None:
         display.say(
@@ -170,22 +170,22 @@ def _asked(
     Raises:
         CarbError: a way is named for what is no chat model in this process.
     """
-    found = recognise(model)
-    if found.chat is None:
+    known = recognise(model)
+    if known.chat is None:
         if mode is not None:
             raise CarbError(
                 f"--mode {mode} is for a chat model that is opened here; this is asked as "
-                f"{found.spec}."
+                f"{known.spec}."
             )
-        return found
+        return known
     if mode is not None:
-        return found.asked(
-            WAYS[mode].format(model=found.chat), f"It is a chat model, asked by {mode}."
+        return known.asked(
+            WAYS[mode].format(model=known.chat), f"It is a chat model, asked by {mode}."
         )
     if dry_run:
-        return found
-    asked = probe(found.chat, folder / "probe", fresh=fresh)
-    return found.asked(asked[0].spec, why(asked))
+        return known
+    asked = probe(known.chat, folder / "probe", fresh=fresh)
+    return known.asked(asked[0].spec, why(asked))
 
 
 def _gate(text: str) -> tuple[str, float]:
@@ -204,13 +204,13 @@ def _gate(text: str) -> tuple[str, float]:
     return name, least
 
 
-def _passed(found: Report, scorer: str, measure: str, least: float) -> tuple[bool, str]:
+def _passed(report: Report, scorer: str, measure: str, least: float) -> tuple[bool, str]:
     """Whether a scorer reaches the least value, and a sentence that says so with the interval."""
     if measure == "accuracy":
-        cell = found.scorers[scorer].overall
+        cell = report.scorers[scorer].overall
         value, low, high = cell.accuracy, cell.low, cell.high
     else:
-        row = None if found.families is None else found.families.of(scorer)
+        row = None if report.families is None else report.families.of(scorer)
         reading = Interval() if row is None else getattr(row, measure)
         value, low, high = reading.estimate, reading.low, reading.high
     passed = value is not None and value >= least

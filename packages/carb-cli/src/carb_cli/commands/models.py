@@ -113,7 +113,7 @@ def _list(*, json: bool) -> None:
     if json:
         written = {form: read.model_dump(mode="json") for form, read in forms.items()}
         benchmarks = {
-            key: found.model_dump(mode="json") for key, found in registry.benchmarks.items()
+            key: benchmark.model_dump(mode="json") for key, benchmark in registry.benchmarks.items()
         }
         print_json(
             {

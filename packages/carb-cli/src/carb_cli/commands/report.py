@@ -76,33 +76,33 @@ def report(
     for path in (json, html, figure, md, latex):
         refuse_folder(path)
     read = read_runs(_finished(runs))
-    found = content(read, confidence=confidence)
-    if only is not None and not sections(found, only):
+    made = content(read, confidence=confidence)
+    if only is not None and not sections(made, only):
         raise CarbError(f"These runs have nothing for '{only}'.")
-    files, printed = save(found, json=json, md=md, latex=latex, only=only)
-    files += _save_pages(found, read, html, figure, only)
+    files, printed = save(made, json=json, md=md, latex=latex, only=only)
+    files += _save_pages(made, read, html, figure, only)
     if printed:
         return
     if only is None:
-        show(found)
-    for section in sections(found, only) if only else ():
+        show(made)
+    for section in sections(made, only) if only else ():
         section.show()
     for path in files:
         display.say(f"Written: {path.resolve()}")
 
 
 def _save_pages(
-    found: Report, read: Runs, html: Path | None, figure: Path | None, only: str | None
+    made: Report, read: Runs, html: Path | None, figure: Path | None, only: str | None
 ) -> list[Path]:
     """Write the page and the chart; returns the files."""
     from carb_cli.report import page
     from carb_cli.report.shown import written
 
     if html is not None:
-        write_whole(html, page.render(found, read, written(read.folders), only=only))
+        write_whole(html, page.render(made, read, written(read.folders), only=only))
     if figure is not None:
-        by_group = page.group_figure(found) if only == "groups" else ""
-        write_whole(figure, by_group or page.figure(page.chart_of(found)))
+        by_group = page.group_figure(made) if only == "groups" else ""
+        write_whole(figure, by_group or page.figure(page.chart_of(made)))
     return [path for path in (html, figure) if path is not None]
 
 
@@ -117,7 +117,7 @@ def _finished(runs: Sequence[Path]) -> list[Path]:
 
 
 def save(
-    found: Report,
+    made: Report,
     *,
     json: Path | None = None,
     md: Path | None,
@@ -129,13 +129,13 @@ def save(
 
     texts: list[tuple[Path, str]] = []
     if json is not None:
-        whole = found.model_dump(mode="json")
+        whole = made.model_dump(mode="json")
         texts.append(
             (json, json_module.dumps(whole, ensure_ascii=str(json) == "-", indent=1) + "\n")
         )
     for path, as_latex in ((md, False), (latex, True)):
         if path is not None:
-            texts.append((path, exported(found, latex=as_latex, only=only)))
+            texts.append((path, exported(made, latex=as_latex, only=only)))
     for path, text in texts:
         if str(path) == "-":
             display.console.file.write(text)
@@ -172,11 +172,11 @@ def _brief(columns: Sequence[str], row: Sequence[Shown]) -> list[Shown]:
     return list(of_column.values())
 
 
-def show(found: Report) -> None:
+def show(made: Report) -> None:
     """Print the first screen: verdict and leaderboard."""
-    display.sentences(found.verdict)
-    _show_board(leaderboard(found))
-    if found.dataset.copies:
-        display.sentences(copies_sentence(found.dataset.copies, found.dataset.sets))
-    names = ", ".join(section.name for section in sections(found))
+    display.sentences(made.verdict)
+    _show_board(leaderboard(made))
+    if made.dataset.copies:
+        display.sentences(copies_sentence(made.dataset.copies, made.dataset.sets))
+    names = ", ".join(section.name for section in sections(made))
     display.sentences(f"More: carb report … --only SECTION, with one of {names}; or --html FILE.")

@@ -88,18 +88,18 @@ def check(
     folders = entries.found_in(results)
     known = entries.candidates([loaded(name) for name in data])
     checked = {str(folder): entries.check(folder, known) for folder in folders}
-    wrong = sum(bool(found.problems) for found in checked.values())
+    wrong = sum(bool(entry.problems) for entry in checked.values())
     if json:
         listed = [
-            {"folder": folder, **found.model_dump(mode="json")} for folder, found in checked.items()
+            {"folder": folder, **entry.model_dump(mode="json")} for folder, entry in checked.items()
         ]
         print_json({"entries": listed})
     else:
-        for folder, found in checked.items():
-            for problem in found.problems:
+        for folder, entry in checked.items():
+            for problem in entry.problems:
                 display.say(f"{folder}: {problem}")
-            if found.confirmed is not None:
-                display.say(f"{folder}: confirmed from its rows: {found.confirmed.sentence}")
+            if entry.confirmed is not None:
+                display.say(f"{folder}: confirmed from its rows: {entry.confirmed.sentence}")
         display.say(f"{len(checked)} entries checked, {wrong} with problems.")
     return FAILED if wrong else OK
 

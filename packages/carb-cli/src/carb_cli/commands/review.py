@@ -267,29 +267,29 @@ def apply(
         refuse(data is not None, "--data", "without --out")
         refuse_loading("without --out")
     with closing(review_file.connect(reviews)) as db:
-        found = findings.find(db)
+        results = findings.find(db)
     if not json:
-        _show(found)
+        _show(results)
     if out is not None:
-        made, found = findings.apply(loaded(data or found.data), found)
+        made, results = findings.apply(loaded(data or results.data), results)
         made.save(out)
         beside = findings.companion(out)
-        write_whole(beside, found.model_dump_json(indent=1) + "\n")
+        write_whole(beside, results.model_dump_json(indent=1) + "\n")
         if not json:
-            verified = found.verdicts["keep"]
+            verified = results.verdicts["keep"]
             display.say(
                 f"{len(made)} sets written to {out}, {verified} of them verified. Details: {beside}"
             )
     if json:
-        print_json(found.model_dump(mode="json"))
+        print_json(results.model_dump(mode="json"))
 
 
-def _show(found: findings.Findings) -> None:
+def _show(results: findings.Findings) -> None:
     """Print what a review says, as tables."""
-    human_lines(found.lines).show()
+    human_lines(results.lines).show()
     columns = ["reviewer", "region", "answered", "picks", "key %", "others %", "first %", "seconds"]
     people = []
-    for one in found.reviewers:
+    for one in results.reviewers:
         shares = map(percent, (one.key, one.others, one.first))
         people.append(
             (one.name, one.region, one.answered, one.picks, *shares, number(one.seconds, 0))
@@ -298,14 +298,14 @@ def _show(found: findings.Findings) -> None:
         "Reviewers: how often their pick is the key, another person's, and the first on the screen"
     )
     display.table(title, columns, people, right=columns[2:])
-    verdicts = ", ".join(f"{name}: {count}" for name, count in found.verdicts.items())
+    verdicts = ", ".join(f"{name}: {count}" for name, count in results.verdicts.items())
     display.say(
-        f"Sets by the rules {found.rules}: {verdicts}. Reviews still needed: {found.needed}."
+        f"Sets by the rules {results.rules}: {verdicts}. Reviews still needed: {results.needed}."
     )
-    if found.nobody:
-        codes = (code for code, count in found.nobody.items() for _ in range(count))
+    if results.nobody:
+        codes = (code for code, count in results.nobody.items() for _ in range(count))
         display.say(f"Sets that nobody can answer yet: {counted(codes)}.")
-    wrong = [one for one in found.sets if one.verdict in ("fix", "retire")]
+    wrong = [one for one in results.sets if one.verdict in ("fix", "retire")]
     if wrong:
         rows = [(one.set_id, one.verdict, "; ".join(one.reasons)) for one in wrong]
         display.table("To fix or retire", ["set", "verdict", "reasons"], rows)

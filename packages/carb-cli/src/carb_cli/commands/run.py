@@ -128,8 +128,8 @@ def _show_run(
     from carb_cli.report.content import content, read_runs
 
     if json:
-        found = summary.of_run(record, out, dataset)
-        results = [{"scorer": name, **one.model_dump(mode="json")} for name, one in found.items()]
+        numbers = summary.of_run(record, out, dataset)
+        results = [{"scorer": name, **one.model_dump(mode="json")} for name, one in numbers.items()]
         head = {"schema": "carb.run/2", "out": str(out), "results": results}
         print_json(head | record.model_dump(mode="json"))
     else:
@@ -150,20 +150,20 @@ def _say_whether_it_needs_code(model: SuiteModel) -> None:
 
 
 def _show_suite(
-    found: Mapping[str, Outcome], out: Path, *, md: Path | None, latex: Path | None, json: bool
+    outcomes: Mapping[str, Outcome], out: Path, *, md: Path | None, latex: Path | None, json: bool
 ) -> int:
     """Print one table of a suite, and what was not scored."""
     from carb_cli.commands.report import save, show  # as above
     from carb_cli.report.content import content, read_runs
 
-    folders = [out / name for name, outcome in found.items() if outcome.shown]
+    folders = [out / name for name, outcome in outcomes.items() if outcome.shown]
     report = content(read_runs(folders)) if folders else None
     files, printed = ([], False) if report is None else save(report, md=md, latex=latex)
-    failed = [(name, outcome.why) for name, outcome in found.items() if outcome.why is not None]
+    failed = [(name, outcome.why) for name, outcome in outcomes.items() if outcome.why is not None]
     if json:
         models = [
             {"name": name, "out": str(out / name), "why": outcome.why}
-            for name, outcome in found.items()
+            for name, outcome in outcomes.items()
         ]
         print_json(
             {"models": models, "report": None if report is None else report.model_dump(mode="json")}

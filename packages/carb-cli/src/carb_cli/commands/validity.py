@@ -61,16 +61,18 @@ def validity(
     """
     refuse_folder(figure)
     policies = _read(file, benchmark, against)
-    found = {name: _correlated(points, against, confidence) for name, points in policies.items()}
+    correlations = {
+        name: _correlated(points, against, confidence) for name, points in policies.items()
+    }
     if figure is not None:
-        drawn = {name: (_pairs(points), found[name]) for name, points in policies.items()}
+        drawn = {name: (_pairs(points), correlations[name]) for name, points in policies.items()}
         write_whole(figure, scatter(drawn))
     if json:
-        dumped = {name: one.model_dump(mode="json") for name, one in found.items()}
+        dumped = {name: one.model_dump(mode="json") for name, one in correlations.items()}
         settings = {"confidence": confidence, "against": against}
         print_json((dumped[""] if list(dumped) == [""] else {"policies": dumped}) | settings)
         return
-    for name, one in found.items():
+    for name, one in correlations.items():
         _show(one, confidence, against, name)
     if figure is not None:
         display.say(f"Written: {figure.resolve()}")
@@ -176,39 +178,39 @@ def finite(text: str | None) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def _show(found: Correlation, confidence: float, against: str | None, policy: str) -> None:
+def _show(correlation: Correlation, confidence: float, against: str | None, policy: str) -> None:
     rows = [
-        ("Spearman's ρ", found.spearman),
-        ("Kendall's τ", found.kendall),
-        ("Pearson's r", found.pearson),
-        ("r² of the fitted line", Interval(estimate=found.fit.r2, p=found.fit.p)),
+        ("Spearman's ρ", correlation.spearman),
+        ("Kendall's τ", correlation.kendall),
+        ("Pearson's r", correlation.pearson),
+        ("r² of the fitted line", Interval(estimate=correlation.fit.r2, p=correlation.fit.p)),
     ]
-    if found.partial is not None:
-        rows.append(("Spearman's ρ, covariate taken out", found.partial.spearman))
-        rows.append(("Pearson's r, covariate taken out", found.partial.pearson))
-    if found.corrected is not None:
-        rows.append(("Pearson's r without errors of measurement", found.corrected))
-    if found.rival is not None:
-        rows.append((f"difference to the r of {against} (Williams)", found.rival.difference))
+    if correlation.partial is not None:
+        rows.append(("Spearman's ρ, covariate taken out", correlation.partial.spearman))
+        rows.append(("Pearson's r, covariate taken out", correlation.partial.pearson))
+    if correlation.corrected is not None:
+        rows.append(("Pearson's r without errors of measurement", correlation.corrected))
+    if correlation.rival is not None:
+        rows.append((f"difference to the r of {against} (Williams)", correlation.rival.difference))
     known = sorted(
-        (row.pearson, row.label) for row in found.influence or () if row.pearson is not None
+        (row.pearson, row.label) for row in correlation.influence or () if row.pearson is not None
     )
     for r, label in (known[0], known[-1]) if known else ():
         rows.append((f"Pearson's r without {label}", Interval(estimate=r)))
     columns = ["correlation", "estimate", f"{100 * confidence:.0f}%", "p"]
     shown = [(name, *_cells(estimate)) for name, estimate in rows]
-    title = display.counted(found.n, "reward model")
+    title = display.counted(correlation.n, "reward model")
     heading = f"{policy}: {title}" if policy else title
     display.table(heading, columns, shown, right=columns[1:])
-    if found.pearson.estimate is None:
+    if correlation.pearson.estimate is None:
         display.say(
             "No correlation can be computed: that needs several reward models with "
             "different numbers."
         )
-    if found.bases < found.n:
+    if correlation.bases < correlation.n:
         display.say(
-            f"The interval of Pearson's r is over {found.bases} base models; for related models "
-            "those of the other correlations are not known."
+            f"The interval of Pearson's r is over {correlation.bases} base models; for related "
+            "models those of the other correlations are not known."
         )
 
 

@@ -21,13 +21,13 @@ def cells(report: Report) -> Section | None:
 
 
 def _table(report: Report, name: str, part: ScorerPart) -> Table:
-    found = {tuple(key.split("/", 1)): cell for key, cell in part.by_culture_domain.items()}
-    cultures = list(dict.fromkeys(culture for culture, _ in found))
-    domains = list(dict.fromkeys(domain for _, domain in found))
+    by_pair = {tuple(key.split("/", 1)): cell for key, cell in part.by_culture_domain.items()}
+    cultures = list(dict.fromkeys(culture for culture, _ in by_pair))
+    domains = list(dict.fromkeys(domain for _, domain in by_pair))
     rows = [
         (
             Shown(group_name("culture", culture)),
-            *(_cell(found.get((culture, domain))) for domain in domains),
+            *(_cell(by_pair.get((culture, domain))) for domain in domains),
         )
         for culture in cultures
     ]

@@ -228,21 +228,21 @@ def _scorers(
     consistency = cross_lingual_consistency(scores, confidence=confidence)
     kinds = _by_kind(main, [*runs.scorers], confidence)
     ranks = {row.scorer: row.place for row in ranking.scorers}
-    found = {}
+    rows = {}
     for name, record in runs.scorers.items():
-        own = parts.of(name) if len(runs.scorers) > 1 else parts
+        its_parts = parts.of(name) if len(runs.scorers) > 1 else parts
         cells: dict[str, Any] = {
-            key: _cells(part) for key, part in own if isinstance(part, Grouped)
+            key: _cells(part) for key, part in its_parts if isinstance(part, Grouped)
         }
-        found[name] = ScorerPart(
+        rows[name] = ScorerPart(
             spec=record.spec,
             told=told_culture(record.spec),
             usage=record.usage,
             cost=record.cost,
             label_mass=record.label_mass,
             rank=ranks.get(name, RankRow(rank=None, low=None, high=None)),
-            overall=own.overall,
-            macro=own.by_culture_domain.macro,
+            overall=its_parts.overall,
+            macro=its_parts.by_culture_domain.macro,
             **cells,
             by_kind=kinds.get(name, {}),
             perturbation={r.perturbation: r for r in sensitivity.kinds if r.scorer == name}
@@ -252,7 +252,7 @@ def _scorers(
             consistency=consistency.of(name),
         )
     order = {row.scorer: number for number, row in enumerate(ranking.scorers)}
-    return dict(sorted(found.items(), key=lambda one: (order.get(one[0], len(order)), one[0])))
+    return dict(sorted(rows.items(), key=lambda one: (order.get(one[0], len(order)), one[0])))
 
 
 def _cells(group: Grouped) -> Cells:
@@ -269,8 +269,8 @@ def _by_kind(main: Scored, names: Sequence[str], confidence: float) -> dict[str,
     known = main.where(pl.col("kind").is_not_null())
     if not len(known):
         return {}
-    found = bon_accuracy(known, by=("scorer", "kind"), confidence=confidence, mirrors=True)
-    return {name: _cells(found.of(name)) for name in names}
+    cells = bon_accuracy(known, by=("scorer", "kind"), confidence=confidence, mirrors=True)
+    return {name: _cells(cells.of(name)) for name in names}
 
 
 def _families(
@@ -279,12 +279,12 @@ def _families(
     """The rows of all families and of each domain, and where sets say their kind, those of each
     kind."""
     blind = [name for name, baseline in baselines.items() if baseline in BLIND]
-    found = family_accuracy(scores, runs.dataset, "domain", confidence, blind=blind)
-    if found is None or not any(item.kind for item in runs.dataset if item.family):
-        return found
+    families = family_accuracy(scores, runs.dataset, "domain", confidence, blind=blind)
+    if families is None or not any(item.kind for item in runs.dataset if item.family):
+        return families
     by_kind = family_accuracy(scores, runs.dataset, "kind", confidence, blind=blind)
     more = () if by_kind is None else tuple(row for row in by_kind.rows if row.group is not None)
-    return found.model_copy(update={"rows": found.rows + more})
+    return families.model_copy(update={"rows": families.rows + more})
 
 
 def _shared_words(scores: Scored, dataset: Dataset, confidence: float) -> Interval | None:
@@ -299,12 +299,12 @@ MOST_ITEMS = 40
 
 def _items(scores: ScoreTable) -> ItemAnalysis | None:
     """The items to read first, those of the lowest discrimination."""
-    found = item_analysis(scores)
-    if not found.items:
+    items = item_analysis(scores)
+    if not items.items:
         return None
-    telling = [item for item in found.items if item.discrimination is not None]
+    telling = [item for item in items.items if item.discrimination is not None]
     telling.sort(key=lambda item: (item.discrimination or 0.0, item.difficulty, item.item_id))
-    return found.model_copy(update={"items": tuple(telling[:MOST_ITEMS])})
+    return items.model_copy(update={"items": tuple(telling[:MOST_ITEMS])})
 
 
 def _judges(
@@ -349,7 +349,7 @@ def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
     be higher than people earn, since retired sets, on which people disagreed, are not among those
     scored.
     """
-    found = next(
+    findings = next(
         (
             one
             for folder in runs.folders
@@ -357,26 +357,26 @@ def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
         ),
         None,
     )
-    if found is None:
+    if findings is None:
         return PeoplePart()
-    groups = {name: line for name, line in found.lines.items() if name != WHOLE}
+    groups = {name: line for name, line in findings.lines.items() if name != WHOLE}
     return PeoplePart(
-        line=found.lines[WHOLE],
+        line=findings.lines[WHOLE],
         groups=groups,
         cultures=sum(line.answers > 0 for name, line in groups.items() if name.endswith("/")),
-        whole=found.fingerprint != runs.records[0].dataset.fingerprint,
-        scorers=_against_people(found, scores, confidence),
+        whole=findings.fingerprint != runs.records[0].dataset.fingerprint,
+        scorers=_against_people(findings, scores, confidence),
     )
 
 
 def _against_people(
-    found: Findings, scores: ScoreTable, confidence: float
+    findings: Findings, scores: ScoreTable, confidence: float
 ) -> tuple[JudgedRow, ...]:
     """Who of the people picked which answer is not kept, so the picks of a set are numbered; that
     changes no measure used here."""
     picks = [
         (one.set_id, f"{one.set_id} {number}", response)
-        for one in found.sets
+        for one in findings.sets
         for number, response in enumerate(
             option.response for option in one.options for _ in range(option.best)
         )

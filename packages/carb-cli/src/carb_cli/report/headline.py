@@ -21,8 +21,8 @@ LEAST_MASS = 0.5
 def verdict(report: Report) -> str:
     """First whether the place decides, where families tell; then accuracy against chance and the
     surface; failures."""
-    said = (_of_families(report), _of_sets(report), _of_people(report), _of_failures(report))
-    return "\n".join(sentence for sentence in said if sentence) or "No set could be judged."
+    sentences = (_of_families(report), _of_sets(report), _of_people(report), _of_failures(report))
+    return "\n".join(sentence for sentence in sentences if sentence) or "No set could be judged."
 
 
 def _of_families(report: Report) -> str:
@@ -117,17 +117,17 @@ def _of_sets(report: Report) -> str:
     cell, name = known[best], safe(labels(report.scorers)[best])
     sets = counted(cell.n, "main set" if report.dataset.mirrors else "set")
     accuracy = f"{percent(cell.accuracy)}% [{interval(cell.low, cell.high)}]"
-    said = f"On {sets}, {name} is right in {accuracy}{', the most' if len(known) > 1 else ''}."
-    said += f" Chance is {percent(chance)}%"
+    sentence = f"On {sets}, {name} is right in {accuracy}{', the most' if len(known) > 1 else ''}."
+    sentence += f" Chance is {percent(chance)}%"
     if (home := report.home_line) is not None:
-        said += f", the home line {percent(home.accuracy)}%"
+        sentence += f", the home line {percent(home.accuracy)}%"
     if report.floor is None:
-        return f"{said}."
+        return f"{sentence}."
     floor = f"{percent(report.floor.overall.floor.accuracy)}%"
     tests = [test for name in known if (test := report.floor.test(name)) is not None]
     if above := above_floor(tests):
-        return f"{said}. The surface alone reaches {floor}: {above}."
-    return f"{said}. Baselines read nothing but the surface, which reaches {floor} here."
+        return f"{sentence}. The surface alone reaches {floor}: {above}."
+    return f"{sentence}. Baselines read nothing but the surface, which reaches {floor} here."
 
 
 def above_floor(tests: Sequence[FloorTest]) -> str:
@@ -138,10 +138,10 @@ def above_floor(tests: Sequence[FloorTest]) -> str:
     known = [test.above for test in tests if test.above is not None]
     if not known:
         return "with so few sets it cannot be shown that a scorer is above it"
-    said = f"{sum(known)} of {len(known)} clearly above it"
+    sentence = f"{sum(known)} of {len(known)} clearly above it"
     if len(known) < len(tests):
-        said += f" (for {len(tests) - len(known)} more it cannot be shown)"
-    return said
+        sentence += f" (for {len(tests) - len(known)} more it cannot be shown)"
+    return sentence
 
 
 def _of_people(report: Report) -> str:
@@ -158,23 +158,23 @@ def _of_people(report: Report) -> str:
 
 def _of_failures(report: Report) -> str:
     """The share of failed sets; a scorer that failed on every set is named for it."""
-    said = []
+    parts = []
     short = labels(report.scorers)
     for name in report.models:
         cell = report.scorers[name].overall
         if cell.errors and report.scorers[name].failed:
-            said.append(
+            parts.append(
                 f"{safe(short[name])} failed on every set, so it gets no verdict. Why: "
                 "errors.jsonl."
             )
         elif cell.errors:
             share = percent(cell.errors / cell.n)
-            said.append(
+            parts.append(
                 f"{safe(short[name])} failed on {cell.errors:,} of {cell.n:,} sets "
                 f"({share}%), counted wrong."
             )
-        said.append(of_mass(safe(short[name]), report.scorers[name].label_mass))
-    return " ".join(filter(None, said))
+        parts.append(of_mass(safe(short[name]), report.scorers[name].label_mass))
+    return " ".join(filter(None, parts))
 
 
 def of_mass(scorer: str, mass: float | None) -> str:

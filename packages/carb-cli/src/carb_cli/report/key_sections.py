@@ -28,21 +28,21 @@ SHOWN = 12
 
 def people(report: Report) -> Section:
     """Whether anybody has checked the key."""
-    found, title = report.people, "What do people of the culture say?"
-    line = found.line
+    votes, title = report.people, "What do people of the culture say?"
+    line = votes.line
     if line is None or not line.answers:
         return Section(
             "people", title, "Nobody has checked the key of these sets in a review yet.", ()
         )
     who = (
-        f"{counted(line.people, 'person', 'people')} of {counted(found.cultures, 'culture')} gave "
+        f"{counted(line.people, 'person', 'people')} of {counted(votes.cultures, 'culture')} gave "
     )
     who += f"{line.answers:,} answers on {line.sets:,} sets"
-    of_all = ", on the whole reviewed data set" if found.whole else ""
-    said = f"{who}{of_all}; they pick the key in {percent(line.share)}%"
-    said = f"{said}." if line.enough else f"{who}{of_all}: too few for a human line."
-    tables = [human_lines({WHOLE: line, **found.groups})]
-    if found.scorers and (among := found.scorers[0]).human_percent.estimate is not None:
+    of_all = ", on the whole reviewed data set" if votes.whole else ""
+    sentence = f"{who}{of_all}; they pick the key in {percent(line.share)}%"
+    sentence = f"{sentence}." if line.enough else f"{who}{of_all}: too few for a human line."
+    tables = [human_lines({WHOLE: line, **votes.groups})]
+    if votes.scorers and (among := votes.scorers[0]).human_percent.estimate is not None:
         alike = (
             Shown("people with each other"),
             share(among.human_percent),
@@ -51,7 +51,7 @@ def people(report: Report) -> Section:
         )
         compared = [
             (scorer_cell(report, row.scorer), share(row.percent), estimate(row.ac1), count(row.n))
-            for row in found.scorers
+            for row in votes.scorers
         ]
         columns = ("who", "same pick %", "beyond chance", "sets")
         note = (
@@ -60,7 +60,7 @@ def people(report: Report) -> Section:
         )
         note += "Sets that the review retired are not among them."
         tables.append(Table("Agreement with people", columns, [alike, *compared], note))
-    return Section("people", title, said, tuple(tables))
+    return Section("people", title, sentence, tuple(tables))
 
 
 def human_lines(lines: Mapping[str, HumanLine]) -> Table:

@@ -135,7 +135,7 @@ def _outcomes(runs: Runs, names: Sequence[str]) -> dict[str, str]:
         .select(pl.col("scorer", "item_id").cast(pl.String), letter.alias("letter"))
         .rows()
     )
-    known = {(scorer, item_id): found for scorer, item_id, found in rows}
+    known = {(scorer, item_id): outcome for scorer, item_id, outcome in rows}
     return {
         item.id: "".join(known.get((name, item.id), FAILED) for name in names)
         for item in runs.dataset
@@ -152,12 +152,12 @@ def _order(
     """
 
     keyed = []
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         letters = outcomes[item.id]
         won = any(letter == WON for letter, model in zip(letters, is_model, strict=True) if model)
         hashed = hashlib.sha256(item.id.encode("utf-8", "replace")).digest()
-        keyed.append((won, letters == WON * len(letters), hashed, place))
-    return [items[place] for *_, place in sorted(keyed)]
+        keyed.append((won, letters == WON * len(letters), hashed, index))
+    return [items[index] for *_, index in sorted(keyed)]
 
 
 def _scores(runs: Runs, names: Sequence[str]) -> list[dict[tuple[str, str], float]]:

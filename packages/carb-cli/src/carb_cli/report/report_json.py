@@ -191,7 +191,7 @@ class Report(Frozen):
         """The scorers that are no baselines and no controls; all of them where there is no
         model."""
         kinds = {name: part.kind for name, part in self.scorers.items()}
-        found = [
+        models = [
             name for name, kind in kinds.items() if kind not in ("baseline", "open-book control")
         ]
-        return found or list(self.scorers)
+        return models or list(self.scorers)

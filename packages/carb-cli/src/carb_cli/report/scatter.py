@@ -20,20 +20,20 @@ Points = Sequence[tuple[str, float, float]]
 
 def scatter(policies: Mapping[str, tuple[Points, Correlation]]) -> str:
     """An SVG file with a panel for each policy: its points, the fitted line, r² and p."""
-    panels = [_panel(name, points, found) for name, (points, found) in policies.items()]
+    panels = [_panel(name, points, correlation) for name, (points, correlation) in policies.items()]
     return drawn("scatter.svg.jinja", panels=panels)
 
 
-def _panel(title: str, points: Points, found: Correlation) -> dict[str, Any]:
+def _panel(title: str, points: Points, correlation: Correlation) -> dict[str, Any]:
     xs, ys = [x for _, x, _ in points], [y for _, _, y in points]
-    line = None
-    if found.fit.slope is not None and found.fit.intercept is not None:
+    line, fit = None, correlation.fit
+    if fit.slope is not None and fit.intercept is not None:
         ends = (min(xs), max(xs))
-        fitted = [found.fit.intercept + found.fit.slope * x for x in ends]
+        fitted = [fit.intercept + fit.slope * x for x in ends]
         line = [(_at(x, xs), SIZE - _at(y, ys)) for x, y in zip(ends, fitted, strict=True)]
     return {
         "title": title or "all scorers",
-        "fit": f"r² {number(found.fit.r2, 3)}, p {p_value(found.fit.p)}, n {found.n}",
+        "fit": f"r² {number(fit.r2, 3)}, p {p_value(fit.p)}, n {correlation.n}",
         "line": line,
         "points": [
             {"name": name, "x": _at(x, xs), "y": SIZE - _at(y, ys)} for name, x, y in points

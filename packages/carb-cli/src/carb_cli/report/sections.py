@@ -117,11 +117,11 @@ def families(report: Report) -> Section | None:
     return Section("families", "Does the score follow the place?", finding, tuple(tables))
 
 
-def _all_families(report: Report, found: FamilyReport) -> Table:
+def _all_families(report: Report, family_report: FamilyReport) -> Table:
     """A row for each scorer over all families."""
     columns = ("scorer", "place win %", "p", "row %", "p", "families", "comparisons", "errors")
-    rows = [_family_cells(report, found.of(name)) for name in report.scorers]
-    left = max(found.of(name).incomplete for name in report.scorers)
+    rows = [_family_cells(report, family_report.of(name)) for name in report.scorers]
+    left = max(family_report.of(name).incomplete for name in report.scorers)
     note = ""
     if left:
         note = (
@@ -148,11 +148,11 @@ def _family_cells(report: Report, row: FamilyRow) -> tuple[Shown, ...]:
     )
 
 
-def _family_groups(report: Report, found: FamilyReport) -> Table | None:
+def _family_groups(report: Report, family_report: FamilyReport) -> Table | None:
     """The place win rate by domain and kind, of groups with clusters enough for an interval."""
     rows = {
         (row.scorer, row.group): row
-        for row in found.rows
+        for row in family_report.rows
         if row.group is not None and row.clusters >= FEWEST and row.place_win.low is not None
     }
     groups = list(dict.fromkeys(group for _, group in rows))
@@ -337,17 +337,21 @@ def groups(report: Report) -> Section | None:
         ("script", "Script"),
     ):
         cells = {name: getattr(part, f"by_{column}") for name, part in report.scorers.items()}
-        found = {(name, group): cell for name, own in cells.items() for group, cell in own.items()}
+        by_key = {
+            (name, group): cell
+            for name, by_group in cells.items()
+            for group, cell in by_group.items()
+        }
         sure = settled(
-            {place: _p(cell, chance, report.confidence) for place, cell in found.items()},
+            {key: _p(cell, chance, report.confidence) for key, cell in by_key.items()},
             report.confidence,
         )
         shown = {}
-        for place, cell in found.items():
+        for key, cell in by_key.items():
             counts = {f"n {cell.n:,}": cell.n, f"{cell.errors or 0:,} errors": cell.errors}
             more = [text for text, many in counts.items() if many]
-            shown[place] = share(
-                cell, *more, heat=colour((cell.accuracy or 0.0) - chance, place in sure)
+            shown[key] = share(
+                cell, *more, heat=colour((cell.accuracy or 0.0) - chance, key in sure)
             )
         tables += [_with_home(report, _grid(report, title, shown, column=column), column, shown)]
     tables = [table for table in tables if table.rows]
@@ -529,16 +533,16 @@ def _calibration(report: Report) -> Table:
     known = {row.scorer: row for row in report.judges.calibration if row.group is None}
     rows = []
     for name in report.models:
-        if name not in known or (found := known[name].calibration) is None:
+        if name not in known or (calibration := known[name].calibration) is None:
             continue
         tenths = known[name].coverage
         rows.append(
             (
                 scorer_cell(report, name),
                 *(share(tenths[n].accuracy) for n in (0, 4, 9)),
-                Shown(percent(found.ece)),
-                Shown(p_value(found.p)),
-                count(found.n),
+                Shown(percent(calibration.ece)),
+                Shown(p_value(calibration.p)),
+                count(calibration.n),
             )
         )
     heads = (

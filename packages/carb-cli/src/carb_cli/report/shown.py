@@ -35,7 +35,7 @@ def written(folders: Sequence[Path]) -> dict[str, JudgeTexts]:
     It explains, and no number depends on it, so a journal that is gone or damaged gives what can be
     read of it.
     """
-    found: dict[str, JudgeTexts] = {}
+    by_scorer: dict[str, JudgeTexts] = {}
     for folder in folders:
         for journal in sorted((folder / "journal").glob("*.jsonl")):
             try:
@@ -51,8 +51,8 @@ def written(folders: Sequence[Path]) -> dict[str, JudgeTexts]:
             )
             one.asked = tuple(tuple(int(key) - 1 for key in each.order) for each in shown)
             if one.texts or one.asked:
-                found[head.spec.name] = one
-    return found
+                by_scorer[head.spec.name] = one
+    return by_scorer
 
 
 def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str, str]]]:
@@ -85,7 +85,7 @@ def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str,
     }
     if not known:
         return {}
-    found: dict[str, list[tuple[str, str]]] = {}
+    turns_of: dict[str, list[tuple[str, str]]] = {}
     try:
         asks = form_of(JudgeOptions.model_validate(known)).asks
         for culture, language, size in dict.fromkeys(
@@ -102,7 +102,7 @@ def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str,
                 language=language,
             )
             turns = asks(request)[0].prompt.messages
-            found[f"{culture}/{language}/{size}"] = [(turn.role, turn.content) for turn in turns]
+            turns_of[f"{culture}/{language}/{size}"] = [(turn.role, turn.content) for turn in turns]
     except (CarbError, ValueError):  # the form, its rubric or its words are not here any more
         return {}
-    return found
+    return turns_of

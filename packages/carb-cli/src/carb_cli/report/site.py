@@ -36,9 +36,9 @@ def write_site(
         CarbError: a folder holds neither a run nor entries, or an entry does not follow from its
             rows.
     """
-    found, gone = _gather(sources, known)
+    gathered, gone = _gather(sources, known)
     boards = []
-    for key, runs in found.items():
+    for key, runs in gathered.items():
         report = content(runs, confidence=confidence)
         stem = f"{entries.slug(_data_name(report.dataset.names))}-{key[:8]}"
         write_whole(site / f"{stem}.html", render(report, runs, written(runs.folders)))
@@ -56,15 +56,15 @@ def _gather(
 ) -> tuple[dict[str, Runs], list[str]]:
     """What was scored on the same sets as one, the newest of each scorer; and the entries whose
     data are not here."""
-    found: list[Runs] = []
+    gathered: list[Runs] = []
     gone: list[str] = []
     for source in sources:
         if (source / "run.json").is_file():
-            found.append(read_runs([source]))
+            gathered.append(read_runs([source]))
         else:
-            found += _of_entries(source, known, gone)
+            gathered += _of_entries(source, known, gone)
     groups: dict[str, list[Runs]] = {}
-    for runs in sorted(found, key=lambda runs: runs.records[0].created, reverse=True):
+    for runs in sorted(gathered, key=lambda runs: runs.records[0].created, reverse=True):
         same = groups.setdefault(",".join(sorted(map(content_hash, runs.dataset))), [])
         newer = {name for other in same for name in other.scorers}
         kept = tuple(scorer for name, scorer in runs.scorers.items() if name not in newer)

@@ -54,8 +54,8 @@ class Table:
         """Each title as it is shown, and whether its column is aligned to the left."""
         places = enumerate(self.columns)
         return [
-            (column.removeprefix("<"), place == 0 or column.startswith("<"))
-            for place, column in places
+            (column.removeprefix("<"), position == 0 or column.startswith("<"))
+            for position, column in places
         ]
 
     def only(self, columns: Sequence[str]) -> Table:
@@ -90,11 +90,11 @@ class Section:
             table.show()
 
 
-def settled(found: Mapping[Any, float | None], confidence: float) -> set[Any]:
+def settled(p_values: Mapping[Any, float | None], confidence: float) -> set[Any]:
     """The keys whose p is below the level after correction over all of them; null stands for no
     test."""
-    corrected = adjust([math.nan if p is None else p for p in found.values()])
-    return {key for key, p in zip(found, corrected, strict=True) if p < 1 - confidence}
+    corrected = adjust([math.nan if p is None else p for p in p_values.values()])
+    return {key for key, p in zip(p_values, corrected, strict=True) if p < 1 - confidence}
 
 
 def colour(value: float | None, sure: bool) -> str:
@@ -110,17 +110,19 @@ def count(value: int | None, *small: str) -> Shown:
     return Shown("–" if value is None else f"{value:,}", small)
 
 
-def share(found: Interval | Cell, *small: str, heat: str = "") -> Shown:
+def share(estimated: Interval | Cell, *small: str, heat: str = "") -> Shown:
     """A share in percent, with its interval below; a dash where every set failed."""
-    value = found.accuracy if isinstance(found, Cell) else found.estimate
-    limits = (interval(found.low, found.high),) if found.low is not None else ()
+    value = estimated.accuracy if isinstance(estimated, Cell) else estimated.estimate
+    limits = (interval(estimated.low, estimated.high),) if estimated.low is not None else ()
     return Shown(percent(value), (*limits, *small), heat)
 
 
-def estimate(found: Interval, *small: str, heat: str = "") -> Shown:
+def estimate(interval: Interval, *small: str, heat: str = "") -> Shown:
     """A number with its interval below."""
-    limits = (f"{number(found.low)} to {number(found.high)}",) if found.low is not None else ()
-    return Shown(number(found.estimate), (*limits, *small), heat)
+    limits = (
+        (f"{number(interval.low)} to {number(interval.high)}",) if interval.low is not None else ()
+    )
+    return Shown(number(interval.estimate), (*limits, *small), heat)
 
 
 def scorer_cell(report: Report, name: str) -> Shown:

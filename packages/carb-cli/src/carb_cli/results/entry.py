@@ -108,7 +108,7 @@ def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
     record, dataset, scores = RunRecord.read(folder), dataset_of(folder), scores_of(folder)
     found_numbers = of_run(record, folder, dataset)
     hashes = {item.id: content_hash(item) for item in dataset}
-    found = []
+    entries = []
     for scorer in record.scorers:
         table = only(scores, scorer.spec.name)
         frame = table.frame.filter(pl.col("perturbation").is_null()).select(
@@ -127,8 +127,8 @@ def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
             rows_sha256=hashlib.sha256(packed).hexdigest(),
             numbers=found_numbers[scorer.spec.name],
         )
-        found.append((entry, packed))
-    return found
+        entries.append((entry, packed))
+    return entries
 
 
 def save(entry: ResultEntry, packed: bytes, results: Path) -> Path:
@@ -145,11 +145,11 @@ def found_in(results: Path) -> list[Path]:
     Raises:
         CarbError: there is no entry.
     """
-    found = sorted(path.parent for path in results.rglob(ENTRY)) if results.is_dir() else []
-    if not found:
+    folders = sorted(path.parent for path in results.rglob(ENTRY)) if results.is_dir() else []
+    if not folders:
         again = shlex.join(["carb", "results", "add", "runs/first", "--out", str(results)])
         raise CarbError(f"{results} holds no entry. Make one with: {again}")
-    return found
+    return folders
 
 
 def read(folder: Path) -> tuple[ResultEntry, pl.DataFrame]:
@@ -284,15 +284,15 @@ def _gaps(rows: pl.DataFrame, dataset: Dataset) -> Iterable[str]:
         yield "a score is infinite or not a number"
 
 
-def _differences(claimed: Any, found: Any, place: str = "numbers") -> Iterable[str]:
-    if isinstance(claimed, Mapping) and isinstance(found, Mapping):
-        for key in claimed.keys() | found.keys():
-            yield from _differences(claimed.get(key), found.get(key), f"{place}.{key}")
-    elif isinstance(claimed, float) and isinstance(found, float | int):
-        if abs(claimed - found) > _SAME:
-            yield f"{place} says {claimed:.6g}; its rows give {found:.6g}"
-    elif claimed != found:
-        yield f"{place} says {claimed}; its rows give {found}"
+def _differences(claimed: Any, computed: Any, at: str = "numbers") -> Iterable[str]:
+    if isinstance(claimed, Mapping) and isinstance(computed, Mapping):
+        for key in claimed.keys() | computed.keys():
+            yield from _differences(claimed.get(key), computed.get(key), f"{at}.{key}")
+    elif isinstance(claimed, float) and isinstance(computed, float | int):
+        if abs(claimed - computed) > _SAME:
+            yield f"{at} says {claimed:.6g}; its rows give {computed:.6g}"
+    elif claimed != computed:
+        yield f"{at} says {claimed}; its rows give {computed}"
 
 
 def slug(text: str) -> str:

@@ -32,34 +32,34 @@ def hub_files(entry: ResultEntry) -> dict[Path, str]:
         "row": None if row is None else _percent(row.estimate, row.low, row.high),
         "accuracy": _percent(accuracy.accuracy, accuracy.low, accuracy.high),
     }
-    found = {
+    groups = {
         task: values
         for task, values in tasks.items()
         if values is not None and values[0] is not None
     }
-    said = (
+    source = (
         f"{entry.numbers.sets:,} sets, {entry.numbers.failed:,} failed; carb "
         f"{entry.run.versions.get('carb-cli')}"
     )
 
     def notes(low: float | None, high: float | None) -> str:
         interval = f"95% interval {number(low)} to {number(high)}"
-        return json.dumps(f"{interval}; {said}", ensure_ascii=False)
+        return json.dumps(f"{interval}; {source}", ensure_ascii=False)
 
     results = [
         f"- dataset:\n    id: {json.dumps(data)}\n    task_id: {task}\n{pinned}"
         f"  value: {value:.4f}\n  date: "
         f"{json.dumps(entry.run.created.isoformat(timespec='seconds'))}\n"
         f"  notes: {notes(low, high)}\n"
-        for task, (value, low, high) in found.items()
+        for task, (value, low, high) in groups.items()
     ]
     benchmark = (
         f"name: {json.dumps(data)}\ndescription: How well reward models judge answers to "
         "cultural questions\n"
-        "evaluation_framework: carb\ntasks:\n" + "".join(f"  - id: {task}\n" for task in found)
+        "evaluation_framework: carb\ntasks:\n" + "".join(f"  - id: {task}\n" for task in groups)
     )
-    own = entry.folder / ".eval_results" / "carb.yaml"
-    return {own: "".join(results), entry.folder.parent / "eval.yaml": benchmark}
+    target = entry.folder / ".eval_results" / "carb.yaml"
+    return {target: "".join(results), entry.folder.parent / "eval.yaml": benchmark}
 
 
 def _percent(*shares: float | None) -> tuple[float | None, ...]:

@@ -30,9 +30,11 @@ class ReviewItem:
     def __init__(self, item: BonSet) -> None:
         self.set = item
         options: dict[str, Response] = {}
-        for place, one in enumerate(sorted(item.responses, key=lambda r: (_digest(r.text), r.id))):
+        for position, one in enumerate(
+            sorted(item.responses, key=lambda r: (_digest(r.text), r.id))
+        ):
             token = _digest(one.text)[:8]
-            options[token if token not in options else _digest(f"{one.text}\0{place}")[:8]] = one
+            options[token if token not in options else _digest(f"{one.text}\0{position}")[:8]] = one
         self.options = dict(sorted(options.items()))
         """The answers by token, which is made from the text alone and, where two are alike, from
         its place. They stand in the order of their tokens, so that the place says nothing."""

@@ -64,9 +64,9 @@ class SetTally(Frozen):
 
 def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
     """Count the answers to one item."""
-    found = [one.event.answer for one in answers]
-    picked = [answer for answer in found if answer.status == "answered"]
-    objections = sum(answer.status == "objected" for answer in found)
+    answered = [one.event.answer for one in answers]
+    picked = [answer for answer in answered if answer.status == "answered"]
+    objections = sum(answer.status == "objected" for answer in answered)
     counted = {}
     for token, response in item.options.items():
         opinions = [answer.opinions[token] for answer in picked]
@@ -88,9 +88,9 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
         set_id=item.set.id,
         reviews=len(picked) + objections,
         picks=len(picked),
-        unknown=sum(answer.status == "unknown" for answer in found),
+        unknown=sum(answer.status == "unknown" for answer in answered),
         options=options,
-        comments=tuple(answer.comment for answer in found if answer.comment),
+        comments=tuple(answer.comment for answer in answered if answer.comment),
         verdict=verdict,
         reasons=reasons,
     )
@@ -223,21 +223,21 @@ def _reviewer(
     person: sqlite3.Row, answers: Sequence[GivenAnswer], picks: Sequence[GivenAnswer]
 ) -> ReviewerRow:
     id_ = person["id"]
-    mine = [one for one in answers if one.reviewer == id_]
-    own = {one.item.id: one for one in picks if one.reviewer == id_}
-    others = [one for one in picks if one.reviewer != id_ and one.item.id in own]
-    times = [one.event.active_ms / 1000 for one in mine if one.event.active_ms]
+    answered = [one for one in answers if one.reviewer == id_]
+    picked = {one.item.id: one for one in picks if one.reviewer == id_}
+    others = [one for one in picks if one.reviewer != id_ and one.item.id in picked]
+    times = [one.event.active_ms / 1000 for one in answered if one.event.active_ms]
     return ReviewerRow(
         name=person["name"],
         region=person["region"],
-        answered=len(mine),
-        picks=len(own),
-        key=_mean([one.event.answer.best == one.item.key for one in own.values()]),
+        answered=len(answered),
+        picks=len(picked),
+        key=_mean([one.event.answer.best == one.item.key for one in picked.values()]),
         others=_mean(
-            [one.event.answer.best == own[one.item.id].event.answer.best for one in others]
+            [one.event.answer.best == picked[one.item.id].event.answer.best for one in others]
         ),
         seconds=median(times) if times else None,
-        first=_mean([one.event.shown[0] == one.event.answer.best for one in own.values()]),
+        first=_mean([one.event.shown[0] == one.event.answer.best for one in picked.values()]),
     )
 
 
@@ -282,9 +282,9 @@ def voted(item: BonSet, counted: SetTally) -> BonSet:
 
 def _noted(item: BonSet, *notes: str, **more: object) -> BonSet:
     """The set with further notes, and what else is known, about where it comes from."""
-    said = "; ".join(part for part in (item.provenance.notes, *notes) if part)
+    joined = "; ".join(part for part in (item.provenance.notes, *notes) if part)
     return item.model_copy(
-        update={"provenance": item.provenance.model_copy(update={"notes": said, **more})}
+        update={"provenance": item.provenance.model_copy(update={"notes": joined, **more})}
     )
 
 
@@ -298,22 +298,22 @@ def written(db: sqlite3.Connection) -> Dataset:
     Raises:
         CarbError: nobody wrote one.
     """
-    found = given(db, written=True)
-    if not found:
+    texts = given(db, written=True)
+    if not texts:
         raise CarbError(
             "Nobody has written a question yet; `carb review serve --beat` lets people write."
         )
     models = {row["id"]: row["model"] for row in db.execute("SELECT id, model FROM item")}
     made = []
-    for item, answers in found:
+    for item, answers in texts:
         counted = tally(item, answers)
         agree = sum(one.event.answer.best == item.key for one in answers)
-        said = (
+        header = (
             f"{agree} of {counted.reviews} other people agree"
             if counted.reviews
             else "nobody else has read it"
         )
-        notes = "written by a person of the place", said, models[item.id]
+        notes = "written by a person of the place", header, models[item.id]
         tier = "human-voted" if 2 * agree > counted.reviews else "human-written"
         made.append(_noted(voted(item.set, counted), *notes, tier=tier))
     return Dataset(made)

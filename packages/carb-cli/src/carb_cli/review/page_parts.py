@@ -31,15 +31,15 @@ def part(name: str) -> str:
 
 def texts(language: str) -> dict[str, str]:
     """The catalogue of a language, by key."""
-    found: dict[str, str] = json.loads(part(f"texts/{language}.json"))
-    return found
+    words: dict[str, str] = json.loads(part(f"texts/{language}.json"))
+    return words
 
 
 def language_of(culture: str) -> str:
     """The language of the page for a culture: the culture's own, or English where there is no
     catalogue of it."""
-    found = cultures[culture].language.partition("-")[0]
-    return found if found in LANGUAGES else "en"
+    language = cultures[culture].language.partition("-")[0]
+    return language if language in LANGUAGES else "en"
 
 
 def page_with(language: str, **more: Any) -> str:
@@ -105,11 +105,11 @@ def organisers_kit(language: str, questions: int) -> str:
     """
     words = texts(language)
     minutes = str(max(1, round(questions * MINUTES)))
-    said = [
+    lines = [
         words[f"kit_{point}"].replace("{n}", str(questions)).replace("{minutes}", minutes)
         for point in _KIT
     ]
-    points = [f"<li>{escape(text)}</li>" for text in said]
+    points = [f"<li>{escape(text)}</li>" for text in lines]
     title, style = escape(words["kit_title"]), part("web/review.css")
     direction = "rtl" if language == "ar" else "ltr"
     return (

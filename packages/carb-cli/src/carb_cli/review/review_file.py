@@ -182,10 +182,10 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Re
         return Recorded("refused", reason="this item is not, or no longer, part of the review")
     if (reason := mismatch(event, stored(asked["content"]))) is not None:
         return Recorded("refused", reason=reason)
-    mine = event.item, reviewer
-    db.execute("INSERT OR IGNORE INTO assignment (item, reviewer) VALUES (?, ?)", mine)
+    key = event.item, reviewer
+    db.execute("INSERT OR IGNORE INTO assignment (item, reviewer) VALUES (?, ?)", key)
     row = db.execute(
-        "SELECT id, revision, payload FROM assignment WHERE item = ? AND reviewer = ?", mine
+        "SELECT id, revision, payload FROM assignment WHERE item = ? AND reviewer = ?", key
     ).fetchone()
     if event.base < row["revision"]:
         return Recorded(
@@ -238,7 +238,7 @@ def given(
     contents = db.execute(
         "SELECT content FROM item WHERE (writer IS NOT NULL) = ? ORDER BY rowid", (written,)
     )
-    found = []
+    recorded = []
     for item in [stored(row["content"]) for row in contents]:
         last = "SELECT * FROM assignment WHERE item = ? AND payload IS NOT NULL ORDER BY reviewer"
         rows = db.execute(last, (item.id,)).fetchall()
@@ -246,8 +246,8 @@ def given(
             GivenAnswer(item, row["reviewer"], Event.model_validate_json(row["payload"]))
             for row in rows
         ]
-        found.append((item, answers))
-    return found
+        recorded.append((item, answers))
+    return recorded
 
 
 class SavedAnswers(Frozen):
@@ -269,7 +269,7 @@ def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> list[tuple[str, Re
         CarbError: a file is not one of answers, with what is wrong; then nothing of any file is
             added.
     """
-    found: list[tuple[str, Recorded]] = []
+    recorded: list[tuple[str, Recorded]] = []
     with transaction(db):
         for path in paths:
             if path.suffix != ".json":
@@ -279,5 +279,7 @@ def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> list[tuple[str, Re
                 )
             saved = read_file(SavedAnswers, path, "file of answers that the review page saved")
             introduce(db, saved.reviewer, saved.person)
-            found += [(f"{path.name}: {e.id}", record(db, saved.reviewer, e)) for e in saved.events]
-    return found
+            recorded += [
+                (f"{path.name}: {e.id}", record(db, saved.reviewer, e)) for e in saved.events
+            ]
+    return recorded

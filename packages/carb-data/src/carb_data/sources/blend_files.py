@@ -52,8 +52,8 @@ SEVERAL = ",;،、/"
 def judged() -> dict[str, Any]:
     """Knowledge about BLEnD beside its files: its places, and the questions and answers that
     readers found unfair."""
-    found: dict[str, Any] = resource("blend")
-    return found
+    judgements: dict[str, Any] = resource("blend")
+    return judgements
 
 
 PLACES: dict[str, tuple[str, str]] = {
@@ -206,9 +206,9 @@ class Answers:
         number: str,
         entry: Entry,
     ) -> None:
-        found = self.meanings[id(entry)] = meaning(clean(entry.en_answers))
-        together = {form for form in found.forms if not form[0].isdigit()}
-        for form in found.forms:
+        new = self.meanings[id(entry)] = meaning(clean(entry.en_answers))
+        together = {form for form in new.forms if not form[0].isdigit()}
+        for form in new.forms:
             self._given[number, form].add(place)
         for form in together:
             self._also[form] |= together

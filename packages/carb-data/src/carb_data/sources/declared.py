@@ -178,8 +178,8 @@ def _files(folder: Path, patterns: tuple[str, ...], source: str) -> list[Path]:
     if folder.is_file():
         return [folder]
     for pattern in patterns:
-        if found := sorted(file for file in folder.glob(pattern) if file.is_file()):
-            return found
+        if files := sorted(file for file in folder.glob(pattern) if file.is_file()):
+            return files
     raise CarbError(
         f"{folder} does not hold {source}: nothing there is called {' or '.join(patterns)}."
     )
@@ -268,20 +268,20 @@ def _flat(value: Any, name: str = "") -> Record:
         if value is None:
             return {}
         return {name: str(value)}
-    found: Record = {}
+    flat: Record = {}
     for key, inner in entries:
-        found |= _flat(inner, f"{name}.{key}" if name else key)
-    return found
+        flat |= _flat(inner, f"{name}.{key}" if name else key)
+    return flat
 
 
 def _finished(record: Record, part: Part) -> Record | str:
     if record["#"] in part.left_out:
         return "readers found it wrong or unclear"
     if part.pattern is not None and part.format != "text":
-        found = part.pattern.search(record.get(part.of, ""))
-        if found is None:
+        match = part.pattern.search(record.get(part.of, ""))
+        if match is None:
             return f"the field {part.of} does not have the usual form"
-        record |= {name: text or "" for name, text in found.groupdict().items()}
+        record |= {name: text or "" for name, text in match.groupdict().items()}
     for pattern, text in part.clean:
         record = {name: pattern.sub(text, value) for name, value in record.items()}
     record = {name: " ".join(value.split()) for name, value in record.items()}

@@ -46,9 +46,9 @@ def fetchable() -> dict[str, Declaration]:
 
 def cache_folder() -> Path:
     """Where fetched files are kept: ``CARB_CACHE``, or ``carb`` in the user's cache folder."""
-    own = os.environ.get(CACHE)
-    if own:
-        return Path(own)
+    chosen = os.environ.get(CACHE)
+    if chosen:
+        return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "carb"
 
 
@@ -151,16 +151,16 @@ def _fetch_one(
         raise CarbError(f"{file.place} would be put outside of the source's folder.")
     pooch = require("pooch", package="carb-data", extra="fetch")
     pooch.get_logger().setLevel("ERROR")
-    place = folder / file.place
-    if place.exists() and pooch.file_hash(str(place)) == file.sha256:
+    target = folder / file.place
+    if target.exists() and pooch.file_hash(str(target)) == file.sha256:
         return False
     url = f"{mirror.rstrip('/')}/{published.repository}/{published.commit}/{quote(file.path)}"
     try:
         pooch.retrieve(
             url,
             f"sha256:{file.sha256}",
-            fname=place.name,
-            path=place.parent,
+            fname=target.name,
+            path=target.parent,
             downloader=pooch.HTTPDownloader(timeout=_TIMEOUT),
         )
     except ValueError:

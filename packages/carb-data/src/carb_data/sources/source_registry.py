@@ -43,13 +43,13 @@ def open_source(name: str) -> Source:
     if name.endswith(".toml"):
         return _declared(read_declaration(Path(name)))
     if (point := _registered().get(name)) is not None:
-        found = point.load()
-        if not isinstance(found, Source):
+        loaded = point.load()
+        if not isinstance(loaded, Source):
             raise CarbError(
                 f"The source '{name}' is registered as {point.value}, which is not a "
                 "carb_data Source."
             )
-        return found
+        return loaded
     if name not in shipped():
         names = source_names()
         raise CarbError(
@@ -107,8 +107,8 @@ def rows(
     Raises:
         CarbError: unknown source or option, or ``path`` does not hold the source.
     """
-    source, place, chosen = _opened(name, path, options)
-    return (row for row in source.rows(place, chosen, seed) if not isinstance(row, str))
+    source, location, chosen = _opened(name, path, options)
+    return (row for row in source.rows(location, chosen, seed) if not isinstance(row, str))
 
 
 def _opened(
@@ -119,13 +119,13 @@ def _opened(
     chosen = read_options(source.options, f"Source '{source.name}'", options)
     if path is None:
         path = find_files(source.name) if source.has_files else Path()
-    place = Path(path)
-    if not place.exists():
+    location = Path(path)
+    if not location.exists():
         raise CarbError(
-            f"There is nothing at {place}; give the folder or file that holds the data of "
+            f"There is nothing at {location}; give the folder or file that holds the data of "
             f"'{source.name}'."
         )
-    return source, place, chosen
+    return source, location, chosen
 
 
 Progress = Callable[[int, int], None]
@@ -183,16 +183,17 @@ def build(
         CarbError: unknown source or option, ``path`` does not hold the source, a culture is not
             registered, or nothing at all could be built.
     """
-    source, place, chosen = _opened(name, path, options)
+    source, location, chosen = _opened(name, path, options)
     out = Path(out)
     if out.suffix not in (".jsonl", ".parquet"):
         raise CarbError(f"{out}: unknown file type; sets are written to a .jsonl or .parquet file.")
-    made, skipped, notes = _made(source.rows(place, chosen, seed), progress)
+    made, skipped, notes = _made(source.rows(location, chosen, seed), progress)
     reasons = Counter(skip.reason for skip in skipped).most_common()
     if not made:
         why = "; ".join(f"{reason}: {n}" for reason, n in reasons) or "it holds no items"
         raise CarbError(
-            f"Nothing could be built from {place} as '{source.name}' ({why}). No file was written."
+            f"Nothing could be built from {location} as '{source.name}' ({why}). No file was "
+            "written."
         )
     write_whole(out, Dataset(made.values()).save)
     counts: dict[str, Counter[str]] = {}
@@ -200,7 +201,7 @@ def build(
         counts.setdefault(item.culture, Counter())[item.domain.value] += 1
     return BuildReport(
         source=source.name,
-        path=str(place),
+        path=str(location),
         out=str(out),
         seed=seed,
         options=chosen.model_dump(mode="json"),

@@ -103,15 +103,17 @@ class BlendTask(Task):
         """
         voted = self._voted[prompt_id]
         line = first_line(text)
-        said = form(line)
-        found = next((answer for answer in voted if said in answer.forms), None)
-        if found is None and not is_list(line) and not names_many(said, self._words):
-            holding = (one for one in voted if any(says(said, words) for words in one.forms))
-            found = next(holding, None)
-        if found is None:
+        form_of_line = form(line)
+        matched = next((answer for answer in voted if form_of_line in answer.forms), None)
+        if matched is None and not is_list(line) and not names_many(form_of_line, self._words):
+            holding = (
+                one for one in voted if any(says(form_of_line, words) for words in one.forms)
+            )
+            matched = next(holding, None)
+        if matched is None:
             return 0.0
         if self._weighted:
-            return found.votes / voted[0].votes
+            return matched.votes / voted[0].votes
         return 1.0
 
 
@@ -152,9 +154,9 @@ def _questions(
         return
     ranked = sorted(item.annotations, key=lambda entry: -entry.count)
     voted = tuple(
-        Voted(entry.count, frozenset(found))
+        Voted(entry.count, frozenset(shapes))
         for entry in ranked
-        if (found := forms(entry.en_answers))
+        if (shapes := forms(entry.en_answers))
     )
     if voted:
         prompt = TaskPrompt(
@@ -213,7 +215,7 @@ def is_list(text: str) -> bool:
     return len(short) > MOST_PARTS or len(text.split()) > MOST_WORDS
 
 
-def names_many(said: Words, answers: Collection[str]) -> bool:
+def names_many(answer: Words, answers: Collection[str]) -> bool:
     """Whether a text is made of many answers, with or without dividers: a list of the commonest
     answers, say.
 
@@ -221,16 +223,16 @@ def names_many(said: Words, answers: Collection[str]) -> bool:
     if these are at least two thirds of all different words. A sentence has other words as well.
 
     Args:
-        said: form of the text.
+        answer: form of the text.
         answers: words that alone answer some question.
     """
-    named = {word for word in said if word in answers}
-    return len(named) > MOST_PARTS and 3 * len(named) >= 2 * len(set(said))
+    named = {word for word in answer if word in answers}
+    return len(named) > MOST_PARTS and 3 * len(named) >= 2 * len(set(answer))
 
 
 def forms(texts: Iterable[str]) -> set[Words]:
     """The different forms of several texts, without empty ones."""
-    return {found for text in texts if (found := form(text))}
+    return {shape for text in texts if (shape := form(text))}
 
 
 def _number(word: str) -> str:

@@ -66,10 +66,10 @@ def open_choice(name: str, path: Path, read: ChoiceTaskOptions) -> ChoiceTask:
 def _in_order(item: BonSet) -> tuple[str, ...]:
     """The texts of the options in an order that says nothing, the same every time."""
 
-    def place(text: str) -> bytes:
+    def rank(text: str) -> bytes:
         return hashlib.sha256(f"{item.id}\0{text}".encode("utf-8", "replace")).digest()
 
-    return tuple(sorted((answer.text for answer in item.responses), key=place))
+    return tuple(sorted((answer.text for answer in item.responses), key=rank))
 
 
 def _prompt(item: BonSet, options: tuple[str, ...]) -> TaskPrompt:

@@ -45,8 +45,8 @@ def open_prompts(name: str, path: Path, _: Frozen) -> Task:
                 problems.append(
                     Problem(line.file, line.number, "id", f"'{row.id}' is there already")
                 )
-            said = row.model_dump(exclude={"prompt"})
-            prompts[row.id] = TaskPrompt(**said, text=row.prompt, source_item=f"prompts:{row.id}")
+            fields = row.model_dump(exclude={"prompt"})
+            prompts[row.id] = TaskPrompt(**fields, text=row.prompt, source_item=f"prompts:{row.id}")
     except OSError as error:
         raise CarbError(f"Cannot read the prompts in {path}: {error.strerror or error}.") from None
     if problems:

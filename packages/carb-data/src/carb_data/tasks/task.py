@@ -58,10 +58,10 @@ def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt
     cultures are there."""
     seen: Counter[str] = Counter()
     ranked = []
-    for place, prompt in enumerate(prompts):
+    for index, prompt in enumerate(prompts):
         seen[prompt.culture] += 1
-        ranked.append((seen[prompt.culture], place))
-    return tuple(prompts[place] for place in sorted(place for _, place in sorted(ranked)[:limit]))
+        ranked.append((seen[prompt.culture], index))
+    return tuple(prompts[index] for index in sorted(index for _, index in sorted(ranked)[:limit]))
 
 
 def first_line(text: str) -> str:

@@ -299,8 +299,10 @@ def _assembled(
 def _question_fault(text: str, reference: Reference, config: ConstructConfig) -> str | None:
     """The reason to write a question again, or null."""
     language = config.language or reference.language
-    own = reference.root in cultures and same_language(cultures[reference.root].language, language)
-    named = config.language is not None and not own and is_known(reference.culture, language)
+    spoken = reference.root in cultures and same_language(
+        cultures[reference.root].language, language
+    )
+    named = config.language is not None and not spoken and is_known(reference.culture, language)
     reason = plain_fault(text, language)
     if reason is None and named and not names_culture(text, reference.culture):
         return "the question does not name the culture"

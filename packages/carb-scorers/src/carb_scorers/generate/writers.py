@@ -174,16 +174,18 @@ class Writers:
         model, options = self.models[spec]
         stop = ("\n",) if options.one_line else ()
         writing = Writing(options.max_new_tokens, options.temperature, seed, stop)
-        (found,) = await model.generate([Prompt((message("user", prompt),), bare=True)], writing)
+        (generation,) = await model.generate(
+            [Prompt((message("user", prompt),), bare=True)], writing
+        )
         for tokens, price in (
-            (found.usage.input_tokens, "price_in"),
-            (found.usage.output_tokens, "price_out"),
+            (generation.usage.input_tokens, "price_in"),
+            (generation.usage.output_tokens, "price_out"),
         ):
             self.cost += tokens * (getattr(options, price, None) or 0.0) / 1e6
-        if isinstance(found, Failure):
-            return found
-        text = without_thinking(found.text)
-        answer = Answer(key=key, text=text, finished=found.finished)
+        if isinstance(generation, Failure):
+            return generation
+        text = without_thinking(generation.text)
+        answer = Answer(key=key, text=text, finished=generation.finished)
         self.store.append([answer])
         return answer
 

@@ -58,8 +58,8 @@ def as_inspect_scorer(
                     "target to compare with."
                 )
             texts = [Text(_prompt(state), text, *about) for text in (output, *references)]
-            found = await score_texts(used, texts, seed=seed)
-            return _compared(inspect, output, *found)
+            scored = await score_texts(used, texts, seed=seed)
+            return _compared(inspect, output, *scored)
 
         return score
 

@@ -111,12 +111,12 @@ def _answer(completion: object) -> str:
     """The assistant's words; of several turns (with tool calls between) all of its own."""
     if isinstance(completion, str) or not isinstance(completion, Sequence):
         return text_of(completion)
-    own = [
+    turns = [
         message
         for message in completion
         if isinstance(message, dict) and message.get("role") == "assistant"
     ]
-    return text_of(own or completion)
+    return text_of(turns or completion)
 
 
 def _check_trl() -> None:

@@ -130,12 +130,12 @@ class FormFile(Frozen):
         Raises:
             CarbError: the form does not have that mode.
         """
-        found: Wording | None = getattr(self, mode)
-        if found is None:
+        wording: Wording | None = getattr(self, mode)
+        if wording is None:
             raise CarbError(
                 f"The form '{self.title}' has no mode={mode}; it has {', '.join(self.modes)}."
             )
-        return found
+        return wording
 
 
 def form_names() -> list[str]:

@@ -53,14 +53,14 @@ def shown_orders(ids: Sequence[str], mode: Mode, orders: Orders) -> list[tuple[s
         "pairwise": combinations(ids, 2),
         "pointwise": [(key,) for key in ids],
     }
-    found: list[tuple[str, ...]] = []
+    listed: list[tuple[str, ...]] = []
     for shown in together[mode]:
         if orders == "both" and len(shown) > 1:
-            found += [shown, shown[::-1]]
+            listed += [shown, shown[::-1]]
         else:
             turns = len(shown) if orders == "rotated" else 1
-            found += [shown[turn:] + shown[:turn] for turn in range(turns)]
-    return found
+            listed += [shown[turn:] + shown[:turn] for turn in range(turns)]
+    return listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,8 @@ async def read_probabilities(
     out: dict[int, Read | Failure] = {}
     for indices in groups_of([ask.labels for ask in asks]):
         labels = asks[indices[0]].labels
-        found = await model.next_logprobs([asks[i].prompt for i in indices], labels)
-        for i, choices in zip(indices, found, strict=True):
+        logprobs = await model.next_logprobs([asks[i].prompt for i in indices], labels)
+        for i, choices in zip(indices, logprobs, strict=True):
             out[i] = (
                 choices
                 if isinstance(choices, Failure)
@@ -85,10 +85,10 @@ async def read_verdicts(
 ) -> list[Read | Failure]:
     """Answers from what the model writes. A text that was cut off counts only if the verdict is its
     last thing."""
-    found = await model.generate([ask.prompt for ask in asks], writing)
+    generations = await model.generate([ask.prompt for ask in asks], writing)
     return [
         written if isinstance(written, Failure) else _from_text(written, ask, mode, wording)
-        for ask, written in zip(asks, found, strict=True)
+        for ask, written in zip(asks, generations, strict=True)
     ]
 
 

@@ -121,12 +121,12 @@ class WordTree:
     ) -> Choices:
         """Log-probability of each answer where it is not the beginning of a longer one, from
         ``steps``, the log-probabilities of the tokens of each path of ``after``."""
-        found = {}
+        logprobs = {}
         for text, ids in self.endings.items():
             longer = math.fsum(math.exp(steps[ids][token]) for token in self.after.get(ids, ()))
             rest = math.log1p(-longer) if longer < 1.0 else -math.inf
-            found[text] = sum(steps[ids[:i]][token] for i, token in enumerate(ids)) + rest
-        return Choices(found, mass=math.fsum(map(math.exp, found.values())), usage=usage)
+            logprobs[text] = sum(steps[ids[:i]][token] for i, token in enumerate(ids)) + rest
+        return Choices(logprobs, mass=math.fsum(map(math.exp, logprobs.values())), usage=usage)
 
 
 def word_tree(tokenizer: Any, wanted: Sequence[str]) -> WordTree:
@@ -171,7 +171,7 @@ def watched_ids(tokenizer: Any, watch: Watch) -> tuple[int, ...]:
         CarbError: a word is not one token there.
     """
     before = _ids(tokenizer, watch.after, start=False)
-    found = []
+    token_ids = []
     for word in watch.words:
         ids = _ids(tokenizer, f"{watch.after} {word}", start=False)
         if ids[:-1] != before:
@@ -181,18 +181,18 @@ def watched_ids(tokenizer: Any, watch: Watch) -> tuple[int, ...]:
                 f"({tokenizer.convert_ids_to_tokens(ids)}), so that its probability cannot "
                 "be read there."
             )
-        found.append(ids[-1])
-    return tuple(found)
+        token_ids.append(ids[-1])
+    return tuple(token_ids)
 
 
 def watched_place(tokenizer: Any, watch: Watch, ids: Sequence[int]) -> int | None:
     """Index of the last watched word in what was written, or ``None``."""
     words = set(watched_ids(tokenizer, watch))
-    for place in reversed(range(len(ids))):
-        if ids[place] in words and str(tokenizer.decode(ids[:place])).rstrip().endswith(
+    for index in reversed(range(len(ids))):
+        if ids[index] in words and str(tokenizer.decode(ids[:index])).rstrip().endswith(
             watch.after
         ):
-            return place
+            return index
     return None
 
 
@@ -218,10 +218,10 @@ H = TypeVar("H", bound=Hashable)
 
 def groups_of(keys: Sequence[H | None]) -> list[list[int]]:
     """Indices by key, in order of first appearance; ``None`` is a group of its own each time."""
-    found: dict[object, list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for index, key in enumerate(keys):
-        found.setdefault((index, None) if key is None else key, []).append(index)
-    return list(found.values())
+        groups.setdefault((index, None) if key is None else key, []).append(index)
+    return list(groups.values())
 
 
 def _prompt_text(tokenizer: Any, prompt: Prompt) -> str:
@@ -293,11 +293,11 @@ def _control_tokens(tokenizer: Any) -> set[str]:
 def rendered_turns(tokenizer: Any, **variables: str) -> str:
     """The chat template's text around turns: it may put a control token together from the role's
     name."""
-    found = []
+    rendered = []
     for roles in (("user", "assistant"), ("system", "user")) if tokenizer.chat_template else ():
         turns = [{"role": role, "content": "x"} for role in roles]
         try:
-            found.append(
+            rendered.append(
                 str(
                     tokenizer.apply_chat_template(
                         turns, tokenize=False, add_generation_prompt=True, **variables
@@ -310,7 +310,7 @@ def rendered_turns(tokenizer: Any, **variables: str) -> str:
             ValueError,
         ):  # such as a template that takes no turn of the system
             continue
-    return "".join(found)
+    return "".join(rendered)
 
 
 _PATTERNS: WeakKeyDictionary[Any, tuple[str, re.Pattern[str]]] = WeakKeyDictionary()

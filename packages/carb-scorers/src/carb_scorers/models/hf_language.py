@@ -151,11 +151,11 @@ def generate(
             if written is None and len(chosen) > 1:
                 budget = max(1, min(budget, longest * len(chosen)) // 2)
                 break
-            for place, i in enumerate(chosen):
+            for row, i in enumerate(chosen):
                 if written is None:
                     out[i] = Failure(out_of_memory(longest), rows[i][1])
                 else:
-                    out[i] = replace(written[place], usage=rows[i][1] + written[place].usage)
+                    out[i] = replace(written[row], usage=rows[i][1] + written[row].usage)
     return [out[i] for i in range(len(encoded))]
 
 
@@ -214,15 +214,15 @@ def _finish(
     writing: Writing,
     notes: _Notes,
 ) -> Generation:
-    end = next((place for place, token in enumerate(tokens) if token in ends), None)
+    end = next((index for index, token in enumerate(tokens) if token in ends), None)
     text = written_text(tokenizer, tokens if end is None else tokens[:end])
     cut = min((text.index(word) for word in writing.stop if word in text), default=None)
     kept = tokens if end is None else tokens[: end + 1]
     watch = writing.watch
-    place = None if watch is None else watched_place(tokenizer, watch, kept)
+    index = None if watch is None else watched_place(tokenizer, watch, kept)
     choices = None
-    if watch is not None and place is not None:
-        choices = Choices(dict(zip(watch.words, notes.watched[place][line].tolist(), strict=True)))
+    if watch is not None and index is not None:
+        choices = Choices(dict(zip(watch.words, notes.watched[index][line].tolist(), strict=True)))
     measured = [float(step[line]) for step in notes.entropies[: len(kept)]]
     entropy = sum(measured) / len(measured) if measured else None
     return Generation(
@@ -258,12 +258,12 @@ class _Notes:
 def _ends(model: Any, tokenizer: Any) -> list[int]:
     """Tokens that end an answer: those that the model, its way of generating, or the tokenizer
     names."""
-    found: set[int] = set()
+    token_ids: set[int] = set()
     for source in (tokenizer, getattr(model, "generation_config", None), model.config):
         named = getattr(source, "eos_token_id", None)
         several = named if isinstance(named, list | tuple) else [named]
-        found |= {token for token in several if isinstance(token, int)}
-    return sorted(found)
+        token_ids |= {token for token in several if isinstance(token, int)}
+    return sorted(token_ids)
 
 
 class _Gumbel:

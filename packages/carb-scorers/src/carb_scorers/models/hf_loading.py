@@ -181,9 +181,9 @@ def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
         return _Opened(model, tokenizer, sorted(info["missing_keys"]), commit)
     base = base_of(name, config)
     at = source | {"revision": config.get("revision")}
-    own = adapter_file(name, "tokenizer_config.json", options.revision)
+    config_file = adapter_file(name, "tokenizer_config.json", options.revision)
     tokenizer = transformers.AutoTokenizer.from_pretrained(
-        *((base,) if own is None else (name,)), **(at if own is None else source)
+        *((base,) if config_file is None else (name,)), **(at if config_file is None else source)
     )
     model, missing = load_adapted(
         name, config, loader, partial(_weights, base, options, loader, **at), options.revision

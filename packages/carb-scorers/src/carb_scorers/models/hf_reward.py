@@ -202,12 +202,12 @@ def _output(target: str, model: Any, adapter: Adapter, options: RewardOptions) -
     ]
     names = names if len(names) == labels else [str(i) for i in range(labels)]
     if options.objective is not None:
-        found = [i for i, name in enumerate(names) if options.objective in (name, str(i))]
-        if len(found) != 1:
+        matches = [i for i, name in enumerate(names) if options.objective in (name, str(i))]
+        if len(matches) != 1:
             raise CarbError(
                 f"'{target}' has no output '{options.objective}'; there are {', '.join(names)}."
             )
-        return found[0]
+        return matches[0]
     if labels != 1:
         raise CarbError(
             f"'{target}' has {labels} outputs ({', '.join(names)}). A reward is one number: "

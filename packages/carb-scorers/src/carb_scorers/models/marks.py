@@ -131,10 +131,10 @@ def written_text(tokenizer: Any, ids: Sequence[int]) -> str:
         if added.special
     }
     parts, start = [], 0
-    for place, token in enumerate(ids):
+    for index, token in enumerate(ids):
         mark = special.get(token, "")
         if mark and (mark in channels or _is_thought_mark(mark)):
-            parts += [tokenizer.decode(ids[start:place], skip_special_tokens=True), special[token]]
-            start = place + 1
+            parts += [tokenizer.decode(ids[start:index], skip_special_tokens=True), special[token]]
+            start = index + 1
     parts.append(tokenizer.decode(ids[start:], skip_special_tokens=True))
     return "".join(map(str, parts))

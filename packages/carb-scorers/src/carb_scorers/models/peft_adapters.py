@@ -50,12 +50,12 @@ def adapter_file(name: str, file: str, revision: str | None) -> Path | None:
         return path if path.is_file() else None
     hub = require("transformers", package="carb-scorers", extra="hf").utils
     try:
-        found = hub.cached_file(
+        cached = hub.cached_file(
             name, file, revision=revision, _raise_exceptions_for_missing_entries=False
         )
     except OSError:  # no such model, or no network: loading it says which
         return None
-    return None if found is None else Path(found)
+    return None if cached is None else Path(cached)
 
 
 def base_of(name: str, config: Mapping[str, Any]) -> str:

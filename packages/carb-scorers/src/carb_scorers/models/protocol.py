@@ -225,8 +225,8 @@ def seeds_for(prompts: Sequence[Prompt], writing: Writing) -> list[int]:
     neighbours are."""
     given = [writing.seed] * len(prompts) if isinstance(writing.seed, int) else writing.seed
     contents = [
-        json.dumps([own, chat(prompt.messages)], sort_keys=True)
-        for own, prompt in zip(given, prompts, strict=True)
+        json.dumps([seed, chat(prompt.messages)], sort_keys=True)
+        for seed, prompt in zip(given, prompts, strict=True)
     ]
     return [
         int.from_bytes(hashlib.sha256(content.encode()).digest()[:4], "big") >> 1
@@ -305,11 +305,11 @@ def read_backend_options(
         )
     module, _, attribute = table[chosen].partition(":")
     kind: BackendKind[Any, Any] = getattr(importlib.import_module(module), attribute)
-    own: type[Frozen] = kind.options
-    both: type[S] = _joined(scorer_options, own)
+    model: type[Frozen] = kind.options
+    both: type[S] = _joined(scorer_options, model)
     return read_options(both, f"Scorer '{name}'", options), kind
 
 
 @cache  # for the descriptions of a new class pydantic looks through all modules
-def _joined(scorer_options: type[Frozen], own: type[Frozen]) -> type[Any]:
-    return create_model(scorer_options.__name__, __base__=(scorer_options, own))
+def _joined(scorer_options: type[Frozen], backend_options: type[Frozen]) -> type[Any]:
+    return create_model(scorer_options.__name__, __base__=(scorer_options, backend_options))

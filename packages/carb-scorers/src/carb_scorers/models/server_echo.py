@@ -89,10 +89,10 @@ def _behind(token: str, text: bytes, places: set[int]) -> set[int]:
     for number, part in enumerate(parts):
         if number:
             places = {
-                place + n
-                for place in places
+                end + n
+                for end in places
                 for n in (1, 2, 3)
-                if place + n <= len(text) and min(text[place : place + n]) >= 0x80
+                if end + n <= len(text) and min(text[end : end + n]) >= 0x80
             }
-        places = {place + len(part) for place in places if text.startswith(part, place)}
+        places = {end + len(part) for end in places if text.startswith(part, end)}
     return places

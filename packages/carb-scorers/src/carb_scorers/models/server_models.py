@@ -116,7 +116,7 @@ class ServerLanguageModel(ServerModel):
         read = partial(self._generation, writing.watch)
         asked = [common | {"seed": seed} for seed in seeds]
         return await gather(
-            [self._call(p, own, read) for p, own in zip(prompts, asked, strict=True)]
+            [self._call(p, options, read) for p, options in zip(prompts, asked, strict=True)]
         )
 
     async def next_logprobs(
@@ -236,10 +236,10 @@ class ServerLanguageModel(ServerModel):
                 "turn thinking off (chat_template_kwargs=), start the server without its reasoning "
                 "parser, or use read=generate."
             )
-        found = _among(steps[0][1], wanted, usage)
-        for short, value in found.logprobs.items():
+        choices = _among(steps[0][1], wanted, usage)
+        for short, value in choices.logprobs.items():
             longer = [
-                word for word in wanted if word.startswith(short) and word not in found.logprobs
+                word for word in wanted if word.startswith(short) and word not in choices.logprobs
             ]
             if longer and math.exp(value) >= _NEGLIGIBLE:
                 message = (
@@ -249,14 +249,14 @@ class ServerLanguageModel(ServerModel):
                     "backend=vllm or backend=hf"
                 )
                 return Failure(ScoreError(kind="logprobs", message=message), usage)
-        return found
+        return choices
 
     def _watched(self, watch: Watch, choice: Mapping[str, Any]) -> Choices | None:
         steps = self._steps(choice)
-        for place in reversed(range(len(steps))):
-            before = "".join(token for token, _ in steps[:place]).rstrip()
-            if steps[place][0].strip() in watch.words and before.endswith(watch.after):
-                return _among(steps[place][1], watch.words, Usage())
+        for index in reversed(range(len(steps))):
+            before = "".join(token for token, _ in steps[:index]).rstrip()
+            if steps[index][0].strip() in watch.words and before.endswith(watch.after):
+                return _among(steps[index][1], watch.words, Usage())
         return None
 
 
@@ -275,12 +275,12 @@ def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Us
     total = math.fsum(math.exp(value) for _, value in tokens)
     if total > _MOST or len(set(tokens)) < len(tokens):
         raise ValueError(f"the probabilities of the most probable tokens add up to {total:.2f}")
-    found = {}
+    logprobs = {}
     for word in wanted:
         same = [value for token, value in tokens if token.strip() == word.strip()]
         if same:
             top = max(same)
-            found[word] = (
+            logprobs[word] = (
                 top + math.log(math.fsum(math.exp(value - top) for value in same))
                 if top > -math.inf
                 else top
@@ -288,7 +288,9 @@ def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Us
     left = 1.0 - total
     bounds = [value for _, value in tokens] + ([math.log(left)] if left > 0 else [])
     floor = min(bounds, default=None)
-    return Choices(found, floor=floor, mass=math.fsum(map(math.exp, found.values())), usage=usage)
+    return Choices(
+        logprobs, floor=floor, mass=math.fsum(map(math.exp, logprobs.values())), usage=usage
+    )
 
 
 def _steps_of(reported: Mapping[str, Any]) -> list[Step]:
@@ -337,7 +339,7 @@ def _continuation(
         places = answer_tokens(reported["tokens"], prompt, answer, usage.input_tokens or None)
     except SpellingError as error:
         return Failure(ScoreError(kind="tokens", message=str(error)), usage)
-    return Continuation(tuple(_logprob(values[place]) for place in places), usage)
+    return Continuation(tuple(_logprob(values[index]) for index in places), usage)
 
 
 class ServerRewardModel(ServerModel):

@@ -171,13 +171,13 @@ class Endpoint:
         answer."""
         httpx, timeout = self._httpx, self._options.timeout
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        found = bytearray()
+        received = bytearray()
         try:
             with anyio.fail_after(timeout):
                 async with client.stream("POST", f"{self.url}{path}", content=content) as response:
                     async for part in response.aiter_bytes():
-                        found += part
-                        if len(found) > _LARGEST_ANSWER:
+                        received += part
+                        if len(received) > _LARGEST_ANSWER:
                             raise RequestError(
                                 "http", f"the answer is larger than {_LARGEST_ANSWER // 2**20} MiB"
                             )
@@ -195,7 +195,7 @@ class Endpoint:
             raise RequestError("connection", message, again=True, overloaded=gone) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise RequestError("http", shown(self.key, str(error))) from None
-        return response, bytes(found)
+        return response, bytes(received)
 
     def _tries_again(self, error: RequestError, attempt: int, began: float, wait: float) -> bool:
         """The retry policy: whether a request that failed is tried again.
@@ -326,15 +326,15 @@ async def gather(calls: Sequence[Callable[[], Any]]) -> list[Any]:
         return [await calls[0]()]
     values: dict[int, Any] = {}
 
-    async def run(place: int, call: Callable[[], Any]) -> None:
-        values[place] = await call()
+    async def run(index: int, call: Callable[[], Any]) -> None:
+        values[index] = await call()
 
     try:
         async with anyio.create_task_group() as group:
-            for place, call in enumerate(calls):
-                group.start_soon(run, place, call)
+            for number, call in enumerate(calls):
+                group.start_soon(run, number, call)
     except BaseExceptionGroup as errors:
         raise next(
             (error for error in errors.exceptions if isinstance(error, CarbError)), errors
         ) from None
-    return [values[place] for place in range(len(calls))]
+    return [values[number] for number in range(len(calls))]

@@ -60,7 +60,7 @@ class PrefixCache:
     ) -> None:
         self._forward, self._device = forward, device
         self._places = {
-            prefix: place for place, prefix in enumerate(dict.fromkeys(map(tuple, prefixes)))
+            prefix: index for index, prefix in enumerate(dict.fromkeys(map(tuple, prefixes)))
         }
         self._cache: Any = None
         if () not in self._places:
@@ -117,7 +117,7 @@ def common_prefix(rows: Sequence[Tokens]) -> int:
     """How many tokens all rows begin with, their last ones left out."""
     first, most = rows[0], min(map(len, rows)) - 1
     return next(
-        (place for place in range(most) if any(row[place] != first[place] for row in rows)),
+        (index for index in range(most) if any(row[index] != first[index] for row in rows)),
         max(most, 0),
     )
 

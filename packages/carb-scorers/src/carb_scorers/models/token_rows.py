@@ -128,8 +128,8 @@ class TokenLanguageModel:
             ids = (*prompt_ids(self._tokenizer, prompt, answers_at_once=True), *tree.lead)
             return [Row((*ids, *path), targets=tokens) for path, tokens in tree.after.items()]
 
-        def choices(found: Sequence[Sequence[float]], usage: Usage) -> Choices:
-            pairs = zip(tree.after.items(), found, strict=True)
+        def choices(logprobs: Sequence[Sequence[float]], usage: Usage) -> Choices:
+            pairs = zip(tree.after.items(), logprobs, strict=True)
             return tree.choices(
                 {path: dict(zip(tokens, values, strict=True)) for (path, tokens), values in pairs},
                 usage,
@@ -156,5 +156,8 @@ class TokenLanguageModel:
             return [Row((*before, *after[:-1]), len(before) - 1, len(after), tuple(after))]
 
         return await self._logprobs(
-            prompts, answers, rows_of, lambda found, usage: Continuation(tuple(found[0]), usage)
+            prompts,
+            answers,
+            rows_of,
+            lambda logprobs, usage: Continuation(tuple(logprobs[0]), usage),
         )

@@ -198,8 +198,8 @@ class VLLMEngine:
 
     async def _output(self, tokens: Tokens, parameters: Any) -> Any:
         call = self._llm.encode if hasattr(parameters, "use_activation") else self._llm.generate
-        found = call({"prompt_token_ids": list(tokens)}, parameters, str(next(self._numbers)))
-        return [output async for output in found][-1]
+        outputs = call({"prompt_token_ids": list(tokens)}, parameters, str(next(self._numbers)))
+        return [output async for output in outputs][-1]
 
     def close(self) -> None:
         """End the engine's processes and give their memory back."""
@@ -238,22 +238,22 @@ class VLLMLanguageModel(TokenLanguageModel):
         def rows_of(prompt: Prompt, _: str) -> list[Row]:
             return [Row(tuple(prompt_ids(self._tokenizer, prompt)))]
 
-        def asked(place: int, row: Row) -> tuple[Tokens, Any]:
+        def asked(index: int, row: Row) -> tuple[Tokens, Any]:
             return row.tokens, _sampling(
                 max_tokens=writing.max_tokens,
                 temperature=temperature,
                 stop=list(writing.stop) or None,
-                seed=seeds[place] if temperature > 0 else None,
+                seed=seeds[index] if temperature > 0 else None,
                 **({"logprob_token_ids": watched} if watched else {}),
             )
 
-        def finish(found: Sequence[tuple[Row, Any]], usage: Usage) -> Generation:
-            (best,) = found[0][1].outputs
+        def finish(outputs: Sequence[tuple[Row, Any]], usage: Usage) -> Generation:
+            (best,) = outputs[0][1].outputs
             usage = usage.model_copy(update={"output_tokens": len(best.token_ids)})
-            place = None if watch is None else watched_place(self._tokenizer, watch, best.token_ids)
+            index = None if watch is None else watched_place(self._tokenizer, watch, best.token_ids)
             choices = None
-            if watch is not None and place is not None:
-                values = [best.logprobs[place][token].logprob for token in watched]
+            if watch is not None and index is not None:
+                values = [best.logprobs[index][token].logprob for token in watched]
                 choices = Choices(dict(zip(watch.words, values, strict=True)))
             return Generation(
                 self._text(best, writing), usage, best.finish_reason == "stop", choices
@@ -288,8 +288,8 @@ class VLLMLanguageModel(TokenLanguageModel):
                 max_tokens=1, temperature=0.0, prompt_logprobs=0
             )
 
-        def done(found: Sequence[tuple[Row, Any]], usage: Usage) -> A:
-            return finish([_values(row, output) for row, output in found], usage)
+        def done(outputs: Sequence[tuple[Row, Any]], usage: Usage) -> A:
+            return finish([_values(row, output) for row, output in outputs], usage)
 
         return await self._engine.run(prompts, answers, rows_of, asked, done, room=2)
 
@@ -322,8 +322,8 @@ class VLLMRewardModel:
                 )
             return [Row(without_padding(ids, padding))]  # vLLM reads the last token
 
-        def finish(found: Sequence[tuple[Row, Any]], usage: Usage) -> Reward:
-            return Reward(float(found[0][1].outputs.data[0]), usage)
+        def finish(outputs: Sequence[tuple[Row, Any]], usage: Usage) -> Reward:
+            return Reward(float(outputs[0][1].outputs.data[0]), usage)
 
         return await self._engine.run(
             prompts, answers, rows_of, lambda _, row: (row.tokens, raw), finish, room=0

@@ -211,11 +211,11 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Out
     others = [record for record in earlier.scorers if record.spec.name not in now]
     if not others:
         return []
-    mine, theirs = installed_versions()["carb-scorers"], earlier.versions.get("carb-scorers")
-    if theirs != mine:
+    current, theirs = installed_versions()["carb-scorers"], earlier.versions.get("carb-scorers")
+    if theirs != current:
         raise OtherRunError(
             folder,
-            f"scorers that are not named now, made by carb-scorers {theirs} (this is {mine})",
+            f"scorers that are not named now, made by carb-scorers {theirs} (this is {current})",
         )
     frame = ScoreTable.load(folder / "scores.parquet").frame
     lines = (folder / "errors.jsonl").read_text(encoding="utf-8").split("\n")
@@ -240,9 +240,9 @@ def _other_sets(folder: Path, dataset: Dataset) -> str:
             f"{len(scored):,} sets, where this command takes {len(dataset):,} (--limit, "
             "--cultures or --domains differ)"
         )
-    theirs, mine = (any(item.perturbed for item in sets) for sets in (scored, dataset))
+    theirs, ours = (any(item.perturbed for item in sets) for sets in (scored, dataset))
     if (
-        theirs == mine
+        theirs == ours
         or scored.without_perturbed().fingerprint != dataset.without_perturbed().fingerprint
     ):
         return "another data set"

@@ -134,8 +134,8 @@ def cost(spec: ScorerSpec, usage: Usage) -> float | None:
 
 def installed_versions() -> dict[str, str]:
     """Versions of the packages that can change a score."""
-    found = {}
+    versions = {}
     for name in _RECORDED:
         with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions

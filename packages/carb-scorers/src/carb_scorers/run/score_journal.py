@@ -91,10 +91,12 @@ def journal_head(
 ) -> JournalHead:
     """The head of a scorer's journal; prices and the like are no part of it. ``places`` are the ids
     of the sets' cultures."""
-    own = provider("baseline")
-    other = provider(spec.kind) if spec.kind in kinds() else own
-    made_by = own if other == own else f"{own}, {other}"
-    named = sorted((place, cultures.name(place)) for place in set(places) if place in cultures)
+    ours = provider("baseline")
+    other = provider(spec.kind) if spec.kind in kinds() else ours
+    made_by = ours if other == ours else f"{ours}, {other}"
+    named = sorted(
+        (culture, cultures.name(culture)) for culture in set(places) if culture in cultures
+    )
     names = hashlib.sha256(repr(named).encode()).hexdigest() if told_culture(spec) else None
     return JournalHead(
         fingerprint=fingerprint, seed=seed, spec=identity(spec), version=made_by, place_names=names
@@ -214,8 +216,8 @@ async def score_missing(
     tail = {result.request_id: result for result in unanswered}
     # an error that stands there already is no more lasting for what its retry cost
     journal.append([result for key, result in tail.items() if key in journal.values])
-    found = tail | journal.values
-    return [found[request.request_id] for request in requests]
+    scored = tail | journal.values
+    return [scored[request.request_id] for request in requests]
 
 
 def _served(results: Iterable[ScoreResult]) -> set[str]:
@@ -242,9 +244,9 @@ def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:
     Raises:
         CarbError: it is no journal.
     """
-    head, found = read_store(path, JournalHead, ScoreResult)
+    head, journalled = read_store(path, JournalHead, ScoreResult)
     results: dict[str, ScoreResult] = {}
-    for result in found:
+    for result in journalled:
         known = results.get(result.request_id)
         if known is None or _prefers(result, known):
             results[result.request_id] = result
