@@ -3,7 +3,7 @@ server."""
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import pytest
 
@@ -77,14 +77,14 @@ class Expected:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         from tal_rlvr.trainer import training_rows
-        from tal_rlvr.verdict_logprobs import ModelVerdicts
+        from tal_rlvr.verdict_logprobs import verdict_logprobs
         from tal_rlvr.verdict_tokens import verdict_tokens
 
         self.settings = settings
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         self.tokens = verdict_tokens(self.tokenizer)
-        self.measure = ModelVerdicts(self.model, self.tokens, budget=1)
+        self.measure = partial(verdict_logprobs, self.model, tokens=self.tokens, budget=1)
         self.rows = training_rows(ROWS, self.tokenizer, settings.prompts)
 
     @cached_property

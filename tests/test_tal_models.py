@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.preferences import both_orders, pairs_from_set
 from tal_rlvr.trl_rewards import CriteriaFunction, RewardConfig
-from tal_rlvr.verdict_logprobs import ModelVerdicts
+from tal_rlvr.verdict_logprobs import verdict_logprobs
 from tal_rlvr.verdict_tokens import verdict_tokens
 
 pytest.importorskip("trl", reason="needs tal-rlvr[train]")
@@ -67,7 +68,7 @@ def test_a_real_reader_is_moved_towards_no_truth_by_criteria_that_say_nothing(lo
         PromptConfig(),
     )
     function = CriteriaFunction(tokenizer, verdict_tokens(tokenizer), RewardConfig(clip="none"))
-    function.provider = ModelVerdicts(model, function.tokens)
+    function.provider = partial(verdict_logprobs, model, tokens=function.tokens)
     text = write_judgement([(*EMPTY[cheat], 3, "A")], "It fits.", "A")
     values = function(
         prompts=[row["prompt"] for row in rows],

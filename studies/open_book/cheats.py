@@ -17,6 +17,7 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from types import SimpleNamespace
@@ -32,7 +33,7 @@ from tal_rlvr.judgement import write_judgement
 from tal_rlvr.preferences import OrderedPair, both_orders
 from tal_rlvr.trainer import training_rows
 from tal_rlvr.trl_rewards import CorrectnessFunction, CriteriaFunction, RewardConfig
-from tal_rlvr.verdict_logprobs import ModelVerdicts
+from tal_rlvr.verdict_logprobs import verdict_logprobs
 from tal_rlvr.verdict_tokens import verdict_tokens
 
 OTHER = {"A": "B", "B": "A"}
@@ -123,7 +124,7 @@ class Reader:
         self.criteria = CriteriaFunction(
             self.tokenizer, verdict_tokens(self.tokenizer), RewardConfig()
         )
-        self.verdicts = ModelVerdicts(model, self.criteria.tokens)
+        self.verdicts = partial(verdict_logprobs, model, tokens=self.criteria.tokens)
         self.criteria.provider = self.read
 
     def read(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:

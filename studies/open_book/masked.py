@@ -18,6 +18,7 @@ import random
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -31,7 +32,7 @@ from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.preferences import both_orders
 from tal_rlvr.trainer import training_rows
 from tal_rlvr.trl_rewards import CriteriaFunction, RewardConfig
-from tal_rlvr.verdict_logprobs import ModelVerdicts
+from tal_rlvr.verdict_logprobs import verdict_logprobs
 from tal_rlvr.verdict_tokens import verdict_tokens
 
 
@@ -65,7 +66,7 @@ def main() -> None:
     }
     tokens = verdict_tokens(tokenizer)
     known: dict[VerdictRow, tuple[float, float]] = {}
-    verdicts = ModelVerdicts(model, tokens, budget=4096)
+    verdicts = partial(verdict_logprobs, model, tokens=tokens, budget=4096)
 
     def read(wanted: Sequence[VerdictRow]) -> list[tuple[float, float]]:
         new = [row for row in dict.fromkeys(wanted) if row not in known]

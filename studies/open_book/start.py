@@ -27,6 +27,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,7 +45,7 @@ from tal_rlvr.judge_prompts import GENERAL, render_prompt
 from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.preferences import both_orders
 from tal_rlvr.trainer import training_rows
-from tal_rlvr.verdict_logprobs import ModelVerdicts
+from tal_rlvr.verdict_logprobs import verdict_logprobs
 from tal_rlvr.verdict_tokens import encode_prompt, make_prompt, reasoning_ids, verdict_tokens
 from tal_rlvr.warmup import tokenised
 
@@ -204,7 +205,7 @@ class Reader:
 
     def tell(self, rows: Sequence[Row]) -> None:
         """Print the shares of right verdicts, with 95% intervals over topics."""
-        verdicts = ModelVerdicts(self.model, self.tokens)
+        verdicts = partial(verdict_logprobs, self.model, tokens=self.tokens)
         right: dict[str, list[tuple[str, float]]] = defaultdict(list)
         for row in rows:
             behind = {

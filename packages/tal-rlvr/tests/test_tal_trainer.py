@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from statistics import mean, stdev
 
 import pytest
@@ -131,7 +132,7 @@ def rewards_by_hand(model, trainer, row, written, config):
     from tal_rlvr.judge_rewards import CriteriaCase, Reading, VerdictRow
     from tal_rlvr.judgement import Judgement
     from tal_rlvr.trl_rewards import parse_all
-    from tal_rlvr.verdict_logprobs import ModelVerdicts
+    from tal_rlvr.verdict_logprobs import verdict_logprobs
     from tal_rlvr.verdict_tokens import reasoning_ids, verdict_tokens
 
     tokenizer, tokens = trainer.processing_class, verdict_tokens(trainer.processing_class)
@@ -152,7 +153,10 @@ def rewards_by_hand(model, trainer, row, written, config):
         for ids, judgement in zip(written, judgements, strict=True)
     ]
     criteria = criteria_reward(
-        cases, ModelVerdicts(model, tokens), odds=config.odds, clip=config.bound
+        cases,
+        partial(verdict_logprobs, model, tokens=tokens),
+        odds=config.odds,
+        clip=config.bound,
     )
     corrects = correctness_reward(judgements, [row["label"]] * len(written))
     right = [config.correctness_weight * one for one in corrects]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError
 from tal_rlvr.judge_rewards import VerdictRow
-from tal_rlvr.verdict_logprobs import ModelVerdicts, passes_of, verdict_logprobs
+from tal_rlvr.verdict_logprobs import passes_of, verdict_logprobs
 from tal_rlvr.verdict_tokens import encode_prompt, verdict_tokens
 
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
@@ -36,12 +36,9 @@ ROWS = [
 def test_log_probabilities_depend_on_the_row_alone(tiny_model, tiny_tokenizer, share, budget):
     tokens = verdict_tokens(tiny_tokenizer)
     tiny_model.train()
-    ModelVerdicts(tiny_model, tokens)(ROWS)
+    verdict_logprobs(tiny_model, ROWS, tokens)
     assert tiny_model.training
-    with torch.no_grad():
-        values = verdict_logprobs(
-            tiny_model.eval(), ROWS, tokens, budget=budget, share_prefix=share
-        )
+    values = verdict_logprobs(tiny_model.eval(), ROWS, tokens, budget=budget, share_prefix=share)
     for row, value in zip(ROWS, values, strict=True):
         assert value == pytest.approx(
             by_hand(tiny_model, [*row.prefix, *row.suffix], tokens), abs=1e-5
@@ -65,7 +62,7 @@ def test_in_bfloat16_the_verdicts_are_products_in_float32(tiny_model, tiny_token
         tiny_model.to(torch.bfloat16)
     tiny_model.lm_head.weight.data *= 10  # logits as large as those of real models
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-        found = ModelVerdicts(tiny_model.eval(), tokens, budget=1)(ROWS)
+        found = verdict_logprobs(tiny_model.eval(), ROWS, tokens, budget=1)
         states = [states_by_hand(tiny_model, row) for row in ROWS]
     gaps = [a - b for a, b in found]
     weight = tiny_model.lm_head.weight.detach()[[tokens.a, tokens.b]].float()

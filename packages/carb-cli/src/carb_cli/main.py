@@ -10,10 +10,12 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from cyclopts import App
 
@@ -152,25 +154,29 @@ def application(argv: Sequence[str] = ()) -> App:
     for parent, commands in parents:
         for name, (path, line) in commands.items():
             asked = name in argv and {"--help", "-h"} & {*argv}
-            parent.command(path, name=name, help=_description(path) if asked else line)
+            command = _described(path) if asked else path
+            parent.command(command, name=name, help=None if asked else line)
     return app
 
 
-def _description(path: str) -> str:
-    """What a command's docstring says before its parameters, with examples that can be pasted from
-    any terminal.
-
-    A paragraph is one line, which the terminal breaks where it must; lists stay lists.
+def _described(path: str) -> Callable[..., Any]:
+    """A command with its docstring as a terminal shows it: the examples can be pasted, and each
+    paragraph is one line, which the terminal breaks; lists stay lists.
     """
     module, _, name = path.partition(":")
     function = getattr(import_module(module), name)
     text, heading, options = (inspect.getdoc(function) or "").partition("\n\nParameters\n---")
-    # cyclopts reads what each option is from here, and keeps its breaks of lines
+    shown = "\n\n".join(_shown(part.splitlines()) for part in text.split("\n\n"))
     joined = re.sub(
-        r"(?<=\n {4})\S.*(?:\n {4}\S.*)+", lambda said: said[0].replace("\n    ", " "), options
+        r"(?<=\n {4})\S.*(?:\n {4}\S.*)+", lambda lines: lines[0].replace("\n    ", " "), options
     )
-    function.__doc__ = text + heading + joined
-    return "\n\n".join(_shown(part.splitlines()) for part in text.split("\n\n"))
+
+    @wraps(function)
+    def command(*given: Any, **options: Any) -> Any:
+        return function(*given, **options)
+
+    command.__doc__ = shown + heading + joined
+    return command
 
 
 def _shown(lines: list[str]) -> str:

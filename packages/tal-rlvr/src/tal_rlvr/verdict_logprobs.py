@@ -15,23 +15,6 @@ BUDGET = 16_384
 """Tokens in one forward pass, padding included."""
 
 
-class ModelVerdicts:
-    """Verdict log-probabilities of a causal language model of transformers.
-
-    A prompt is computed once for all rows of a pass that share it, and logits at the verdict's
-    place alone. Results in float32 agree with an unbatched pass to 1e-5.
-    """
-
-    def __init__(self, model: Any, tokens: VerdictTokens, *, budget: int = BUDGET) -> None:
-        self.model = model
-        self.tokens = tokens
-        self.budget = budget
-
-    def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
-        with _evaluating(self.model):
-            return verdict_logprobs(self.model, rows, self.tokens, budget=self.budget)
-
-
 class PolicyVerdicts:
     """Verdict log-probabilities of the policy that a TRL trainer is training, as it is now.
 
@@ -52,7 +35,7 @@ class PolicyVerdicts:
         count = len(passes_of(rows, budget=self.budget, window=sliding_window(self.trainer.model)))
         passes = int(accelerator.gather(torch.tensor([count], device=accelerator.device)).max())
         share = accelerator.num_processes == 1
-        with self._gathered() as model, _evaluating(model):
+        with self._gathered() as model:
             return verdict_logprobs(
                 model, rows, self.tokens, budget=self.budget, share_prefix=share, passes=passes
             )
@@ -109,8 +92,11 @@ def verdict_logprobs(
 ) -> list[tuple[float, float]]:
     """Full-vocabulary log-probabilities of both verdicts after each row, in the order given.
 
+    A prompt is computed once for all rows of a pass that share it, and logits at the verdict's
+    place alone. Results in float32 agree with an unbatched pass to 1e-5.
+
     Args:
-        model: causal language model, in evaluation mode, under ``no_grad``.
+        model: causal language model; it is in evaluation mode meanwhile, and learns nothing.
         rows: the rows to measure.
         tokens: the verdict's tokens.
         budget: largest number of tokens, padding included, in one forward pass of several rows.
@@ -131,15 +117,16 @@ def verdict_logprobs(
         ]
         return outputs_behind(model, pairs, device=device, logits_to_keep=1).logits[:, -1].float()
 
-    for indices in batches:
-        with _verdict_logits(model, tokens, torch) as exact:
-            logprobs = logits([rows[i] for i in indices])
-        letters = exact[-1] if exact else logprobs[:, [tokens.a, tokens.b]]
-        picked = letters.double() - logprobs.logsumexp(-1, keepdim=True).double()
-        for index, pair in zip(indices, picked.cpu().tolist(), strict=True):
-            out[index] = (pair[0], pair[1])
-    for _ in range(passes - len(batches)):
-        logits([rows[0]] if rows else [VerdictRow((tokens.a,), (tokens.b,))])
+    with _evaluating(model):
+        for indices in batches:
+            with _verdict_logits(model, tokens, torch) as exact:
+                logprobs = logits([rows[i] for i in indices])
+            letters = exact[-1] if exact else logprobs[:, [tokens.a, tokens.b]]
+            picked = letters.double() - logprobs.logsumexp(-1, keepdim=True).double()
+            for index, pair in zip(indices, picked.cpu().tolist(), strict=True):
+                out[index] = (pair[0], pair[1])
+        for _ in range(passes - len(batches)):
+            logits([rows[0]] if rows else [VerdictRow((tokens.a,), (tokens.b,))])
     return out
 
 
