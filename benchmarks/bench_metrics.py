@@ -82,14 +82,13 @@ def make(path: Path, scorers: int, sets: int) -> None:
 
 
 def report(folder: str) -> dict[str, float]:
-    from carb_metrics import breakdown, rank
-    from carb_metrics.outcome import set_outcomes
+    from carb_metrics import Scored, breakdown, rank
 
     table = ScoreTable(pl.read_parquet(f"{folder}/*.parquet"))
     wall, processor = seconds(lambda: (breakdown(table), rank(table)))
     again, _ = seconds(lambda: (breakdown(table), rank(table)))
     peak = peak_mb()
-    sets = set_outcomes(table)
+    sets = Scored.of(table).sets
     twins = table.frame.with_columns(
         source_item=pl.lit("q")
         + (pl.col("item_id").str.slice(5).cast(pl.Int64) // 4).cast(pl.String)

@@ -117,7 +117,7 @@ def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from carb_scorers import open_scorer
-    from carb_scorers.models.chat_tokens import conversation_ids
+    from carb_scorers.models.chat_tokens import conversation
     from carb_scorers.models.protocol import Prompt, message
 
     carb, shared = (
@@ -127,7 +127,7 @@ def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
 
     def ids(request: Any, text: str) -> list[int]:
-        return conversation_ids(tokenizer, Prompt((message("user", request.prompt),)), text)
+        return list(conversation(tokenizer, Prompt((message("user", request.prompt),)), text)[0])
 
     def forward(rows: Sequence[Sequence[int]]) -> None:
         width = max(map(len, rows))

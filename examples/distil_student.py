@@ -31,7 +31,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, set_
 from carb_data import Dataset, load
 from carb_scorers import evaluate
 from carb_scorers.models import Prompt, message
-from carb_scorers.models.chat_tokens import conversation_ids
+from carb_scorers.models.chat_tokens import conversation
 
 
 class Preference(NamedTuple):
@@ -138,7 +138,7 @@ def encoded(
     for one in preferences:
         prompt = Prompt((message("user", one.prompt),))
         first, second = (
-            conversation_ids(tokenizer, prompt, text) for text in (one.first, one.second)
+            list(conversation(tokenizer, prompt, text)[0]) for text in (one.first, one.second)
         )
         if max(len(first), len(second)) <= longest:
             rows.append((first, second, one.probability))

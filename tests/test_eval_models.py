@@ -13,7 +13,7 @@ from carb_cli import main
 from carb_cli.probing import FAMILIES, probing_families
 from carb_data import load
 from carb_scorers.judge import form_names
-from carb_scorers.known import find, known_models, resolved
+from carb_scorers.known import known_model, known_models, resolved
 from carb_scorers.models.hf_reward import ADAPTERS
 from carb_scorers.models.source import model_source
 from carb_scorers.spec import parse_spec
@@ -116,10 +116,10 @@ def test_every_entry_says_how_it_is_asked_and_where_its_figures_come_from() -> N
 def test_a_model_is_found_by_its_id_and_by_its_short_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    skywork = find("skywork-reward-gemma-2-27b-v0.2")
+    skywork = known_model("skywork-reward-gemma-2-27b-v0.2")
     assert skywork is not None
-    assert skywork is find("Skywork/Skywork-Reward-Gemma-2-27B-v0.2")
-    assert find("nobody/nothing") is None
+    assert skywork is known_model("Skywork/Skywork-Reward-Gemma-2-27B-v0.2")
+    assert known_model("nobody/nothing") is None
     assert model_source("nobody/nothing") == "nobody/nothing"
     monkeypatch.chdir(tmp_path)
     assert resolved("armorm-llama3-8b-v0.1", "classifier") == "RLHFlow/ArmoRM-Llama3-8B-v0.1"

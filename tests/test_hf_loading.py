@@ -24,7 +24,7 @@ from tokenizers import AddedToken
 import tiny_models
 from carb_data import CarbError
 from carb_scorers import open_scorer
-from carb_scorers.models.chat_tokens import answer_ids, conversation_ids, prompt_ids
+from carb_scorers.models.chat_tokens import answer_ids, conversation, prompt_ids
 from carb_scorers.models.hf_loading import TemplateOptions, set_chat_template
 from carb_scorers.models.marks import without_thinking, written_text
 from carb_scorers.models.protocol import Prompt, message
@@ -191,7 +191,7 @@ def test_a_templates_variables_reach_it_wherever_it_is_used() -> None:
     assert prompt_ids(made(chat_template_kwargs='{"enable_thinking": true}'), PROMPT) == prompt_ids(
         plain, PROMPT
     )
-    assert conversation_ids(changed, PROMPT, "Rice.") == conversation_ids(
+    assert conversation(changed, PROMPT, "Rice.") == conversation(
         plain, PROMPT, "Rice."
     )  # no turn is open
     assert answer_ids(changed, "Rice.", end_of_turn=True) == answer_ids(
@@ -228,7 +228,7 @@ def test_a_turn_of_the_system_that_the_template_leaves_out_is_an_error() -> None
     with pytest.raises(ValueError, match=r"leaves out the turn of the system.*chat_template="):
         prompt_ids(dropping, TALK)
     with pytest.raises(ValueError, match="leaves out the turn of the system"):
-        conversation_ids(dropping, TALK, "Rice.")
+        conversation(dropping, TALK, "Rice.")
 
 
 @pytest.mark.parametrize("special", [True, False])

@@ -21,7 +21,7 @@ import tiny_models
 from carb_data import CarbError
 from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
-from carb_scorers.models.chat_tokens import conversation_ids
+from carb_scorers.models.chat_tokens import conversation
 from carb_scorers.models.hf_loading import HFOptions, load
 from carb_scorers.models.protocol import Prompt, message
 from tiny_models import TEXTS, request
@@ -252,11 +252,11 @@ def test_a_head_of_several_objectives(base: Path) -> None:
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     for candidate in request().candidates:
-        ids = conversation_ids(
+        ids, _ = conversation(
             tokenizer, Prompt((message("user", str(request().prompt)),)), candidate.text
         )
         assert [scores[candidate.id] for scores in each] == pytest.approx(
-            row(model, ids).tolist(), abs=1e-5
+            row(model, list(ids)).tolist(), abs=1e-5
         )
     with pytest.raises(CarbError, match="no output 'long'"):
         open_scorer(f"classifier:{folder}?objective=long")

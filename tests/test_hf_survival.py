@@ -20,7 +20,7 @@ from tokenizers import AddedToken, processors
 import tiny_models
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.models import Prompt, message
-from carb_scorers.models.chat_tokens import conversation_ids, guarded
+from carb_scorers.models.chat_tokens import conversation, guarded
 from carb_scorers.models.hf_passes import ITEM_TOKENS
 from tiny_models import TEXTS, request
 
@@ -210,7 +210,8 @@ def test_an_answer_has_no_start_token_of_its_own() -> None:
     )
     whole = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("Why?\n", "So.")]
     asked = Prompt((message("user", "Why?"),))
-    assert conversation_ids(tokenizer, asked, "So.") == [0, *whole[0], *whole[1]]
+    ids, _ = conversation(tokenizer, asked, "So.")
+    assert ids == (0, *whole[0], *whole[1])
 
 
 def test_control_tokens_in_texts_are_broken_up(base: Path) -> None:

@@ -10,10 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import BonSet, Dataset, Response, ScoreTable
-from carb_metrics import bon_accuracy, breakdown, compare, family_accuracy, main_sets, place_gap
+from carb_metrics import (
+    Scored,
+    bon_accuracy,
+    breakdown,
+    compare,
+    family_accuracy,
+    main_sets,
+    place_gap,
+)
 from carb_metrics.clusters import cluster_of
 from carb_metrics.families import BLIND
-from carb_metrics.outcome import set_outcomes
 from sets_and_scores import a_set, scores_of
 
 PLACES = (
@@ -291,7 +298,7 @@ def test_families_are_the_units_of_the_interval():
     assert row.families == 12
     assert row.row.high - row.row.low > 0.3
     with_items = table.with_items(dataset)
-    assert len(np.unique(cluster_of(set_outcomes(with_items)))) == 12
+    assert len(np.unique(cluster_of(Scored.of(with_items).sets))) == 12
     together = bon_accuracy(with_items).overall
     apart = bon_accuracy(table).overall
     assert together.high - together.low > 1.5 * (apart.high - apart.low)

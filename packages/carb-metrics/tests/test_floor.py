@@ -8,9 +8,8 @@ import pytest
 
 from carb_data import Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
-from carb_metrics import surface_floor
+from carb_metrics import Scored, surface_floor
 from carb_metrics.floor import ENOUGH
-from carb_metrics.outcome import set_outcomes
 from sets_and_scores import a_set, scores_of
 
 DOMAINS = ("values", "linguistics")
@@ -124,7 +123,9 @@ def test_the_floor_of_a_choice_is_that_of_its_sets_alone():
     )
     scores = scores_of(dataset, {"baseline:language": lambda _, r: r.language == "ko"})
     whole = surface_floor(scores, dataset)
-    credit = set_outcomes(ScoreTable(scores.frame.filter(pl.col("scorer") == "baseline:language")))
+    credit = Scored.of(
+        ScoreTable(scores.frame.filter(pl.col("scorer") == "baseline:language"))
+    ).sets
     kept = {item.id: item for item in dataset}
     for row in whole.rows:
         chosen = [

@@ -16,11 +16,10 @@ from carb_cli.labels import labels
 from carb_cli.selection import spread
 from carb_cli.weights import Weights, weights
 from carb_data import CarbError, Dataset, Frozen, read_options
-from carb_scorers import ParsedSpec, Progress, parse_spec
+from carb_scorers import ParsedSpec, Progress, parse_spec, plan_of
 from carb_scorers.blind import blind
 from carb_scorers.models.server_options import ServerOptions
 from carb_scorers.run import run
-from carb_scorers.spec import plan_of
 
 BYTES_PER_TOKEN = 4
 """UTF-8 bytes of text in a token, about what large multilingual vocabularies pack, and more than

@@ -11,10 +11,9 @@ from urllib.parse import quote, urlsplit
 
 from carb_cli.planning import check_specs
 from carb_data import HUB_ANSWERS_WITHIN, CarbError, Frozen, closest, require
-from carb_scorers.known import KnownModel, find
+from carb_scorers import KnownModel, kinds, known_model
 from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.source import has_chat_template, model_source, reachable
-from carb_scorers.spec import kinds
 
 _SPEC = re.compile(r"(?:[^=:?#]+=)?([a-z][a-z0-9_-]*):")
 _NAMED = re.compile(r"([^=:?#/]+)=(.+)", re.DOTALL)
@@ -61,7 +60,7 @@ def recognise(model: str) -> Recognised:
         return unnamed.model_copy(update=update)
     if urlsplit(model).scheme in ("http", "https"):
         return _server(model)
-    if not Path(model).expanduser().exists() and (known := find(model)) is not None:
+    if not Path(model).expanduser().exists() and (known := known_model(model)) is not None:
         return _published(known)
     if Path(model).expanduser().is_file():
         if not model.endswith(".gguf"):

@@ -23,8 +23,7 @@ from carb_cli.labels import labels
 from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
 from carb_cli.options import Flag, OptionGroup
 from carb_cli.progress import progress
-from carb_data import Dataset, load, write_whole
-from carb_data.dataset import seed_folders
+from carb_data import Dataset, load, seed_folders, write_whole
 from carb_scorers import Progress, RunRecord, parse_spec
 from carb_scorers.run import run
 

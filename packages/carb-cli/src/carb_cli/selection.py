@@ -16,10 +16,8 @@ from carb_cli import display
 from carb_cli.main import invoked
 from carb_cli.options import OptionGroup, Several
 from carb_cli.progress import announced, progress
-from carb_data import CarbError, Dataset, is_main, load, uncollected
+from carb_data import CarbError, Dataset, copies_sentence, is_main, load, uncollected, unsaid
 from carb_data import cultures as registry
-from carb_data.origins import copies_sentence
-from carb_data.shapes import unsaid
 
 
 @Parameter(name="*")

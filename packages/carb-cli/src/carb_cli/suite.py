@@ -24,8 +24,7 @@ from carb_cli.machine import Gpu, free_memory, gpus
 from carb_cli.main import FAILED, OK
 from carb_cli.progress import Report, progress
 from carb_cli.scoring import exit_code, say_how_to_go_on
-from carb_data import CarbError, Dataset, Frozen, require, validate
-from carb_data.validation import parse_file
+from carb_data import CarbError, Dataset, Frozen, parse_file, require, validate
 from carb_scorers import ParsedSpec, RunRecord, parse_spec, provider
 
 LOG = "log.txt"

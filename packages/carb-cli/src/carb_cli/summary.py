@@ -13,8 +13,7 @@ from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.selection import chance
 from carb_data import Dataset, Frozen, HomeLine, ScoreTable, home_line
-from carb_metrics import Interval, Scored, bon_accuracy, family_accuracy
-from carb_metrics.rows import Cell
+from carb_metrics import Cell, Interval, Scored, bon_accuracy, family_accuracy
 from carb_scorers import RunRecord
 
 

@@ -1,7 +1,7 @@
 """Typed data model, native seed set, builders and checks for cultural Best-of-N benchmarks."""
 
 from carb_data.collector import uncollected
-from carb_data.dataset import Dataset, content_hash, load
+from carb_data.dataset import SEED, Dataset, content_hash, load, seed_folders
 from carb_data.errors import (
     HUB_ANSWERS_WITHIN,
     CarbError,
@@ -11,10 +11,10 @@ from carb_data.errors import (
     install_line,
     require,
 )
-from carb_data.facts import Fact
-from carb_data.family import Family, expand_family
-from carb_data.home import HomeLine, home_line
-from carb_data.journal import DiskError, write_whole
+from carb_data.facts import Fact, load_facts, read_lines
+from carb_data.family import Family, expand_family, load_families
+from carb_data.home import HomeLine, home_line, home_lines
+from carb_data.journal import DiskError, OtherHeadError, Store, read_store, write_whole
 from carb_data.language import check_language, in_language, language_tag, same_language
 from carb_data.models import (
     UNSPECIFIED,
@@ -25,6 +25,7 @@ from carb_data.models import (
     CultureId,
     Domain,
     Frozen,
+    Identifier,
     Kind,
     LanguageTag,
     Message,
@@ -32,16 +33,31 @@ from carb_data.models import (
     Provenance,
     Response,
     Role,
+    Text,
     Votes,
     as_text,
 )
-from carb_data.overlap import ContaminationReport, check_contamination
-from carb_data.registry import Registry, UnknownCultureError, cultures, is_main
-from carb_data.table import ScoreTable
-from carb_data.validation import closest, read_file, read_options, validate
+from carb_data.origins import copies_sentence
+from carb_data.overlap import ContaminationReport, check_contamination, normalise
+from carb_data.registry import Registry, UnknownCultureError, cultures, is_main, is_mirror
+from carb_data.shapes import unsaid
+from carb_data.surface import names_culture
+from carb_data.table import COLUMNS, ScoreTable
+from carb_data.validation import (
+    JsonObject,
+    closest,
+    first_defect,
+    parse_file,
+    read_file,
+    read_options,
+    read_query,
+    validate,
+)
 
 __all__ = [
+    "COLUMNS",
     "HUB_ANSWERS_WITHIN",
+    "SEED",
     "UNSPECIFIED",
     "BonSet",
     "CarbError",
@@ -58,10 +74,13 @@ __all__ = [
     "Family",
     "Frozen",
     "HomeLine",
+    "Identifier",
+    "JsonObject",
     "Kind",
     "LanguageTag",
     "Message",
     "MissingExtraError",
+    "OtherHeadError",
     "Perturbation",
     "Problem",
     "Provenance",
@@ -69,6 +88,8 @@ __all__ = [
     "Response",
     "Role",
     "ScoreTable",
+    "Store",
+    "Text",
     "UnknownCultureError",
     "Votes",
     "as_text",
@@ -76,19 +97,33 @@ __all__ = [
     "check_language",
     "closest",
     "content_hash",
+    "copies_sentence",
     "cultures",
     "expand_family",
+    "first_defect",
     "home_line",
+    "home_lines",
     "in_language",
     "install_line",
     "is_main",
+    "is_mirror",
     "language_tag",
     "load",
+    "load_facts",
+    "load_families",
+    "names_culture",
+    "normalise",
+    "parse_file",
     "read_file",
+    "read_lines",
     "read_options",
+    "read_query",
+    "read_store",
     "require",
     "same_language",
+    "seed_folders",
     "uncollected",
+    "unsaid",
     "validate",
     "write_whole",
 ]

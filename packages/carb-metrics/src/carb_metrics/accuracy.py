@@ -62,7 +62,7 @@ def bon_accuracy(
 def grouped_accuracy(
     sets: pl.DataFrame, by: str | Sequence[str] = (), confidence: float = 0.95
 ) -> Grouped:
-    """``bon_accuracy`` on a row per set, as ``set_outcomes`` gives it, possibly with further
+    """``bon_accuracy`` on a row per set, as ``Scored.sets`` gives it, possibly with further
     columns to group by."""
     keys = (by,) if isinstance(by, str) else tuple(by)
     check_confidence(confidence)

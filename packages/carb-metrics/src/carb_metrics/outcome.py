@@ -20,7 +20,6 @@ __all__ = [
     "main_sets",
     "margins",
     "polars_frame",
-    "set_outcomes",
 ]
 
 
@@ -50,24 +49,6 @@ def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[Scored, Counted]
     if mirrors or not main_conditions(scored.frame) or not len(scored.main):
         return scored, "all"
     return scored.main, "main"
-
-
-def set_outcomes(scores: ScoreTable) -> pl.DataFrame:
-    """A row per scorer and set.
-
-    A set is won when ``chosen`` scores above every ``rejected``. Perturbed rows are left out. A set
-    in which any score is null could not be judged: it is an error, without credit.
-
-    Returns:
-        The columns of ``SET_KEYS`` that the table has, then ``RESPONSES``, ``credit`` (1 / the
-        number of responses at the top, the expected credit when ties are broken at random),
-        ``tied`` (how many ``rejected`` share the highest score with ``chosen``; 0 is no tie),
-        ``error``, and the number of the set's cluster.
-
-    Raises:
-        CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``.
-    """
-    return Scored.of(scores).sets
 
 
 def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:

@@ -125,7 +125,20 @@ class Scored(ScoreTable):
 
     @cached_property
     def sets(self) -> pl.DataFrame:
-        """``outcomes`` with ties shared, and the number of each set's cluster."""
+        """A row per scorer and set.
+
+        A set is won when ``chosen`` scores above every ``rejected``. Perturbed rows are left out. A
+        set in which any score is null could not be judged: it is an error, without credit.
+
+        Returns:
+            The columns of ``SET_KEYS`` that the table has, then ``RESPONSES``, ``credit`` (1 / the
+            number of responses at the top, the expected credit when ties are broken at random),
+            ``tied`` (how many ``rejected`` share the highest score with ``chosen``; 0 is no tie),
+            ``error``, and the number of the set's cluster.
+
+        Raises:
+            CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``.
+        """
         item = pl.col("item_id").cast(pl.String)
         sets = outcomes(self.frame).with_columns(item)
         return beside(sets, self.clusters.drop("cluster"), "item_id")
@@ -180,7 +193,7 @@ def clusters_of(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def outcomes(frame: pl.DataFrame) -> pl.DataFrame:
-    """``set_outcomes`` of a frame."""
+    """``Scored.sets`` of a frame, without clusters."""
     rows = unperturbed(frame)
     if "family" in rows.columns:
         rows = rows.rename({"family": "mirrors"})

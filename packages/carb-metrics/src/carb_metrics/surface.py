@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from carb_data import BonSet, Dataset, ScoreTable
+from carb_data import COLUMNS, BonSet, Dataset, ScoreTable
 from carb_data.surface import overlap
 from carb_data.surface import surface_features as features_of_set
-from carb_data.table import COLUMNS
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.frames import beside
 from carb_metrics.intervals import Floats

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 
-from carb_data import CarbError, Frozen, as_text, closest, in_language, read_options
-from carb_data.surface import names_culture, overlap
+from carb_data import CarbError, Frozen, as_text, closest, in_language, names_culture, read_options
+from carb_data.surface import overlap
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.spec import Kind, Planned
 

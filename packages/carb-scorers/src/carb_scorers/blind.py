@@ -12,8 +12,7 @@ from typing import NamedTuple, overload
 
 import polars as pl
 
-from carb_data import BonSet, Dataset, Response, ScoreTable
-from carb_data.table import COLUMNS
+from carb_data import COLUMNS, BonSet, Dataset, Response, ScoreTable
 from carb_scorers.scorer import UNKNOWN, Candidate, ScoreRequest, ScoreResult, failed
 
 __all__ = ["blind", "in_order", "request_name"]

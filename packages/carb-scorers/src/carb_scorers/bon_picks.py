@@ -20,9 +20,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat, JsonValue
 
-from carb_data import CarbError, DataError, Frozen, Message, Problem
-from carb_data.facts import read_lines
-from carb_data.journal import Store
+from carb_data import CarbError, DataError, Frozen, Message, Problem, Store, read_lines
 from carb_data.tasks import Task, TaskPrompt
 from carb_scorers.evaluation import OnProgress, windows
 from carb_scorers.generate.writers import derived_seed, open_writer, sha256

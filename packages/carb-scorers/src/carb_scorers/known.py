@@ -16,7 +16,7 @@ from pydantic import Field, StringConstraints
 
 from carb_data import Frozen, read_file
 
-__all__ = ["Benchmark", "KnownModel", "KnownModels", "find", "known_models", "resolved"]
+__all__ = ["Benchmark", "KnownModel", "KnownModels", "known_model", "known_models", "resolved"]
 
 BYTES = 2
 """The size of a parameter in bfloat16, in bytes."""
@@ -96,7 +96,7 @@ def known_models() -> KnownModels:
     )
 
 
-def find(name: str) -> KnownModel | None:
+def known_model(name: str) -> KnownModel | None:
     """The model with this hub id or short name, in any case; ``None`` where there is none."""
     wanted = name.lower()
     return next(
@@ -112,5 +112,5 @@ def resolved(target: str, kind: Literal["classifier", "judge"]) -> str:
     """
     if "/" in target or Path(target).expanduser().exists():
         return target
-    model = find(target)
+    model = known_model(target)
     return target if model is None or model.kind != kind else model.id

@@ -17,10 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from carb_data import BonSet, Fact, as_text
-from carb_data.dataset import seed_folders
-from carb_data.facts import load_facts
-from carb_data.family import load_families
+from carb_data import BonSet, Fact, as_text, load_facts, load_families, seed_folders
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult
 
 HEADING = "Known about this place:"

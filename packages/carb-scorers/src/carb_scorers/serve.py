@@ -18,8 +18,7 @@ import anyio
 import anyio.to_thread
 from pydantic import Field, ValidationError
 
-from carb_data import CarbError, Conversation, Frozen, LanguageTag, require
-from carb_data.validation import first_defect
+from carb_data import CarbError, Conversation, Frozen, LanguageTag, first_defect, require
 from carb_scorers.integrations.openrlhf import Policy, response_in
 from carb_scorers.spec import asked_about, needs
 from carb_scorers.texts import Opened, Scored, Text

@@ -14,8 +14,7 @@ from urllib.parse import quote, urlencode
 
 from pydantic import Field
 
-from carb_data import UNSPECIFIED, CarbError, Frozen, check_language, closest, cultures
-from carb_data.validation import read_query
+from carb_data import UNSPECIFIED, CarbError, Frozen, check_language, closest, cultures, read_query
 from carb_scorers.scorer import (
     UNDETERMINED,
     UNKNOWN,

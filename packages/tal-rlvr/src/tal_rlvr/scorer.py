@@ -13,11 +13,10 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from carb_data import Frozen, as_text, read_file, read_options
-from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
+from carb_scorers import Candidate, Kind, Planned, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, planned, shown_orders
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Writing, message
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Watch, read_backend_options
-from carb_scorers.spec import Kind, Planned
 from tal_rlvr.judge_prompts import CUE, GENERAL, PromptConfig, render_prompt
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
 

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from carb_data import CarbError, Frozen, validate, write_whole
-from carb_data.validation import parse_file
+from carb_data import CarbError, Frozen, parse_file, validate, write_whole
 from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.mix import TrainingMix
 from tal_rlvr.scorer import ThinkSettings

@@ -20,8 +20,8 @@ from transformers import AutoTokenizer, PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from carb_data import CarbError
+from carb_scorers import wait_for
 from carb_scorers.models.hf_loading import TemplateOptions, set_chat_template
-from carb_scorers.waiting import wait_for
 from tal_rlvr.curve import LEFT, TOTAL
 from tal_rlvr.held_out import HeldOut, Named, evaluate_held_out, summarise
 from tal_rlvr.lengths import Lengths, check_targets, fitting

@@ -19,9 +19,8 @@ from carb_cli.progress import Report, progress
 from carb_data import write_whole
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
-from carb_scorers import Progress
+from carb_scorers import Progress, using
 from carb_scorers.bon_picks import Grades, Samples, Scores, bon_curve, grade, sample, score_samples
-from carb_scorers.spec import using
 
 
 def bon(

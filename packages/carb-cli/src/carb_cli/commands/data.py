@@ -12,8 +12,7 @@ from carb_cli.json_output import print_json
 from carb_cli.options import DataFile, DataName, Json
 from carb_cli.progress import progress
 from carb_cli.selection import loaded
-from carb_data import CarbError, load
-from carb_data.dataset import SEED, seed_folders
+from carb_data import SEED, CarbError, load, seed_folders
 from carb_data.sources import build as build_source
 from carb_data.sources import open_source, source_names
 from carb_data.sources.source_files import Fetched, fetchable

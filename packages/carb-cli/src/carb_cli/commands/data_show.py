@@ -11,8 +11,7 @@ from carb_cli.family_table import FamilyTable, examples, families_of, table_of
 from carb_cli.json_output import counts, print_json
 from carb_cli.options import DataName, Json
 from carb_cli.selection import loaded
-from carb_data import CarbError, Dataset, HomeLine, closest, home_line
-from carb_data.home import home_lines
+from carb_data import CarbError, Dataset, HomeLine, closest, home_line, home_lines
 
 SHOWN_FAMILIES = 2
 UNKNOWN = "unspecified"

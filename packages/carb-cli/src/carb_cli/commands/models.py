@@ -11,8 +11,8 @@ from carb_cli.json_output import print_json
 from carb_cli.options import Flag, Json, refuse
 from carb_cli.weights import of_hub
 from carb_data import CarbError, closest
+from carb_scorers import KnownModel, known_model, known_models
 from carb_scorers.judge import form_names, form_text, read_form
-from carb_scorers.known import KnownModel, find, known_models
 
 
 def models(
@@ -45,7 +45,7 @@ def models(
     if name is None:
         _list(json=json)
         return
-    model = find(name)
+    model = known_model(name)
     if model is None and name in form_names():
         if json:
             print_json(read_form(name).model_dump(mode="json"))

@@ -26,8 +26,7 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections
 from carb_cli.report.tables import Shown, Table
 from carb_cli.runs import run_folders
-from carb_data import CarbError, closest, write_whole
-from carb_data.origins import copies_sentence
+from carb_data import CarbError, closest, copies_sentence, write_whole
 
 FIRST = ("rank", "<scorer", "place win %", "accuracy %")
 """Columns of the leaderboard that a narrow terminal shows first."""

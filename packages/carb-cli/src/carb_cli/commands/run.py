@@ -27,8 +27,7 @@ from carb_cli.scoring import AS_USUAL, RunOptions, exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
 from carb_data import CarbError, Dataset
-from carb_scorers import RunRecord
-from carb_scorers.known import find
+from carb_scorers import RunRecord, known_model
 
 
 def run(
@@ -141,7 +140,7 @@ def _show_run(
 
 
 def _say_whether_it_needs_code(model: SuiteModel) -> None:
-    known = find(model.scorer.target)
+    known = known_model(model.scorer.target)
     if known is not None and known.remote_code and "trust_remote_code" not in model.scorer.options:
         display.note(
             f"{model.name} needs code of its own. Read it, and if you trust it, add "

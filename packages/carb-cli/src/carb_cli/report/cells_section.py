@@ -5,7 +5,7 @@ from __future__ import annotations
 from carb_cli.display import percent
 from carb_cli.report.report_json import Report, ScorerPart
 from carb_cli.report.tables import Section, Shown, Table, group_name, scorer_cell, share
-from carb_metrics.rows import Cell
+from carb_metrics import Cell
 
 
 def cells(report: Report) -> Section | None:

@@ -23,10 +23,14 @@ from carb_cli.report.report_json import (
 from carb_cli.review.findings import WHOLE, Findings, line_beside
 from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
-from carb_data import CarbError, Dataset, HomeLine, ScoreTable, cultures, home_line
-from carb_data.registry import is_mirror
+from carb_data import CarbError, Dataset, HomeLine, ScoreTable, cultures, home_line, is_mirror
 from carb_metrics import (
+    Cell,
+    FamilyReport,
+    Interval,
+    JudgeBias,
     Scored,
+    SurfaceFloor,
     bon_accuracy,
     breakdown,
     calibration,
@@ -42,22 +46,9 @@ from carb_metrics import (
     surface_floor,
 )
 from carb_metrics.families import BLIND
-from carb_metrics.rows import (
-    Cell,
-    FamilyReport,
-    Grouped,
-    Interval,
-    ItemAnalysis,
-    JudgeBias,
-    JudgedRow,
-    Ranking,
-    RankRow,
-    SurfaceFloor,
-)
+from carb_metrics.rows import Grouped, ItemAnalysis, JudgedRow, Ranking, RankRow
 from carb_metrics.surface import overlap_scores
-from carb_scorers import RunRecord, ScorerRecord
-from carb_scorers.run import read_presentations
-from carb_scorers.scorer import told_culture
+from carb_scorers import RunRecord, ScorerRecord, read_presentations, told_culture
 
 
 @dataclass(frozen=True, slots=True)

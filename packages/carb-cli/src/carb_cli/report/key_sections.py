@@ -19,8 +19,8 @@ from carb_cli.report.tables import (
     share,
 )
 from carb_cli.review.findings import WHOLE
-from carb_metrics import Interval
-from carb_metrics.rows import Failures, HumanLine
+from carb_metrics import HumanLine, Interval
+from carb_metrics.rows import Failures
 
 SHOWN = 12
 """Clusters and confusions that the section on failures shows."""

@@ -25,7 +25,7 @@ from carb_data import BonSet, Response, is_main
 from carb_data import cultures as registry
 from carb_metrics.scored import outcomes
 from carb_metrics.ties import rounded
-from carb_scorers.blind import in_order
+from carb_scorers import in_order
 
 MOST_CHARACTERS = 6_000_000
 """Characters of sets in a page, and of what judges wrote of them; about 2 MB each once they are

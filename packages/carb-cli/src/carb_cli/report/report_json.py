@@ -8,25 +8,19 @@ from typing import Literal
 from pydantic import Field
 
 from carb_data import Frozen, HomeLine
+from carb_metrics import Cell, FamilyReport, HumanLine, Interval, JudgeBias, SurfaceFloor
 from carb_metrics.rows import (
-    Cell,
     ConsistencyRow,
     Failures,
-    FamilyReport,
-    HumanLine,
-    Interval,
     ItemAnalysis,
-    JudgeBias,
     JudgedRow,
     KindRow,
     MarginRow,
     PairRow,
     PlaceComparison,
     RankRow,
-    SurfaceFloor,
 )
-from carb_scorers import RunRecord, ScorerSpec, Usage
-from carb_scorers.scorer import told_culture
+from carb_scorers import RunRecord, ScorerSpec, Usage, told_culture
 
 Cells = dict[str, Cell]
 """Cells by group; keys of two columns are joined by ``/``."""

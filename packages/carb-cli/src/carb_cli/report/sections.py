@@ -29,19 +29,9 @@ from carb_cli.report.tables import (
     share,
 )
 from carb_data import Perturbation
+from carb_metrics import Cell, FamilyReport, Interval, JudgeBias, SurfaceFloor
 from carb_metrics.means import FEWEST
-from carb_metrics.rows import (
-    Cell,
-    FamilyReport,
-    FamilyRow,
-    FloorTest,
-    Interval,
-    JudgeBias,
-    KindRow,
-    PairRow,
-    PositionRow,
-    SurfaceFloor,
-)
+from carb_metrics.rows import FamilyRow, FloorTest, KindRow, PairRow, PositionRow
 
 
 def sections(report: Report, only: str | None = None) -> list[Section]:

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from carb_data import BonSet, CarbError
-from carb_scorers import Candidate, ScoreRequest, ScorerSpec
-from carb_scorers.blind import request_name
-from carb_scorers.run.score_journal import read_journal
+from carb_scorers import Candidate, ScoreRequest, ScorerSpec, read_journal, request_name
 
 
 @dataclass(slots=True)

@@ -14,8 +14,7 @@ from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
 from carb_data import cultures
-from carb_metrics import Interval, adjust
-from carb_metrics.rows import Cell
+from carb_metrics import Cell, Interval, adjust
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from carb_cli.review.asking import ReviewItem
 from carb_cli.review.regions import covered
 from carb_cli.review.review_file import GivenAnswer, given, places, setting
 from carb_data import BonSet, CarbError, Dataset, Frozen, Votes, read_file
-from carb_metrics import human_line
-from carb_metrics.rows import HumanLine
+from carb_metrics import HumanLine, human_line
 
 Verdict = Literal["keep", "fix", "retire", "open"]
 WHOLE = "/"

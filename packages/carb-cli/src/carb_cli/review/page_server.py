@@ -30,8 +30,7 @@ from carb_cli.review.review_file import (
     setting,
     transaction,
 )
-from carb_data import BonSet, CarbError, require, validate
-from carb_data.validation import first_defect
+from carb_data import BonSet, CarbError, first_defect, require, validate
 from carb_metrics.ties import tied
 from carb_scorers import Scorer, best_of_n
 

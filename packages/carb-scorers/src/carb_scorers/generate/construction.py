@@ -24,18 +24,20 @@ from carb_data import (
     Dataset,
     Domain,
     Frozen,
+    Identifier,
     LanguageTag,
     Problem,
     Provenance,
     Response,
     Role,
+    Text,
     cultures,
+    names_culture,
     read_file,
+    read_lines,
     same_language,
 )
-from carb_data.facts import read_lines
-from carb_data.models import Identifier, Text
-from carb_data.surface import is_known, names_culture
+from carb_data.surface import is_known
 from carb_scorers.generate.instructions import for_answer, for_question
 from carb_scorers.generate.writers import (
     Passed,

@@ -8,9 +8,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from carb_data import BonSet, CarbError, Dataset, Perturbation, Response, same_language
-from carb_data.overlap import normalise
-from carb_data.surface import is_known, names_culture
+from carb_data import (
+    BonSet,
+    CarbError,
+    Dataset,
+    Perturbation,
+    Response,
+    names_culture,
+    normalise,
+    same_language,
+)
+from carb_data.surface import is_known
 from carb_scorers.generate.instructions import for_version
 from carb_scorers.generate.writers import (
     Progress,

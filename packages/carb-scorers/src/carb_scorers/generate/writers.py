@@ -14,8 +14,7 @@ from typing import Annotated, Any, TypeVar
 import anyio
 from pydantic import Field, FiniteFloat
 
-from carb_data import CarbError, Frozen, in_language, require
-from carb_data.journal import Store
+from carb_data import CarbError, Frozen, Store, in_language, require
 from carb_scorers.models.marks import without_thinking
 from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,

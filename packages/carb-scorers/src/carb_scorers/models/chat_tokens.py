@@ -22,7 +22,6 @@ from carb_scorers.scorer import Usage
 __all__ = [
     "answer_ids",
     "conversation",
-    "conversation_ids",
     "guarded",
     "guarded_unseen",
     "prompt_ids",
@@ -96,11 +95,6 @@ def conversation(
     kept = [i for i, token in enumerate(ids) if i == 0 or start is None or token != start]
     types = tuple(encoded.get("token_type_ids", ()))
     return tuple(ids[i] for i in kept), tuple(types[i] for i in kept) if types else ()
-
-
-def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
-    """The token ids of ``conversation``."""
-    return list(conversation(tokenizer, prompt, answer)[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from carb_data import CarbError, Frozen, require
-from carb_data.validation import JsonObject
+from carb_data import CarbError, Frozen, JsonObject, require
 from carb_scorers.models.peft_adapters import (
     CONFIG,
     adapter_config,

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from carb_data import CarbError, Frozen
-from carb_data.validation import JsonObject
+from carb_data import CarbError, Frozen, JsonObject
 
 __all__ = ["ServerOptions"]
 

@@ -21,8 +21,7 @@ import anyio.to_thread
 from anyio.from_thread import start_blocking_portal
 from pydantic import Field
 
-from carb_data import CarbError, require
-from carb_data.validation import JsonObject
+from carb_data import CarbError, JsonObject, require
 from carb_scorers.models.chat_tokens import conversation, prompt_ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
 from carb_scorers.models.marks import written_text

@@ -14,8 +14,16 @@ from pathlib import Path
 
 import polars as pl
 
-from carb_data import CarbError, Dataset, DiskError, Frozen, cultures
-from carb_data.journal import OtherHeadError, Store, read_store
+from carb_data import (
+    CarbError,
+    Dataset,
+    DiskError,
+    Frozen,
+    OtherHeadError,
+    Store,
+    cultures,
+    read_store,
+)
 from carb_scorers.blind import Asked, Requests, blind
 from carb_scorers.evaluation import OnProgress, ProgressCounter, score_all
 from carb_scorers.run.record import RunRecord
