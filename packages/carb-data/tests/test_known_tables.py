@@ -33,6 +33,11 @@ def transcript(*texts: str) -> str:
     return "".join(f"\n\n{'Assistant' if n % 2 else 'Human'}: {t}" for n, t in enumerate(texts))
 
 
+def two(first: str, second: str, better: int) -> dict[str, str]:
+    """Two answers, the better one first where ``better`` is 0."""
+    return {first: (RIGHT, WRONG)[better], second: (WRONG, RIGHT)[better]}
+
+
 CHOICES = [WRONG, RIGHT, "With a bell.", "Not at all."]
 BLEND_ASKS = (
     f"{ASKED} Without any explanation, choose only one from the given alphabet choices(e.g., A, B, "
@@ -332,6 +337,187 @@ TABLES = {
             "answerKey": "B",
         }
     ],
+    "nectar": [
+        {
+            "prompt": f"\n\nHuman: {ASKED}\n\nAssistant: ",
+            "answers": [
+                {"answer": WRONG, "model": "m", "rank": 2.0},
+                {"answer": RIGHT, "model": "n", "rank": 1.0},
+                {"answer": "With a bell.", "model": "o", "rank": 3.0},
+            ],
+            "turns": 1,
+        }
+    ],
+    "helpsteer2": [
+        {"prompt": ASKED, **two("response_1", "response_2", better), "preference_strength": n}
+        for better, n in ((0, -2), (1, 3), (0, -1))
+    ],
+    "pku-saferlhf": [
+        {
+            "prompt": ASKED,
+            **two("response_0", "response_1", better),
+            "better_response_id": better,
+            "safer_response_id": 0,
+        }
+        for better in (0, 1)
+    ],
+    "conversations-asked": [
+        {"prompt": ASKED, name: ASKED, "chosen": said(ASKED, RIGHT), "rejected": said(ASKED, WRONG)}
+        for name in ("question", "conversation")
+    ],
+    "ultrainteract": [
+        {"trajectory": sharegpt(ASKED), "chosen": RIGHT, "rejected": WRONG, "id": "7"}
+    ],
+    "arena-55k": [
+        {
+            "id": better,
+            "prompt": json.dumps([ASKED]),
+            **{n: json.dumps([t]) for n, t in two("response_a", "response_b", better).items()},
+            "winner_model_a": 1 - better,
+            "winner_model_b": better,
+            "winner_tie": 0,
+        }
+        for better in (0, 1)
+    ],
+    "arena-140k": [
+        {
+            "winner": f"model_{'ab'[better]}",
+            **{
+                name: [
+                    {"role": role, "content": [{"type": "text", "text": text, "image": None}]}
+                    for role, text in (("user", ASKED), ("assistant", answer))
+                ]
+                for name, answer in two("conversation_a", "conversation_b", better).items()
+            },
+        }
+        for better in (0, 1)
+    ],
+    "mt-bench": [
+        {
+            "winner": f"model_{'ab'[better]}",
+            "turn": 1,
+            **{
+                name: said(ASKED, answer, "And then?", f"{name} goes on.")
+                for name, answer in two("conversation_a", "conversation_b", better).items()
+            },
+        }
+        for better in (0, 1)
+    ],
+    "stack-exchange-paired": [{"question": ASKED, "response_j": RIGHT, "response_k": WRONG}],
+    "stack-exchange": [
+        {
+            "question": ASKED,
+            "answers": [{"text": WRONG, "pm_score": 2}, {"text": RIGHT, "pm_score": 5}],
+        }
+    ],
+    "webgpt": [
+        {
+            "question": {"full_text": ASKED},
+            **two("answer_0", "answer_1", better),
+            "score_0": 0.5 - better,
+            "score_1": better - 0.5,
+        }
+        for better in (0, 1)
+    ],
+    "summaries": [
+        {
+            "info": {"post": ASKED},
+            "summaries": [{"text": text} for text in two("a", "b", better).values()],
+            "choice": better,
+        }
+        for better in (0, 1)
+    ],
+    "comparison": [
+        {"instruction": ASKED, **two("output_1", "output_2", better), "preference": better + 1.0}
+        for better in (0, 1)
+    ],
+    "comparison-letters": [
+        {"prompt": ASKED, **two("response_a", "response_b", better), "winner": "AB"[better]}
+        for better in (0, 1)
+    ],
+    "prometheus": [
+        {
+            "orig_instruction": ASKED,
+            **two("orig_response_A", "orig_response_B", better),
+            "orig_preference": "AB"[better],
+            "instruction": "Judge.",
+        }
+        for better in (0, 1)
+    ],
+    "reclor": [
+        {"context": "A village.", "question": ASKED, "answers": CHOICES, "label": 1},
+        {"context": "A village.", "question": ALSO, "answers": [LEAVE, KEEP], "label": 0},
+    ],
+    "headqa": [
+        {
+            "qtext": ASKED,
+            "answers": [{"aid": n, "atext": t} for n, t in enumerate(CHOICES, 1)],
+            "ra": 2,
+        }
+    ],
+    "bigbench": [
+        {
+            "inputs": ASKED,
+            "multiple_choice_targets": CHOICES,
+            "multiple_choice_scores": [0, 1, 0, 0],
+        }
+    ],
+    "indommlu": [{"soal": ASKED, "jawaban": f"A. {WRONG}\nB. {RIGHT}\nC. A bell.", "kunci": "B"}],
+    "arabicmmlu": [
+        {
+            "Country": country,
+            "Question": ASKED,
+            "Answer Key": "B",
+            **{f"Option {n}": text for n, text in enumerate(CHOICES, 1)},
+            "Option 5": None,
+            "is_few_shot": 0,
+        }
+        for country in ("Egypt", None)
+    ],
+    "openbookqa": [
+        {
+            "question_stem": ASKED,
+            "choices": {"text": CHOICES, "label": [*"ABCD"]},
+            "answerKey": "B",
+        }
+    ],
+    "culturalbench": [
+        {
+            "prompt_question": ASKED,
+            **{f"prompt_option_{letter}": t for letter, t in zip("abcd", CHOICES, strict=True)},
+            "answer": "B",
+            "country": "Thailand",
+        }
+    ],
+    "m3exam": [
+        {
+            "question_text": asked,
+            "background_description": [],
+            "answer_text": key,
+            "options": [f"({n}) {text}" for n, text in enumerate(options, 1)],
+            "language": "english",
+        }
+        for asked, key, options in (
+            (ASKED, "2", CHOICES),
+            (ALSO, "4", [KEEP, "They burn.", "x", LEAVE]),
+        )
+    ],
+    "medmcqa": [
+        {
+            "question": ASKED,
+            **dict(zip(("opa", "opb", "opc", "opd"), CHOICES, strict=True)),
+            "cop": 1,
+        },
+        {"question": ALSO, "opa": LEAVE, "opb": KEEP, "cop": 0},
+    ],
+    "magpie": [
+        {
+            "instruction": ASKED,
+            "responses": [RIGHT, WRONG],
+            "chosen": said(ASKED, RIGHT),
+            "rejected": said(ASKED, WRONG),
+        }
+    ],
     "arc": [
         {
             "id": "q1",
@@ -389,6 +575,70 @@ def test_ties_and_disagreement_are_left_out_and_counted(tmp_path):
     found = load(write(tmp_path / "rows.jsonl", [row, split]))
     assert len(found) == 1
     assert "1 rows are ties or name several answers, and are left out." in found.notes
+
+
+def test_a_story_and_its_cause_are_asked_and_what_else_the_row_says_is_kept(tmp_path):
+    row = {"premise": "A guest came.", "choice1": WRONG, "choice2": RIGHT, "label": 1}
+    xcopa = [
+        row | {"question": "cause", "country": "Thailand", "language": "th"},
+        row | {"question": "effect", "label": 0, "country": "Japan", "language": "ja"},
+    ]
+    cause, effect = load(write(tmp_path / "a.jsonl", xcopa))
+    assert cause.prompt == "A guest came.\n\nWhat was the cause of this?"
+    assert (cause.chosen.text, effect.chosen.text) == (RIGHT, WRONG)
+    assert [(item.culture, item.language) for item in (cause, effect)] == [
+        ("thai", "th"),
+        ("japanese", "ja"),
+    ]
+    story = {f"input_sentence_{n}": f"Sentence {n}." for n in range(1, 5)}
+    ends = {"sentence_quiz1": WRONG, "sentence_quiz2": RIGHT, "answer_right_ending": 2}
+    (item,) = load(write(tmp_path / "b.jsonl", [story | ends]))
+    assert item.prompt == "Sentence 1. Sentence 2. Sentence 3. Sentence 4."
+    assert item.chosen.text == RIGHT
+    korean = {"premise": "손님이 왔다.", "question": "원인", "label": 1}
+    other = {"alternative_1": WRONG, "alternative_2": RIGHT}
+    (item,) = load(write(tmp_path / "c.jsonl", [korean | other]))
+    assert (item.prompt_text.split("\n")[0], item.chosen.text) == ("손님이 왔다.", RIGHT)
+
+
+@pytest.mark.parametrize("name", ["mmlu", "mmlu-csv", "m-rewardbench", "judgebench", "webgpt"])
+def test_a_known_table_drops_no_country_passage_or_system_turn(tmp_path, name):
+    more = {"country": "Thailand", "passage": "A guest came.", "system_prompt": "Be short."}
+    if name == "mmlu-csv":
+        path = tmp_path / "a.csv"
+        head = ",".join(["question,A,B,C,D,answer", *more])
+        path.write_text("\n".join([head, ",".join([ASKED, *CHOICES, "B", *more.values()])]))
+    else:
+        path = write(tmp_path / "a.jsonl", [row | more for row in TABLES[name]])
+    for item in load(path):
+        assert item.culture == "thai"
+        assert [turn.role for turn in item.prompt] == ["system", "user"]
+        assert item.prompt[0].content == "Be short."
+        assert item.prompt[1].content in (f"A guest came.\n\n{q}" for q in (ASKED, ALSO))
+
+
+def test_a_culture_that_is_a_mark_is_none(tmp_path):
+    row = {"premise": "A guest came.", "choice1": WRONG, "choice2": RIGHT, "label": 1}
+    marks = {"question": "cause", "Culture": 1, "Language": 0}
+    (item,) = load(write(tmp_path / "a.jsonl", [row | marks]))
+    assert (item.culture, item.language) == ("unspecified", "en")
+
+
+def test_turns_with_pictures_and_tools_are_refused_and_texts_in_parts_are_read(tmp_path):
+    parts = [{"role": "user", "content": [{"type": "text", "text": ASKED}]}]
+    row = {"prompt": parts, "chosen": said("", RIGHT)[1:], "rejected": said("", WRONG)[1:]}
+    (item,) = load(write(tmp_path / "a.jsonl", [row]))
+    assert item.prompt == ASKED
+    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+    for turn in (picture, {"role": "tool", "content": "found"}):
+        with pytest.raises(DataError, match=r"a\.jsonl:1: prompt: must be a text"):
+            load(write(tmp_path / "a.jsonl", [row | {"prompt": [*parts, turn]}]))
+
+
+def test_an_option_that_holds_several_texts_is_refused(tmp_path):
+    row = {"question": ASKED, "response_a": [RIGHT, LEAVE], "response_b": [WRONG, KEEP]}
+    with pytest.raises(DataError, match=r"a\.jsonl:1: options: an option holds a list"):
+        load(write(tmp_path / "a.jsonl", [row | {"answer": "A"}]))
 
 
 ROWS = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import zipfile
 
 import pytest
@@ -214,9 +215,11 @@ def test_a_text_of_any_length_is_read(tmp_path):
     assert len(item.prompt) > 200_000
 
 
-@pytest.mark.parametrize("value", ["#N/A", "NaN", "#REF!", "<NA>", "NA", "NULL", "n/a", "#NV"])
+@pytest.mark.parametrize(
+    "value", ["#N/A", "NaN", "#REF!", "<NA>", "NA", "NULL", "n/a", "#NV", "#SPILL!", "#ИМЯ?"]
+)
 def test_what_stands_for_a_missing_value_is_no_answer(tmp_path, value):
-    with pytest.raises(DataError, match=rf"a\.csv:2: rejected: holds '{value}'"):
+    with pytest.raises(DataError, match=rf"a\.csv:2: rejected: holds '{re.escape(value)}'"):
         load(cells(tmp_path, f"prompt,chosen,rejected\nq?,a,{value}\n"))
 
 
@@ -344,7 +347,9 @@ def test_answers_may_be_joined_as_their_script_or_html_joins(tmp_path, cell):
     assert {answer.text for answer in item.rejected} == {"kick", "shout", "sing"}
 
 
-@pytest.mark.parametrize("cell", ["a kick, a shout, a song", "蹴る、叫ぶ、歌う", "kick / shout"])
+@pytest.mark.parametrize(
+    "cell", ["a kick, a shout, a song", "a kick, a shout", "蹴る、叫ぶ、歌う", "kick / shout"]
+)
 def test_a_cell_of_several_answers_that_may_be_one_is_refused(tmp_path, cell):
     row = {"prompt": "q?", "correct answer": "bow"}
     with pytest.raises(CarbError, match=r"a\.jsonl:1: wrong answers: .*semicolon"):
@@ -362,7 +367,9 @@ def test_a_conversation_that_numpy_printed_is_refused(tmp_path):
 @pytest.mark.parametrize("end", ["\n\n", "\n"])
 def test_a_transcript_that_the_answer_continues_is_a_question(tmp_path, end):
     prompt = f"{end}Human: Who?{end}Assistant: We.{end}Human: And then?{end}Assistant:"
-    (item,) = load(lines(tmp_path, {"prompt": prompt, "chosen": " Bow.", "rejected": " Kick."}))
+    (item,) = load(
+        lines(tmp_path, {"prompt": prompt, "chosen": " A deep bow.", "rejected": " Kick."})
+    )
     assert [turn.content for turn in item.prompt] == ["Who?", "We.", "And then?"]
 
 
@@ -398,9 +405,35 @@ def test_a_source_that_is_a_text_to_read_is_named_as_not_read(tmp_path):
 
 
 def test_answers_that_look_the_same_are_the_same(tmp_path):
-    for chosen, rejected in (("caf\u00e9", "cafe\u0301"), ("a  bow", "a bow")):
+    for chosen, rejected in (
+        ("caf\u00e9", "cafe\u0301"),
+        ("a  bow", "a bow"),
+        ("a deep bow to the host", "a deep\u200b bow to the host"),
+        ("a deep bow to the host", "\u200fa deep bow to the\u00ad host\ufeff"),
+        ("a deep bow to the host", "a de\u200cep bow to the host"),
+    ):
         with pytest.raises(DataError, match="two answers are the same"):
             load(lines(tmp_path, {"prompt": "q?", "chosen": chosen, "rejected": rejected}))
+
+
+def test_joiners_that_change_how_a_word_is_written_make_another_answer(tmp_path):
+    row = {"prompt": "q?", "chosen": "\u0645\u06cc\u200c\u0631\u0648\u0645"}
+    row["rejected"] = row["chosen"].replace("\u200c", "")
+    assert len(load(lines(tmp_path, row), language="fa")) == 1
+
+
+def test_an_answer_without_a_visible_character_is_refused(tmp_path):
+    for rejected in ("\u200b", "\u200b" * 30):
+        with pytest.raises(DataError, match="no visible character"):
+            load(lines(tmp_path, {"prompt": "q?", "chosen": "a bow", "rejected": rejected}))
+
+
+def test_texts_of_a_singular_column_that_may_be_several_answers_are_named(tmp_path):
+    row = {"question": "q?", "correct": "a bow", "wrong": "a kick; a shout; a song"}
+    notes = " ".join(load(lines(tmp_path, row)).notes)
+    assert "wrong counts as one answer" in notes
+    assert "wrong answers" in notes
+    assert not load(lines(tmp_path, row | {"correct": "a bow; a smile"})).notes
 
 
 def test_hidden_rows_and_columns_are_named(book):

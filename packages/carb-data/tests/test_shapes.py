@@ -354,6 +354,7 @@ TRICKY = [
     "a plain text",
     " text ",
 ]
+TRICKY += ["Human: a question\nAssistant: an answer of some length"]
 TRICKY += ["\n\nHuman: a question\n\nAssistant: an answer", "x\n\nAssistant: y", "12345678", "[odd"]
 CELL = st.sampled_from([*TRICKY, None, 7, 0.5, True, ["a"], [{"role": "user", "content": "a"}]])
 
@@ -365,6 +366,8 @@ CELL = st.sampled_from([*TRICKY, None, 7, 0.5, True, ["a"], [{"role": "user", "c
     )
 )
 @example({"prompt": "a question", "chosen": "a  plain text", "rejected": "a plain text"})
+@example({"prompt": "a question", "chosen": "a plain text", "rejected": "a pl\u200bain text"})
+@example({"prompt": "a question", "chosen": "a plain text", "rejected": "\u200b" * 20})
 @example({"prompt": "a question", "chosen": "a plain t\u00e9xt", "rejected": "a plain te\u0301xt"})
 def test_a_record_of_plain_texts_is_read_as_any_other(record):
     """The short way reads what the long one does, or leaves the record to it."""

@@ -12,16 +12,26 @@ from typing import Any
 from carb_data.keys import ALPHABETS
 from carb_data.packaged import resource
 
-__all__ = ["Columns", "columns_of", "is_doubtful", "is_plural", "parts_of", "record_of"]
+__all__ = [
+    "Columns",
+    "columns_of",
+    "is_doubtful",
+    "is_plural",
+    "part_count",
+    "parts_of",
+    "record_of",
+]
 
 _HEADINGS = resource("headings")
 _NAMES: dict[str, list[str]] = _HEADINGS["columns"]
 _NUMBERED = re.compile(r"(.*?)_?(\d{1,2}|[^\W\d_])")
 """A word with a number or a letter behind it; either may stand alone."""
-_PLURAL = re.compile(r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas)")
+_PLURAL = re.compile(
+    r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas|jawaban)"
+)
 _JOINED = re.compile(r"[;；؛]\s*|\n+|\s*\|\s*|\s*<br\s*/?>\s*", re.IGNORECASE)
 """Separators of several answers in a cell."""
-_DOUBTFUL = re.compile(r"[^,،、]+([,،、][^,،、]+){2,}|[^/]+(\s/\s[^/]+)+")
+_DOUBTFUL = re.compile(r"[^,،、]+([,،、][^,،、]+)+|[^/]+(\s/\s[^/]+)+")
 """A cell that may be one answer or several."""
 _ENTITY = re.compile(r"(&#?\w+);")
 """A character as HTML writes it, whose semicolon ends no answer."""
@@ -173,6 +183,13 @@ def parts_of(name: str, value: Any) -> Any:
         if len(parts) > 1:
             return parts
     return value
+
+
+def part_count(value: Any) -> int:
+    """The number of a text's parts, as marks between answers would part it; 1 for other values."""
+    if not isinstance(value, str) or value[:1] in _STRUCTURES:
+        return 1
+    return len(_JOINED.split(_ENTITY.sub("", value.strip())))
 
 
 def _in_line(value: str) -> list[str]:

@@ -178,8 +178,12 @@ class OptionsAsGiven(_Rule):
     """Number of the first option, 0 or 1; null where the numbers of the file tell it."""
     wrong: str = ""
     """Field with the key of the only wrong option to take; without it all others are taken."""
-    scores: str = ""
-    """Field of the options' scores: the highest is right, and only lower ones are wrong."""
+    scores: Names = ()
+    """Fields of the options' scores: the highest is right, and only lower ones are wrong."""
+    ranks: bool = False
+    """Whether the scores are ranks, of which the lowest is right."""
+    turn: str = ""
+    """Field with the number of the user's turn whose answer counts, the last without it."""
     ties: tuple[str, ...] = ()
     """Keys that say that no option is better."""
     chosen: tuple[str, ...] = ()
@@ -198,8 +202,8 @@ class OptionsAsGiven(_Rule):
     @property
     def fields(self) -> tuple[str, ...]:
         """All fields that the rule reads."""
-        named = (self.after, self.system, self.key, self.wrong, self.scores)
-        several = (*self.context, *self.options, *self.chosen, *self.rejected)
+        named = (self.after, self.system, self.key, self.wrong, self.turn)
+        several = (*self.context, *self.options, *self.scores, *self.chosen, *self.rejected)
         return (*template_fields(self.prompt), *filter(None, named), *several)
 
 

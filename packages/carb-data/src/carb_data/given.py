@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from carb_data.values import (
     Turn,
     UnreadError,
     answers,
+    as_shown,
     at,
     plain_text,
     text,
@@ -95,8 +95,8 @@ def plain_reader(rule: OptionsAsGiven) -> Callable[[Record], Given | None]:
                 return None
             texts.append(whole)
         prompt, right, wrong = texts
-        same = _as_shown(right) == _as_shown(wrong)
-        return None if same else Given(prompt, (right,), (wrong,))
+        shown = {"", as_shown(right), as_shown(wrong)}
+        return Given(prompt, (right,), (wrong,)) if len(shown) == 3 else None
 
     return read
 
@@ -123,13 +123,11 @@ def _check(rule: OptionsAsGiven, right: Sequence[str], wrong: Sequence[str]) -> 
         raise UnreadError(("chosen", reason))
     if not wrong:
         raise UnreadError(("rejected", "every wrong answer is empty"))
-    if len({*map(_as_shown, (*right, *wrong))}) < len(right) + len(wrong):
+    shown = {*map(as_shown, (*right, *wrong))}
+    if "" in shown:
+        raise UnreadError(("rejected", "an answer holds no visible character"))
+    if len(shown) < len(right) + len(wrong):
         raise UnreadError(("rejected", "two answers are the same"))
-
-
-def _as_shown(answer: str) -> str:
-    """An answer as readers see it: other code points or more spaces make no other answer."""
-    return " ".join(unicodedata.normalize("NFC", answer).split())
 
 
 def _pair(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
@@ -142,15 +140,16 @@ def _pair(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
 
 def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
     options = _answers_at(record, rule.options, "options")
-    scores = at(record, rule.scores) or []
+    field, *_ = rule.scores
+    scores = [score for path in rule.scores for score in _flat(at(record, path))]
     if len(options) != len(scores) or not options:
         reason = f"{len(scores)} scores do not fit {len(options)} options"
-        raise UnreadError((rule.scores, reason))
+        raise UnreadError((field, reason))
     try:
         numbers = list(map(float, scores))
     except (TypeError, ValueError):
-        raise UnreadError((rule.scores, "must be numbers")) from None
-    best = max(numbers)
+        raise UnreadError((field, "must be numbers")) from None
+    best = min(numbers) if rule.ranks else max(numbers)
     if numbers.count(best) > 1:
         raise TieError
     right = options.pop(numbers.index(best))
@@ -217,6 +216,9 @@ def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:
     options: Answers = []
     for path in rule.options:
         value = unpacked(at(record, path))
+        turn = str(at(record, rule.turn))
+        if turn.isdecimal() and turns(value):
+            value = value[: 2 * int(turn)]
         if isinstance(value, Mapping) and isinstance(value.get("text"), list):
             texts = value["text"]
             labels = value.get("label", texts)
@@ -234,6 +236,9 @@ def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:
             names.append("|".join(map(plain, columns)))
         for entry in entries:
             readings = answers(entry, "options")
+            if len(readings) > 1:
+                reason = "an option holds a list of several texts; write one text for each option"
+                raise UnreadError(("options", reason))
             options.append(readings[0] if readings else ("", ()))
     if len(names) != len(options):
         names = []
@@ -364,10 +369,12 @@ def _asked(rule: OptionsAsGiven, record: Record) -> list[Turn]:
     """The turns of the question's own field."""
     fields = template_fields(rule.prompt)
     if rule.prompt == f"{{{''.join(fields)}}}":
-        raw = at(record, fields[0])
-        conversation = turns(unpacked(raw))
+        raw = unpacked(at(record, fields[0]))
+        conversation = turns(raw)
         if conversation is not None:
             return conversation
+        if isinstance(raw, list) and len(raw) == 1:
+            (raw,) = raw
         whole = text(raw, "prompt")
     else:
         values = {field: at(record, field) for field in fields}

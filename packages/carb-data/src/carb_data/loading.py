@@ -12,6 +12,7 @@ from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry
 from carb_data.shapes import Loaded, Progress, checked, left_out, read_sets, silent
 from carb_data.tables import TABLE_SUFFIXES, first_record, kind_of
+from carb_data.values import unpacked
 
 __all__ = ["holds_sets", "load_path", "table_files"]
 
@@ -24,7 +25,15 @@ def holds_sets(path: Path) -> bool:
     record = first_record(path)
     if not record:
         return suffix_of(path) is not None
-    return bool({"provenance", "schema"} & {*record}) or isinstance(record.get("responses"), list)
+    answers = record.get("responses")
+    answer = unpacked(answers[0]) if isinstance(answers, list) and answers else ""
+    origin = unpacked(record.get("provenance"))
+    version = record.get("schema", "none") or "carb-set/"
+    return (
+        str(version).startswith("carb-set/")
+        or (isinstance(answer, Mapping) and {"role", "text"} & {*answer} != set())
+        or (isinstance(origin, Mapping) and "license" in origin)
+    )
 
 
 def load_path(

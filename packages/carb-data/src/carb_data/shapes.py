@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -21,7 +21,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from carb_data.columns import Columns, columns_of, is_doubtful, parts_of, record_of
+from carb_data.columns import (
+    Columns,
+    columns_of,
+    is_doubtful,
+    is_plural,
+    part_count,
+    parts_of,
+    record_of,
+)
 from carb_data.declaration import (
     Declaration,
     OptionsAsGiven,
@@ -203,7 +211,8 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
     tried = []
     for declaration in own or shapes().values():
         for part in declaration.parts:
-            if part.columns and isinstance(part.make, OptionsAsGiven):
+            headless = part.header and not own
+            if part.columns and isinstance(part.make, OptionsAsGiven) and not headless:
                 shape = Shape(declaration, part, columns if part.headings else None)
                 tried.append((shape, _lacking(shape, rows)))
     fitting = [shape for shape, lacking in tried if not lacking]
@@ -221,9 +230,39 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
         raise CarbError(
             f"{table.path}: the columns {both} can be the question; rename or remove one."
         )
-    shape = _looked_up(best[0], table)
+    shape = best[0] if own else _completed(best[0], columns, rows)
+    shape = _looked_up(shape, table)
     _check_lists(table, shape)
     return shape
+
+
+def _completed(shape: Shape, columns: Columns, rows: Sequence[Record]) -> Shape:
+    """A shape of one table that reads what else a row says, too: its culture and language, and
+    what stands before the question."""
+    if not shape.named:
+        return shape
+    part = shape.part
+    read = shape.read()
+    more: dict[str, Any] = {}
+    make: dict[str, Any] = {}
+    for field in ("culture", "language", "system", "context"):
+        names = columns.by_field.get(field, ())
+        texts = [row[name] for row in rows for name in names if name in row]
+        if not texts or not read.isdisjoint(names) or not all(map(_is_name, texts)):
+            continue
+        if field == "context" and not shape.rule.context:
+            make[field] = tuple(names)
+        elif field == "system" and not shape.rule.system:
+            make[field] = names[0]
+        elif not getattr(part, field, "no template"):
+            more[field] = f"{{{names[0]}}}"
+    more["make"] = shape.rule.model_copy(update=make)
+    return replace(shape, part=part.model_copy(update=more))
+
+
+def _is_name(value: Any) -> bool:
+    """Whether it is a text, and no list or number."""
+    return isinstance(value, str) and unpacked(value) is value and not value.isdecimal()
 
 
 def _check_lists(table: Table, shape: Shape) -> None:
@@ -249,7 +288,7 @@ def _narrower(one: Shape, other: Shape) -> bool:
 
 def _lacking(shape: Shape, rows: Sequence[Record]) -> list[str]:
     """The parts of a shape that a table lacks: columns, or values of their kind."""
-    records = [shape.record(row) for row in rows]
+    records = rows if shape.named else [*map(shape.record, rows)]
     lacking = []
     for name, kind in shape.part.columns.items():
         values = [value for record in records if (value := at(record, name)) is not None]
@@ -473,6 +512,11 @@ def _note_columns(table: Table, shape: Shape) -> None:
     ]
     if unread:
         table.notes.append(f"Not read: {', '.join(unread)}.")
+    for name in _joined(table, shape):
+        table.notes.append(
+            f"Each text of {table.titles[name]} counts as one answer, though most have three parts "
+            f"or more. Where they are several, call the column {table.titles[name]} answers."
+        )
     scores = [pair for pair in ties if len(pair) == 2]
     if not ties:
         return
@@ -489,6 +533,18 @@ def _note_columns(table: Table, shape: Shape) -> None:
             f"{tied:,} of {len(table.rows):,} rows are ties by their own columns ({named}), and "
             "count all the same."
         )
+
+
+def _joined(table: Table, shape: Shape) -> Iterator[str]:
+    """Columns of a wrong answer that may hold several, as right answers have no such parts."""
+    names = shape.columns.by_field if shape.columns else {}
+    rows = [row for _, row in table.rows[:_SAMPLE]]
+    if any(part_count(row.get(name)) > 1 for row in rows for name in names.get("chosen", ())):
+        return
+    for name in names.get("rejected", ()):
+        several = sum(part_count(row.get(name)) > 2 for row in rows)
+        if 2 * several > len(rows) and not is_plural(name):
+            yield name
 
 
 def _sources(shape: Shape) -> Sequence[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ __all__ = [
     "Turn",
     "UnreadError",
     "answers",
+    "as_shown",
     "at",
     "plain_text",
     "text",
@@ -34,18 +36,23 @@ _SPEAKERS = r"\s*(Human|User|Assistant|System):[ \t]*"
 _TRANSCRIPT = re.compile(rf"(?:\A|\n\n){_SPEAKERS}")
 _CLOSE_TRANSCRIPT = re.compile(rf"(?:\A|\n){_SPEAKERS}")
 """A transcript without blank lines."""
-_TURN = "\n\nAssistant:"
+_TURN = "\nAssistant:"
 """What every transcript holds."""
 _STRUCTURES = ("[", "{", "array(")
 """How lists and objects begin."""
 _NUMPY_LIST = re.compile(r"""\Aarray\(|\A\[\s*(['"]).*?\1\s+['"]|\A\[\s*\{.*\}\s+\{""", re.DOTALL)
 """A list as numpy prints it, without commas: Python would join its texts to one."""
 _ERRORS = re.compile(
-    r"#(?:N/A|REF!|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|NV|BEZUG!|WERT!|¡REF!|¡VALOR!|Н/Д)|<NA>|NaN|nan"
-    r"|N/?A|n/a|NULL|null|\\N"
+    r"#(?:[^\sa-z]{1,9}[!?]|N/A|N/D|NV|Н/Д)|<NA>|NaN|nan|N/?A|n/a|NULL|null|\\N|Loading\.\.\."
 )
-"""Marks of a missing value in spreadsheets, pandas, R and databases."""
-_LONGEST_ERROR = len("#¡VALOR!")
+"""Marks of a missing value in spreadsheets of any language, pandas, R and databases."""
+_LONGEST_ERROR = len("#ÜBERLAUF1!")
+_BEGINNINGS = "#<nNL\\"
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+    "|(?<![\u0600-\u109f\u1780-\u18af\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]"
+)
+"""Characters without width; joiners are seen after letters of some scripts, and in emoji."""
 
 
 class UnreadError(Exception):
@@ -121,11 +128,19 @@ def turns(value: Any) -> list[Turn] | None:
     read_turns = []
     for turn in value:
         role = _ROLES.get(str(turn.get("role", turn.get("from"))).casefold())
-        content = turn.get("content", turn.get("value"))
+        content = _written(turn.get("content", turn.get("value")))
         if role is None or not isinstance(content, str):
             return None
         read_turns.append((role, content.strip()))
     return read_turns
+
+
+def _written(content: Any) -> Any:
+    """The text of parts that are texts; any other content as it is."""
+    parts = content if isinstance(content, list) else []
+    if parts and all(isinstance(one, Mapping) and one.get("type") == "text" for one in parts):
+        return "\n".join(str(one.get("text")) for one in parts)
+    return content
 
 
 def _transcribed(value: str) -> list[Turn] | None:
@@ -171,13 +186,23 @@ def answers(value: Any, field: str) -> list[Answer]:
     return [(whole, ())] if whole else []
 
 
+def as_shown(answer: str) -> str:
+    """An answer as readers see it: other code points, more spaces and characters without width
+    make no other answer."""
+    if not answer.isascii():
+        answer = _UNSEEN.sub("", unicodedata.normalize("NFC", answer))
+    return " ".join(answer.split())
+
+
 def plain_text(value: Any) -> str | None:
     """A text that is nothing else: no list, object, transcript or mark of a missing value; null
     for what ``answers`` and ``text`` have to look at."""
     if type(value) is not str or value.startswith(_STRUCTURES) or _TURN in value:
         return None
     whole = value.strip()
-    return whole if len(whole) > _LONGEST_ERROR else None
+    if len(whole) <= _LONGEST_ERROR and whole[:1] in _BEGINNINGS:
+        return None
+    return whole
 
 
 def _is_finite(value: Any) -> bool:
@@ -186,7 +211,9 @@ def _is_finite(value: Any) -> bool:
     return math.isfinite(value)
 
 
-_NO_TEXT = "must be a text, a finite number or messages"
+_NO_TEXT = (
+    "must be a text, a finite number or messages: texts of the system, the user and the assistant"
+)
 
 
 def text(value: Any, field: str) -> str:
