@@ -23,9 +23,9 @@ from carb_cli.results.entry import (
 )
 from carb_cli.results.hub_files import hub_files
 from carb_cli.runs import scores_of
-from carb_data import CarbError
+from carb_data import CarbError, Dataset
 from carb_metrics import bon_accuracy
-from cli_helpers import Carb, small_dataset
+from cli_helpers import Carb, small_dataset, small_family
 
 
 @pytest.fixture
@@ -188,3 +188,19 @@ def test_the_hubs_files_are_read_by_its_own_reader(results: Path) -> None:
     assert {"name", "description", "evaluation_framework", "tasks"} == wanted.keys()
     assert {task["id"] for task in wanted["tasks"]} == {"accuracy"}
     assert hub_files(on_hub("carb", "run", "--limit=4")) == {}
+
+
+def test_a_baseline_under_the_users_name_has_the_numbers_of_the_report(
+    carb: Carb, tmp_path: Path
+) -> None:
+    data, out = tmp_path / "families.jsonl", tmp_path / "run"
+    Dataset(item for n in range(8) for item in small_family(n)).save(data)
+    run = ("run", "--data", data, "--scorer", "mine=baseline:length", "--out", out, "--json")
+    (found,) = carb(*run).json["results"]
+    rows = carb("report", out, "--json", "-").json["families"]["rows"]
+    in_report = next(row["place_win"] for row in rows if row["group"] is None)
+    assert found["place_win"] == in_report
+    assert in_report["low"] == in_report["high"] == 0.5  # it cannot read the place
+    assert carb("results", "add", out, "--out", tmp_path / "results").code == 0
+    checked = carb("results", "check", tmp_path / "results", "--data", data, "--json").json
+    assert checked["entries"][0]["confirmed"]["place_win"] == in_report

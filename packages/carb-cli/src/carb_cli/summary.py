@@ -3,7 +3,7 @@ accuracy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +14,8 @@ from carb_cli.labels import labels
 from carb_cli.selection import chance
 from carb_data import Dataset, Frozen, HomeLine, ScoreTable, home_line
 from carb_metrics import Cell, Interval, Scored, bon_accuracy, family_accuracy
-from carb_scorers import RunRecord
+from carb_metrics.families import BLIND
+from carb_scorers import RunRecord, ScorerRecord
 
 
 class Numbers(Frozen):
@@ -53,36 +54,40 @@ class Numbers(Frozen):
         return ", ".join([*parts, f"{self.failed:,} failed"])
 
 
-def numbers(table: ScoreTable, dataset: Dataset, scorers: Sequence[str]) -> list[Numbers]:
-    """The numbers of each scorer of a table."""
+def blind(scorers: Iterable[ScorerRecord]) -> list[str]:
+    """Names of the baselines that cannot read the place, whatever their user calls them."""
+    specs = [scorer.spec for scorer in scorers]
+    return [spec.name for spec in specs if f"{spec.kind}:{spec.model}" in BLIND]
+
+
+def numbers(
+    table: ScoreTable, dataset: Dataset, scorers: Sequence[ScorerRecord]
+) -> dict[str, Numbers]:
+    """The numbers of each scorer of a table, by name."""
     scores = Scored(table, dataset)
     accuracy = bon_accuracy(scores, by=("scorer",))
-    families = family_accuracy(scores, dataset)
+    families = family_accuracy(scores, dataset, blind=blind(scorers))
     home = home_line(dataset)
     missing = table.frame.filter(pl.col("score").is_null() & pl.col("perturbation").is_null())
     failed = missing.group_by(pl.col("scorer").cast(pl.String)).agg(pl.col("item_id").n_unique())
     failed_sets = dict(failed.iter_rows())
-    rows = []
-    for name in scorers:
+    rows = {}
+    for name in (scorer.spec.name for scorer in scorers):
         row = None if families is None else families.of(name)
-        rows.append(
-            Numbers(
-                sets=len(dataset),
-                failed=failed_sets.get(name, 0),
-                accuracy=accuracy.cell(name),
-                home_line=home if home.n else None,
-                row=None if row is None else row.row,
-                place_win=None if row is None else row.place_win,
-            )
+        rows[name] = Numbers(
+            sets=len(dataset),
+            failed=failed_sets.get(name, 0),
+            accuracy=accuracy.cell(name),
+            home_line=home if home.n else None,
+            row=None if row is None else row.row,
+            place_win=None if row is None else row.place_win,
         )
     return rows
 
 
 def of_run(record: RunRecord, out: Path, dataset: Dataset) -> dict[str, Numbers]:
     """The numbers of each scorer of a finished run, by name."""
-    names = [scorer.spec.name for scorer in record.scorers]
-    table = ScoreTable.load(out / "scores.parquet")
-    return dict(zip(names, numbers(table, dataset, names), strict=True))
+    return numbers(ScoreTable.load(out / "scores.parquet"), dataset, record.scorers)
 
 
 def show(record: RunRecord, out: Path, dataset: Dataset) -> None:

@@ -23,6 +23,7 @@ from carb_cli.report.report_json import (
 from carb_cli.review.findings import WHOLE, Findings, line_beside
 from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
+from carb_cli.summary import blind
 from carb_data import CarbError, Dataset, HomeLine, ScoreTable, cultures, home_line, is_mirror
 from carb_metrics import (
     Cell,
@@ -45,7 +46,6 @@ from carb_metrics import (
     rank,
     surface_floor,
 )
-from carb_metrics.families import BLIND
 from carb_metrics.rows import Grouped, ItemAnalysis, JudgedRow, Ranking, RankRow
 from carb_metrics.surface import overlap_scores
 from carb_scorers import RunRecord, ScorerRecord, read_presentations, told_culture
@@ -129,7 +129,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         confidence=confidence,
         dataset=_dataset(runs),
         scorers=parts,
-        families=_families(runs, scores, baselines, confidence),
+        families=_families(runs, scores, confidence),
         shared_words=_shared_words(scores, runs.dataset, confidence),
         place_gap={name: None if parts[name].told else gap for name, gap in gaps.items()},
         ranked_by="place_win" if ranking.by_place else "accuracy",
@@ -264,16 +264,14 @@ def _by_kind(main: Scored, names: Sequence[str], confidence: float) -> dict[str,
     return {name: _cells(cells.of(name)) for name in names}
 
 
-def _families(
-    runs: Runs, scores: Scored, baselines: Mapping[str, str], confidence: float
-) -> FamilyReport | None:
+def _families(runs: Runs, scores: Scored, confidence: float) -> FamilyReport | None:
     """The rows of all families and of each domain, and where sets say their kind, those of each
     kind."""
-    blind = [name for name, baseline in baselines.items() if baseline in BLIND]
-    families = family_accuracy(scores, runs.dataset, "domain", confidence, blind=blind)
+    unable = blind(runs.scorers.values())
+    families = family_accuracy(scores, runs.dataset, "domain", confidence, blind=unable)
     if families is None or not any(item.kind for item in runs.dataset if item.family):
         return families
-    by_kind = family_accuracy(scores, runs.dataset, "kind", confidence, blind=blind)
+    by_kind = family_accuracy(scores, runs.dataset, "kind", confidence, blind=unable)
     more = () if by_kind is None else tuple(row for row in by_kind.rows if row.group is not None)
     return families.model_copy(update={"rows": families.rows + more})
 

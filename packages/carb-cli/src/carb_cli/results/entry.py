@@ -224,7 +224,8 @@ def check(folder: Path, known: Sequence[Hashed]) -> Checked:
         problems.append(f"it must be in a folder {entry.folder}")
     if problems:
         return Checked(problems=tuple(problems))
-    (again,) = numbers(table_of(rows, dataset, entry.name), dataset, [entry.name])
+    table = table_of(rows, dataset, entry.name)
+    (again,) = numbers(table, dataset, entry.run.scorers).values()
     differences = tuple(_differences(entry.numbers.model_dump(), again.model_dump()))
     return Checked(problems=differences, confirmed=None if differences else again)
 
