@@ -92,6 +92,7 @@ def test_missing_extra(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 def test_the_folder_holds_another_run(run, data_file: Path) -> None:
     assert run("carb-seed", "baseline:length", "--limit", 10).code == 0
+    clear(run("carb-seed", "baseline:length", "--limit", 13), "holds results of", "--limit")
     clear(run(data_file), "holds results of another data set", "--fresh")
     assert run(data_file, "baseline:length", "--fresh").code == 0
 

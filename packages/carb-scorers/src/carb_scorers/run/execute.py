@@ -233,12 +233,12 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Out
 def _other_sets(folder: Path, dataset: Dataset) -> str:
     """The sets that a finished run scored in place of these."""
     scored = Dataset.load(folder / "dataset.parquet", registry=None)
-    small, large = sorted((scored, dataset), key=len)
-    part = Dataset(item for item in large if item.id in small)
-    if len(small) < len(large) and part.fingerprint == small.fingerprint:
+    shared = Dataset(item for item in scored if item.id in dataset)
+    same = shared.fingerprint == Dataset(dataset[item.id] for item in shared).fingerprint
+    if same and 0 < len(shared) < max(len(scored), len(dataset)):
         return (
-            f"{len(scored):,} sets, where this command takes {len(dataset):,} (--limit, "
-            "--cultures or --domains differ)"
+            f"{len(scored):,} sets, {len(shared):,} of them among the {len(dataset):,} of this "
+            "command (--limit, --cultures or --domains differ)"
         )
     theirs, ours = (any(item.perturbed for item in sets) for sets in (scored, dataset))
     if (
