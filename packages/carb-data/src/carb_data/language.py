@@ -279,6 +279,7 @@ def same_language(one: str, other: str) -> bool:
     return _primary(one) == _primary(other)
 
 
+@lru_cache(maxsize=2**10)
 def _primary(tag: str) -> str:
     return tag.partition("-")[0].lower()
 

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from itertools import combinations
+from operator import mul
 
 from carb_data.language import same_language
 from carb_data.models import BonSet
@@ -77,36 +78,37 @@ def overlap(prompt: str, texts: tuple[str, ...]) -> Values:
 @lru_cache(maxsize=_KEPT)
 def _of_answers(texts: tuple[str, ...]) -> dict[str, Values]:
     sizes = [max(len(text), 1) for text in texts]
-    characters = [Counter(text) for text in texts]
     words = [len(text.split()) for text in texts]
     ends = [text[-1:] in ".!?。！？؟" for text in texts]
     alike = _to_others(_cosines(texts))
-    once = [1] * len(texts)
+    held = [_held(text) for text in texts]
     return {
         "length": tuple(map(math.log, sizes)),
         "words": tuple(map(float, words)),
-        "digits": _shares(characters, str.isdigit, sizes),
-        "punctuation": _shares(characters, _is_punctuation, once),
-        "capitals": _shares(characters, str.isupper, sizes),
+        "digits": tuple(of["digit"] / size for of, size in zip(held, sizes, strict=True)),
+        "punctuation": tuple(float(of["punctuation"]) for of in held),
+        "capitals": tuple(of["capital"] / size for of, size in zip(held, sizes, strict=True)),
         "final mark": tuple(map(float, ends)),
         "likeness (3-grams)": alike,
     }
 
 
-def _shares(
-    characters: Sequence[Counter[str]], has: Callable[[str], bool], sizes: Sequence[int]
-) -> Values:
-    """The number of characters of each text that have a trait, over its size."""
-    shares = []
-    for counts, size in zip(characters, sizes, strict=True):
-        held = [count for character, count in counts.items() if has(character)]
-        shares.append(sum(held) / size)
-    return tuple(shares)
+def _held(text: str) -> Counter[str]:
+    """How many characters of each trait a text has."""
+    held = Counter[str]()
+    for character in set(text):
+        if trait := _trait(character):
+            held[trait] += text.count(character)
+    return held
 
 
 @lru_cache(maxsize=_KEPT)
-def _is_punctuation(character: str) -> bool:
-    return unicodedata.category(character)[0] == "P"
+def _trait(character: str) -> str:
+    if character.isdigit():
+        return "digit"
+    if character.isupper():
+        return "capital"
+    return "punctuation" if unicodedata.category(character)[0] == "P" else ""
 
 
 @lru_cache(maxsize=_KEPT)
@@ -143,8 +145,8 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
 @lru_cache(maxsize=64)  # the sets of a family follow one another
 def _grams(text: str, size: int = 3) -> Counter[str]:
     plain = " ".join(text.casefold().split())
-    parts = zip(*[plain[start:] for start in range(size)], strict=False)
-    return Counter(map("".join, parts)) or Counter([plain])
+    starts = range(len(plain) - size + 1)
+    return Counter([plain[start : start + size] for start in starts]) or Counter([plain])
 
 
 def _words(text: str) -> Counter[str]:
@@ -192,7 +194,7 @@ def _cosines(texts: Sequence[str]) -> list[list[float]]:
 
 def _dot(one: Counter[str], other: Counter[str]) -> int:
     shared = one.keys() & other.keys()
-    return sum([one[gram] * other[gram] for gram in shared])
+    return sum(map(mul, map(one.__getitem__, shared), map(other.__getitem__, shared)))
 
 
 def _to_others(table: Sequence[Sequence[float]]) -> Values:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -29,6 +28,7 @@ from carb_metrics.surface import (
     Answers,
     answers_of,
     assign_folds,
+    copied_by_trees,
     learnt_by_trees,
     oriented,
     ranking,
@@ -171,25 +171,25 @@ def surface_floor(
     credit = surface.predictors()
     earned = _tested(table.sets, baselines or {})
 
-    @cache
-    def copied(name: str) -> Floats | None:
-        return surface.copy(frame.filter(pl.col("scorer") == name))
-
     rows: list[FloorRow] = []
     tests: list[FloorTest] = []
+    groups = []
     for group, where in _groups(sets, by):
         here = {name: values[where] for name, values in credit.items()}
         models = {name: values[where] for name, values in earned.items()}
         cluster = surface.cluster[where]
         row = _floor(group, here, cluster, confidence)
         best = here[row.predictor]
-        rivals = {}
-        for name in _above(models, best, cluster, confidence):
-            copy = copied(name)
-            if copy is not None and copy[where].mean() > best.mean():
-                rivals[name] = copy[where]
         rows.append(row)
-        tests += _tests(row, best, rivals, models, cluster, confidence)
+        above = _above(models, best, cluster, confidence)
+        groups.append((row, where, best, models, above))
+    suspects = {name for *_, above in groups for name in above}
+    rows_of = {name: frame.filter(pl.col("scorer") == name) for name in sorted(suspects)}
+    copies = surface.copies(rows_of)
+    for row, where, best, models, above in groups:
+        known = {name: copies[name][where] for name in above if name in copies}
+        rivals = {name: copy for name, copy in known.items() if copy.mean() > best.mean()}
+        tests += _tests(row, best, rivals, models, surface.cluster[where], confidence)
     return SurfaceFloor(
         rows=tuple(rows),
         tests=tuple(tests),
@@ -239,26 +239,37 @@ class _Surface:
             credit[name] = oriented(answers, values, fold)
         right = answers.right.astype(np.float64)
         count = 2 * DEALT if len(right) < FEW else DEALT
-        deals = [self._learnt(right, TREE_FOLDS, seed=seed) for seed in range(count)]
+        deals = []
+        for seed in range(count):
+            fold = self._fold(TREE_FOLDS, seed)
+            learnt = learnt_by_trees(self._bins, right, fold)
+            deal = answers.credit(learnt)
+            deals.append(deal)
         credit[COMBINED] = np.mean(deals, axis=0)
         return credit
 
-    def copy(self, rows: pl.DataFrame) -> Floats | None:
-        """(sets,) credit of trees that predict a scorer's ranking; null with too few sets."""
-        scores = self.answers.scores(rows)
-        if scores is None or self.together is None:
-            return None
-        parts = FOLDS if len(scores) < FEW else 2 if len(scores) >= 2 * MOST else TREE_FOLDS
-        return self._learnt(ranking(scores, self.answers.number), parts, most=MOST)
+    def copies(self, scorers: Mapping[str, pl.DataFrame]) -> dict[str, Floats]:
+        """(sets,) credit of trees that predict each scorer's ranking, given its rows; none with too
+        few sets."""
+        answers = self.answers
+        known = {name: answers.scores(rows) for name, rows in scorers.items()}
+        scores = {name: values for name, values in known.items() if values is not None}
+        if not scores or self.together is None:
+            return {}
+        count = len(answers.right)
+        parts = FOLDS if count < FEW else 2 if count >= 2 * MOST else TREE_FOLDS
+        targets = [ranking(values, answers.number) for values in scores.values()]
+        fold = self._fold(parts)
+        together = np.column_stack(targets)
+        learnt = copied_by_trees(self._bins, together, fold)
+        credit = map(answers.credit, learnt.T)
+        return dict(zip(scores, credit, strict=True))
 
-    def _learnt(
-        self, target: Floats, parts: int, *, seed: int = 0, most: int | None = None
-    ) -> Floats:
+    def _fold(self, parts: int, seed: int = 0) -> Ints:
+        """(answers,) the part of each answer."""
         fold = assign_folds(self._unit, parts, seed)
         assert fold is not None
-        answers = self.answers
-        predicted = learnt_by_trees(self._bins, target, fold[answers.number], most)
-        return answers.credit(predicted)
+        return fold[self.answers.number]
 
 
 def _in_order(labels: Ints) -> Ints:

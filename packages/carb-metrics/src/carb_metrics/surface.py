@@ -228,12 +228,7 @@ def ranking(scores: Floats, number: Ints) -> Floats:
     return rank
 
 
-def learnt_by_trees(
-    bins: Bins,
-    target: Floats,
-    fold: Ints,
-    most: int | None = None,
-) -> Floats:
+def learnt_by_trees(bins: Bins, target: Floats, fold: Ints) -> Floats:
     """(rows,) ``target`` as boosted trees predict it that learnt on the other folds.
 
     Trees find what one weight for each feature cannot: a sign of its own in each culture or
@@ -243,14 +238,27 @@ def learnt_by_trees(
         bins: features of the rows.
         target: (rows,) what to predict.
         fold: (rows,) the part of the cross-validation that each row belongs to.
-        most: how many rows, drawn at random, teach the trees of one fold; all if left out.
     """
+    parts = np.arange(int(fold.max()) + 1)
+    taught = fold[:, None] != parts
+    predicted = boosted(bins, target[:, None], taught)
+    rows = np.arange(len(fold))
+    return predicted[rows, fold]
+
+
+def copied_by_trees(bins: Bins, targets: Floats, fold: Ints) -> Floats:
+    """(rows, targets) the same of several targets, where at most ``MOST`` rows, drawn at random,
+    teach the trees of one fold."""
     draw = np.random.default_rng(0)
-    predicted = np.empty(len(target))
+    predicted = np.empty(targets.shape)
     for part in range(int(fold.max()) + 1):
-        held_out = fold == part
-        train = np.flatnonzero(~held_out)
-        if most is not None and len(train) > most:
-            train = draw.choice(train, most, replace=False)
-        predicted[held_out] = boosted(bins, target, train)[held_out]
+        held_out = np.flatnonzero(fold == part)
+        train = np.flatnonzero(fold != part)
+        if len(train) > MOST:
+            train = draw.choice(train, MOST, replace=False)
+        rows = np.concatenate([train, held_out])
+        taught = np.arange(len(rows)) < len(train)
+        known = bins.of(rows)
+        learnt = boosted(known, targets[rows], taught[:, None])
+        predicted[held_out] = learnt[len(train) :]
     return predicted

@@ -8,7 +8,7 @@ all of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,11 +42,16 @@ class Bins:
     """(bins,) the first bin that a question about a bin takes in: that of the feature for a number,
     the bin itself for a category."""
 
-    def takes(self, question: int) -> Bools:
-        """(rows,) whether a row has a bin from ``start`` to the one that the question is about."""
-        value = self.values[self.feature[question]]
-        from_start: Bools = value >= self.start[question]
-        up_to: Bools = value <= question
+    def of(self, rows: Ints) -> Bins:
+        """The same bins of some rows, in this order."""
+        return replace(self, values=self.values[:, rows])
+
+    def takes(self, questions: Ints) -> Bools:
+        """(rows, fits) whether a row has a bin from ``start`` to the one that each fit's question
+        is about."""
+        value = self.values[self.feature[questions]].T
+        from_start: Bools = value >= self.start[questions]
+        up_to: Bools = value <= questions
         return from_start & up_to
 
     def members(self, rows: Ints) -> Any:
@@ -93,19 +98,40 @@ def binned(x: Floats, kinds: Ints) -> Bins:
     )
 
 
-def boosted(bins: Bins, target: Floats, train: Ints) -> Floats:
-    """(rows,) ``target`` as trees predict it that learnt from the rows of ``train``."""
+def boosted(bins: Bins, target: Floats, taught: Bools) -> Floats:
+    """(rows, fits) targets as trees predict them that learnt from some of the rows.
+
+    All fits grow at once: what costs time is reading the bins of the rows, and it is the same for
+    them all.
+
+    Args:
+        bins: features of the rows.
+        target: (rows, fits) what to predict; one column if it is the same in all fits.
+        taught: (rows, fits) the rows from which each fit learns; one column if all learn from the
+            same.
+    """
+    target, taught = np.broadcast_arrays(target, taught)
+    train = np.flatnonzero(taught.any(1))
     members = bins.members(train)
-    held = members.sum(axis=1)
+    teaches = taught[train]
+    weight = teaches.astype(np.float32)
     known = target[train]
-    predicted = np.full(len(target), known.mean())
+    columns = zip(known.T, teaches.T, strict=True)
+    means = [values[of_fit].mean() for values, of_fit in columns]
+    predicted = np.full(target.shape, means)
+    held = members @ weight
+    leaves = len(means) * 2**DEPTH
+    first_leaf = np.arange(0, leaves, 2**DEPTH)
     for _ in range(TREES):
-        residual = known - predicted[train]
-        leaf = _leaves(bins, members, held, residual, train)
-        of_known = leaf[train]
-        size = np.bincount(of_known, minlength=2**DEPTH)
-        total = np.bincount(of_known, residual, 2**DEPTH)
-        effect = total / (size + SHRINK)
+        away = known - predicted[train]
+        residual = away * weight
+        leaf = _leaves(bins, members, held, weight, residual, train)
+        leaf = first_leaf + leaf
+        of_known = leaf[train].ravel()
+        size = np.bincount(of_known, weight.ravel(), leaves)
+        total = np.bincount(of_known, residual.ravel(), leaves)
+        shrunk = size + SHRINK
+        effect = total / shrunk
         predicted += RATE * effect[leaf]
     return predicted
 
@@ -114,72 +140,81 @@ def _leaves(
     bins: Bins,
     members: Any,
     held: Floats,
+    weight: Any,
     residual: Floats,
     train: Ints,
-) -> Ints:
-    """(rows,) the leaf of each row, in a tree that is fitted to the residuals of ``train``.
+) -> Any:
+    """(rows, fits) the leaf of each row, in trees that are fitted to the residuals of ``train``.
 
     Args:
         members: as of ``Bins.members``, for the rows of ``train``.
-        held: (bins,) how many of these each bin holds.
-        residual: (train,)
+        held: (bins, fits) how many of the rows that teach a fit each bin holds.
+        weight: (train, fits) 1 where a row teaches a fit, else 0.
+        residual: (train, fits) 0 where it does not.
     """
-    leaf = np.zeros(bins.values.shape[1], dtype=np.int64)
-    size = held[None]
-    residual = residual.astype(np.float32)
-    total = (members @ residual)[None]
+    rows = bins.values.shape[1]
+    fits = residual.shape[1]
+    leaf = np.zeros((rows, fits), dtype=np.uint8)
+    short = residual.astype(np.float32)
+    size = held[:, None]
+    total = (members @ short)[:, None]
+    values = np.stack([weight, short], axis=1)
     for level in range(1, DEPTH + 1):
-        taken = bins.takes(_best_question(bins, size, total))
+        questions = _best_questions(bins, size, total)
+        taken = bins.takes(questions)
         if level < DEPTH:
-            leaves = np.arange(len(size))
-            of_leaf = leaf[train] == leaves[:, None]
-            inside = of_leaf & taken[train]
-            size = _halved(size, members, inside)
-            total = _halved(total, members, inside * residual)
+            leaves = np.arange(size.shape[1])
+            of_leaf = leaf[train, None] == leaves[:, None]
+            inside = of_leaf & taken[train, None]
+            added = values[:, :, None] * inside[:, None]
+            flat = added.reshape(len(train), -1)
+            sums = members @ flat
+            sums = sums.reshape(len(sums), *added.shape[1:])
+            size = _halved(size, sums[:, 0])
+            total = _halved(total, sums[:, 1])
         leaf = 2 * leaf + taken
     return leaf
 
 
-def _halved(
-    whole: Floats,
-    members: Any,
-    taken: Floats | Bools,
-) -> Floats:
-    """(2 · leaves, bins) each leaf's sums without the rows that a question takes, and with them
-    alone.
+def _halved(whole: Floats, inside: Floats) -> Floats:
+    """(bins, 2 · leaves, fits) each leaf's sums without the rows that a question takes, and with
+    them alone.
 
     Args:
-        whole: (leaves, bins) the sums of all rows.
-        taken: (leaves, train) what the rows that the question takes add.
+        whole: (bins, leaves, fits) the sums of all rows.
+        inside: (bins, leaves, fits) those of the rows that the question takes.
     """
-    # one vector after another: scipy takes twice as long for all at once
-    of_leaf = [members @ values for values in taken.astype(np.float32)]
-    inside = np.stack(of_leaf)
-    both = np.stack([whole - inside, inside], axis=1)
-    return both.reshape(-1, whole.shape[1])
+    outside = whole - inside
+    both = np.stack([outside, inside], axis=2)
+    bins, _, fits = whole.shape
+    return both.reshape(bins, -1, fits)
 
 
-def _best_question(bins: Bins, size: Floats, total: Floats) -> int:
-    """The bin at which asking all leaves explains most of the squared residuals.
+def _best_questions(bins: Bins, size: Floats, total: Floats) -> Ints:
+    """(fits,) the bin at which asking all leaves explains most of the squared residuals.
 
     Args:
-        size: (leaves, bins) number of rows.
-        total: (leaves, bins) their residuals.
+        size: (bins, leaves, fits) number of rows.
+        total: (bins, leaves, fits) their residuals.
     """
     size_taken, size_left = _asked(bins, size)
     total_taken, total_left = _asked(bins, total)
-    of_taken = total_taken**2 / (size_taken + SHRINK)
-    of_left = total_left**2 / (size_left + SHRINK)
-    explained = (of_taken + of_left).sum(0)
-    return int(explained.argmax())
+    weight_taken = size_taken + SHRINK
+    weight_left = size_left + SHRINK
+    of_taken = total_taken**2 / weight_taken
+    of_left = total_left**2 / weight_left
+    explained = of_taken + of_left
+    of_leaves = explained.sum(1)
+    best: Ints = of_leaves.argmax(0)
+    return best
 
 
 def _asked(bins: Bins, sums: Floats) -> tuple[Floats, Floats]:
-    """(leaves, bins) the sum over the rows that each question takes, and over the others."""
-    up_to = np.cumsum(sums, axis=1)
-    nothing = np.zeros(len(sums), dtype=sums.dtype)
-    before = np.column_stack([nothing, up_to])
-    taken = up_to - before[:, bins.start]
+    """(bins, leaves, fits) the sum over the rows that each question takes, and over the others."""
+    up_to = np.cumsum(sums, axis=0)
+    nothing = np.zeros_like(sums[:1])
+    before = np.concatenate([nothing, up_to])
+    taken = up_to - before[bins.start]
     first_feature = int((bins.feature == 0).sum())
-    whole = before[:, [first_feature]]
+    whole = before[first_feature]
     return taken, whole - taken

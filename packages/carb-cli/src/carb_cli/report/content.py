@@ -119,9 +119,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         missed = failures(runs.dataset, scores)
     except CarbError:  # no scorer is better than chance
         missed = None
-    home = home_line(runs.dataset)
-    home_or_none = home if home.n else None
-    home_by = _home_by(runs.dataset) if home.n else {}
+    home, home_by = _home(runs.dataset)
     parts = _scorers(runs, scores, main, ranking, confidence)
     gaps = place_gap(scores, runs.dataset, confidence)
     floor = surface_floor(main, runs.dataset, confidence=confidence, baselines=baselines)
@@ -134,7 +132,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         place_gap={name: None if parts[name].told else gap for name, gap in gaps.items()},
         ranked_by="place_win" if ranking.by_place else "accuracy",
         pairs=ranking.pairs,
-        home_line=home_or_none,
+        home_line=home if home.n else None,
         home_by=home_by,
         floor=_above_home(floor, parts, home, home_by),
         failures=missed,
@@ -146,13 +144,16 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
     return report.model_copy(update={"verdict": verdict(report)})
 
 
-def _home_by(dataset: Dataset) -> dict[str, dict[str, HomeLine]]:
-    """The home line of each group of main sets; groups without one are left out."""
+def _home(dataset: Dataset) -> tuple[HomeLine, dict[str, dict[str, HomeLine]]]:
+    """The home line of the main sets, and of each group of them; groups without one are left
+    out."""
+    every: list[float] = []
     shares: dict[str, dict[str, list[float]]] = {}
     for item in dataset:
         share = home_line([item]).accuracy
         if share is None:
             continue
+        every.append(share)
         root = cultures.root(item.culture)
         traits: dict[str, object] = {
             "culture": root.id,
@@ -165,13 +166,15 @@ def _home_by(dataset: Dataset) -> dict[str, dict[str, HomeLine]]:
         for column, value in traits.items():
             if value is not None:
                 shares.setdefault(column, {}).setdefault(str(value), []).append(share)
-    return {
-        column: {
-            value: HomeLine(accuracy=fmean(known), n=len(known))
-            for value, known in by_value.items()
-        }
+    groups = {
+        column: {value: _mean_line(known) for value, known in by_value.items()}
         for column, by_value in shares.items()
     }
+    return _mean_line(every), groups
+
+
+def _mean_line(shares: Sequence[float]) -> HomeLine:
+    return HomeLine(accuracy=fmean(shares) if shares else None, n=len(shares))
 
 
 def _above_home(

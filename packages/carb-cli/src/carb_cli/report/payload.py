@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from carb_cli.family_table import place_name
@@ -87,7 +88,7 @@ def payload(
             if (text := judge.about(item))
         }
         unsaid -= sum(map(len, wrote.values()))
-        entry = _entry(item, seeds, outcomes[item.id], scores)
+        entry = _entry(item, seeds, outcomes[item.id], scores[item.id])
         sets.append(entry | {"written": wrote if unsaid >= 0 else {}})
     data = {
         "scorers": _named(report, told, [seeds.index(given[name]) for name in names], items),
@@ -130,16 +131,29 @@ def _outcomes(runs: Runs, names: Sequence[str]) -> dict[str, str]:
         .then(pl.lit(TIED))
         .otherwise(pl.lit(LOST))
     )
-    rows = (
-        outcomes(runs.scores.frame)
-        .select(pl.col("scorer", "item_id").cast(pl.String), letter.alias("letter"))
-        .rows()
-    )
-    known = {(scorer, item_id): outcome for scorer, item_id, outcome in rows}
+    rows = outcomes(runs.scores.frame).select("scorer", "item_id", value=letter)
+    keys = pl.DataFrame({"item_id": [item.id for item in runs.dataset]})
+    letters = _matrix(rows, keys, names, FAILED)
     return {
-        item.id: "".join(known.get((name, item.id), FAILED) for name in names)
-        for item in runs.dataset
+        item.id: "".join(of_set)
+        for item, of_set in zip(runs.dataset, letters.tolist(), strict=True)
     }
+
+
+def _matrix(
+    rows: pl.DataFrame, keys: pl.DataFrame, names: Sequence[str], missing: str | None = None
+) -> np.ndarray:
+    """(keys, names) the ``value`` of each scorer, ``missing`` where it has none.
+
+    Args:
+        rows: ``scorer``, the columns of ``keys``, and ``value``.
+    """
+    texts = rows.with_columns(pl.col("scorer", *keys.columns).cast(pl.String))
+    scorers = pl.DataFrame({"scorer": names}).with_row_index("column")
+    cells = texts.join(keys.with_row_index("row"), on=keys.columns).join(scorers, on="scorer")
+    matrix = np.full((len(keys), len(names)), missing, dtype=object)
+    matrix[cells["row"], cells["column"]] = cells["value"].to_numpy()
+    return matrix
 
 
 def _order(
@@ -160,32 +174,33 @@ def _order(
     return [items[index] for *_, index in sorted(keyed)]
 
 
-def _scores(runs: Runs, names: Sequence[str]) -> list[dict[tuple[str, str], float]]:
-    """The scores of each scorer by set and answer, with the digits that ties are read at."""
-    columns = pl.col("item_id", "response_id").cast(pl.String)
-    rows = runs.scores.frame.filter(
-        pl.col("perturbation").is_null() & pl.col("score").is_not_null()
-    )
-    return [
-        {
-            (item, answer): score
-            for item, answer, score in rows.filter(pl.col("scorer") == name)
-            .select(columns, rounded(pl.col("score")))
-            .rows()
-        }
-        for name in names
-    ]
+def _scores(runs: Runs, names: Sequence[str]) -> dict[str, list[list[float | None]]]:
+    """Of each set the scores that each scorer gave its answers, the right one first, with the
+    digits that ties are read at."""
+    known = pl.col("perturbation").is_null() & pl.col("score").is_not_null()
+    score = rounded(pl.col("score"))
+    rows = runs.scores.frame.filter(known).select("scorer", "item_id", "response_id", value=score)
+    answers = [(item.id, one.id) for item in runs.dataset for one in _chosen_first(item)]
+    keys = pl.DataFrame(answers, schema=["item_id", "response_id"], orient="row")
+    matrix = _matrix(rows, keys, names)
+    ends = np.cumsum([len(item.responses) for item in runs.dataset])
+    of_sets = np.split(matrix, ends[:-1])
+    return {item.id: of.T.tolist() for item, of in zip(runs.dataset, of_sets, strict=True)}
+
+
+def _chosen_first(item: BonSet) -> tuple[Response, ...]:
+    return (item.chosen, *item.rejected)
 
 
 def _entry(
     item: BonSet,
     seeds: Sequence[int],
     outcomes: str,
-    scores: Sequence[Mapping[tuple[str, str], float]],
+    scores: Sequence[Sequence[float | None]],
 ) -> dict[str, Any]:
     """The texts of one set, the right answer first; the order in which scorers got them, for each
     seed; how each scorer did, and what it gave."""
-    answers = (item.chosen, *item.rejected)
+    answers = _chosen_first(item)
     ids = [answer.id for answer in answers]
     given = [[response.id for response in in_order(item, item.responses, seed)] for seed in seeds]
     source = item.provenance
@@ -207,7 +222,7 @@ def _entry(
         "gloss": gloss[:LONGEST_TEXT],
         "orders": [[ids.index(key) for key in order] for order in given],
         "outcomes": outcomes,
-        "scores": [[known.get((item.id, key)) for key in ids] for known in scores],
+        "scores": scores,
     }
 
 
