@@ -77,8 +77,8 @@ class AuditReport(Frozen):
     attacks: tuple[Attack, ...]
     """Every attack at every level."""
     detectable: float | None = None
-    """The smallest share of sets that an attack has to solve to be found out, over all or all main
-    sets; null where not even one that solves all would be."""
+    """The smallest share of (main) sets that an attack must solve to be detected. Null where not
+    even an attack that solves all would be."""
     hard: tuple[str, ...]
     """Ids of the sets that no working attack solves by itself. Complete mirrored families are among
     them: an attack that solves one set of a family fails in the others."""
@@ -313,9 +313,9 @@ def learned(
     """For each set a number for each answer, from a logistic regression that was trained on other
     sets.
 
-    Folds divide origins and the topics of a language, never sets: a translation, a mirror, a set of
-    the same facts or of the topic does not teach an answer, so that what is learned is how right
-    answers are worded.
+    Folds divide origins and the topics of a language, never sets. A translation, a mirror, a set of
+    the same facts or topic does not teach an answer. The attack learns how right answers are
+    worded.
 
     Args:
         items: the sets; each needs two answers or more.

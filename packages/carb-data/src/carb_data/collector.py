@@ -13,12 +13,12 @@ __all__ = ["uncollected"]
 def uncollected(*, lasting: bool = False) -> Iterator[None]:
     """Keep the collector from running meanwhile.
 
-    What is loaded (sets, torch and transformers, a large vocabulary) stays, and the collector would
-    go through it again and again: a sixth of the processor time of a start.
+    Loaded things (sets, torch and transformers, a large vocabulary) stay. The collector would go
+    through them again and again: a sixth of the processor time of a start.
 
     Args:
-        lasting: whether all that there is by then stays until the process ends, so that later
-            searches leave it out, too; a model is given back, sets are not.
+        lasting: whether later searches leave out what exists by then, too, until the process ends.
+            Sets stay that long; a model is given back.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -166,8 +166,8 @@ class Dataset:
     ) -> dict[str, Dataset]:
         """Divide by *origin*, so that no prompt, translation, mirror or fact crosses a border.
 
-        An origin goes where the hash of ``seed`` and its name falls, so it stays there when sets
-        are added that are not tied to it.
+        An origin goes where the hash of ``seed`` and its name falls. It stays there when sets are
+        added that are not tied to it.
 
         Args:
             fractions: the share of each part by its name, for example ``{"train": 0.8, "dev": 0.1,
@@ -304,7 +304,7 @@ def load(
     """Load a data set by name.
 
     Args:
-        name_or_path: ``"carb-seed"`` or ``"carb-seed@3"``, which is the same; or a path to a file
+        name_or_path: ``"carb-seed"`` or ``"carb-seed@3"``, which is the same. Or a path to a file
             or folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where one is
             wanted.
         registry: cultures that may occur; ``None`` accepts any.

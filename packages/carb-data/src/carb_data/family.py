@@ -202,8 +202,8 @@ def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ..
     together. So are the families ``ID``, ``ID-reply``, ``ID-hant`` and ``ID-reply-hant``, which
     follow the same facts.
 
-    The order of the answers comes from a hash of the family and the fact: it is the same in every
-    set of the family, so that the position of the right answer says nothing.
+    The order of the answers comes from a hash of the family and the fact. It is the same in every
+    set of the family: the position of the right answer says nothing.
 
     Args:
         family: the family: places, and answers that follow facts.

@@ -17,8 +17,8 @@ class HomeLine(Frozen):
     """The accuracy of a rule that knows where each answer is right, but not the question."""
 
     accuracy: float | None
-    """Share of sets in which the home's answer is right; k answers of home count 1/k each, and so
-    do all answers where none is of home. Null where no set counts."""
+    """Share of sets in which the home's answer is right. Of k answers of home each counts 1/k;
+    without one, all answers count alike. Null where no set counts."""
     n: int
     """Main sets in which every answer says where it is right (``Response.culture``)."""
 

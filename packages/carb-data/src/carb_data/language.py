@@ -28,9 +28,9 @@ __all__ = [
 UNDETERMINED = "und"
 """The tag of a text in an unknown language (BCP 47)."""
 _LANGUAGES: dict[str, Any] = resource("languages")
-"""ISO 639-1: of each code its usual script (ISO 15924), its three-letter codes and names; codes of
-a language's forms; what people write in place of a code; languages that their script identifies, or
-whose tags keep it."""
+"""ISO 639-1: each code with its usual script (ISO 15924), its three-letter codes and its names.
+Codes of a language's forms, and common mistakes for a code. Languages that their script identifies,
+or with tags that keep it."""
 
 _CODES: dict[str, str] = {
     **{code: code for code in _LANGUAGES["codes"]},
@@ -57,8 +57,8 @@ short texts ambiguous; it has no Hausa, and Norwegian by its written forms."""
 
 _FUNCTION_WORDS: dict[str, str] = resource("function_words")
 _CERTAIN = 2
-"""How many more words of one language than of any other, and at least twice as many, tell it; a
-word of several languages counts its share."""
+"""A language is certain with so many more words than any other, and twice as many at least. A word
+of several languages counts its share."""
 _SCRIPT_OF: dict[str, re.Pattern[str]] = {
     language: re.compile(f"[{letters}]") for language, letters in _LANGUAGES["letters"].items()
 }

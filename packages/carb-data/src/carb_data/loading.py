@@ -20,8 +20,8 @@ _NOBODY_SAID = {"culture": UNSPECIFIED, "domain": UNSPECIFIED, "language": UNDET
 
 
 def holds_sets(path: Path) -> bool:
-    """Whether a file's records are sets, and not rows of which sets are made; an empty file of the
-    kinds that sets are written to holds none of either."""
+    """Whether a file's records are sets, and not rows to make sets of. An empty file of the kinds
+    that sets are written to holds neither."""
     record = first_record(path)
     if not record:
         return suffix_of(path) is not None

@@ -198,9 +198,9 @@ class Frozen(BaseModel):
         """The same model and its parts, in place, in a third of the memory.
 
         pydantic gives each model a set of the fields that were given and a dictionary of its own.
-        Models with the same fields share the set here; values are set again one by one, so that
-        Python shares the dictionary's keys; and a text that many models have, such as a licence, or
-        an answer in mirrored sets, is there once.
+        Models with the same fields share the set here. Values are set again one by one, so that
+        Python shares the dictionary's keys. A text of many models, such as a licence or a mirrored
+        answer, is kept once.
         """
         given = self.model_fields_set
         values = self.__dict__
@@ -222,8 +222,8 @@ class Frozen(BaseModel):
         return self
 
     def changed(self, **values: object) -> Self:
-        """The same model with other values, compact and unchecked: for those that a loader checks
-        itself, since pydantic takes most of the time of a large table."""
+        """The same model with other values, compact and unchecked. A loader that checks values
+        itself uses it: pydantic takes most of the time of a large table."""
         copy = object.__new__(type(self))
         content = self.__dict__.copy()  # shares the keys, as those of a compact model do
         content.update(values)
@@ -258,8 +258,8 @@ class Culture(Frozen):
 
 
 Tier = Literal["human-voted", "human-written", "catalogue", "silver"]
-"""How far a key can be trusted: several people agreed on it, one person wrote it, an official or
-edited catalogue states it, or a model wrote it."""
+"""How far to trust a key: several people agreed on it, one person wrote it, an official or edited
+catalogue states it, or a model wrote it."""
 
 
 class Provenance(Frozen):
@@ -369,8 +369,8 @@ class Response(Frozen):
     source: Citation | None = None
     votes: Votes | None = None
     verified: bool | None = None
-    """For a perturbed text that a model wrote, whether a reader confirmed that it means what it
-    should; null for texts that people or rules made."""
+    """For a perturbed text of a model: whether a reader confirmed its meaning. Null for texts that
+    people or rules made."""
 
     @model_validator(mode="after")
     def _perturbed_names_its_original(self) -> Self:

@@ -33,8 +33,8 @@ class Origins(dict[str, str]):
     def __init__(self, names: Mapping[str, str], copies: Iterable[str]) -> None:
         super().__init__(names)
         self.copies = frozenset(copies)
-        """Ids of sets that are copies or near-copies of a set from another source item; of each
-        group one, with its source item, is left out."""
+        """Ids of sets that copy, or nearly copy, a set from another source item. Of each group one
+        set, with its source item, is left out."""
 
 
 def copies_sentence(copies: int, sets: int) -> str:
@@ -48,10 +48,10 @@ def copies_sentence(copies: int, sets: int) -> str:
 def origins(items: Sequence[BonSet]) -> Origins:
     """The origin of each set.
 
-    Tied are sets of one source item or family; sets of which answers follow one fact
-    (``Citation.fact``); sets with the same prompt and the same right answer; and near-copies: one
-    family holds ``THRESHOLD`` of the n-grams of the other, and a right answer of both is alike.
-    Ties connect: what is tied to the same set has one origin.
+    Sets of one source item or family are tied, and sets with answers that follow one fact
+    (``Citation.fact``). So are sets with the same prompt and the same right answer, and
+    near-copies: one family holds ``THRESHOLD`` of the n-grams of the other, and a right answer of
+    both is alike. Ties connect: what is tied to the same set has one origin.
     """
     joined = Joined()
     sources = [item.source_item for item in items]

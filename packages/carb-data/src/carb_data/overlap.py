@@ -1,9 +1,9 @@
 """Is any test item, or a near-duplicate of one, in the training data? By the character n-grams of
 both.
 
-The index is exact, and streams on the larger side. Containment is used, and not the Jaccard
-similarity that MinHash estimates, because it still sees a test item that stands inside a longer
-training text: there the Jaccard similarity is near 0 and a MinHash index finds nothing.
+The index is exact, and streams on the larger side. The measure is containment, not the Jaccard
+similarity that MinHash estimates. Containment still sees a test item inside a longer training text;
+there the Jaccard similarity is near 0, and a MinHash index finds nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 THRESHOLD = 0.7
-"""Share of a test text's n-grams in one training text that makes it a near-duplicate; as PaLM
+"""Share of a test text's n-grams in one training text that makes it a near-duplicate. PaLM
 (Chowdhery et al. 2022, section 8) took 70% of 8-grams."""
 MIN_BYTES = 32
 """A response shorter than this says nothing by itself: many items may be answered 'rice'. UTF-8

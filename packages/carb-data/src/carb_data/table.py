@@ -29,8 +29,8 @@ OPTIONAL: dict[str, type[pl.DataType]] = {
 }
 """Columns that ``ScoreTable.with_items`` adds from the data set; ``source_item`` is the
 origin (``Dataset.origins``), one for sets that share a source item, family, near-copy or fact;
-``family`` is null for a set without mirrors; ``mirror`` is true for a set of a family that is not
-about the culture which speaks its language, and so does not count for a culture's accuracy
+``family`` is null for a set without mirrors; ``mirror`` is true for a set of a family about a
+culture that does not speak its language. It does not count for a culture's accuracy
 (``is_mirror``)."""
 
 _NULLABLE = {"perturbation", "original", "score", *OPTIONAL}

@@ -195,8 +195,8 @@ def as_shown(answer: str) -> str:
 
 
 def plain_text(value: Any) -> str | None:
-    """A text that is nothing else: no list, object, transcript or mark of a missing value; null
-    for what ``answers`` and ``text`` have to look at."""
+    """A plain text: no list, object, transcript or mark of a missing value. Null for values that
+    ``answers`` and ``text`` must read."""
     if type(value) is not str or value.startswith(_STRUCTURES) or _TURN in value:
         return None
     whole = value.strip()

@@ -113,9 +113,8 @@ def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> 
     Args:
         item: the set to turn into requests.
         seed: the seed of the candidates' order.
-        comparative: whether scores depend on the other candidates; then each perturbed text takes
-            the place of its original in a request of its own, otherwise all texts share one
-            request.
+        comparative: whether scores depend on the other candidates. If so, each perturbed text
+            replaces its original in a request of its own; otherwise all texts share one request.
         told: whether the requests name the set's culture; see ``told_culture``.
     """
     yield Blinded(item, seed, comparative, told)

@@ -1,10 +1,10 @@
 """Best-of-n: a policy samples, a scorer picks, and the pick's worth as a curve over n.
 
 The curve is exact from one pool of N samples, over all subsets, without drawing any.
-With samples ordered by score, a sample is the pick of a random subset of n exactly when it is in it
-and none of those above it is. Of the C(N, n) subsets, C(N−b, n) hold none of the b samples above a
-group of g equal scores, and C(N−b−g, n) hold none of the group either; the difference is the number
-in which the group wins, and each of its members is picked in an equal share of them. The mean over
+With samples ordered by score, a sample is the pick of a random subset of n exactly when the subset
+holds it and none above it. Of the C(N, n) subsets, C(N−b, n) hold none of the b samples above a
+group of g equal scores, and C(N−b−g, n) hold none of the group either. The difference is the number
+in which the group wins. Each of its members is picked in an equal share of them. The mean over
 subsets is an unbiased estimate of the worth of the pick of n fresh samples. Without ties it is the
 weighting of Nakano et al. 2021 (WebGPT, arXiv:2112.09332, appendix I), and for the best of n the
 pass@k estimator of Chen et al. 2021 (arXiv:2107.03374, section 2.1).
@@ -91,9 +91,9 @@ async def sample(
 ) -> Samples:
     """n answers to every prompt of a task.
 
-    A model draws them into a file. The same call goes on after any interruption, a file with fewer
-    samples is extended, and nothing is drawn twice but what failed: an answer depends on the model,
-    the prompt and its index alone. A failed one has an ``error``; it is never an exception.
+    A model draws them into a file. The same call goes on after any interruption and extends a file
+    with fewer samples. Only failed samples are drawn again: an answer depends on the model, the
+    prompt and its index alone. A failed one has an ``error``; it is never an exception.
 
     Args:
         policy: ``hf:MODEL?temperature=0.8&max_new_tokens=16``, ``vllm:MODEL``,
@@ -104,8 +104,8 @@ async def sample(
         on_samples: the function that is called after each write.
 
     Raises:
-        CarbError: an unknown kind, option or model, or a missing extra; or the file holds samples
-            of another policy or other prompts, is no such file, or cannot be read or written.
+        CarbError: an unknown kind, option or model, or a missing extra. Or the file holds samples
+            of another policy or other prompts, or cannot be read or written.
     """
     if n < 1:
         raise CarbError(f"Best-of-n needs at least one sample for each prompt; got {n}.")

@@ -102,8 +102,8 @@ def windows(
 ) -> Iterator[Sequence[_T]]:
     """Cut work into parts; each part is done before the next is cut.
 
-    Without a size a part has as many things as take about five seconds, by how long the part before
-    took, so that a kill costs at most ten seconds of work wherever one thing takes no longer.
+    Without a size a part takes about five seconds, judged by the part before. A kill then costs at
+    most ten seconds of work, unless one thing takes longer.
     """
     start, now = 0, size or 1
     while start < len(things):

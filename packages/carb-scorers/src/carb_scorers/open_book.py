@@ -2,10 +2,10 @@
 every kind.
 
 It tells a model that cannot read a set from one that does not have the knowledge. Facts are found
-by the place and the prompt alone: a question of the bank's own families finds its fact in any
-language, and others are found by their words. The candidates, the item's name and its sources are
-not looked at, so a scorer still cannot see which response is right; but a bank may hold the answer,
-so this is a control and no result of its own.
+by the place and the prompt alone. A question of the bank's own families finds its fact in any
+language; other questions find theirs by words. The candidates, the item's name and its sources are
+not read, so a scorer still cannot see which response is right. But a bank may hold the answer: this
+is a control, not a result.
 """
 
 from __future__ import annotations

@@ -47,11 +47,10 @@ class ScorerSpec(Frozen):
     that rate each candidate on its own say ``False``, and get all texts of an item in one request.
     """
     in_flight: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude=True)
-    """How many calls may run at the same time, for a scorer that waits for something that takes
-    requests one by one (a server, or vLLM's engine). It is then given one request a call, and each
-    result is kept as soon as it is there. ``None``: calls come one after the other, each with a
-    whole window of requests, which is what transformers wants. Not recorded, since it changes no
-    score."""
+    """How many calls may run at the same time, for a scorer with a server or engine that takes
+    requests one by one. It is then given one request a call, and each result is kept as soon as it
+    is there. ``None``: calls come one after the other, each with a whole window of requests, which
+    is what transformers wants. Not recorded, since it changes no score."""
 
 
 def told_culture(spec: ScorerSpec) -> bool:

@@ -187,9 +187,8 @@ def as_prompt(messages: object) -> str | Conversation:
     and ``content``.
 
     Turns of a conversation stay as they are, and one message is its text. Turns without a text,
-    such as a call of a tool, are left out. Messages that are no conversation which ends with the
-    user's turn (the assistant's answer was begun, a tool spoke) become one text with the roles
-    before them.
+    such as a call of a tool, are left out. A conversation that does not end with the user's turn
+    (the assistant's answer was begun, a tool spoke) becomes one text with the roles before it.
 
     Raises:
         CarbError: it is neither a text nor messages.

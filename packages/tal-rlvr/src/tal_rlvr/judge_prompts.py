@@ -102,8 +102,8 @@ def render_prompt(
         culture: id in the registry, a ``Culture``, or a name as it is to stand in the prompt.
             ``general`` stands for no culture: the prompt then asks which response serves better
             (``general-LANGUAGE.jinja``, else English).
-        language: BCP 47 tag of the instructions' language, or ``"item"`` for the item's own; where
-            there is no prompt in an item's own language, the instructions are English.
+        language: BCP 47 tag of the instructions' language, or ``"item"`` for the item's own.
+            Without a prompt in an item's own language, the instructions are English.
         direct: whether to ask for a verdict alone, without criteria and assessment.
         folder: prompts to use instead of the shipped ones, in files of the same names.
 

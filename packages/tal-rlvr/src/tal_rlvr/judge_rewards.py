@@ -119,15 +119,18 @@ def criteria_reward(
 
     The paper's form (``odds=False, clip=None``, cases without ``swapped``) is
     ``log pi(j | q, y1, y2, z) - log pi(j | q, y1, y2)`` with j the true verdict, over the whole
-    vocabulary. It pays three things beside criteria: writing the format, since the z-free term is
-    low where a verdict is not expected; text that moves the reader towards even, since a logarithm
-    gains more on one order than it loses on the other; and codes for a verdict. The default takes
-    the log-odds of the true verdict against the other, averages them over both orders, subtracts,
-    and bends the gain x once, to ``x / (1 + |x| / clip)``: a reader that is sure still tells better
-    criteria from worse ones, which a sharp clip does not. What says nothing about the responses, in
-    whatever code or language, then earns 0 in expectation; what points to the true one gains as
-    much as what points to the other loses. No effect on accuracy was found in one small study, in
-    which R_appr could hardly differ from R_corr; there is no evidence for or against it at 7B.
+    vocabulary. It pays three things beside criteria. One is the format, since the z-free term is
+    low where a verdict is not expected. One is text that moves the reader towards even: a logarithm
+    gains more on one order than it loses on the other. The third is a code for a verdict. The
+    default takes the log-odds of the true verdict against the other, x| / clip)``: a reader that is
+    sure still tells better criteria from worse ones, which a sharp clip does not.|averages them
+    over both orders and subtracts. It bends the gain x once, to ``x / (1 + |x| / clip)``. A reader
+    that is sure still tells better criteria from worse ones; with a sharp clip it would not. |x| /
+    clip)``: a reader that is sure still tells better criteria from worse ones, which a sharp clip
+    does not. What says nothing about the responses, in whatever code or language, then earns 0 in
+    expectation; what points to the true one gains as much as what points to the other loses. One
+    small study, in which R_appr could hardly differ from R_corr, found no effect on accuracy. There
+    is no evidence for or against it at 7B.
 
     Args:
         cases: the outputs to measure, each with its prompt and its right verdict.

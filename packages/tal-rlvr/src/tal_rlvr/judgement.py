@@ -114,11 +114,11 @@ def parse_judgement(
 ) -> Judgement | FormatError:
     """Read what a judge wrote; a model's whole output and nothing else, never a candidate's text.
 
-    A judgement has exactly one verdict: the word ``Verdict:`` occurs once in the text, in any case,
-    and as the last line in its exact form. Its criteria have content (``has_content``), and their
-    weights support the verdict (``support``). Anything else is a ``FormatError``, which may still
-    have a verdict: form and correctness are measured apart. A verdict that the model quotes,
-    mentions inside a criterion or gives twice never decides.
+    A judgement has exactly one verdict: the word ``Verdict:`` occurs once, in any case, and the
+    last line has its exact form. Its criteria have content (``has_content``), and their weights
+    support the verdict (``support``). Anything else is a ``FormatError``, which may still have a
+    verdict: form and correctness are measured apart. A verdict that the model quotes, mentions
+    inside a criterion or gives twice never decides.
 
     Args:
         text: any text.

@@ -47,8 +47,8 @@ def fitting(
         max_new_tokens: length of the longest output, in tokens.
         context: longest prompt and output together that the model takes, in tokens; null where it
             does not say.
-        max_prompt_tokens: the length in tokens above which a prompt's pair is left out; null leaves
-            out what the context cannot hold, and refuses when that is much.
+        max_prompt_tokens: the length in tokens above which a prompt's pair is left out. Null leaves
+            out pairs that the context cannot hold, and refuses when these are many.
 
     Raises:
         CarbError: too few pairs fit; the message has the numbers and names the options.

@@ -104,8 +104,8 @@ class TrainingMix(Frozen):
     often as in the sources."""
     repeats: int = Field(default=1, ge=1)
     """How often a pair of a source or culture that is too small for its weight may be drawn. Every
-    pair of the others is used all the same, so that weights hold as long as the sources last; what
-    became of each is in ``mix.json``."""
+    pair of the others is used all the same: weights hold as long as the sources last. ``mix.json``
+    lists what became of each."""
     limit: int | None = Field(default=None, ge=1)
     """Largest number of training pairs."""
     held_out_limit: int | None = Field(default=None, ge=1)

@@ -70,13 +70,13 @@ class RewardConfig(Frozen):
     """R_appr is a difference of the label's log-odds against the other verdict. Ours; false is the
     paper's form, of the label's log-probability over the vocabulary."""
     clip: float | Literal["none"] = Field(default=CLIP)
-    """R_appr is ``x / (1 + |x| / clip)`` of the gain ``x`` in nats: it stays below the clip, and a
+    """R_appr is ``x / (1 + |x| / clip)`` of the gain ``x`` in nats. It stays below the clip, and a
     larger gain earns more at any size. At 1 or below, a right verdict earns more than a wrong one
     whatever the criteria do. Ours; ``none`` is the paper's form."""
     mask: bool = True
     """Measure R_appr on z without the verdict's letters and the columns of weight and response
-    (``mask_verdict``), so that criteria are paid and not the announcement of a verdict. Ours; false
-    is the paper's form."""
+    (``mask_verdict``). Then it pays criteria and not the announcement of a verdict. Ours; false is
+    the paper's form."""
     both_orders: bool = True
     """Average R_appr over both orders of the responses. What names the place of a response, in
     whatever code, then earns nothing; what says something of its content earns the same in both.

@@ -18,7 +18,7 @@ BUDGET = 16_384
 class PolicyVerdicts:
     """Verdict log-probabilities of the policy that a TRL trainer is training, as it is now.
 
-    The trainer's own module is called, not an unwrapped one, so that FSDP gathers its shards; for
+    The trainer's own module is called, not an unwrapped one, so that FSDP gathers its shards. For
     the same reason every process runs the same number of forward passes. ZeRO-3 gathers them as for
     generation: it learns from a forward pass which weights come next, and a pass without a backward
     one teaches it a wrong order.

@@ -70,8 +70,8 @@ def make_prompt(tokenizer: Any, messages: Sequence[Message], *, chat: bool) -> P
 def encode_prompt(
     tokenizer: Any, prompt: Prompt, variables: Mapping[str, Any] | None = None
 ) -> list[int]:
-    """Ids of a prompt up to where the answer begins, exactly as TRL's trainer encodes it; with
-    variables of the chat template beside those of the tokenizer."""
+    """Ids of a prompt up to where the answer begins, exactly as TRL's trainer encodes it. Variables
+    of the chat template stand beside those of the tokenizer."""
     if isinstance(prompt, str):
         return list(tokenizer(text=prompt)["input_ids"])
     encoded = tokenizer.apply_chat_template(
@@ -86,8 +86,8 @@ def reasoning_ids(
     """z and the verdict's marker, so that the next token is the verdict.
 
     A well-formed output is cut on its sampled ids, since re-tokenising would shift borders. In any
-    other one z is the text before the first marker, or all of it, and the marker is appended: so
-    the criteria are measured and not the format.
+    other one z is the text before the first marker, or all of it. The marker is appended, so that
+    criteria are measured and not the format.
 
     Args:
         tokenizer: the tokenizer that belongs to the model.

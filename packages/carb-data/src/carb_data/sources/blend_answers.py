@@ -1,8 +1,8 @@
 """When may two short answers of BLEnD mean the same? Answers of a few words, in English.
 
 The rules lean to one side: two answers are kept apart only when nothing hints that one could pass
-for the other, because a *rejected* answer that people would also accept makes a set wrong, while a
-lost set is only lost.
+for the other. A *rejected* answer that people would also accept makes a set wrong; a lost set is
+only lost.
 """
 
 from __future__ import annotations
@@ -158,9 +158,9 @@ def _labels(table: Mapping[str, frozenset[int]], phrases: Iterable[str]) -> froz
 def may_agree(a: Meaning, b: Meaning, also: Mapping[str, set[str]]) -> bool:
     """Could one answer pass for the other? Symmetric.
 
-    True when they share a wording, or one of each was given for the same answer elsewhere; when
-    they share a content word, or two that begin alike ("visit", "visiting"), or a group of words of
-    like meaning; or when one names the kind of the other.
+    True when they share a wording, or one of each was given for the same answer elsewhere. Also
+    when they share a content word, two that begin alike ("visit", "visiting"), or a group of words
+    of like meaning. Also when one names the kind of the other.
 
     Args:
         a: the meaning of one answer.

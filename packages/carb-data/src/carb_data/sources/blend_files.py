@@ -1,10 +1,10 @@
 """BLEnD's files: what people of each place answered, the answer on which a place agrees, and where
 it is wrong.
 
-The guards against a rejected answer that is right after all: agreement on both sides (alone at the
-top, two votes or more, at most two people who did not know); ``blend_answers.may_agree`` against
-*every* answer of the place; and an answer that somebody gave in more than two places is wrong in
-none. Numbers, times and dates make no set.
+Three guards keep a rejected answer from being right after all. Both sides agree: alone at the top,
+two votes or more, at most two people who did not know. ``blend_answers.may_agree`` compares it with
+*every* answer of the place. An answer that somebody gave in more than two places is wrong in none.
+Numbers, times and dates make no set.
 """
 
 from __future__ import annotations
@@ -238,9 +238,9 @@ class Answers:
     def shown(self, variants: Sequence[str]) -> str:
         """The wording that a set shows; empty when there is none.
 
-        The first one that the people's answer was recorded with, since later ones are looser; but
-        not one that occurs nowhere else in the source while another does, since such translations
-        are often slips, and not a list of several wordings.
+        The first one recorded with the people's answer, since later ones are looser. A list of
+        several wordings does not count. Nor does one that occurs nowhere else in the source while
+        another does: such translations are often slips.
         """
         whole = clean(variants)
         single = [text for text in whole if not any(mark in text for mark in SEVERAL)] or whole

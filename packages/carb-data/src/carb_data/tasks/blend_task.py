@@ -2,14 +2,14 @@
 
 Myung et al. 2024, BLEnD, NeurIPS Datasets and Benchmarks, arXiv:2406.09948. As in its published
 scorer, a question does not count where three or more people gave no answer or found it not
-applicable, where five did not know, or where nobody answered; answers are tried from the most to
-the least voted; the unweighted grade is 1 for a match, the weighted one the votes of the matched
+applicable, where five did not know, or where nobody answered. Answers are tried from the most to
+the least voted. The unweighted grade is 1 for a match, the weighted one the votes of the matched
 answer over those of the most voted.
 
 That scorer (section 4; ``evaluation/exact_match.py``) takes an answer as right when it contains a
 person's answer as a string, or all its words after lemmatising. This module has light rules instead
-of a lemmatiser, and differs on purpose in one point: a string must be met at the borders of words,
-so that "rice" is not found in "price", nor "1" in "10".
+of a lemmatiser, and differs on purpose in one point. A string must be met at the borders of words:
+"rice" is not in "price", nor "1" in "10".
 """
 
 from __future__ import annotations
@@ -219,8 +219,8 @@ def names_many(answer: Words, answers: Collection[str]) -> bool:
     """Whether a text is made of many answers, with or without dividers: a list of the commonest
     answers, say.
 
-    It is true if more than ``MOST_PARTS`` different words are each an answer to some question, and
-    if these are at least two thirds of all different words. A sentence has other words as well.
+    It is true if more than ``MOST_PARTS`` different words are each an answer to some question.
+    These must be two thirds of all different words, or more. A sentence has other words as well.
 
     Args:
         answer: form of the text.

@@ -55,8 +55,8 @@ def open_prompts(name: str, path: Path, _: Frozen) -> Task:
 
 
 GROUP = "carb.tasks"
-"""Entry points of other distributions' tasks: a name, and a function of the spec, the path and the
-options as text (``Mapping[str, str]``) that returns a ``Task``."""
+"""Entry points of other distributions' tasks: a name, and a function that returns a ``Task``. It
+takes the spec, the path and the options as text (``Mapping[str, str]``)."""
 _KINDS: Mapping[str, tuple[type[Frozen], Callable[..., Task]]] = {
     "blend": (BlendTaskOptions, open_blend),
     "choice": (ChoiceTaskOptions, open_choice),

@@ -91,7 +91,7 @@ class ConstructConfig(Frozen):
     order."""
     window: tuple[FiniteFloat, FiniteFloat] = (0.05, 0.95)
     """Least cosine of a wrong answer's character n-grams to the right one's, and the largest to any
-    other answer's: below it is off topic, above not another answer."""
+    other answer's. Below, it is off topic; above, it is no other answer."""
     length_ratio: Annotated[FiniteFloat, Field(ge=1)] = 2.0
     """How many times longer or shorter than the right answer a wrong one may be, in characters."""
     rejected_per_set: Annotated[int, Field(ge=1)] = 3

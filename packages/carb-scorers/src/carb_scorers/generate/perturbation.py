@@ -36,8 +36,8 @@ WORDING: Mapping[Perturbation, tuple[float, float]] = {
 """Least and largest cosine of character n-grams to the original. They hold the hand-made versions
 of carb-seed, and refuse little. Wording cannot be compared across languages (CL)."""
 MOST_UNCHANGED = 0.2
-"""Share of its text in which a paraphrase may begin and end as its original does: beyond, one place
-was changed, as a changed concept is."""
+"""Share of its text in which a paraphrase may begin and end as its original does. Beyond it, only
+one phrase was changed, as for a changed concept."""
 LENGTH_RATIO = 1.6
 """How many times longer or shorter than its original a text in the same language may be, in
 characters."""
@@ -83,10 +83,10 @@ def perturb(
 ) -> tuple[Dataset, WriteReport]:
     """Add perturbed versions of ``chosen`` to the sets of a data set.
 
-    Each is checked: the language that it should be in, the culture's name gone (RC) or kept (CC,
-    RP, CL), not the same text nor a rejected answer, about the same length, its wording near the
-    original, and for RP reworded throughout. That a model's version means what it should only a
-    reader can say: it is marked unverified.
+    Each is checked: its language; the culture's name gone (RC) or kept (CC, RP, CL). It is neither
+    the same text nor a rejected answer. Its length and wording are near the original's; for RP it
+    is reworded throughout. That a model's version means what it should only a reader can say: it is
+    marked unverified.
 
     Args:
         dataset: The sets; they are not changed, new ones are returned.

@@ -16,8 +16,8 @@ def as_inspect_scorer(
     """A scorer for Inspect's ``Task(scorer=...)``.
 
     A scorer that rates each text on its own gives its rating of the model's output. A scorer that
-    compares (a judge) is shown the output among the sample's targets, and the value is the output's
-    score less that of the best target: above 0, the output is preferred to every reference.
+    compares (a judge) gets the output among the sample's targets. The value is the output's score
+    less that of the best target: above 0, the output is preferred to every reference.
 
     Args:
         scorer: a spec string (opened when first used) or a ``Scorer``.

@@ -35,17 +35,17 @@ def as_verl_reward(
 
     Args:
         scorer: a spec string (opened when first called) or a ``Scorer``.
-        when_failed: reward of a response that could not be scored. verl has no missing rewards, so
-            without this such a response ends the training with ``NoRewardError`` rather than be
-            given a made-up number; but verl's managers ``rate_limited`` and ``prime`` make a reward
-            of 0 of any error.
+        when_failed: reward of a response that could not be scored. There are no missing rewards in
+            verl: without this option such a response ends the training with ``NoRewardError``, and
+            gets no made-up number. But verl's managers ``rate_limited`` and ``prime`` turn any
+            error into a reward of 0.
         seed: seed of the order in which responses are presented.
         scale: as for ``as_trl_reward``.
 
     Returns:
         ``compute_score(data_source, solution_str, ground_truth, extra_info=None, **_) -> float``,
         which verl's manager ``batch`` calls as ``compute_score(solution_strs=..., extra_infos=...,
-        ...) -> list of floats``: responses to the same prompt then share a request, which a scorer
+        ...) -> list of floats``. Responses to the same prompt then share a request, as a scorer
         that compares (a judge) needs. It needs ``prompt`` (a text or messages) in ``extra_info``,
         and ``culture`` and ``language`` where the scorer reads them; data source and ground truth
         are not used.

@@ -170,9 +170,8 @@ def _result(request: ScoreRequest, answered: Answered) -> ScoreResult:
 
 
 def _errors(ids: Sequence[str], answered: Answered) -> dict[str, ScoreError]:
-    """The candidates without a score. One that is always shown alone fails alone; else, where one
-    order of several is missing, what is left would count a preference for a position as a
-    verdict."""
+    """The candidates without a score. One that is always shown alone fails alone. Where one order
+    of several is missing, the rest would count a preference for a position as a verdict."""
     errors: dict[str, ScoreError] = {}
     for ask, answer in answered:
         if isinstance(answer, Failure):
@@ -301,8 +300,8 @@ open_judge = Kind(_open_judge, _plan_judge)
 
 
 def _prompt_hash(asker: Asker) -> str:
-    """A hash of what is asked and, in a language that is known from the start, of its phrases,
-    since a changed prompt makes another judge."""
+    """A hash of the question and, in a language that is known from the start, of its phrases. A
+    changed prompt makes another judge."""
     words = {} if asker.language == "item" else read_words(asker.language)
     other = None if asker.form.without_culture is None else read_form(asker.form.without_culture)
     asked = [

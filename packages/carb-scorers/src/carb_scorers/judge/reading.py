@@ -119,8 +119,8 @@ def among_labels(
     Args:
         choices: what a model said of the labels.
         labels: the allowed answers.
-        least_mass: the share of the probability that the labels must hold together; below it the
-            model does not answer with a label at that place, and what is left is noise.
+        least_mass: the share of the probability that the labels must hold together. Below it the
+            model does not answer with a label there, and the rest is noise.
     """
     known = {label: choices.logprobs.get(label, choices.floor) for label in labels}
     missing = [label for label, value in known.items() if value is None]

@@ -32,8 +32,8 @@ __all__ = [
 def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False) -> list[int]:
     """Token ids of a prompt up to the place where the answer begins.
 
-    With a chat template they are the chat up to the assistant's turn; without one the messages as
-    plain text and the cue, behind the special tokens that the model expects at the start. With
+    With a chat template they are the chat up to the assistant's turn. Without one they are the
+    messages as plain text and the cue, behind the model's special tokens of a start. With
     ``answers_at_once`` the answer itself is read at that place, so that no thought may come before
     it.
 
@@ -78,9 +78,8 @@ def conversation(
     """Token ids of a whole conversation for a reward model, and token types where the tokenizer
     gives some.
 
-    With a chat template, the template's own rendering of user's and assistant's turn; without one,
-    prompt and answer as the pair of texts that the tokenizer joins: with its separator, or in two
-    lines where it has none.
+    With a chat template, the template's own rendering of both turns. Without one, prompt and answer
+    as a pair of texts, which the tokenizer joins by its separator, or by a line break.
     """
     if tokenizer.chat_template:
         text = _templated(tokenizer, [*prompt.messages, message("assistant", answer)])
@@ -267,8 +266,8 @@ def _end_of_turn(tokenizer: Any) -> list[int]:
 
 
 def _control_tokens(tokenizer: Any) -> set[str]:
-    """Tokens that say who speaks, or that a turn ends: all special ones, and those added ones that
-    the chat template writes, since published tokenizers do not mark all of theirs as special."""
+    """Tokens that say who speaks, or that a turn ends: all special ones, and added ones that the
+    chat template writes. Published tokenizers do not mark all of theirs as special."""
     special = {str(token) for token in tokenizer.all_special_tokens}
     added = [
         (str(t.content), bool(t.special))

@@ -17,8 +17,8 @@ LONGEST = 2048
 
 
 def bytes_per_token(config: Any, width: int, *, logits: bool = False, eager: bool = False) -> int:
-    """The memory of a padded token: its keys and values in each layer, the states of one layer, and
-    a row of the vocabulary where every place is read.
+    """The memory of a padded token: its keys and values in each layer and the states of one layer.
+    Where every place is read, a row of the vocabulary comes on top.
 
     Args:
         config: the text configuration of the model.

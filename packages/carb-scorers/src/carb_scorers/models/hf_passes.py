@@ -30,8 +30,8 @@ from carb_scorers.models.token_rows import Row, RowsOf, fitted, without_padding
 from carb_scorers.scorer import ScoreError, Usage
 
 ITEM_TOKENS = 512
-"""Padded tokens in a pass over several rows of one item, where items have passes of their own:
-short rows share one, and longer ones, in which padding would cost more than a pass, do not."""
+"""Padded tokens in a pass over several rows of one item, where items have passes of their own.
+Short rows share a pass. Longer ones do not: padding would cost more than a pass."""
 ANSWER_TOKENS = 128
 """The same where every token of an answer is read: each place, padding too, costs a row of the
 whole vocabulary."""

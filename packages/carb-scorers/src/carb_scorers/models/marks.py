@@ -119,9 +119,8 @@ def opened_thought(prompt: str, template: str) -> str | None:
 
 
 def written_text(tokenizer: Any, ids: Sequence[int]) -> str:
-    """A model's text without special tokens but with the marks of its thoughts, which some
-    tokenizers have among their special tokens: a thought without marks would pass for the
-    answer."""
+    """A model's text without special tokens but with the marks of its thoughts, some of which are
+    special tokens. A thought without marks would pass for the answer."""
     channels = marks().channel_tokens
     special = {
         token: tokenizer.convert_ids_to_tokens(token) for token in tokenizer.all_special_ids

@@ -1,8 +1,8 @@
 """The seam between scorers and the places where models run.
 
 A scorer asks in messages and reads texts and log-probabilities; a backend knows tokens, batches,
-memory, servers and retries. Every operation answers each prompt on its own: one bad prompt is a
-``Failure`` in its place, never an exception, and no answer depends on the prompts beside it.
+memory, servers and retries. Every operation answers each prompt on its own. One bad prompt is a
+``Failure`` in its place, never an exception. No answer depends on the prompts beside it.
 """
 
 from __future__ import annotations

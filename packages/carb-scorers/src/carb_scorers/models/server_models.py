@@ -125,8 +125,8 @@ class ServerLanguageModel(ServerModel):
         """See ``LanguageModel``. A string counts where it is a token of its own, with or without a
         space before it.
 
-        Where one string begins another (``1`` and ``10``) and the server reports no token for the
-        longer one, its tokenizer may split it, and the shorter one's token would carry the
+        Where one string begins another (``1`` and ``10``) the server may report no token for the
+        longer one, because its tokenizer splits it. The shorter one's token would then carry the
         probability of both: a failure.
 
         Raises:

@@ -30,7 +30,7 @@ class ServerOptions(Frozen):
     server refuses ``max_tokens``."""
     chat_template_kwargs: JsonObject = "{}"
     """A JSON object of variables for the server's chat template, such as ``{"enable_thinking":
-    false}``. vLLM, SGLang and llama.cpp take it; other servers may ignore or refuse it."""
+    false}``. Servers of vLLM, SGLang and llama.cpp take it; others may ignore or refuse it."""
     price_in: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Price of a million input tokens, in any currency. ``run.json`` then holds the cost of the
     run."""

@@ -54,8 +54,8 @@ class _Open:
 class Endpoint:
     """JSON in, JSON out.
 
-    Connections are kept while calls are under way and given back when none is, so that an endpoint
-    can be used from one event loop after another.
+    Connections are kept while calls are under way and given back when none is. One event loop after
+    another can then use an endpoint.
 
     Args:
         options: The options that hold the URL and the limits and say where the key is.
@@ -201,8 +201,8 @@ class Endpoint:
         """The retry policy: whether a request that failed is tried again.
 
         A request at fault (500, a timeout, a lost connection) is given up after its retries. Where
-        the server is at fault, which is overloaded or gone, the request is tried for ``patience``
-        seconds; then it is given up if others were answered meanwhile.
+        the server is overloaded or gone, the request is tried for ``patience`` seconds. Then it is
+        given up if others were answered meanwhile.
 
         Raises:
             CarbError: nobody was answered, so that a run stops, to be continued, rather than fill

@@ -125,9 +125,8 @@ def common_prefix(rows: Sequence[Tokens]) -> int:
 def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
     """Group indices so that a batch, padded to its longest row, stays within a budget.
 
-    Rows are sorted by length, longest first, so that padding is small and a batch that does not fit
-    into memory fails at the start of a run rather than at its end. A row longer than the budget
-    gets a batch of its own.
+    Rows are sorted by length, longest first. Padding stays small, and a batch that does not fit
+    into memory fails at the start of a run. A row longer than the budget gets a batch of its own.
 
     Args:
         lengths: tokens in each row.

@@ -78,8 +78,8 @@ def model_source(target: str, *, gguf: bool = False) -> str:
 
 
 def reachable(name: str) -> str:
-    """The name, unless it is a hub id that is not in the cache while the hub does not answer; the
-    hub's own client would try again for half a minute, file by file.
+    """The name, unless it is a hub id outside the cache and the hub does not answer. The hub's own
+    client would try again for half a minute, file by file.
 
     Raises:
         CarbError: it names the nearest folder that holds a model.

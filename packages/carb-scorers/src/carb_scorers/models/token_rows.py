@@ -50,8 +50,8 @@ def fitted(
     limit: int,
     embeddings: int | None = None,
 ) -> list[Fitted]:
-    """The rows of each prompt, none longer than the limit in tokens, and none with a token beyond
-    the model's embeddings; the first row's tokens are counted as its own."""
+    """The rows of each prompt, none over the limit in tokens or with a token beyond the model's
+    embeddings. Only the first row's tokens count as its own."""
     known: dict[object, Fitted] = {}  # equal candidates are put into tokens once
     out = []
     for prompt, answer in zip(prompts, answers or [""] * len(prompts), strict=True):

@@ -80,8 +80,8 @@ class VLLMEngine:
     """A vLLM engine, its tokenizer, and rows that fit.
 
     Rows of any number of callers stream in and their outputs out, so that it is never drained
-    between windows. vLLM's asynchronous engine belongs to one event loop; it has a loop and a
-    thread of its own, wherever a caller runs.
+    between windows. An asynchronous engine of vLLM belongs to one event loop. This one has a loop
+    and a thread of its own, wherever a caller runs.
     """
 
     def __init__(self, target: str, options: VLLMOptions, **arguments: Any) -> None:

@@ -58,14 +58,13 @@ async def run(
 
     Writes ``run.json``, ``scores.parquet`` (a ``ScoreTable``), ``errors.jsonl``,
     ``dataset.parquet`` (what was scored) and ``journal/``. What is in the journal is not asked
-    again. The folder keeps the scorers of earlier runs into it: those that are not named now stay
-    in its record and its table as they are.
+    again. The folder keeps the scorers of earlier runs into it. Those not asked for now stay in its
+    record and its table as they are.
 
-    A scorer that cannot go on (a user's mistake, a server that is gone for good, too many requests
-    in a row without an answer) does not keep the others from their work: all are tried, then the
-    mistakes are reported together and no ``run.json`` is written. A server that never answered
-    failed on every set, however many there are; these errors are in the table and not in the
-    journal, so that the same call asks again.
+    A scorer may be unable to go on: a user's mistake, a server that is gone, too many requests in a
+    row without an answer. All others are scored first. Then the mistakes are reported together, and
+    no ``run.json`` is written. A server that never answered failed on every set. These errors are
+    in the table and not in the journal, so that the same call asks again.
 
     Args:
         dataset: the sets to score.
@@ -74,8 +73,8 @@ async def run(
         names: The names of the data sets, for the record.
         seed: The seed of the order in which candidates are presented. The default is 0.
         window: The number of requests that a scorer gets at once. By default as many as take a few
-            seconds, which are what a kill costs. With a number, scores that depend on neighbours in
-            their last bits (models on GPUs) are the same to the last bit after a resume, too.
+            seconds, which are what a kill costs. Scores of models on GPUs depend on neighbours in
+            their last bits. With a number, they are the same to the last bit after a resume, too.
         fresh: Whether to discard what is in the folder. By default the run goes on from it.
         retry_errors: Whether to ask again for the items that have an error row. By default an error
             is a result like any other, so that resuming ends with the table of an uninterrupted
@@ -84,7 +83,7 @@ async def run(
         on_progress: A function that is called after each window. By default nothing is called.
 
     Raises:
-        CarbError: a spec is wrong, a model is missing, the disk is full, another process writes
+        CarbError: a spec is wrong, a model is missing, or the disk is full. Another process writes
             into the folder, or it holds results of another data set, seed, scorer or version.
     """
     labels = _labels(scorers)
