@@ -13,7 +13,6 @@ import pytest
 from carb_cli.results.entry import (
     ENTRY,
     ROWS,
-    ResultEntry,
     candidates,
     check,
     entries_of,
@@ -21,7 +20,6 @@ from carb_cli.results.entry import (
     holding,
     read,
 )
-from carb_cli.results.hub_files import hub_files
 from carb_cli.runs import scores_of
 from carb_data import CarbError, Dataset
 from carb_metrics import bon_accuracy
@@ -154,40 +152,6 @@ def test_results_need_a_run(carb: Carb, tmp_path: Path) -> None:
     assert carb("results", "site").code == 2
     with pytest.raises(CarbError, match="holds no finished run"):
         entries_of(tmp_path)
-
-
-def test_the_hubs_files_are_read_by_its_own_reader(results: Path) -> None:
-    """For a whole data set of the Hub; the number of a part of it is not written as that of the
-    whole."""
-    yaml = pytest.importorskip("yaml")
-    hub = pytest.importorskip("huggingface_hub")
-    entry, _ = read(found_in(results)[0])
-    assert hub_files(entry) == {}, "its data are a file here"
-
-    commit = "c0ffee1234" * 4
-
-    def on_hub(*command: str) -> ResultEntry:
-        data = entry.run.dataset.model_copy(update={"names": (f"hf://owner/sets@{commit}",)})
-        return entry.model_copy(
-            update={"run": entry.run.model_copy(update={"dataset": data, "command": command})}
-        )
-
-    files = hub_files(on_hub("carb", "run"))
-    (_, own), (_, benchmark) = sorted(files.items(), key=lambda file: -len(file[0].parts))
-    assert [path.name for path in files] == ["carb.yaml", "eval.yaml"]
-    (found,) = hub.parse_eval_result_entries(yaml.safe_load(own))
-    assert (found.dataset_id, found.task_id, found.dataset_revision) == (
-        "owner/sets",
-        "accuracy",
-        commit,
-    )
-    assert found.value == pytest.approx(100 * entry.numbers.accuracy.accuracy, abs=0.005)
-    assert "95% interval" in found.notes
-    assert found.date == entry.run.created.isoformat(timespec="seconds")
-    wanted = yaml.safe_load(benchmark)
-    assert {"name", "description", "evaluation_framework", "tasks"} == wanted.keys()
-    assert {task["id"] for task in wanted["tasks"]} == {"accuracy"}
-    assert hub_files(on_hub("carb", "run", "--limit=4")) == {}
 
 
 def test_a_baseline_under_the_users_name_has_the_numbers_of_the_report(

@@ -11,10 +11,9 @@ from carb_cli.main import FAILED, OK
 from carb_cli.options import Json, Several, refuse_loading
 from carb_cli.report.report_json import mark_of
 from carb_cli.results import entry as entries
-from carb_cli.results.hub_files import hub_files
 from carb_cli.runs import run_folders
 from carb_cli.selection import loaded
-from carb_data import CarbError, write_whole
+from carb_data import CarbError
 
 
 def add(
@@ -27,8 +26,7 @@ def add(
 
     An entry holds the scores of every set under the set's id and a hash of its content, the
     command, versions, machine and seed of the run, and numbers that are computed from the rows
-    alone. Texts are not copied. For a whole data set of the Hub (hf://owner/name) the Hub's
-    .eval_results and eval.yaml lie beside it.
+    alone. Texts are not copied.
 
     For example:
 
@@ -47,8 +45,6 @@ def add(
         one for folder in runs for run in run_folders(folder) for one in entries.entries_of(run)
     ]
     folders = tuple(str(entries.save(one, packed, out)) for one, packed in made)
-    for path, text in (file for one, _ in made for file in hub_files(one).items()):
-        write_whole(out / path, text)
     if json:
         numbers = [one.numbers.model_dump(mode="json") for one, _ in made]
         print_json({"folders": folders, "numbers": numbers})
