@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from carb_data import CarbError, MissingExtraError, install_line
 from carb_scorers import ScorerSpec, open_scorer
 from carb_scorers.integrations import as_inspect_scorer
-from carb_scorers.spec import ENTRY_POINTS, ParsedSpec, identity, parse_spec, plan_of, provider
+from carb_scorers.spec import (
+    ENTRY_POINTS,
+    ParsedSpec,
+    identity,
+    needs,
+    parse_spec,
+    plan_of,
+    provider,
+)
 from fake_scorer import request
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
@@ -98,10 +106,13 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "absent = no_such_module:x",
         "odd = sys:path",
     ]
-    points.append("strict = third_kinds:strict")
+    points += ["strict = third_kinds:strict", "reader = third_kinds:reader"]
     (folder / "entry_points.txt").write_text("\n".join([f"[{ENTRY_POINTS}]", *points]))
     code = "def fine(name, target, options):\n    return (name, target, options)\n"
-    (tmp_path / "third_kinds.py").write_text(code + "def strict(name):\n    return name\n")
+    code += "def strict(name):\n    return name\n"
+    code += "from carb_scorers import Kind\n"
+    code += "reader = Kind(fine, fine, reads_language=lambda spec: spec.model == 'polyglot')\n"
+    (tmp_path / "third_kinds.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
     sys.modules.pop("third_kinds", None)
@@ -111,6 +122,14 @@ def test_other_packages_register_kinds(registered: Path) -> None:
     assert open_scorer("fine:x?b=1&a=2") == ("fine:x?a=2&b=1", "x", {"a": "2", "b": "1"})
     assert provider("fine") == "third 1.2"
     assert plan_of(parse_spec("fine:x")) is None  # it does not say how it asks
+
+
+@pytest.mark.parametrize(("model", "read"), [("polyglot", ("language",)), ("mute", ())])
+def test_a_kind_of_another_package_may_read_the_language(
+    registered: Path, model: str, read: tuple[str, ...]
+) -> None:
+    spec = ScorerSpec(name="x", kind="reader", model=model, revision="1", comparative=False)
+    assert needs(spec) == read
 
 
 @pytest.mark.parametrize("kind", ["broken", "absent", "odd", "strict"])

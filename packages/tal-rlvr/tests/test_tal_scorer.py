@@ -7,6 +7,7 @@ from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, open_scorer
 from carb_scorers.models import Choices, Generation
 from carb_scorers.models.protocol import plain_text
+from carb_scorers.spec import needs
 from carb_scorers.testing import check_scorer, example_requests
 from tal_rlvr import judge_as_scorer
 from tal_rlvr.judgement import write_judgement
@@ -71,6 +72,10 @@ REQUEST = ScoreRequest(
     culture="thai",
     language="th",
 )
+
+
+def test_it_reads_culture_and_language(scorer):
+    assert needs(scorer.spec) == ("culture", "language")
 
 
 def test_verdicts_over_all_pairs_become_a_ranking(scorer, monkeypatch):

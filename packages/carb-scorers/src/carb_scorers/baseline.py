@@ -105,4 +105,8 @@ def _plan_baseline(name: str, target: str, options: Mapping[str, str]) -> Planne
     return Planned()
 
 
-open_baseline = Kind(_open_baseline, _plan_baseline)
+open_baseline = Kind(
+    _open_baseline,
+    _plan_baseline,
+    reads_language=lambda spec: spec.model == "language",
+)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import cast
 from urllib.parse import quote, urlencode
@@ -70,6 +71,10 @@ class Planned:
     """Most tokens that a call may write."""
 
 
+def _asks_in_the_items_language(spec: ScorerSpec) -> bool:
+    return spec.parameters.get("prompt_language") == "item"
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of scorer: calling it opens one."""
@@ -77,6 +82,8 @@ class Kind:
     opens: Opener
     plan: Callable[[str, str, Mapping[str, str]], Planned]
     """``(name, target, options) -> Planned``."""
+    reads_language: Callable[[ScorerSpec], bool] = _asks_in_the_items_language
+    """Whether a scorer of the kind reads the language of a request."""
 
     def __call__(self, name: str, target: str, options: Mapping[str, str]) -> Scorer:
         """Open a scorer."""
@@ -239,10 +246,14 @@ def identity(spec: ScorerSpec) -> ScorerSpec:
 
 def needs(spec: ScorerSpec) -> tuple[str, ...]:
     """Those of culture and language that a scorer reads, so that a caller must give them."""
-    by_rule = (spec.kind, spec.model) == ("baseline", "language") or spec.kind == "think"
-    reads_language = by_rule or spec.parameters.get("prompt_language") == "item"
-    read = {"culture": told_culture(spec), "language": reads_language}
+    read = {"culture": told_culture(spec), "language": _language_reader(spec.kind)(spec)}
     return tuple(name for name, is_read in read.items() if is_read)
+
+
+@cache
+def _language_reader(kind: str) -> Callable[[ScorerSpec], bool]:
+    opener = _opener(kind) if kind in kinds() else None
+    return opener.reads_language if isinstance(opener, Kind) else _asks_in_the_items_language
 
 
 def asked_about(

@@ -200,7 +200,7 @@ def _plan_think(name: str, target: str, options: Mapping[str, str]) -> Planned:
     return planned(form, comparative=True, longest=settings.max_new_tokens)
 
 
-open_think = Kind(_open_think, _plan_think)
+open_think = Kind(_open_think, _plan_think, reads_language=lambda _: True)
 
 
 def open_judge(
