@@ -53,7 +53,10 @@ RENDERED = {
     "Seed": "<seed:bos>system\n{system}<seed:eos><seed:bos>user\n{user}<seed:eos>"
     "<seed:bos>assistant\n",
     "MiniMax": "]~!b[]~b]system\n{system}[e~[\n]~b]user\n{user}[e~[\n]~b]ai\n<think>\n",
+    "Vicuna": "{system} USER: {user} ASSISTANT:",
+    "roles as headings": "{system}\n\n### Instruction:\n{user}\n\n### Response:\n",
     "roles as words": "User: {user}\nAssistant: ",
+    "roles as words at the beginning of a line": "Instruct: {user}\nOutput:",
 }
 OTHERS = {
     "GLM-4": "[gMASK]<sop><|user|>\n{user}<|assistant|>\n",
@@ -63,6 +66,12 @@ OTHERS = {
     "Llama 3, dates alone": "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
     "Cutting Knowledge Date: December 2023\n\n<|eot_id|><|start_header_id|>user<|end_header_id|>"
     "\n\n{user}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+    "Alpaca": "Below is an instruction that describes a task. Write it.\n\n### Instruction:\n{user}"
+    "\n\n### Response:",
+    "Guanaco": "### Human: {user}### Assistant:",
+    "KoAlpaca": "### 질문: {user}\n\n### 답변:",
+    "RedPajama": "<human>: {user}\n<bot>:",
+    "Chinese words": "用户：{user}\n助手：",
     "no template": "{user}",
     "a tokenizer's start alone": "<s>{user}",
 }
@@ -86,6 +95,19 @@ def test_the_question_is_taken_out_of_a_rendered_prompt(form: str) -> None:
     assert own == (turns if "{system}" in form else QUESTION)
 
 
+@pytest.mark.parametrize(
+    "plain",
+    [
+        "Im Skript steht 'User:'. Warum?",
+        "### Response:\nis a heading. What follows?",
+        "Answer: what is it?",
+        "Q: what stands for a question?",
+    ],
+)
+def test_words_of_a_question_are_no_template(plain: str) -> None:
+    assert Policy().question(plain) == plain
+
+
 def test_turns_stay_turns() -> None:
     prompt = (
         "<s>[INST] Was? [/INST] Brot.</s>[INST] Und noch? [/INST]",
@@ -104,6 +126,9 @@ def test_turns_stay_turns() -> None:
     "prompt",
     [
         "<|role_of_user|>Was?<|role_of_bot|>",
+        "[|Human|]:Was?\n[|AI|]:",
+        "<role>HUMAN</role>Was?<role>ASSISTANT</role>",
+        "<用户>Was?<AI>",
         "<|im_start|>user\nWas?<|im_end|>\n",  # no answer begins
         "Zuerst. <|im_start|>user\nWas?<|im_end|>\n<|im_start|>assistant\n",
         "<|im_start|>user\nWas?<|eot_id|><|im_end|>\n<|im_start|>assistant\n",
@@ -169,6 +194,7 @@ REPLY = "Grüß Gott."
         (f"<s>Was?{REPLY}</s></s>", "Was?"),
         (f"{CHAT.format('Que dit-on?')}{REPLY}", CHAT.format("Que dit-on ?")),
         (f"Was?{REPLY}<pad><pad>", "Was?"),
+        (f"Was?{REPLY}<eos>{'<pad>' * 999}", "Was?"),
         (
             f"<bos><|turn>user\nW?<turn|>\n<|turn>model\n{REPLY}<turn|>",
             "<|turn>user\nW?<turn|>\n<|turn>model\n",

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from time import monotonic
+from time import process_time
 from typing import Any
 
 import anyio
@@ -324,11 +324,14 @@ async def test_the_sender_of_a_large_body_reads_why_it_is_refused() -> None:
 
 
 async def test_many_responses_to_one_prompt_do_not_stop_the_server() -> None:
-    """Duplicates were looked for in a list, on the event loop: 20,000 responses took minutes."""
+    """Duplicates were looked for in a list, on the event loop: 20,000 responses took minutes.
+
+    The processor's time is measured, which other programs on the machine do not change.
+    """
     count = 40_000
     queries = {"query": [str(n) for n in range(count)], "prompts": [""] * count}
     async with listening("baseline:length") as (client, _, _):
-        slowest, began = 0.0, monotonic()
+        slowest, began = 0.0, process_time()
         answers = []
 
         async def ask() -> None:
@@ -337,11 +340,11 @@ async def test_many_responses_to_one_prompt_do_not_stop_the_server() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
             while not answers:
-                sent_at = monotonic()
+                sent_at = process_time()
                 assert (await client.get("/health")).status_code == 200
-                slowest = max(slowest, monotonic() - sent_at)
+                slowest = max(slowest, process_time() - sent_at)
         assert answers[0].json()["rewards"][::8000] == [1.0, 4.0, 5.0, 5.0, 5.0]
-        assert monotonic() - began < 30
+        assert process_time() - began < 30
         assert slowest < 5
 
 
@@ -402,6 +405,9 @@ async def test_who_may_ask() -> None:
         ).status_code == 421
         form = {"content-type": "text/plain"}
         assert (await client.post("/get_reward", content=b"{}", headers=form)).status_code == 415
+        form = {"content-type": "Application/JSON; charset=utf-8"}
+        body = json.dumps(sent("a"))
+        assert (await client.post("/get_reward", content=body, headers=form)).status_code == 200
     with pytest.raises(CarbError, match="--token-env"):
         bind("0.0.0.0", 0, token=None)
     for port in (-1, 99_999):

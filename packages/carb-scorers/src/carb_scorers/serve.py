@@ -179,8 +179,8 @@ class RewardServer:
         # A page in a browser cannot send JSON to another origin without asking first, which is
         # never answered.
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
-        if request.method == "POST" and kind != "application/json":
-            raise RefusalError(415, "Send JSON.")
+        if request.method == "POST" and kind.casefold() != "application/json":
+            raise RefusalError(415, "Send JSON, with 'Content-Type: application/json'.")
 
     async def _health(self, _: Request) -> Response:
         return json_response({"status": "ready"})

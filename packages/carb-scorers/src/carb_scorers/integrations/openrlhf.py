@@ -32,6 +32,8 @@ _CONTROL = rf"(?:{control_pattern().pattern}|\s)"
 _BEFORE, _BEHIND = re.compile(rf"\A{_CONTROL}+"), re.compile(rf"{_CONTROL}+\Z")
 _SHORTEST_END = 8
 """Characters besides spaces that the end of a prompt that was cut must share with a query."""
+_TAIL, _LONGEST = 512, 128
+"""Characters of a text's end that are read first, and of the longest control token at most."""
 _MOST_TURNS = 16
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 
@@ -319,7 +321,18 @@ def response_in(query: str, prompt: str) -> str:
 
 
 def _bare(text: str) -> str:
-    return _BEHIND.sub("", text).strip("\r\n")
+    """A text without the control tokens behind it; they are looked for at its end, since a search
+    from the front stops the server for seconds."""
+    width, start = _TAIL, len(text)
+    while start:
+        start = max(0, len(text) - width)
+        match = _BEHIND.search(text, start)
+        if match is None:
+            break
+        if not start or match.start() > start + _LONGEST:
+            return text[: match.start()].strip("\r\n")
+        width *= 4
+    return text.strip("\r\n")
 
 
 def _behind(query: str, prompt: str) -> int | None:
