@@ -246,3 +246,16 @@ def test_a_tag_of_a_language_is_accepted(tag):
 def test_a_language_that_the_detector_does_not_know_is_not_contradicted():
     assert in_language("Wannan abinci ne mai dadi", "xx")
     assert not in_language(SENTENCES["th"], "xx")
+
+
+def test_in_a_large_table_of_one_language_a_text_without_its_words_is_in_it():
+    """The detector, which has to read its models first, is left out; another language is not."""
+    english = ["The guests wait until the host has sat down, and then they eat with her."] * 1_500
+    odd = ["Green tea, rice, bread", "Der Gast wartet, bis die Gastgeberin sich gesetzt hat."]
+    odd += ["12 + 7", "Гости ждут, пока хозяйка не сядет за стол."]
+    assert detect_all(english + odd)[-4:] == ["en", "de", None, "ru"]
+
+
+def test_the_words_of_a_text_tell_its_language_whatever_stands_beside_them():
+    for text in ("the guest and the host were there", "(the) guest; and, were, there: the—host"):
+        assert detect_all([text]) == ["en"]

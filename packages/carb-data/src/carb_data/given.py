@@ -95,8 +95,11 @@ def plain_reader(rule: OptionsAsGiven) -> Callable[[Record], Given | None]:
                 return None
             texts.append(whole)
         prompt, right, wrong = texts
-        shown = {"", as_shown(right), as_shown(wrong)}
-        return Given(prompt, (right,), (wrong,)) if len(shown) == 3 else None
+        if right[0] == wrong[0] or not (right[:2] + wrong[:2]).isascii():
+            shown = {"", as_shown(right), as_shown(wrong)}
+            if len(shown) < 3:
+                return None
+        return Given(prompt, (right,), (wrong,))
 
     return read
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any
-
-import polars as pl
 
 from carb_data.errors import CarbError, MissingExtraError, require
 from carb_data.packaged import resource
@@ -63,6 +62,12 @@ _SCRIPT_OF: dict[str, re.Pattern[str]] = {
     language: re.compile(f"[{letters}]") for language, letters in _LANGUAGES["letters"].items()
 }
 """Languages that alone write a script, among those that are detected."""
+_MANY = 1_000
+_NEARLY_ALL = 0.99
+"""So many texts, and such a share, tell the language of one that has no other one's words."""
+_LETTER = re.compile("[A-Za-z]")
+_WORD = re.compile(r"[^\s\d!-/:-@\[-`{-~«»¿¡“”„‘’…،؟؛]+")
+_HAN_OR_KANA = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _OWN_LETTER = re.compile(rf"[{''.join(_LANGUAGES['letters'].values())}\u3040-\u30ff\u3400-\u9fff]")
@@ -171,15 +176,18 @@ def _detected(texts: Sequence[str]) -> list[str | None]:
 def detect_all(texts: Sequence[str]) -> list[str | None]:
     """The most likely languages of texts as codes of ISO 639-1; null for one without letters, and
     for all whose script and words do not tell where the detector is not installed."""
-    languages = [*map(_own_script, texts)]
-    for answer in (_by_words, _detected):
-        numbers = [number for number, language in enumerate(languages) if language is None]
-        try:
-            answers = answer([texts[number] for number in numbers])
-        except MissingExtraError:
-            break
-        for number, language in zip(numbers, answers, strict=True):
-            languages[number] = language
+    languages = [_own_script(text) or _by_words(text) for text in texts]
+    if usual := _usual(languages):
+        for number, text in enumerate(texts):
+            if languages[number] is None and text.isascii() and _LETTER.search(text):
+                languages[number] = _by_words(text, usual)
+    numbers = [number for number, language in enumerate(languages) if language is None]
+    try:
+        detected = _detected([texts[number] for number in numbers])
+    except MissingExtraError:
+        return languages
+    for number, language in zip(numbers, detected, strict=True):
+        languages[number] = language
     return languages
 
 
@@ -188,33 +196,52 @@ def is_detected(tag: str) -> bool:
     return _primary(tag) in DETECTED
 
 
-def _by_words(texts: Sequence[str]) -> list[str | None]:
-    """The languages of texts that have the words of grammar of one alone; the detector takes a
-    millisecond a text."""
-    known = [(word, tag) for tag, text in _FUNCTION_WORDS.items() for word in {*text.split()}]
-    listed = pl.DataFrame(
-        known,
-        {"word": pl.String, "tag": pl.String},
-        orient="row",
-    )
-    listed = listed.with_columns(first=1 / pl.len().over("word"))
-    words = pl.col("text").str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]+").list.unique()
-    rows = pl.DataFrame({"text": texts}, {"text": pl.String}).with_row_index("text_number")
-    rows = rows.filter(~pl.col("text").str.contains(r"[\p{Han}\p{Hiragana}\p{Katakana}]"))
-    listed_words = rows.select("text_number", word=words).explode("word").join(listed, on="word")
-    counts = listed_words.group_by("text_number", "tag").agg(pl.col("first").sum())
-    counts = counts.sort("first", descending=True)
-    first = pl.col("first")
-    best = counts.group_by("text_number", maintain_order=True).agg(
-        pl.col("tag").first(),
-        first.first(),
-        second=first.slice(1, 1).sum(),
-    )
-    second = pl.col("second")
-    least = pl.max_horizontal(second + _CERTAIN, 2 * second)
-    certain = best.filter(first >= least)
-    languages = dict(certain.select("text_number", "tag").iter_rows())
-    return [*map(languages.get, range(len(texts)))]
+@cache
+def _tags_of() -> dict[str, list[str]]:
+    """The languages of each word of grammar."""
+    tags: dict[str, list[str]] = {}
+    for tag, text in _FUNCTION_WORDS.items():
+        for word in {*text.split()}:
+            tags.setdefault(word, []).append(tag)
+    return tags
+
+
+def _by_words(text: str, usual: str | None = None) -> str | None:
+    """The language of a text that has the words of grammar of one alone; the usual language, where
+    no other one has more of them. The detector takes a millisecond a text."""
+    if not text.isascii() and _HAN_OR_KANA.search(text):
+        return None
+    small = text.lower()
+    if usual is None and (language := _by_grammar(small.split())):
+        return language
+    return _by_grammar(_WORD.findall(small), usual)
+
+
+def _by_grammar(words: Iterable[str], usual: str | None = None) -> str | None:
+    tags_of = _tags_of()
+    counts: dict[str, float] = {}
+    for word in sorted(tags_of.keys() & words):  # in one order, for the same sums
+        tags = tags_of[word]
+        for tag in tags:
+            counts[tag] = counts.get(tag, 0) + 1 / len(tags)
+    if not counts:
+        return usual
+    best = max(counts, key=lambda tag: (counts[tag], tag == usual))
+    first = counts.pop(best)
+    second = max(counts.values(), default=0)
+    if best == usual or first >= max(second + _CERTAIN, 2 * second):
+        return best
+    return None
+
+
+def _usual(languages: Iterable[str | None]) -> str | None:
+    """The language of nearly all of many texts, where it is written in Latin letters."""
+    known = Counter(filter(None, languages))
+    for language, count in known.most_common(1):
+        usual, *_ = _LANGUAGES["codes"][language]
+        if usual == "Latn" and count >= max(_MANY, _NEARLY_ALL * known.total()):
+            return language
+    return None
 
 
 def _own_script(text: str) -> str | None:

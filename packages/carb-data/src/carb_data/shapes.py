@@ -79,6 +79,8 @@ _MARK = re.compile(r"[a-z]|\d")
 _ID = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
 _PATTERNS = 1_000
 """Most sets of a table after which others are made."""
+_TELLING = 250
+"""Characters of a question and of an answer that tell their language."""
 _BATCH = 5_000
 """Sets whose languages are detected at once."""
 
@@ -610,7 +612,7 @@ class _Draft:
     def asked(self) -> str:
         """The words whose language is the set's: the last turn and the right answer."""
         prompt = self.prompt if isinstance(self.prompt, str) else self.prompt[-1]["content"]
-        return f"{prompt}\n{self.texts[self.right]}"
+        return f"{prompt[:_TELLING]}\n{self.texts[self.right][:_TELLING]}"
 
 
 class _Reader:
