@@ -127,8 +127,8 @@ def application(argv: Sequence[str] = ()) -> App:
 
     Args:
         argv: the arguments it will parse. Where they ask for the help of a command, that is the
-            docstring of its function; the other commands have one line, so that their modules need
-            not be imported.
+            docstring of its function. The other commands have one line: their modules are not
+            imported.
     """
     app = App(
         name="carb",
@@ -160,8 +160,8 @@ def application(argv: Sequence[str] = ()) -> App:
 
 
 def _described(path: str) -> Callable[..., Any]:
-    """A command with its docstring as a terminal shows it: the examples can be pasted, and each
-    paragraph is one line, which the terminal breaks; lists stay lists.
+    """A command with its docstring as a terminal shows it. Examples can be pasted, each paragraph
+    is one line, which the terminal breaks, and lists stay lists.
     """
     module, _, name = path.partition(":")
     function = getattr(import_module(module), name)

@@ -11,8 +11,8 @@ POWER = 0.8
 
 
 def detectable(interval: Interval, confidence: float) -> float | None:
-    """The smallest true difference that as many units show four times in five: half the width of
-    the interval times ``(z_{1−α/2} + z_{power}) / z_{1−α/2}``; null without a width."""
+    """The smallest true difference that as many units show four times in five. It is half the width
+    of the interval times ``(z_{1−α/2} + z_{power}) / z_{1−α/2}``; null without a width."""
     if interval.low is None or interval.high is None or interval.high <= interval.low:
         return None
     quantile = NormalDist().inv_cdf

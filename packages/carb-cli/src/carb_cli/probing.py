@@ -23,8 +23,8 @@ WAYS: dict[Mode, str] = {
     "pairwise": "judge:{model}?mode=pairwise&orders=both",
     "likelihood": "implicit:{model}?ref=none",
 }
-"""Each way of asking. Every candidate stands in every position once, so that the mean takes a
-preference for a position out; likelihood shows one answer at a time and has no positions."""
+"""Each way of asking. Every candidate stands in every position once: the mean is free of a
+preference for a position. Likelihood shows one answer at a time and has no positions."""
 
 
 class Asked(Frozen):

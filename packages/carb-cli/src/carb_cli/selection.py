@@ -66,8 +66,8 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
 
 
 def loaded(name: str, *, prefix: bool = False) -> Dataset:
-    """A data set, with what the command line says of rows that have no culture, domain or language,
-    and of rows that make no set; how it was read is said on stderr.
+    """A data set; the command line fills in a missing culture, domain or language, and limits the
+    rows to leave out. How it was read is printed on stderr.
 
     Args:
         name: carb-seed, a path, or hf://owner/name.
@@ -153,12 +153,12 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
     """At most ``limit`` sets, spread evenly over cultures, languages and domains; in the original
     order.
 
-    The sets are taken in turns. A turn takes one set of each culture in each of its languages, and
-    the domain changes from culture to culture and from turn to turn, so that a few sets hold many
-    languages and all domains. A country's culture counts as the one into which it rolls up. A
-    family of mirrored sets stays whole: it is taken where there is room for all of its sets, and
-    counts for its first set that is not a mirror. Complete families, which a place effect needs,
-    come before everything else.
+    The sets are taken in turns. A turn takes one set of each culture in each of its languages. The
+    domain changes from culture to culture and from turn to turn: a few sets hold many languages and
+    all domains. A country's culture counts as the one into which it rolls up. A family of mirrored
+    sets stays whole. It is taken where there is room for all of its sets, and counts for its first
+    set that is not a mirror. Complete families, which a place effect needs, come before everything
+    else.
     """
     items = list(dataset)
     units: dict[str, list[int]] = {}

@@ -27,9 +27,10 @@ def bon_accuracy(
 ) -> Grouped:
     """Did ``chosen`` outscore every ``rejected``? Per group and overall, with intervals.
 
-    Accuracy is the mean credit of sets (Zhang et al., arXiv 2509.21798): 1 where ``chosen`` scores
-    above all ``rejected``, 1 / (number of responses at the top) where it shares the highest score,
-    else 0. ``Cell.strict`` is the share of sets won outright. Perturbed rows never count.
+    Accuracy is the mean credit of sets (Zhang et al., arXiv 2509.21798). Credit is 1 where
+    ``chosen`` scores above all ``rejected``. It is 1 / (number of responses at the top) where
+    ``chosen`` shares the highest score, else 0. ``Cell.strict`` is the share of sets won outright.
+    Perturbed rows never count.
 
     Single cells carry Wilson's interval, on an effective sample size where credits are fractions or
     where several sets stem from one source item or one family (``ScoreTable.with_items``); see

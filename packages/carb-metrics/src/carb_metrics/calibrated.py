@@ -51,8 +51,8 @@ class MarginRow(OfSets):
     n: int
     calibration: Calibration | None = None
     """Calibration of the probabilities that the logistic curve of *all* sets of the scorer gives to
-    the sets of this group, each fitted without the set's own fold: whether a margin means the same
-    here as elsewhere."""
+    the sets of this group. Each is fitted without the set's own fold. It tells whether a margin
+    means the same here as elsewhere."""
     coverage: tuple[Coverage, ...] = ()
     """Accuracy by share of sets answered, from the surest tenth of the sets to all of them."""
 

@@ -141,7 +141,7 @@ def compare(
         by: columns that define groups, as for ``bon_accuracy``.
         confidence, mirrors: as for ``bon_accuracy``.
         margin: the largest difference of accuracies that does not matter, above 0 and below 1. With
-            it two one-sided tests say whether a is no worse than b, or both are the same
+            it two one-sided tests show whether a is no worse than b, or both are the same
             (Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15:657-680): a large
             p alone does not show that.
         dataset: the sets that were scored; with it the place win rates of both are compared over

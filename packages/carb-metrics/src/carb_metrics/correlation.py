@@ -124,12 +124,12 @@ def correlate(
 
     Intervals are analytic (``coefficients.fisher_interval``). That of Pearson's r is at least the
     jackknife's, since Fisher's is too short for pairs that are not normal. Scorers that stem from
-    one base model are no independent points: the variance of Pearson's artanh r then grows by the
-    design effect of its influence function (``means.design``), and t has the degrees of freedom
-    that the base models leave; all other p and limits are not known then, and null. Errors of
-    measurement draw r towards 0; the correction is Spearman's (1904, American Journal of Psychology
-    15:72-101), r over the root of the product of the reliabilities ``1 − mean(error²)/variance``,
-    which are taken as known.
+    one base model are no independent points. The variance of Pearson's artanh r then grows by the
+    design effect of its influence function (``means.design``). t has the degrees of freedom that
+    the base models leave. All other p and limits are then unknown: null. Errors of measurement draw
+    r towards 0. The correction is Spearman's (1904, American Journal of Psychology 15:72-101), r
+    over the root of the product of the reliabilities ``1 − mean(error²)/variance``, which are taken
+    as known.
 
     Args:
         x: (n,) predictor, for example accuracies on a benchmark.

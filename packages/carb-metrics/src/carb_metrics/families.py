@@ -124,8 +124,8 @@ def family_accuracy(
     right. Two sets with different right answers that both show both answers are a pair. It counts
     two comparisons: does each of the two answers score higher under its own place than under the
     other one? A scorer that adds a liking for answers to a liking for places wins exactly one of
-    them, so its place win rate is exactly 1/2, whatever it likes. No strictly increasing map of
-    scores changes it. A family's value is the mean over its pairs, and families weigh the same.
+    them. Its place win rate is exactly 1/2, whatever it likes. No strictly increasing map of scores
+    changes it. A family's value is the mean over its pairs, and families weigh the same.
 
     A pair with a failed score counts as a tie, so that nobody gains by failing.
 
@@ -221,8 +221,8 @@ def place_gap(
 def compare_families(
     a: ScoreTable, b: ScoreTable, dataset: Dataset, confidence: float
 ) -> PlaceComparison | None:
-    """The place win rates of two scorers over the pairs of sets that both scored; null where there
-    is none, or one of them failed in all."""
+    """The place win rates of two scorers over the pairs of sets that both scored. Null where there
+    is none, or one scorer failed in all."""
     scored = Scored.of(a, dataset)
     first = [*scored.readings.values()]
     second = [*scored.beside(b).readings.values()]

@@ -24,7 +24,7 @@ class ItemRow(Result):
     difficulty: float
     """Mean credit of the scorers, ties shared: 1 is easy."""
     discrimination: float | None
-    """Correlation, over scorers, of the credit here with the accuracy on all other items; null with
+    """Correlation, over scorers, of the credit here with the accuracy on all other items. Null with
     fewer than five scorers or where all earn the same. An order to read items in: chance alone
     makes many low ones."""
 

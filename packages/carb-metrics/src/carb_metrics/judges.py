@@ -86,8 +86,8 @@ def judge_bias(
       explains is taken out of both (partial correlation; Fisher 1924, Metron 3:329-332). Above 0, a
       longer text scores higher than an equally right, shorter one.
 
-    Shares carry Wilson's interval, clustered by source item or else item; the length's is the
-    jackknife's on the scale of artanh r, with the same clusters.
+    Shares carry Wilson's interval, clustered by source item or else item. The length's interval is
+    the jackknife's on the scale of artanh r, with the same clusters.
 
     Args:
         scores: table of one or several scorers, for roles, and for the scores behind the length

@@ -175,7 +175,7 @@ def _picks(
 
 
 def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
-    """A row per set that all good scorers judged: whether all ``missed`` it, and ``alone``, the
+    """A row per set that all good scorers judged. ``missed``: whether all missed it. ``alone``: the
     chance that all would, were their misses independent within its culture."""
     missed = pl.col("missed")
     right = picks.filter("right")

@@ -81,8 +81,8 @@ def margins(scores: ScoreTable, *, mirrors: bool = False) -> pl.DataFrame:
         score of chosen minus that of the best rejected; ``lead``, the highest score minus the
         second highest; ``right``, whether chosen is alone at the top; and ``credit``, 1/k where
         chosen is one of k at the top, else 0. Differences are in units of the scorer's own spread,
-        the root mean square of its scores' distances from their set's mean; a scorer whose scores
-        never differ within a set has differences of 0. Sets with a failed score are left out.
+        the root mean square of its scores' distances from their set's mean. A scorer with equal
+        scores within every set has differences of 0. Sets with a failed score are left out.
     """
     counted, _ = counted_sets(scores, mirrors=mirrors)
     frame = unperturbed(counted.rows)

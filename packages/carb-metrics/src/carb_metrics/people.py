@@ -52,11 +52,11 @@ def human_line(
 ) -> HumanLine:
     """Share of answers that are the key, with an interval over other people and other sets.
 
-    Answers of one person are alike, and so are answers to one set, so the variance is clustered
-    both ways: that by set plus that by person minus that by their pair (Cameron, Gelbach and Miller
-    2011, Journal of Business & Economic Statistics 29:238-249), at least the larger of the first
-    two. The interval is Wilson's at the sample size that has this variance, with t at the degrees
-    of freedom of the smaller number of clusters (Korn and Graubard 1998, Survey Methodology
+    Answers of one person are alike, and so are answers to one set. So the variance is clustered
+    both ways. It is that by set plus that by person minus that by their pair (Cameron, Gelbach and
+    Miller 2011, Journal of Business & Economic Statistics 29:238-249), at least the larger of the
+    first two. The interval is Wilson's at the sample size that has this variance, with t at the
+    degrees of freedom of the smaller number of clusters (Korn and Graubard 1998, Survey Methodology
     24:193-201). Where all answers are alike, each set counts once. With one person the interval is
     over sets alone and says nothing of other people.
 
@@ -177,8 +177,8 @@ def judge_vs_human(
 ) -> tuple[JudgedRow, ...]:
     """Compare the pick of each scorer with the majority of people, and people with each other.
 
-    A scorer's pick is the response of a set with the highest score; ties at the top and failed sets
-    are undecided, as are sets whose most frequent human pick is not unique. For chance-corrected
+    A scorer's pick is the response of a set with the highest score. Ties at the top and failed sets
+    are undecided. So are sets without a single most frequent human pick. For chance-corrected
     coefficients the responses of a set are categories by position: ``chosen`` first, then
     ``rejected`` in the order of their ids. Formulas and intervals are those of ``agreement``, with
     sets of one source item or family kept together.

@@ -89,9 +89,9 @@ def perturbation_sensitivity(
     * *spread*: mean abs(Δ) over the scorer's within-item spread, the pooled standard deviation of
       the unperturbed scores of a set about their mean. Shifting or scaling all scores does not
       change it, so scorers compare.
-    * *relative*: mean of abs(Δ)/abs(original score), the paper's measure. It depends on where a
-      scorer's zero is, so it compares scorers only where zero means the same, such as ratings from
-      1 to 10, and explodes near 0, where it is left out.
+    * *relative*: mean of abs(Δ)/abs(original score), the paper's measure. It depends on a scorer's
+      zero: it compares scorers only where zero means the same, such as ratings from 1 to 10. It
+      explodes near 0, and is left out there.
     * *ratio*: mean abs(Δ) under CC over the average of the means under RC, CL and RP (those that
       there are). Above 1, the scorer heeds the concept more than the surface. Null where the
       surface does not move it.

@@ -26,8 +26,8 @@ EQUAL = 1e-12
 
 
 class RankRow(Result):
-    """Rank among the scorers of the report, 1 is best, with simultaneous confidence limits; null
-    for a scorer that could be judged on no set, and for a control."""
+    """Rank among the scorers of the report, 1 is best, with simultaneous confidence limits. Null
+    for a scorer without a judged set, and for a control."""
 
     rank: int | None = None
     low: int | None = None
@@ -99,7 +99,7 @@ def rank(
     interval, else by accuracy. Each pair is compared as ``compare`` does, on the sets that both
     scored. A scorer's rank is 1 + the number of scorers that are better on the sets in common. It
     lies between 1 + the number of scorers significantly better and the number of scorers − those
-    significantly worse, which holds for all scorers at once with the given confidence because the p
+    significantly worse. That holds for all scorers at once with the given confidence, because the p
     values behind it are Holm's (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for ranks",
     Review of Economic Studies 91:476-518). Ranks are whole numbers, so this covers at least, not
     exactly, ``confidence``.

@@ -131,10 +131,10 @@ class Scored(ScoreTable):
         set in which any score is null could not be judged: it is an error, without credit.
 
         Returns:
-            The columns of ``SET_KEYS`` that the table has, then ``RESPONSES``, ``credit`` (1 / the
-            number of responses at the top, the expected credit when ties are broken at random),
-            ``tied`` (how many ``rejected`` share the highest score with ``chosen``; 0 is no tie),
-            ``error``, and the number of the set's cluster.
+            The columns of ``SET_KEYS`` that the table has, then ``RESPONSES``, ``credit``,
+            ``tied``, ``error``, and the number of the set's cluster. ``credit`` is 1 / the number
+            of responses at the top, the expected credit when ties are broken at random. ``tied`` is
+            how many ``rejected`` share the highest score with ``chosen``; 0 is no tie.
 
         Raises:
             CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``.

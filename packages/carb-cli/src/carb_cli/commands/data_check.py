@@ -43,9 +43,9 @@ def check(
     data.
 
     Every defect of the form is reported with file, line and field. Then come copies and
-    near-copies, texts in another language than declared, perturbations that are not what they say,
-    and families without the set of one of their answers. Each attack sees the answers of a set but
-    not its culture, and picks one; where it works, repair the data.
+    near-copies, and texts in another language than declared. Last are perturbations of the wrong
+    kind, and families without the set of one of their answers. Each attack sees the answers of a
+    set but not its culture, and picks one; where it works, repair the data.
 
     Exits with 1 when there are errors, when an attack on the whole data set has an interval that
     lies ten points or more above chance, or when a set is in the training data.

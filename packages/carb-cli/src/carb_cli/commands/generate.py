@@ -58,9 +58,9 @@ def perturb(
 ) -> None:
     """Add perturbed versions of the right answers, written by a language model.
 
-    What it wrote passes checks of language, label, length and wording, and is marked unverified:
-    that it means what it should only a reader can say. Its answers are kept beside --out: the same
-    command pays for nothing twice.
+    Its texts pass checks of language, label, length and wording, and are marked unverified: only a
+    reader can confirm their meaning. Its answers are kept beside --out: the same command pays for
+    nothing twice.
 
     For example:
 

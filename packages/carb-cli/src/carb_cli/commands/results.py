@@ -24,8 +24,8 @@ def add(
     """Turn runs into entries of a folder of results, one for each scorer; an older one of the
     scorer is replaced.
 
-    An entry holds the scores of every set under the set's id and a hash of its content, the
-    command, versions, machine and seed of the run, and numbers that are computed from the rows
+    An entry holds the scores of every set under the set's id and a hash of its content. It holds
+    the command, versions, machine and seed of the run. Its numbers are computed from the rows
     alone. Texts are not copied.
 
     For example:

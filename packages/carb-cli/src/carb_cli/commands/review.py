@@ -131,7 +131,7 @@ def page(
     answers, and a kit.
 
     Send the .html file to each reviewer. It holds no key. The answers come back as a small file,
-    for `carb review collect`. The review file beside it ends in .reviews and stays with you, and so
+    for `carb review collect`. The review file beside it ends in .reviews and stays with you. So
     does the page that ends in .kit.html: guidance on reviewers, time, wording and the use of the
     answers.
 
@@ -244,12 +244,12 @@ def apply(
 ) -> None:
     """Print the results of a review, and put its votes into the data set.
 
-    Without --out it only shows: the human line (the share of picks that are the key, with an
-    interval over other people and other sets), each reviewer, and the verdict on each set. With
-    --out it writes the data set with votes on every response; verified sets are marked, retired
-    ones left out. The human line and every set with its verdict, reasons, wordings and comments go
-    into a file beside it. `carb report` of a run on the data set shows the human line, too, and how
-    far people agree with each other and with each scorer.
+    Without --out it only prints the human line, each reviewer, and the verdict on each set. The
+    human line is the share of picks that are the key, with an interval over other people and sets.
+    With --out it writes the data set with votes on every response; verified sets are marked,
+    retired ones left out. The human line and every set with its verdict, reasons, wordings and
+    comments go into a file beside it. `carb report` of a run on the data set shows the human line,
+    too, and how far people agree with each other and with each scorer.
 
     For example:
 

@@ -337,9 +337,8 @@ def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
     with them.
 
     ``carb review apply`` writes it beside the data set, and ``carb run`` keeps it in the run's
-    folder. A part of a data set (``--limit``) has the line of the whole: a line of the part would
-    be higher than people earn, since retired sets, on which people disagreed, are not among those
-    scored.
+    folder. A part of a data set (``--limit``) has the line of the whole. The part lacks retired
+    sets, on which people disagreed: its own line would be too high.
     """
     findings = next(
         (

@@ -1,9 +1,8 @@
 """The report as one self-contained HTML file.
 
-The chart is SVG that the template draws, and the tables are plain HTML, so that the page says all
-it has to say without a script. A small script of our own, named by its hash in the
-Content-Security-Policy, adds filters and each set; the policy allows nothing else, no evaluation of
-strings and no request.
+The template draws the chart as SVG, and the tables are plain HTML. The page is complete without a
+script. A small script of our own, named by its hash in the Content-Security-Policy, adds filters
+and each set. The policy allows nothing else: no evaluation of strings, no request.
 """
 
 from __future__ import annotations

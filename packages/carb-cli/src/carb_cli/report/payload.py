@@ -1,7 +1,7 @@
 """What the page's script needs: the sets, with what every scorer gave, picked and wrote.
 
-A page holds as many sets as its texts allow: first those that every model gets wrong, then other
-failures, then the sets that all win. The page says how many it holds.
+A page holds as many sets as its texts allow. Sets that every model gets wrong come first, then
+other failures, then the sets that all win. The page says how many it holds.
 """
 
 from __future__ import annotations

@@ -152,14 +152,14 @@ class Report(Frozen):
     """Scorers by name, the best first."""
     families: FamilyReport | None
     """Place win rate and row accuracy of mirrored families: over all of them, by domain and by kind
-    of fact; null where the data set has none."""
+    of fact. Null where the data set has none."""
     shared_words: Interval | None = None
     """Place win rate of ``baseline:overlap``, always computed: a scorer reads the place only above
     it."""
     place_gap: dict[str, PlaceComparison | None] = Field(default_factory=dict)
     """By scorer: the place win rate where the question names the place (a), where cues imply it
-    (b), and their difference; null for a scorer that is told the
-    culture; empty where no family was scored in both wordings."""
+    (b), and their difference. Null for a scorer that is told the culture. Empty where no family was
+    scored in both wordings."""
     ranked_by: Literal["place_win", "accuracy"] = "accuracy"
     """The measure of ranks, and of the order of scorers and pairs."""
     pairs: tuple[PairRow, ...]

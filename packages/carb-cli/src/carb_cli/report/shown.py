@@ -54,13 +54,13 @@ def written(folders: Sequence[Path]) -> dict[str, JudgeTexts]:
 
 
 def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str, str]]]:
-    """What a scorer was sent first, by culture, language and number of answers, on which a judge's
-    question may depend; of a scorer that is given one answer at a time, what every one is sent, by
-    an empty key.
+    """The first question to a scorer, by culture, language and number of answers, on which a
+    judge's question may depend. For a scorer of single answers the key is empty: every question is
+    alike.
 
     Args:
-        spec: the scorer; where its facts or form are not here, or its kind is not ours, nothing can
-            be said.
+        spec: the scorer; empty where its facts or form are not here. The kinds are named, since
+            only the built-in ones have a form that is known here.
         items: the sets that it judged.
 
     Returns:

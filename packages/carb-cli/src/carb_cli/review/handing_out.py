@@ -121,10 +121,10 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[Review
     """Hand out the next items, at most ``count``, in a transaction of the caller.
 
     First come items that were handed out and not answered, then questions that people wrote, then
-    new sets, about the country or a region that the reviewer knows. Both kinds are sorted by the
-    number of answers, then by the number of people who were asked, then at random. What people
-    answered never matters here, so a plain mean over the answers is unbiased even if people stop
-    early.
+    new sets. All are about the country or a region that the reviewer knows. Both kinds are sorted
+    by the number of answers, then by the number of people who were asked, then at random. What
+    people answered never matters here, so a plain mean over the answers is unbiased even if people
+    stop early.
     """
     waiting = db.execute(
         "SELECT content FROM assignment JOIN item ON item.id = item "

@@ -24,7 +24,7 @@ HEADERS = {
 def check(method: str, headers: Mapping[str, str], origins: Collection[str]) -> None:
     """Refuse a request for another host (DNS rebinding), and a write from another origin.
 
-    Writes are JSON with an ``Origin`` of ours, which no form and no other site can send; together
+    Writes are JSON with an ``Origin`` of ours, which no form and no other site can send. Together
     with the cookie's ``SameSite=Strict`` this closes cross-site request forgery.
 
     Raises:
