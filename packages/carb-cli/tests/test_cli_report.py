@@ -129,7 +129,7 @@ def test_numbers_are_those_of_the_metrics(found: dict[str, Any], finished_run: P
     dataset = read_runs([finished_run]).dataset
     table = ScoreTable.load(finished_run / "scores.parquet").with_items(dataset)
     accuracy, parts = bon_accuracy(table, by=("scorer",)), breakdown(table)
-    ranks = {row.scorer: row.place.rank for row in rank(table, dataset=dataset).scorers}
+    ranks = {row.scorer: row.standing.rank for row in rank(table, dataset=dataset).scorers}
     for name, scorer in found["scorers"].items():
         assert scorer["overall"] == accuracy.cell(name).model_dump()
         assert scorer["by_culture"]["thai"] == parts.by_culture.cell(name, "thai").model_dump()

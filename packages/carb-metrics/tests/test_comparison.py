@@ -109,7 +109,7 @@ def test_rank_orders_scorers_and_bounds_ranks(make_table):
     twin = make_table([WON, LOST] * 30, scorer="twin")
     result = rank(ScoreTable.concat([worst, twin, best, middle]))
     assert [row.scorer for row in result.scorers] == ["best", "middle", "twin", "worst"]
-    assert [row.place.text for row in result.scorers] == [
+    assert [row.standing.text for row in result.scorers] == [
         "1 [1–1]",
         "2 [2–3]",
         "2 [2–3]",
@@ -128,14 +128,14 @@ def test_a_scorer_without_a_score_has_no_rank(make_table):
     ]
     result = rank(ScoreTable.concat(tables))
     assert [row.scorer for row in result.scorers] == ["a", "b", "gone"]
-    assert dict(result.of("gone").place) == {"rank": None, "low": None, "high": None}
-    assert [row.place.high for row in result.scorers[:2]] == [
+    assert dict(result.of("gone").standing) == {"rank": None, "low": None, "high": None}
+    assert [row.standing.high for row in result.scorers[:2]] == [
         1,
         2,
     ]  # the third is no place that they could have
     assert [(pair.a, pair.b) for pair in result.pairs] == [("a", "b")]
     alone = rank(tables[2])
-    assert [row.place.rank for row in alone.scorers] == [None]
+    assert [row.standing.rank for row in alone.scorers] == [None]
     assert alone.pairs == ()
     with pytest.raises(CarbError, match="no scorer 'b' here; there are: gone"):
         alone.of("b")

@@ -153,7 +153,7 @@ def test_rank_limits_hold_all_ranks_at_once(make_table, cell):
             for i, own in enumerate(skill)
         ]
         frame = pl.concat([table.frame for table in tables])
-        found = {row.scorer: row.place for row in rank(type(tables[0])(frame)).scorers}
+        found = {row.scorer: row.standing for row in rank(type(tables[0])(frame)).scorers}
         truth = [(1 + sum(o > own for o in skill), sum(o >= own for o in skill)) for own in skill]
         hits += all(
             found[f"s{i}"].low <= worst and best <= found[f"s{i}"].high

@@ -40,11 +40,11 @@ class RankRow(Result):
 
 
 class RankedRow(ScorerRow):
-    """A scorer and its place."""
+    """A scorer and its rank."""
 
     cell: Cell
     """Its accuracy over all its sets."""
-    place: RankRow
+    standing: RankRow
 
 
 class PairRow(Result):
@@ -125,7 +125,7 @@ def rank(
     rows = []
     for name, cell in cells.items():
         rank_row = ranks.get(name, RankRow())
-        rows.append(RankedRow(scorer=name, cell=cell, place=rank_row))
+        rows.append(RankedRow(scorer=name, cell=cell, standing=rank_row))
     rows.sort(key=_best_first)
     return Ranking(
         scorers=tuple(rows),
@@ -137,7 +137,7 @@ def rank(
 
 def _best_first(row: RankedRow) -> tuple[float, float, str]:
     """The order of rows: by rank, those without one last."""
-    rank = math.inf if row.place.rank is None else row.place.rank
+    rank = math.inf if row.standing.rank is None else row.standing.rank
     accuracy = row.cell.accuracy or 0.0
     return rank, -accuracy, row.scorer
 

@@ -33,7 +33,7 @@ def example_dataset(count: int = 8, *, perturbed: bool = True, seed: int = 0) ->
         return " ".join(draw.choices(_WORDS, k=draw.randint(3, 12))) + f" {index}."
 
     return Dataset(
-        _example_set(number, [text(place) for place in range(7)], perturbed)
+        _example_set(number, [text(index) for index in range(7)], perturbed)
         for number in range(count)
     )
 

@@ -221,7 +221,7 @@ def _scorers(
     sensitivity = perturbation_sensitivity(scores, confidence) if perturbed else None
     consistency = cross_lingual_consistency(scores, confidence=confidence)
     kinds = _by_kind(main, [*runs.scorers], confidence)
-    ranks = {row.scorer: row.place for row in ranking.scorers}
+    ranks = {row.scorer: row.standing for row in ranking.scorers}
     rows = {}
     for name, record in runs.scorers.items():
         its_parts = parts.of(name) if len(runs.scorers) > 1 else parts

@@ -31,7 +31,7 @@ def outputs_behind(
 ) -> Any:
     """A model's output over the suffix of each row, with every different prefix computed once.
 
-    Rows are padded on the left, so that the last place of the output is the last token of every
+    Rows are padded on the left, so that the last position of the output is the last token of every
     row. A row alone is not padded. A model with a sliding window shorter than the padded rows must
     be given one row at a time.
 
@@ -59,12 +59,12 @@ class PrefixCache:
         self, forward: Forward, prefixes: Sequence[Tokens], *, device: Any, **options: Any
     ) -> None:
         self._forward, self._device = forward, device
-        self._places = {
+        self._lines_of = {
             prefix: index for index, prefix in enumerate(dict.fromkeys(map(tuple, prefixes)))
         }
         self._cache: Any = None
-        if () not in self._places:
-            ids, self._mask = padded(list(self._places), device)
+        if () not in self._lines_of:
+            ids, self._mask = padded(list(self._lines_of), device)
             self._cache = forward(**_inputs(ids, self._mask, 0), use_cache=True, **options)[
                 _cache_name()
             ]
@@ -87,16 +87,16 @@ class PrefixCache:
     ) -> tuple[dict[str, Any], Any]:
         """The model's argument with a line of the cache for each prefix, and the mask of these
         lines."""
-        which = [self._places[tuple(prefix)] for prefix in prefixes]
+        which = [self._lines_of[tuple(prefix)] for prefix in prefixes]
         cache = self._cache if last else copy.deepcopy(self._cache)
-        if which != list(range(len(self._places))):
+        if which != list(range(len(self._lines_of))):
             cache.batch_select_indices(self._mask.new_tensor(which))
         return {_cache_name(): cache}, self._mask[which]
 
 
 def dense_head(model: Any) -> None:
-    """Give a model's head its states in one block: torch multiplies a slice of last places line by
-    line on a CPU."""
+    """Give a model's head its states in one block: torch multiplies a slice of last positions line
+    by line on a CPU."""
     head = model.get_output_embeddings()
     if head is not None:
         head.register_forward_pre_hook(lambda _, given: (given[0].contiguous(), *given[1:]))
@@ -162,7 +162,7 @@ def padded(
 
 
 def _inputs(ids: Any, mask: Any, start: int) -> dict[str, Any]:
-    """Arguments of a forward pass over ``ids``, which stand behind ``start`` places of the mask.
+    """Arguments of a forward pass over ``ids``, which stand behind ``start`` positions of the mask.
 
     Positions leave out the padding. Without padding no mask is given, so that a model takes its
     fastest way.
