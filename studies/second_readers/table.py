@@ -6,8 +6,9 @@ Usage: python studies/second_readers/table.py
 before seeing the key, the right answer, and marks from 1 to 5. The readers were language models
 that had written none of the texts; each reading had other readers. Texts were reworded after the
 first and the second reading, and eight languages after the third; the fifth read the two others,
-unchanged, and shows how much readers differ. ``perturbed.csv`` says of each perturbed version
-whether its reader found it as it should be, before correction.
+unchanged, and shows how much readers differ. Arabic, Korean and Thai were reworded again before the
+sixth. ``perturbed.csv`` says of each perturbed version whether its reader found it as it should be,
+and ``families.csv`` what readers found who had the facts before them; both before correction.
 """
 
 from __future__ import annotations
@@ -51,6 +52,27 @@ def perturbed_line(rows: list[Row]) -> str:
     return f"perturbed versions as they should be, of {len(rows)}: {', '.join(counts)}"
 
 
+def families_lines(rows: list[Row]) -> list[str]:
+    """What readers with the facts before them found in whole families."""
+    of = len(rows)
+    pairs = sum(int(row["pairs"]) for row in rows)
+    second = sum(len(row["second"].split()) for row in rows)
+    fine = {"alone": "yes", "phrase": "ok", "fact": "", "implied": "ok"}
+    counts = {name: sum(row[name] == good for row in rows) for name, good in fine.items()}
+    return [
+        f"open book, {of} families, {share(counts['alone'], of)}: the facts alone answer",
+        f"open book, {pairs} pairs of place and other answer, {share(second, pairs)}: right too",
+        f"open book, {of} families, {share(counts['phrase'], of)}: phrases as people say them",
+        f"open book, {of} families, {share(of - counts['fact'], of)}: a fact is doubtful",
+        f"open book, {of} families, {share(counts['implied'], of)}: every cue tells its country",
+    ]
+
+
+def share(count: int, of: int) -> str:
+    limits = binomtest(count, of).proportion_ci(0.95, "exact")
+    return f"{count} (exact 95% interval {100 * limits.low:.1f} to {100 * limits.high:.1f}%)"
+
+
 def read(name: str) -> list[Row]:
     with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
@@ -58,6 +80,7 @@ def read(name: str) -> list[Row]:
 
 def main() -> None:
     printed = [*lines(read("marks.csv")), perturbed_line(read("perturbed.csv"))]
+    printed += families_lines(read("families.csv"))
     sys.stdout.writelines(f"{line}\n" for line in printed)
 
 
