@@ -191,3 +191,17 @@ def test_a_scorer_is_not_compared_with_itself(carb: Carb, finished_run: Path) ->
     for sides in (("#length", "#length"), ("#length",), ("/../first#length", "#length")):
         ended = carb("compare", *(f"{finished_run}{side}" for side in sides))
         clear(ended, "Name two different scorers", "carb compare", "#baseline:random")
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_no_traceback() -> None:
+    code = (
+        "import sys, carb_cli\n"
+        "class Stopped:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'cyclopts': raise KeyboardInterrupt\n"
+        "assert 'cyclopts' not in sys.modules\n"
+        "sys.meta_path.insert(0, Stopped())\n"
+        "sys.exit(carb_cli.main(['data', 'list']))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr.strip()) == (130, "Interrupted.")

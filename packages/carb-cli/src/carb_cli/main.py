@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import App
+if TYPE_CHECKING:  # imported within main, where Ctrl-C is caught
+    from cyclopts import App
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -130,6 +131,8 @@ def application(argv: Sequence[str] = ()) -> App:
             docstring of its function. The other commands have one line: their modules are not
             imported.
     """
+    from cyclopts import App
+
     app = App(
         name="carb",
         help="Does a reward model understand cultures, or only their surface?\n\n"
@@ -295,10 +298,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 on success, 1 when a check that was asked for failed, 2 on wrong use, 130 when
         interrupted.
     """
-    from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
-
     _escape_what_cannot_be_shown()
     try:
+        from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
+
         rest = _without_those_of_every_command(sys.argv[1:] if argv is None else argv)
         if invoked.culture_files:
             from carb_data import cultures
@@ -307,6 +310,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = application(rest)(rest)
         sys.stdout.flush()  # or a full disk behind it would show only when Python ends
         return result if isinstance(result, int) else OK
+    except KeyboardInterrupt:  # first: it may come before the other names are imported
+        sys.stderr.write("\nInterrupted.\n")
+        return INTERRUPTED
     except (
         CycloptsError
     ) as error:  # which says what is wrong, and of values without a name not what to do
@@ -316,9 +322,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "the options.\n"
             )
         return USAGE
-    except KeyboardInterrupt:
-        sys.stderr.write("\nInterrupted.\n")
-        return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has seen enough
         _drop_the_rest()
         return OK
