@@ -11,6 +11,7 @@ import pytest
 from cli_helpers import Carb
 
 RUN = ("run", "--data", "DATA", "--scorer", "baseline:length", "--out", "OUT")
+EVAL = ("eval", "baseline:length", "DATA", "--out", "OUT", "--dry-run")
 PERTURB = ("data", "perturb", "DATA", "--out", "OUT", "--model", "hf:none")
 REFUSED = [
     ("data check", ("data", "check", "DATA", "--form-only", "--write-hard", "OUT"), "--write-hard"),
@@ -24,10 +25,15 @@ REFUSED = [
     ("run", (*RUN, "--md", "-", "--latex", "-"), "--latex"),
     ("run", (*RUN, "--suite", "OUT"), "--suite"),
     ("run", (*RUN, "--timeout-per-model", "3"), "--timeout-per-model"),
+    ("run", (*RUN, "--dry-run", "--md", "OUT"), "--md"),
+    ("run", (*RUN, "--dry-run", "--latex", "OUT"), "--latex"),
+    ("run", (*RUN, "--dry-run", "--retry-errors"), "--retry-errors"),
     ("report", ("report", "FINISHED", "--json", "-", "--md", "-"), "--md"),
     ("report", ("report", "FINISHED", "--json", "-", "--only", "groups"), "--only"),
     ("eval", ("eval", "--mode", "letters"), "--mode"),
     ("eval", ("eval", "--fail-below", "accuracy=0.3"), "--fail-below"),
+    ("eval", (*EVAL, "--fail-below", "accuracy=0.3"), "--fail-below"),
+    ("eval", (*EVAL, "--open"), "--open"),
     ("models", ("models", "--suite", "--json"), "--json"),
     ("review apply", ("review", "apply", "OUT", "--data", "DATA"), "--data"),
     ("review apply", ("review", "apply", "OUT", "--language", "th"), "--language"),
@@ -39,6 +45,11 @@ REFUSED = [
         "--seed",
     ),
     ("train", ("train", "--model", "none"), "--config"),
+    (
+        "train",
+        ("train", "--config", "CONFIG", "--print-config", "--resume"),
+        "--resume",
+    ),
 ]
 
 

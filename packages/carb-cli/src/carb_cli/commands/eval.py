@@ -95,6 +95,8 @@ def eval_(
     """
     refuse(mode and model is None, "--mode", "without a model")
     refuse(fail_below and model is None, "--fail-below", "without a model")
+    refuse(dry_run and fail_below, "--fail-below", "with --dry-run")
+    refuse(dry_run and open_report, "--open", "with --dry-run")
     gate = None if fail_below is None else _gate(fail_below)
     folder = out or _folder(model, data, sets)
     asked = None if model is None else _asked(model, mode, folder, fresh=fresh, dry_run=dry_run)

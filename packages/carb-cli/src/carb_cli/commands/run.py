@@ -73,6 +73,10 @@ def run(
     """
     _check(scorer, suite, timeout_per_model)
     refuse(options.fresh and options.retry_errors, "--retry-errors", "with --fresh")
+    if dry_run:
+        refuse(options.retry_errors, "--retry-errors", "with --dry-run")
+        refuse(md, "--md", "with --dry-run")
+        refuse(latex, "--latex", "with --dry-run")
     refuse_mixed_output(json, md, latex)
     refuse_folder(md)
     refuse_folder(latex)

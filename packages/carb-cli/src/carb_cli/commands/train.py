@@ -11,7 +11,7 @@ from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.json_output import print_json
 from carb_cli.main import invoked
-from carb_cli.options import Flag, Json, Several
+from carb_cli.options import Flag, Json, Several, refuse
 from carb_data import CarbError
 from tal_rlvr import TrainResult, load_config, preset_needs, presets
 from tal_rlvr import train as train_judge
@@ -52,6 +52,7 @@ def train(
     print_config
         Print the whole configuration as JSON, and do nothing else.
     """
+    refuse(print_config and resume, "--resume", "with --print-config")
     if config is None:
         if any((model, data, out, resume, print_config)):
             raise CarbError(
@@ -63,9 +64,8 @@ def train(
             return
         _list_presets()
         return
-    overrides: dict[str, Any] = {
-        name: value for name, value in (("model", model), ("out", out)) if value is not None
-    }
+    given = {"model": model, "out": out}
+    overrides: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
     if data:
         overrides["mix"] = {"sources": [{"form": "carb", "path": path} for path in data]}
     wanted = load_config(config, overrides)
