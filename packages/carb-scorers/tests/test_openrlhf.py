@@ -10,6 +10,7 @@ from carb_data import CarbError, Message
 from carb_scorers.integrations.openrlhf import (
     TEMPLATES,
     Policy,
+    PolicyFormat,
     PolicyTemplate,
     policy_of,
     response_in,
@@ -102,6 +103,9 @@ def test_the_question_is_taken_out_of_a_rendered_prompt(form: str) -> None:
         "### Response:\nis a heading. What follows?",
         "Answer: what is it?",
         "Q: what stands for a question?",
+        "Was steht hier?\nTitel: Brot\nPreis: 3 Euro",
+        "Übersetze ins Deutsche: bread\nSchreibe nur ein Wort.",
+        "Was fehlt in dieser Liste:",
     ],
 )
 def test_words_of_a_question_are_no_template(plain: str) -> None:
@@ -138,6 +142,31 @@ def test_turns_stay_turns() -> None:
 def test_what_no_known_family_wrote_is_refused(prompt: str) -> None:
     with pytest.raises(CarbError, match=r"ChatML, Llama 3.*--policy-template MODEL"):
         Policy().question(prompt)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "User: Was?\n\nFalcon:",
+        "Sei knapp.\n\nKunde: Was?\nBerater: ",
+        "Kunde: Was? Berater:",
+        "**Kunde:** Was?\n**Berater:**",
+        "### Kunde\nWas?\n\n### Berater\n",
+        "甲：什么？\n乙：",
+        "ผู้ซื้อ: อะไร\nผู้ขาย:",
+        "<kunde>: Was?\n<berater>:",
+    ],
+)
+def test_turns_marked_by_unknown_words_are_refused(prompt: str) -> None:
+    """Else the words around a question went into the reward model with it."""
+    with pytest.raises(CarbError, match=r"--policy-template.*\{\}"):
+        Policy().question(prompt)
+    assert PolicyFormat("{}").question(prompt) == prompt
+
+
+def test_words_of_unknown_roles_are_looked_for_in_linear_time() -> None:
+    prompt = "Kunde: Was?\n" * 50_000
+    assert Policy().question(prompt) == prompt
 
 
 def render(messages: list[dict[str, str]]) -> str:

@@ -138,7 +138,7 @@ def test_texts_are_guarded_and_conversations_stay_turns(serve: Callable[..., Ser
     ]
 
 
-@pytest.mark.parametrize(("value", "asked"), [(1.0, 4), (0.73, 16)], ids=["softmax", "sigmoid"])
+@pytest.mark.parametrize(("value", "asked"), [(1.0, 4), (0.73, 6)], ids=["softmax", "sigmoid"])
 def test_scores_behind_an_activation_stop_the_run(
     serve: Callable[..., Server], value: float, asked: int
 ) -> None:
@@ -149,6 +149,14 @@ def test_scores_behind_an_activation_stop_the_run(
     with pytest.raises(CarbError, match=rf"{asked} scores of 'm' lie in \[0, 1\].*bounded=true"):
         score(opened(server, concurrency="1"), *texts)
     assert len(score(opened(server, bounded="true"), *texts)) == asked
+
+
+def test_an_activation_is_noticed_on_three_sets_of_two_answers(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve(lambda number, _: answer("classify", 0.1 + number / 50))
+    with pytest.raises(CarbError, match=r"6 scores of 'm' lie in \[0, 1\]"):
+        score(opened(server, concurrency="1"), *[request("a", "b") for _ in range(3)])
 
 
 def test_one_raw_output_shows_that_no_activation_stands_behind_the_head(

@@ -30,6 +30,14 @@ Shape = tuple[tuple[str, ...], list[re.Pattern[str]]]
 """Roles, and what a template writes before, between and behind their turns."""
 _CONTROL = rf"(?:{control_pattern().pattern}|\s)"
 _BEFORE, _BEHIND = re.compile(rf"\A{_CONTROL}+"), re.compile(rf"{_CONTROL}+\Z")
+_WORD = r"[^\W\d_][^\s:：#<>\[\]*|{}().,;!?。？！،؟、，]{0,23}"
+_WORDS = rf"{_WORD}(?:[^\S\n]{_WORD}){{0,2}}[^\S\n]?"
+_ROLE = (
+    rf"(?:[*<\[|]{{0,2}}{_WORDS}[*>\]|]{{0,2}}[:：]\*{{0,2}}|\#{{2,4}}[^\S\n]?{_WORDS}(?=\n|\Z))"
+)
+"""What may mark a turn without control tokens: words before a colon, or as a heading."""
+_FIRST_ROLE = re.compile(rf"(?:\A|\n)[^\S\n]*{_ROLE}\s*\S")
+_LAST_ROLE = re.compile(rf"(?:\A|\s){_ROLE}\s*\Z")
 _SHORTEST_END = 8
 """Characters besides spaces that the end of a prompt that was cut must share with a query."""
 _TAIL, _LONGEST = 512, 128
@@ -100,7 +108,23 @@ class Policy:
                 "folder or hub id, or with --policy-template '{}' where they are words of the "
                 "question"
             )
+        if _begins_an_answer(plain):
+            raise CarbError(
+                "begins and ends with words that seem to mark turns, of no format that is known. "
+                "Start the server with --policy-template FORMAT, for example 'User: {}\\nBot:', or "
+                "with --policy-template '{}' where they are words of the question"
+            )
         return plain
+
+
+def _begins_an_answer(prompt: str) -> bool:
+    """Whether a line begins with words that may mark a turn, and others end the prompt.
+
+    Of 197,509 texts of public data sets 30 do by chance, most of them written by models.
+    """
+    text = prompt.rstrip()
+    last = _LAST_ROLE.search(text, max(0, len(text) - _LONGEST))
+    return last is not None and _FIRST_ROLE.search(text[: last.start() + 1]) is not None
 
 
 def families() -> str:

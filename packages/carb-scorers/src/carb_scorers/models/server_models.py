@@ -51,8 +51,12 @@ _ONLY_THOUGHT = (
     "thinking off (chat_template_kwargs=), or start the server without its reasoning parser"
 )
 
-_ALL_ONES, _ALL_BOUNDED = 4, 16
-"""How many scores, all of them 1 or all of them in [0, 1], show that they are no raw outputs."""
+_ALL_ONES, _ALL_BOUNDED = 4, 6
+"""How many scores, all of them 1 or all of them in [0, 1], show that they are no raw outputs.
+
+Three sets have six at least. Independent raw outputs around 0 with a standard deviation of 1 all
+lie there in 0.16% of runs, and ``bounded=true`` lets them pass.
+"""
 
 _MOST = 1.01
 """The largest sum of the probabilities of different tokens; servers round."""
