@@ -60,6 +60,32 @@ def test_more_than_a_tenth_of_failed_sets_is_an_exit_code(
     assert main(arguments(server, data)) == code
 
 
+def test_a_server_that_is_gone_at_the_end_is_reported_and_asked_again(
+    serve: Serve, data: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its last sets counted as wrong, and the run ended as if all were well."""
+    example_dataset(2 * SETS, perturbed=False).save(data)
+    gone = True
+
+    def answer(number: int, _: object) -> object:
+        dead = gone and number >= 2 * SETS - 3
+        return error(500, "EngineDeadError") if dead else chat("[[A]]")
+
+    server = serve(answer)
+    command = [
+        word
+        for word in arguments(server, data, options="&retries=0&concurrency=1")
+        if word != "--quiet"
+    ]
+    assert main(command) == 1
+    assert "last 3 requests had no answer" in " ".join("".join(capfd.readouterr()).split())
+    gone = False
+    assert main(command) == 0
+    assert "no answer" not in "".join(capfd.readouterr())
+    (scorer,) = json.loads((data.parent / "out" / "run.json").read_text())["scorers"]
+    assert (scorer["errors"], scorer["unanswered"], len(server.bodies)) == (0, 0, 2 * SETS + 3)
+
+
 def test_outages_and_costs_are_recorded_and_the_key_is_not(
     serve: Serve, data: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -212,10 +212,11 @@ def test_a_server_that_dies_near_the_end_leaves_no_lasting_errors(tmp_path: Path
                 return [failed(r, "connection", "refused") for r in requests]
             return await super().score(requests)
 
-    assert go(tmp_path, Dies(), dataset=many).scorers[0].errors == 8
+    record = go(tmp_path, Dies(), dataset=many).scorers[0]
+    assert (record.errors, record.unanswered) == (8, 8)
     again = Counting()
-    record = go(tmp_path, again, dataset=many)
-    assert (record.scorers[0].errors, len(again.asked)) == (0, 8)
+    record = go(tmp_path, again, dataset=many).scorers[0]
+    assert (record.errors, record.unanswered, len(again.asked)) == (0, 0, 8)
 
 
 def test_cost_is_tokens_times_price(tmp_path: Path) -> None:

@@ -167,10 +167,11 @@ def say_how_to_go_on(out: Path) -> None:
 
 
 def exit_code(record: RunRecord) -> int:
-    """1 where a scorer failed on more than a tenth of its requests: the run did not do what it was
-    asked for."""
+    """1 where a scorer failed on more than a tenth of its requests, or its server was gone before
+    the end (one last request may fail by its own fault): the run did not do what it was asked
+    for."""
     failed = any(
-        scorer.scored == 0 or scorer.errors > FAILED_SHARE * scorer.items
+        scorer.scored == 0 or scorer.unanswered > 1 or scorer.errors > FAILED_SHARE * scorer.items
         for scorer in record.scorers
     )
     return FAILED if failed else OK

@@ -109,7 +109,8 @@ def show(record: RunRecord, out: Path, dataset: Dataset) -> None:
 
 
 def _show_doubts(record: RunRecord) -> None:
-    """Requests that interruptions cost, and judges that put little probability on the labels."""
+    """Requests that interruptions cost or that had no answer, and judges that put little
+    probability on the labels."""
     from carb_cli.report.headline import of_mass
 
     short = labels(scorer.spec.name for scorer in record.scorers)
@@ -118,6 +119,11 @@ def _show_doubts(record: RunRecord) -> None:
         if scorer.lost:
             asked = display.counted(scorer.lost, "request")
             display.say(f"  {name}: {asked} more, lost by interruptions, are in no cost or usage.")
+        if scorer.unanswered:
+            display.say(
+                f"  {name}: the last {display.counted(scorer.unanswered, 'request')} had no answer "
+                "and count as failed; the same command asks them again."
+            )
         if doubt := of_mass(name, scorer.label_mass):
             display.say(f"  {doubt} See read=generate.")
 

@@ -293,6 +293,7 @@ def _outcome(
         label_mass=median(masses) if masses else None,
         usage=journal.spent,
         lost=journal.lost,
+        unanswered=sum(result.request_id not in journal.values for result in results),
         cost=cost(spec, journal.spent),
     )
     errors = tuple(row for one, result in outcomes for row in _error_rows(spec.name, one, result))

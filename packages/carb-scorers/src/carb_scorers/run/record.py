@@ -46,6 +46,9 @@ class ScorerRecord(Frozen):
     lost: int = 0
     """Requests asked whose result was not kept, since the run was killed or the server went away;
     neither usage nor cost holds them."""
+    unanswered: int = 0
+    """The last requests, which a server did not answer. They count as errors, and none is kept: the
+    same command asks them again."""
     cost: float | None = None
     """Cost in the currency of the scorer's ``price_in`` and ``price_out`` (per million tokens);
     null without prices."""
