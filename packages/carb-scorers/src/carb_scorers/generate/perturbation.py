@@ -150,15 +150,15 @@ def _jobs(
     jobs: list[_Job] = []
     skipped: Counter[str] = Counter()
     for item in dataset:
-        tongue = item.chosen.language
+        spoken = item.chosen.language
         present = {
             (r.perturbation, r.language) for r in item.perturbed if r.original == item.chosen.id
         }
         for kind in kinds:
-            for language in languages if kind is Perturbation.CL else (tongue,):
+            for language in languages if kind is Perturbation.CL else (spoken,):
                 if kind is Perturbation.RC and not names_culture(item.chosen.text, item.culture):
                     skipped["RC: the answer does not name the culture"] += 1
-                elif kind is Perturbation.CL and same_language(language, tongue):
+                elif kind is Perturbation.CL and same_language(language, spoken):
                     skipped["CL: the set is in that language"] += 1
                 elif (kind, language) in present:
                     skipped[f"{kind}: there already"] += 1

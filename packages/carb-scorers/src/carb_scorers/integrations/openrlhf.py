@@ -60,7 +60,8 @@ class Family(Frozen):
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
         """The header's pattern, and that of the end of a turn."""
-        return re.compile(self.header), re.compile(rf"(?:{self.end})\s*\Z")
+        header = self.header.replace("<words>", TEMPLATES.word_pattern)
+        return re.compile(header), re.compile(rf"(?:{self.end})\s*\Z")
 
 
 class Templates(Frozen):
@@ -72,7 +73,18 @@ class Templates(Frozen):
     dates: str
     system_within: str
     roles: dict[str, str]
+    words: dict[str, str]
+    """Names of roles that are words, for which ``<words>`` stands in a header."""
     families: tuple[Family, ...]
+
+    def role(self, name: str) -> str:
+        """The role that a template calls so."""
+        return self.roles.get(name) or self.words.get(name, name)
+
+    @property
+    def word_pattern(self) -> str:
+        """Any word of a role; a longer one is tried before one that begins it."""
+        return "|".join(sorted({"user", "assistant", "system", *self.words}, key=len, reverse=True))
 
 
 TEMPLATES = read_file(
@@ -145,11 +157,11 @@ def _turns(prompt: str, family: Family) -> Turns | None:
         role = begin[1].casefold()
         content = text[begin.end() : following.start() if following else len(text)]
         if following is None:
-            answers = TEMPLATES.roles.get(role, role) == "assistant" and _begins_the_answer(content)
+            answers = TEMPLATES.role(role) == "assistant" and _begins_the_answer(content)
             return turns if answers else None
         if end.search(content) is None:
             return None
-        turns.append((TEMPLATES.roles.get(role, role), end.sub("", content)))
+        turns.append((TEMPLATES.role(role), end.sub("", content)))
     return None
 
 

@@ -97,7 +97,7 @@ def _label(verdict: str, *, before: re.Pattern[str]) -> str:
     word = before.match(bare)
     if word is not None:
         bare = _AROUND.sub("", bare[word.end() :])
-    return bare.upper().rstrip("번項项番").translate(_NUMBERING)
+    return bare.upper().translate(_NUMBERING)
 
 
 def plain(text: str) -> str:

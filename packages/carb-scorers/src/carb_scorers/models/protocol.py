@@ -305,8 +305,8 @@ def read_backend_options(
         )
     module, _, attribute = table[chosen].partition(":")
     kind: BackendKind[Any, Any] = getattr(importlib.import_module(module), attribute)
-    model: type[Frozen] = kind.options
-    both: type[S] = _joined(scorer_options, model)
+    backend_options: type[Frozen] = kind.options
+    both: type[S] = _joined(scorer_options, backend_options)
     return read_options(both, f"Scorer '{name}'", options), kind
 
 
