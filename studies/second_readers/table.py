@@ -70,7 +70,7 @@ def families_lines(rows: list[Row]) -> list[str]:
 
 
 def whole_line(rows: list[Row]) -> str:
-    """What editors found who read every family of seven languages so, before they mended it."""
+    """What editors found in every family of seven languages, before they corrected it."""
     pairs = sum(int(row["pairs"]) for row in rows)
     second = sum(len(row["second"].split()) for row in rows)
     alone = sum(row["alone"] not in ("", "yes") for row in rows)

@@ -175,8 +175,7 @@ def _order(
 
 
 def _scores(runs: Runs, names: Sequence[str]) -> dict[str, list[list[float | None]]]:
-    """Of each set the scores that each scorer gave its answers, the right one first, with the
-    digits that ties are read at."""
+    """Each scorer's scores of each set, the right answer first, rounded as ties are."""
     known = pl.col("perturbation").is_null() & pl.col("score").is_not_null()
     score = rounded(pl.col("score"))
     rows = runs.scores.frame.filter(known).select("scorer", "item_id", "response_id", value=score)
