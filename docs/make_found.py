@@ -442,7 +442,7 @@ def sample(kept: Kept) -> str:
         for model in MODELS:
             scores, dataset = kept.part(model, Part(data))
             row = bon_accuracy(scores.with_items(dataset)).overall
-            cells.append(shown(Interval(estimate=row.accuracy, low=row.low, high=row.high)))
+            cells.append(shown(row))
             counts.add(row.n)
         [sets] = counts
         lines.append(f"| {name} | {sets} | {' | '.join(cells)} |")

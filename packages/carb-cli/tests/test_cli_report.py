@@ -35,7 +35,7 @@ from carb_metrics.rows import Cell, Interval
 from carb_scorers.blind import request_name
 from cli_helpers import BASELINES, Carb, small_dataset, small_family, small_set
 
-CELL = set(Cell.model_fields)
+CELL = set(Cell().model_dump())
 
 
 @pytest.fixture(scope="session")

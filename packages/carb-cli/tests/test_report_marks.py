@@ -88,7 +88,8 @@ def test_the_gap_is_null_for_a_scorer_that_thinks_about_a_named_culture(
         item.model_copy(
             update={
                 "id": f"{item.id}-cues",
-                "family": f"{item.family}+implied",
+                "family": f"{item.family}-cues",
+                "wording_of": item.family,
                 "prompt": f"{item.prompt} (by its cues)",
             }
         )

@@ -51,7 +51,7 @@ def test_a_planted_panel_is_seen_through(tmp_path: Path) -> None:
     db.close()
     line = found.lines[WHOLE]
     assert line.low < (0.95 + 0.9 + 0.9 + 0.85 + 0.25) / 5 < line.high
-    assert (line.answers, line.people, line.sets) == (300, 5, 60)
+    assert (line.n, line.people, line.sets) == (300, 5, 60)
     assert set(found.lines) == {
         WHOLE,
         "/commonsense",
@@ -98,7 +98,7 @@ def test_votes_marks_and_reasons(tmp_path: Path) -> None:
         "set-2": "keep",
     }
     assert found.sets[0].comments == ("nobody asks this",) * 3
-    assert (found.verdicts["keep"], found.lines[WHOLE].answers) == (1, 6)
+    assert (found.verdicts["keep"], found.lines[WHOLE].n) == (1, 6)
     with pytest.raises(CarbError, match="other data"):
         apply(sets(2), found)
     db.close()
@@ -123,7 +123,7 @@ def test_the_line_travels_with_the_data(tmp_path: Path, carb: Carb) -> None:
     beside = line_beside(out)
     assert beside is not None
     assert beside.fingerprint == load(out).fingerprint == ended.json["fingerprint"]
-    assert beside.lines[WHOLE].share == 1
+    assert beside.lines[WHOLE].estimate == 1
     assert line_beside(tmp_path / "data.jsonl") is None
     (tmp_path / "verified.review.json").write_text("{}")
     with pytest.raises(CarbError, match="not a valid result of"):

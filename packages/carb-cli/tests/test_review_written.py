@@ -116,7 +116,7 @@ def test_what_people_wrote_is_a_data_set_that_says_who_agreed(
         other = next(token for token in disputed.tokens if token != disputed.key)
         assert record(db, second, an_event(disputed, picked(disputed, other))).state == "kept"
     found = find(db)
-    assert (found.lines[WHOLE].answers, len(found.sets)) == (0, 2), (
+    assert (found.lines[WHOLE].n, len(found.sets)) == (0, 2), (
         "the human line is of the data set alone"
     )
     out = tmp_path / "written.jsonl"

@@ -412,7 +412,12 @@ def test_a_name_that_tells_all_is_a_gap_between_the_two_wordings():
     named = [item.model_copy(update={"place": "named"}) for i in range(12) for item in family(i)]
     told = [
         item.model_copy(
-            update={"id": f"{item.id}i", "family": f"{item.family}+implied", "place": "implied"}
+            update={
+                "id": f"{item.id}i",
+                "family": f"by cues of {item.family}",
+                "place": "implied",
+                "wording_of": item.family,
+            }
         )
         for item in named[:40]
     ]
@@ -422,6 +427,13 @@ def test_a_name_that_tells_all_is_a_gap_between_the_two_wordings():
     assert (gap.families, gap.a, gap.b, gap.better) == (10, 1.0, 0.5, "a")
     assert gap.difference.estimate == 0.5
     assert place_gap(table, Dataset(named)) == {}
+    alone = Dataset(
+        item.model_copy(update={"family": f"{item.family}+implied", "wording_of": None})
+        if item.place == "implied"
+        else item
+        for item in dataset
+    )
+    assert place_gap(table, alone) == {}  # a field says it, and no id
 
 
 def test_clusters_are_numbered_by_name_whatever_was_read_before():

@@ -48,14 +48,14 @@ def test_the_human_line_at_the_edges() -> None:
     zero = {"answers": 0, "people": 0, "unknown": 0, "sets": 0}
     assert human_line([], [], []).model_dump() == {"share": None, "low": None, "high": None, **zero}
     alone = human_line([1], ["s"], ["p"])
-    assert (alone.share, alone.low, alone.high) == (1, 0, 1)
+    assert (alone.estimate, alone.low, alone.high) == (1, 0, 1)
     all_right = human_line(
         [1] * 40, [f"s{n // 2}" for n in range(40)], [f"p{n % 2}" for n in range(40)]
     )
     assert all_right.high == 1
     assert 0.8 < all_right.low < 0.9  # 20 sets count, not 40 answers
     assert not alone.enough
-    assert (all_right.enough, all_right.people, all_right.answers) == (False, 2, 40)
+    assert (all_right.enough, all_right.people, all_right.n) == (False, 2, 40)
     names = [[f"{kind}{n // 2 if kind == 's' else n % 4}" for n in range(40)] for kind in "sp"]
     assert human_line([1] * 40, *names).enough
     unknown = human_line([1, 0, 1, 1], ["s", "s", "t", "t"], ["p", None, "", None])
@@ -74,4 +74,4 @@ def test_the_human_line_at_the_edges() -> None:
 )
 def test_the_human_line_holds_its_share(rows: list[tuple[int, int, int]]) -> None:
     found = human_line([r[0] for r in rows], [f"{r[1]}" for r in rows], [f"{r[2]}" for r in rows])
-    assert 0 <= found.low <= found.share <= found.high <= 1
+    assert 0 <= found.low <= found.estimate <= found.high <= 1

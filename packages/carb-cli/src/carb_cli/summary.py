@@ -46,8 +46,7 @@ class Numbers(Frozen):
         shares = {"place win rate": self.place_win, "row": self.row}
         parts = [f"{name} {display.shown(one)}" for name, one in shares.items() if one is not None]
         cell = self.accuracy
-        accuracy = Interval(estimate=cell.accuracy, low=cell.low, high=cell.high)
-        parts.append(f"accuracy {display.shown(accuracy)} of {cell.n:,} main sets")
+        parts.append(f"accuracy {display.shown(cell)} of {cell.n:,} main sets")
         parts.append(f"strict {percent(cell.strict)}%")
         if self.home_line is not None:
             parts.append(f"home line {percent(self.home_line.accuracy)}%")

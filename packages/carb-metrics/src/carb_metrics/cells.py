@@ -8,6 +8,7 @@ import polars as pl
 from pydantic import ConfigDict, Field, PlainSerializer
 
 from carb_data import CarbError, Frozen
+from carb_metrics.interval import Interval
 
 Frame = Annotated[
     pl.DataFrame, PlainSerializer(lambda frame: frame.to_dicts(), return_type=list[dict[str, Any]])
@@ -63,16 +64,17 @@ class Scorers(OfSets, Generic[R]):
         raise CarbError(f"There is no scorer '{scorer}' here; there are: {known}.")
 
 
-class Cell(Result):
+CELL = ("accuracy", "low", "high", "n", "ties", "errors", "strict")
+"""The fields of a cell, as columns of frames and in JSON."""
+
+
+class Cell(Interval):
     """One accuracy with its uncertainty. Shares are null where every set failed, and all but ``n``
     without sets."""
 
-    accuracy: float | None = None
+    estimate: float | None = Field(default=None, alias="accuracy")
     """Mean credit of the sets, 0 to 1: ties share, unless the caller asked otherwise."""
-    low: float | None = None
-    """Lower confidence limit."""
-    high: float | None = None
-    """Upper confidence limit."""
+    p: float | None = Field(default=None, exclude=True)
     n: int = 0
     """Sets counted."""
     ties: int | None = None
@@ -81,6 +83,11 @@ class Cell(Result):
     """Sets that could not be judged, because a score is missing."""
     strict: float | None = None
     """Share of sets won outright: the accuracy where a tie earns nothing."""
+
+    @property
+    def accuracy(self) -> float | None:
+        """The estimate."""
+        return self.estimate
 
 
 class Totals(Result):
@@ -135,4 +142,4 @@ class Grouped(Totals, OfSets):
         rows = self.groups.filter(
             *(pl.col(name).eq_missing(value) for name, value in zip(self.by, key, strict=True))
         )
-        return Cell(**rows.select(*Cell.model_fields).row(0, named=True)) if rows.height else Cell()
+        return Cell(**rows.select(*CELL).row(0, named=True)) if rows.height else Cell()

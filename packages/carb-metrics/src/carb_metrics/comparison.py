@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_metrics.cells import OfSets, Result
+from carb_metrics.cells import OfSets
 from carb_metrics.clusters import TIES, Ints, cluster_of, number
 from carb_metrics.families import PlaceComparison, compare_families
+from carb_metrics.interval import Difference, Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import means
 from carb_metrics.outcome import RESPONSES, counted_sets
@@ -30,31 +31,26 @@ ALIKE = ("culture", "domain")
 VALUES = ("credit", "tied", "error", RESPONSES)
 
 
-class ComparedGroup(Result):
+class ComparedGroup(Difference):
     """The paired difference of two scorers in one group."""
 
     key: str
     """The values of the grouping columns, joined by ``/``."""
-    n: int
     only_a: int
     only_b: int
     accuracy_a: float
     accuracy_b: float
-    difference: float
-    low: float
-    high: float
-    p: float
     p_adjusted: float
     """Holm's, over the groups."""
 
 
-class Margin(Result):
-    """Two one-sided tests of a difference, a minus b, at 1 − confidence each."""
+class Margin(Difference):
+    """Two one-sided tests of a difference, a minus b, at 1 − confidence each.
+
+    Its limits have a confidence of 1 − 2α: within ± margin exactly where both are equivalent.
+    """
 
     margin: float
-    low: float
-    """Limits at a confidence of 1 − 2α: within ± margin exactly where both are equivalent."""
-    high: float
     p_not_worse: float
     """p of the hypothesis that a is worse than b by the margin or more."""
     p_not_better: float
@@ -63,13 +59,11 @@ class Margin(Result):
     equivalent: bool
 
 
-class Comparison(OfSets):
+class Comparison(Difference, OfSets):
     """Two scorers on the same sets. Differences are those of accuracies, ``a`` minus ``b``."""
 
     a: str | None
     b: str | None
-    n: int
-    """Sets that both scored."""
     unpaired: int
     """Sets that only one of both scored, left out."""
     ties_a: int | None = None
@@ -83,10 +77,6 @@ class Comparison(OfSets):
     only_a: int | None = None
     """Sets in which a earns more than b."""
     only_b: int | None = None
-    difference: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
     test: str | None = None
     """The name of the test that gives ``p`` and the interval."""
     better: Literal["a", "b"] | None = None
@@ -160,11 +150,12 @@ def compare(
     (first, counted), (second, _) = (counted_sets(table, mirrors=mirrors) for table in (a, b))
     both, names, unpaired = _join(first.sets, second.sets, keys)
     pairs = _Pairs(both, keys, confidence)
-    summary = pairs.summary() if both.height else {}
+    whole, summary = pairs.summary() if both.height else (Interval(), {})
     place_win = None if dataset is None else compare_families(a, b, dataset, confidence)
     if summary and place_win is not None and place_win.difference.p is not None:
         summary["better"] = place_win.better
-    return Comparison(
+    return Comparison.of(
+        whole,
         a=names[0],
         b=names[1],
         counted=counted,
@@ -173,7 +164,8 @@ def compare(
         groups=pairs.groups(),
         margin=None if margin is None or not both.height else pairs.within(margin),
         place_win=place_win,
-        **{**summary, "n": both.height},
+        n=both.height,
+        **summary,
     )
 
 
@@ -261,26 +253,27 @@ class _Pairs:
         for index, (name, test, p) in enumerate(zip(names, tests, adjusted, strict=True)):
             where = group == index
             d = self.d[where]
-            values = {
-                "key": "/".join(name),
-                "only_a": int((d > 0).sum()),
-                "only_b": int((d < 0).sum()),
-                "accuracy_a": float(self.a[where].mean()),
-                "accuracy_b": float(self.b[where].mean()),
-                "p_adjusted": float(p),
-                **test.as_fields(),
-            }
-            groups.append(ComparedGroup.model_validate(values))
+            row = ComparedGroup.of(
+                test,
+                key="/".join(name),
+                only_a=int((d > 0).sum()),
+                only_b=int((d < 0).sum()),
+                accuracy_a=float(self.a[where].mean()),
+                accuracy_b=float(self.b[where].mean()),
+                p_adjusted=float(p),
+            )
+            groups.append(row)
         return tuple(groups)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> tuple[Interval, dict[str, Any]]:
+        """The difference, and what else is known of it."""
         if self.both["error"].all() or self.both["error_b"].all():
-            return {}  # a scorer that failed on every set has no verdict
+            return Interval(), {}  # a scorer that failed on every set has no verdict
         whole = paired_rows(self.d[None], self.cluster, self.confidence)[0]
         settled = whole.p is not None and whole.p < 1 - self.confidence
         units = "source items" if len(np.unique(self.cluster)) < len(self.d) else "sets"
         better = "a" if (whole.estimate or 0.0) > 0 else "b"
-        return {
+        facts = {
             "accuracy_a": float(self.a.mean()),
             "accuracy_b": float(self.b.mean()),
             "strict_a": float((self.a == 1).mean()),
@@ -289,12 +282,12 @@ class _Pairs:
             "ties_b": int((self.both["tied_b"] > 0).sum()),
             "only_a": int((self.d > 0).sum()),
             "only_b": int((self.d < 0).sum()),
-            **whole.as_fields(),
             "test": f"t test of paired differences over {units}",
             "better": better if settled else None,
             "design_effect": whole.design_effect,
             **_planning(whole, float((self.d**2).mean()), self.confidence),
         }
+        return whole, facts
 
     def within(self, margin: float) -> Margin:
         """Is the difference within the margin? Each side with the same t as the interval."""
@@ -306,10 +299,9 @@ class _Pairs:
         p_worse = above
         p_better = 1 - below
         alpha = 1 - self.confidence
-        return Margin(
+        return Margin.of(
+            narrow,
             margin=margin,
-            low=narrow.low or 0.0,
-            high=narrow.high or 0.0,
             p_not_worse=p_worse,
             p_not_better=p_better,
             not_worse=p_worse < alpha,

@@ -12,7 +12,7 @@ from carb_metrics.cells import Result
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.matrices import IMPLIED, Matrices
+from carb_metrics.matrices import Matrices
 from carb_metrics.means import FEWEST, clustered_mean, effective_clusters
 from carb_metrics.readings import Reading, family_means
 from carb_metrics.scored import Scored
@@ -193,21 +193,21 @@ def place_gap(
     matrix = scored.families
     number = {name: index for index, name in enumerate(matrix.names)}
     wordings = []
-    for name, index in number.items():
-        if name + IMPLIED in number:
-            wordings.append((index, number[name + IMPLIED]))
+    for implied, (first, *others) in enumerate(matrix.values("wording_of")):
+        if first in number and not others:
+            wordings.append((number[first], implied))
     gaps = {}
     for scorer, one in scored.readings.items():
         counted = one.counted
         both = [(a, b) for a, b in wordings if counted[a] and counted[b]]
         if not both:
             continue
-        named, implied = np.array(both, dtype=np.int64).T
+        named, cued = np.array(both, dtype=np.int64).T
         lost = one.lost == one.pairs
-        if lost[named].all() or lost[implied].all():
+        if lost[named].all() or lost[cued].all():
             continue
         a = one.value[named]
-        b = one.value[implied]
+        b = one.value[cued]
         gaps[scorer] = _difference(
             matrix,
             a,

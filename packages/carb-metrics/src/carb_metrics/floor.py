@@ -328,10 +328,8 @@ def _floor(
             low=share.estimate,
             high=share.estimate,
         )
-    cell = Cell(
-        accuracy=share.estimate,
-        low=share.low,
-        high=share.high,
+    cell = Cell.of(
+        share,
         n=len(credit[best]),
         ties=0,
         errors=0,

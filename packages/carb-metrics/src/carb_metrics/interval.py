@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
+
+from pydantic import ConfigDict, Field
 
 from carb_data import Frozen
 
-__all__ = ["Interval"]
+__all__ = ["Difference", "Interval"]
 
 
 class Interval(Frozen):
-    """One number with its uncertainty; null where it is not defined."""
+    """One number with its uncertainty; null where it is not defined.
+
+    A row that is an estimate of something, with more facts about it, is an interval too. It may
+    give fields another name in JSON: ``accuracy`` for the estimate.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
 
     estimate: float | None = None
     low: float | None = None
@@ -22,6 +30,12 @@ class Interval(Frozen):
     n: int | None = None
     """Number of units behind the estimate; null where the function does not count them."""
 
+    @classmethod
+    def of(cls, interval: Interval, **facts: Any) -> Self:
+        """The same estimate, with more facts about it."""
+        known = {name: getattr(interval, name) for name in Interval.model_fields}
+        return cls(**known | facts)
+
     def turned(self) -> Self:
         """The same of a difference the other way round."""
         limits = {
@@ -31,3 +45,16 @@ class Interval(Frozen):
         }
         turned = {name: None if value is None else -value for name, value in limits.items()}
         return self.model_copy(update=turned)
+
+
+class Difference(Interval):
+    """A paired difference, the first minus the second, under that name in JSON."""
+
+    estimate: float | None = Field(default=None, alias="difference")
+    n: int = 0
+    """Pairs."""
+
+    @property
+    def difference(self) -> float | None:
+        """The estimate."""
+        return self.estimate

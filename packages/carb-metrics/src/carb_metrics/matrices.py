@@ -13,9 +13,6 @@ import polars as pl
 from carb_data import BonSet, Dataset
 from carb_metrics.clusters import Bools, Ints
 
-IMPLIED = "+implied"
-"""Ending of a family's id whose questions imply the place (``carb_data.family``)."""
-
 Cell = tuple[str, str]
 """A set's id and an answer's id."""
 

@@ -31,16 +31,6 @@ class Paired(Interval):
     design_effect: float = 1.0
     """Variance over that of as many independent pairs."""
 
-    def as_fields(self) -> dict[str, Any]:
-        """The difference and its test, as rows of other results name them."""
-        return {
-            "n": self.n,
-            "difference": self.estimate,
-            "low": self.low,
-            "high": self.high,
-            "p": self.p,
-        }
-
 
 def paired_difference(
     a: npt.ArrayLike,

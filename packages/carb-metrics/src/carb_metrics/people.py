@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from pydantic import Field
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Counted, OfSets, Result
+from carb_metrics.cells import Counted, OfSets
 from carb_metrics.clusters import Ints, is_missing, numbered
 from carb_metrics.frames import unperturbed
 from carb_metrics.interval import Interval
@@ -20,17 +21,14 @@ from carb_metrics.raters import agreement
 from carb_metrics.ties import with_shares
 
 
-class HumanLine(Result):
+class HumanLine(Interval):
     """How often people pick the key; null without answers."""
 
     FEWEST_PEOPLE: ClassVar[int] = 3
     FEWEST_ANSWERS: ClassVar[int] = 30
-    share: float | None = None
-    low: float | None = None
-    """Lower confidence limit."""
-    high: float | None = None
-    """Upper confidence limit."""
-    answers: int = 0
+    estimate: float | None = Field(default=None, alias="share")
+    p: float | None = Field(default=None, exclude=True)
+    n: int = Field(default=0, alias="answers")
     people: int = 0
     """Known people; each answer of an unknown one counts as a person of its own, and is in
     ``unknown``."""
@@ -41,7 +39,7 @@ class HumanLine(Result):
     def enough(self) -> bool:
         """Whether this is a line: at least ``FEWEST_PEOPLE`` people and ``FEWEST_ANSWERS`` answers.
         Fewer are an anecdote, and belong beside no report."""
-        return self.people >= self.FEWEST_PEOPLE and self.answers >= self.FEWEST_ANSWERS
+        return self.people >= self.FEWEST_PEOPLE and self.n >= self.FEWEST_ANSWERS
 
 
 def human_line(

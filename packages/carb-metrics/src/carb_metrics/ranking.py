@@ -15,6 +15,7 @@ from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Result, ScorerRow, Scorers
 from carb_metrics.clusters import cluster_of
 from carb_metrics.families import PlaceComparison, compared
+from carb_metrics.interval import Difference
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import counted_sets, credit_matrix
 from carb_metrics.paired import Paired, adjust, paired_rows
@@ -47,25 +48,18 @@ class RankedRow(ScorerRow):
     standing: RankRow
 
 
-class PairRow(Result):
+class PairRow(Difference):
     """Two scorers on the same sets, the better one first: by place win rate where ``Ranking`` goes
     by it."""
 
     a: str
     b: str
-    n: int
-    """Sets that both scored."""
     ties_a: int | None
-    """Those in which the right answer of a shares the highest score."""
+    """Sets of both in which the right answer of a shares the highest score."""
     ties_b: int | None
     only_a: int | None
     """Sets in which a earns more than b."""
     only_b: int | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    """That of ``compare``."""
     p_adjusted: float | None
     """``p`` corrected over all pairs."""
     place_win: PlaceComparison | None = None
@@ -145,7 +139,7 @@ def _best_first(row: RankedRow) -> tuple[float, float, str]:
 def _lead(pair: PairRow, by_place: bool) -> tuple[float, float | None]:
     """By how much the first of two scorers is better, and the corrected p of that."""
     if not by_place:
-        return pair.difference or 0.0, pair.p_adjusted
+        return pair.estimate or 0.0, pair.p_adjusted
     win = pair.place_win
     lead = 0.0 if win is None else win.a - win.b
     return lead, pair.place_p_adjusted
@@ -197,7 +191,8 @@ def _pairs(
             place_win = compared(read[a], read[b], confidence) if both_read else None
             counts = _counts(row, tied[index[a]], tied[index[b]], test)
             pairs.append(
-                PairRow(
+                PairRow.of(
+                    test,
                     a=a,
                     b=b,
                     **counts,
@@ -227,10 +222,7 @@ def _counts(
         "only_a": (d[both] > 0).sum(),
         "only_b": (d[both] < 0).sum(),
     }
-    return {
-        **{name: int(count) if test.n else None for name, count in counts.items()},
-        **test.as_fields(),
-    }
+    return {name: int(count) if test.n else None for name, count in counts.items()}
 
 
 def _adjusted(p: Sequence[float | None]) -> list[float | None]:
@@ -248,7 +240,7 @@ def _better_first(pair: PairRow, by_place: bool) -> PairRow:
     if lead >= 0:
         return pair
     win = pair.place_win
-    return pair.model_copy(
+    return pair.turned().model_copy(
         update={
             "a": pair.b,
             "b": pair.a,
@@ -256,9 +248,6 @@ def _better_first(pair: PairRow, by_place: bool) -> PairRow:
             "ties_b": pair.ties_a,
             "only_a": pair.only_b,
             "only_b": pair.only_a,
-            "difference": None if pair.difference is None else -pair.difference,
-            "low": None if pair.high is None else -pair.high,
-            "high": None if pair.low is None else -pair.low,
             "place_win": None if win is None else win.turned(),
         }
     )

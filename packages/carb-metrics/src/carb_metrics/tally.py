@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from carb_metrics.cells import Cell, Totals
+from carb_metrics.cells import CELL, Cell, Totals
 from carb_metrics.clusters import Ints, cluster_of, number
 from carb_metrics.intervals import Floats, few_degrees, wilson
 from carb_metrics.means import Design, design
@@ -120,7 +120,7 @@ class Tally:
             counts = pl.Series(name, getattr(self, name), dtype=pl.Int64)
             columns.append(counts)
         frame = pl.DataFrame(columns)
-        return frame.select(*self.rows.columns, *Cell.model_fields)
+        return frame.select(*self.rows.columns, *CELL)
 
     def effective(
         self,

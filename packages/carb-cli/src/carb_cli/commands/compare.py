@@ -21,6 +21,7 @@ from carb_cli.runs import dataset_of, find_scorer, only, scorers_of, scores_of
 from carb_data import CarbError, Dataset, ScoreTable, home_line
 from carb_metrics import compare as compare_tables
 from carb_metrics import sets_needed
+from carb_metrics.interval import Difference
 from carb_metrics.rows import ComparedGroup, Comparison, PlaceComparison
 from carb_scorers import RunRecord
 
@@ -77,7 +78,7 @@ def compare(
     if json:
         more = {"mark_a": marks[0], "mark_b": marks[1], "home_line": home.accuracy}
         print_json(_as_json(result, errors | more, groups, planned))
-    elif result.difference is None:
+    elif result.estimate is None:
         display.say(
             "A scorer failed on every set that both scored, or there is none: nothing can "
             "be compared."
@@ -91,13 +92,13 @@ def compare(
             )
         _show_groups(groups)
         _show_plan(planned)
-    return FAILED if result.difference is None else OK
+    return FAILED if result.estimate is None else OK
 
 
 def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> list[ComparedGroup]:
     """The groups of one column, most different first."""
     groups = compare_tables(a, b, key, confidence=confidence).groups
-    return sorted(groups, key=lambda row: (-abs(row.difference), row.key))
+    return sorted(groups, key=lambda row: (-abs(row.estimate or 0.0), row.key))
 
 
 def _as_json(
@@ -156,14 +157,8 @@ def _place_win(comparison: Comparison) -> dict[str, Any] | None:
     """The comparison over families, in the form of that over sets: ``n`` counts families."""
     if (win := comparison.place_win) is None:
         return None
-    estimate = win.difference
-    limits = {
-        "difference": estimate.estimate,
-        "low": estimate.low,
-        "high": estimate.high,
-        "p": estimate.p,
-    }
-    return {"n": win.families, "a": win.a, "b": win.b, **limits, "better": win.better}
+    sides = win.model_dump(include={"a", "b", "better"})
+    return sides | Difference.of(win.difference, n=win.families).model_dump()
 
 
 def _plan(comparison: Comparison, confidence: float) -> list[dict[str, Any]]:
@@ -224,8 +219,7 @@ def _show(
     limits = f"[{signed(comparison.low)}, {signed(comparison.high)}]"
     tested = f"{display.p_clause(comparison.p)} ({comparison.test})"
     display.say(
-        f"a − b  {signed(comparison.difference)} points {limits}, {tested}, "
-        f"{comparison.n:,} {which},"
+        f"a − b  {signed(comparison.estimate)} points {limits}, {tested}, {comparison.n:,} {which},"
     )
     display.say(f"       {comparison.only_a:,} won by a, {comparison.only_b:,} by b.")
     if comparison.unpaired:
@@ -240,7 +234,7 @@ def _show(
 
 def _show_accuracy_verdict(comparison: Comparison, confidence: float) -> None:
     if comparison.p is not None and comparison.p < 1 - confidence:
-        side = "a" if (comparison.difference or 0.0) > 0 else "b"
+        side = "a" if (comparison.estimate or 0.0) > 0 else "b"
         display.say(f"{side} is right more often; a difference like this is unlikely to be noise.")
         return
     display.say("This may be noise: the data do not settle which is right more often.")
@@ -292,7 +286,7 @@ def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
                 g.n,
                 percent(g.accuracy_a),
                 percent(g.accuracy_b),
-                signed(g.difference),
+                signed(g.estimate),
                 f"[{signed(g.low)}, {signed(g.high)}]",
                 display.p_value(g.p_adjusted),
             )

@@ -208,13 +208,11 @@ def _gate(text: str) -> tuple[str, float]:
 
 def _passed(report: Report, scorer: str, measure: str, least: float) -> tuple[bool, str]:
     """Whether a scorer reaches the least value, and a sentence that says so with the interval."""
-    if measure == "accuracy":
-        cell = report.scorers[scorer].overall
-        value, low, high = cell.accuracy, cell.low, cell.high
-    else:
+    reading: Interval = report.scorers[scorer].overall
+    if measure != "accuracy":
         row = None if report.families is None else report.families.of(scorer)
         reading = Interval() if row is None else getattr(row, measure)
-        value, low, high = reading.estimate, reading.low, reading.high
+    value, low, high = reading.estimate, reading.low, reading.high
     passed = value is not None and value >= least
     shown = f"{display.number(value, 3)} [{display.number(low, 3)}, {display.number(high, 3)}]"
     how = "is not below" if passed else "is below"

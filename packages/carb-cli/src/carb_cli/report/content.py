@@ -46,6 +46,7 @@ from carb_metrics import (
     rank,
     surface_floor,
 )
+from carb_metrics.cells import CELL
 from carb_metrics.rows import Grouped, ItemAnalysis, JudgedRow, Ranking, RankRow
 from carb_metrics.surface import overlap_scores
 from carb_scorers import RunRecord, ScorerRecord, read_presentations, told_culture
@@ -252,10 +253,7 @@ def _scorers(
 def _cells(group: Grouped) -> Cells:
     keys = [pl.col(key).cast(pl.String).fill_null("none") for key in group.by]
     rows = group.groups.with_columns(pl.concat_str(keys, separator="/").alias("_key"))
-    return {
-        row["_key"]: Cell(**{n: row[n] for n in Cell.model_fields})
-        for row in rows.iter_rows(named=True)
-    }
+    return {row["_key"]: Cell(**{n: row[n] for n in CELL}) for row in rows.iter_rows(named=True)}
 
 
 def _by_kind(main: Scored, names: Sequence[str], confidence: float) -> dict[str, Cells]:
@@ -354,7 +352,7 @@ def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
     return PeoplePart(
         line=findings.lines[WHOLE],
         groups=groups,
-        cultures=sum(line.answers > 0 for name, line in groups.items() if name.endswith("/")),
+        cultures=sum(line.n > 0 for name, line in groups.items() if name.endswith("/")),
         whole=findings.fingerprint != runs.records[0].dataset.fingerprint,
         scorers=_against_people(findings, scores, confidence),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carb_cli.display import counted, interval, percent, safe, shown
+from carb_cli.display import counted, percent, safe, shown
 from carb_cli.labels import labels
 from carb_cli.power import detectable
 from carb_cli.report.report_json import Report
@@ -116,8 +116,9 @@ def _of_sets(report: Report) -> str:
     best = max(known, key=lambda name: known[name].accuracy or 0.0)
     cell, name = known[best], safe(labels(report.scorers)[best])
     sets = counted(cell.n, "main set" if report.dataset.mirrors else "set")
-    accuracy = f"{percent(cell.accuracy)}% [{interval(cell.low, cell.high)}]"
-    sentence = f"On {sets}, {name} is right in {accuracy}{', the most' if len(known) > 1 else ''}."
+    sentence = (
+        f"On {sets}, {name} is right in {shown(cell)}{', the most' if len(known) > 1 else ''}."
+    )
     sentence += f" Chance is {percent(chance)}%"
     if (home := report.home_line) is not None:
         sentence += f", the home line {percent(home.accuracy)}%"
@@ -151,8 +152,8 @@ def _of_people(report: Report) -> str:
         return ""
     of_all = " of the whole reviewed data set" if report.people.whole else ""
     return (
-        f"People of the cultures pick the key{of_all} in {percent(line.share)}% "
-        f"[{interval(line.low, line.high)}] of {line.answers:,} answers ({line.people:,} people)."
+        f"People of the cultures pick the key{of_all} in {shown(line)} "
+        f"of {line.n:,} answers ({line.people:,} people)."
     )
 
 

@@ -30,16 +30,16 @@ def people(report: Report) -> Section:
     """Whether anybody has checked the key."""
     votes, title = report.people, "What do people of the culture say?"
     line = votes.line
-    if line is None or not line.answers:
+    if line is None or not line.n:
         return Section(
             "people", title, "Nobody has checked the key of these sets in a review yet.", ()
         )
     who = (
         f"{counted(line.people, 'person', 'people')} of {counted(votes.cultures, 'culture')} gave "
     )
-    who += f"{line.answers:,} answers on {line.sets:,} sets"
+    who += f"{line.n:,} answers on {line.sets:,} sets"
     of_all = ", on the whole reviewed data set" if votes.whole else ""
-    sentence = f"{who}{of_all}; they pick the key in {percent(line.share)}%"
+    sentence = f"{who}{of_all}; they pick the key in {percent(line.estimate)}%"
     sentence = f"{sentence}." if line.enough else f"{who}{of_all}: too few for a human line."
     tables = [human_lines({WHOLE: line, **votes.groups})]
     if votes.scorers and (among := votes.scorers[0]).human_percent.estimate is not None:
@@ -68,12 +68,8 @@ def human_lines(lines: Mapping[str, HumanLine]) -> Table:
     rows = [
         (
             Shown(_group(key)),
-            share(
-                Interval(estimate=one.share, low=one.low, high=one.high)
-                if one.enough
-                else Interval()
-            ),
-            *map(count, (one.people, one.answers, one.sets)),
+            share(one if one.enough else Interval()),
+            *map(count, (one.people, one.n, one.sets)),
         )
         for key, one in lines.items()
     ]

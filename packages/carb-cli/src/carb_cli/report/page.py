@@ -70,9 +70,8 @@ def chart_of(report: Report) -> dict[str, Any]:
     marked, families = marked_labels(report), report.families
     rows = []
     for name, part in report.scorers.items():
-        cell = part.overall
         win = Interval()
-        share = Interval(estimate=cell.accuracy, low=cell.low, high=cell.high)
+        share: Interval = part.overall
         if families is not None:
             win, share = families.of(name).place_win, families.of(name).row
         named = {"name": marked[name], "whole": name, "model": name in report.models}

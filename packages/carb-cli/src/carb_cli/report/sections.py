@@ -214,7 +214,7 @@ def pairs(report: Report) -> Section | None:
 def _pair_test(row: PairRow, measure: str) -> tuple[float | None, float | None, float | None]:
     """The difference of a pair, its p, and p after correction."""
     if measure == "accuracy":
-        return row.difference, row.p, row.p_adjusted
+        return row.estimate, row.p, row.p_adjusted
     if row.place_win is None:
         return None, None, None
     return row.place_win.a - row.place_win.b, row.place_win.difference.p, row.place_p_adjusted

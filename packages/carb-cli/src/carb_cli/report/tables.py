@@ -14,7 +14,7 @@ from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
 from carb_data import cultures
-from carb_metrics import Cell, Interval, adjust
+from carb_metrics import Interval, adjust
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +109,10 @@ def count(value: int | None, *small: str) -> Shown:
     return Shown("–" if value is None else f"{value:,}", small)
 
 
-def share(estimated: Interval | Cell, *small: str, heat: str = "") -> Shown:
+def share(estimated: Interval, *small: str, heat: str = "") -> Shown:
     """A share in percent, with its interval below; a dash where every set failed."""
-    value = estimated.accuracy if isinstance(estimated, Cell) else estimated.estimate
     limits = (interval(estimated.low, estimated.high),) if estimated.low is not None else ()
-    return Shown(percent(value), (*limits, *small), heat)
+    return Shown(percent(estimated.estimate), (*limits, *small), heat)
 
 
 def estimate(interval: Interval, *small: str, heat: str = "") -> Shown:
