@@ -134,6 +134,14 @@ class Grouped(Totals, OfSets):
             counted=self.counted,
         )
 
+    @property
+    def cells(self) -> dict[str, Cell]:
+        """The cell of each group by its key, of which ``/`` joins the values."""
+        keys = [pl.col(key).cast(pl.String).fill_null("none") for key in self.by]
+        names = self.groups.select(pl.concat_str(keys, separator="/")).to_series()
+        rows = self.groups.select(CELL).iter_rows(named=True)
+        return {name: Cell(**row) for name, row in zip(names, rows, strict=True)}
+
     def cell(self, *key: object) -> Cell:
         """The cell of one group, its key given in the order of ``by``; an empty cell where there is
         no such group."""

@@ -200,7 +200,7 @@ def surface_floor(
 
 def _check_known(frame: pl.DataFrame, dataset: Dataset) -> None:
     """Raise ``CarbError`` where the data set lacks a set of the table."""
-    lost = set(frame["item_id"]) - {item.id for item in dataset}
+    lost = set(frame["item_id"].unique()) - {item.id for item in dataset}
     if lost:
         raise CarbError(f"The data set has no set '{min(lost)}', which the table scores.")
 

@@ -46,7 +46,6 @@ from carb_metrics import (
     rank,
     surface_floor,
 )
-from carb_metrics.cells import CELL
 from carb_metrics.rows import Grouped, ItemAnalysis, JudgedRow, Ranking, RankRow
 from carb_metrics.surface import overlap_scores
 from carb_scorers import RunRecord, ScorerRecord, read_presentations, told_culture
@@ -227,7 +226,7 @@ def _scorers(
     for name, record in runs.scorers.items():
         its_parts = parts.of(name) if len(runs.scorers) > 1 else parts
         cells: dict[str, Any] = {
-            key: _cells(part) for key, part in its_parts if isinstance(part, Grouped)
+            key: part.cells for key, part in its_parts if isinstance(part, Grouped)
         }
         rows[name] = ScorerPart(
             spec=record.spec,
@@ -250,19 +249,13 @@ def _scorers(
     return dict(sorted(rows.items(), key=lambda one: (order.get(one[0], len(order)), one[0])))
 
 
-def _cells(group: Grouped) -> Cells:
-    keys = [pl.col(key).cast(pl.String).fill_null("none") for key in group.by]
-    rows = group.groups.with_columns(pl.concat_str(keys, separator="/").alias("_key"))
-    return {row["_key"]: Cell(**{n: row[n] for n in CELL}) for row in rows.iter_rows(named=True)}
-
-
 def _by_kind(main: Scored, names: Sequence[str], confidence: float) -> dict[str, Cells]:
     """Accuracy of each scorer by kind of fact; empty where no set says its kind."""
     known = main.where(pl.col("kind").is_not_null())
     if not len(known):
         return {}
     cells = bon_accuracy(known, by=("scorer", "kind"), confidence=confidence, mirrors=True)
-    return {name: _cells(cells.of(name)) for name in names}
+    return {name: cells.of(name).cells for name in names}
 
 
 def _families(runs: Runs, scores: Scored, confidence: float) -> FamilyReport | None:
