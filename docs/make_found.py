@@ -3,6 +3,8 @@ from it.
 
 Usage: python docs/make_found.py sets FOLDER [MODEL]   writes the sets to score, a file a language;
                                         with MODEL only those that have no kept score of their text
+       python docs/make_found.py places FOLDER [MODEL] the same for the named sets of customs, norms
+                                        and taboos, with the place's name alone as the question
        python docs/make_found.py rows RUN...           keeps scores and records of runs in
                                                        docs/found, without any text
        python docs/make_found.py phrases               keeps the scores of the quoted phrases'
@@ -27,10 +29,19 @@ from typing import NamedTuple
 import polars as pl
 
 from carb_cli.runs import dataset_of
-from carb_data import BonSet, Dataset, ScoreTable, cultures, load, require
+from carb_data import (
+    BonSet,
+    Dataset,
+    ScoreTable,
+    cultures,
+    load,
+    require,
+    seed_folders,
+)
+from carb_data.family import read_bank
 from carb_data.models import Citation, Provenance, Response, cited
 from carb_data.table import COLUMNS
-from carb_metrics import bon_accuracy, family_accuracy
+from carb_metrics import bon_accuracy, compare, family_accuracy
 from carb_metrics.families import FamilyRow
 from carb_metrics.interval import Interval
 from carb_scorers import ScorerSpec
@@ -47,6 +58,8 @@ SETS = ("data", "set", "text", "source", "family", *LABELS, *FACTS)
 SCORES = ("data", "model", "way", "set", "text", "A", "B", "C", "D")
 SEED = "seed"
 """The short families of carb-seed; data of other names are other files."""
+PLACE = "place"
+"""Sets of ``SEED`` with the place's name in the place of the question."""
 OVERLAP = "overlap"
 PHRASE = "phrase"
 OPENING = '“"„«「『‘'
@@ -89,13 +102,13 @@ COLUMN_TITLES = {
 
 class Part(NamedTuple):
     """What is read: data, way of asking, wording of the place, kinds of facts (all, if none), and
-    another way, whose sets alone are read."""
+    other data with their way, whose sets alone are read."""
 
     data: str
     way: str = "likelihood"
     place: str | None = None
     kinds: tuple[str, ...] = ()
-    beside: str | None = None
+    beside: tuple[str, str] | None = None
 
 
 PARTS = {
@@ -103,7 +116,9 @@ PARTS = {
     "practice named": Part(SEED, place="named", kinds=PRACTICE),
     "implied": Part(SEED, place="implied"),
     "practice implied": Part(SEED, place="implied", kinds=PRACTICE),
-    "asked by likelihood": Part(SEED, beside="listwise"),
+    "practice, question whole": Part(SEED, beside=(PLACE, "likelihood")),
+    "practice, place alone": Part(PLACE),
+    "asked by likelihood": Part(SEED, beside=(SEED, "listwise")),
     "asked by lists": Part(SEED, "listwise"),
     "asked by pairs": Part(SEED, "pairwise"),
     "asked with the fact": Part(SEED, "likelihood open", "named"),
@@ -137,6 +152,33 @@ def write_sets(folder: Path, model: str | None = None) -> None:
     for language, items in by_language.items():
         Dataset(items).save(folder / f"{SEED}-{language}.jsonl")
         print(language, len(items))
+
+
+def write_places(folder: Path, model: str | None = None) -> None:
+    """Whoever only associates a place's name with words of its answers wins here, too."""
+    bank = read_bank(seed_folders()["carb-seed"], [])
+    families = {line.content.id: line.content for line in bank.families}
+    items = []
+    for item in short_families():
+        family = families[item.id.partition("/")[0].partition("+")[0]]
+        names = {
+            place.name
+            for place in family.places
+            if family.question.replace("{place}", place.name) == item.prompt_text
+        }
+        if item.place == "named" and item.kind in PRACTICE and len(names) == 1:
+            [name] = names
+            items.append(item.model_copy(update={"prompt": name.strip(" ,")}))
+    if model:
+        scored = {
+            row["text"]
+            for row in read_csv("scores.csv")
+            if (row["data"], row["model"]) == (PLACE, model)
+        }
+        items = [item for item in items if text_key(item) not in scored]
+    folder.mkdir(parents=True, exist_ok=True)
+    Dataset(items).save(folder / f"{PLACE}-alone.jsonl")
+    print(len(items))
 
 
 def read_csv(name: str) -> list[Row]:
@@ -292,12 +334,12 @@ class Kept:
         """What one model scored there, and the sets."""
         items: list[BonSet] = []
         cells: list[dict[str, object]] = []
-        beside = {row["text"] for row in self.scores if row["way"] == part.beside}
+        beside = {row["set"] for row in self.scores if (row["data"], row["way"]) == part.beside}
         for row in self.scores:
             item = self.sets[row["data"], row["set"], row["text"]]
             if (row["data"], row["model"], row["way"]) != (part.data, model, part.way):
                 continue
-            if part.beside and row["text"] not in beside:
+            if part.beside and row["set"] not in beside:
                 continue
             if part.place in (None, item.place) and (
                 not part.kinds or str(item.kind) in part.kinds
@@ -382,11 +424,33 @@ def readings(kept: Kept) -> list[Reading]:
 def reading_cells(name: str, row: FamilyRow) -> Row:
     cells = {"sets": name, "group": row.group or "", "model": row.scorer}
     cells["families"] = str(row.families)
-    for key, value in (("place_win", row.place_win), ("row", row.row)):
-        for part in ("estimate", "low", "high"):
-            number = getattr(value, part)
-            cells[f"{key}_{part}"] = "" if number is None else f"{100 * number:.1f}"
-    return cells
+    return cells | percents("place_win", row.place_win) | percents("row", row.row)
+
+
+def question_gain(kept: Kept) -> list[Row]:
+    """What the question adds to the place's name, in points of the place win rate."""
+    lines: list[Row] = []
+    for model in MODELS:
+        alone, _ = kept.part(model, PARTS["practice, place alone"])
+        whole, dataset = kept.part(model, PARTS["practice, question whole"])
+        if not len(alone):
+            continue
+        renamed = ScoreTable(alone.frame.with_columns(pl.lit(PLACE).alias("scorer")))
+        wins = compare(whole, renamed, dataset=dataset).place_win
+        if wins:
+            cells = {"sets": "practice, the question's gain", "group": "", "model": model}
+            lines.append(
+                cells | {"families": str(wins.families)} | percents("place_win", wins.difference)
+            )
+    return lines
+
+
+def percents(name: str, value: Interval) -> Row:
+    limits = {"estimate": value.estimate, "low": value.low, "high": value.high}
+    return {
+        f"{name}_{limit}": "" if number is None else f"{100 * number:.1f}"
+        for limit, number in limits.items()
+    }
 
 
 def wide(rows: Sequence[tuple[str, str, str | None]], every: Sequence[Reading]) -> str:
@@ -413,6 +477,7 @@ def kinds_table(every: Sequence[Reading]) -> str:
     rows: list[tuple[str, str, str | None]] = [
         ("**all, place named**", "named", None),
         ("customs, norms, taboos", "practice named", None),
+        ("… the place's name alone", "practice, place alone", None),
         *((f"{kind} alone", "named", kind) for kind in kinds),
         ("**all, place implied**", "implied", None),
         ("customs, norms, taboos", "practice implied", None),
@@ -545,6 +610,7 @@ def made() -> dict[Path, str]:
             before, _, rest = page.partition(head)
             page = f"{before}{head}{text}\n{end}{rest.partition(end)[2]}"
     lines = [reading_cells(name, row) for name, row in every]
+    lines += question_gain(kept)
     table = io.StringIO()
     writer = csv.DictWriter(table, list(lines[0]), lineterminator="\n")
     writer.writeheader()
@@ -555,8 +621,8 @@ def made() -> dict[Path, str]:
 def unfounded(page: str) -> set[str]:
     """What the text of the page says and nothing holds: an interval that is no reading, another
     number with a decimal point that stands in no table of the page."""
-    number = r"(?<![\w.])\d+\.\d+(?![\w.])"
-    interval = rf"({number})%?\s\[({number}),\s({number})\]"
+    number = r"(?<![\w.])-?\d+\.\d+(?![\w.])"
+    interval = rf"({number})(?:%|\spoints)?\s\[({number}),\s({number})\]"
     tables = "\n".join(re.findall(r"^\|.*", page, flags=re.MULTILINE))
     text = re.sub(r"^\|[^\n]*|^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
     known = {match.groups() for match in re.finditer(interval, tables)}
@@ -571,6 +637,8 @@ def unfounded(page: str) -> set[str]:
 def main(arguments: Sequence[str]) -> None:
     if arguments[:1] == ["sets"]:
         write_sets(Path(arguments[1]), *arguments[2:3])
+    elif arguments[:1] == ["places"]:
+        write_places(Path(arguments[1]), *arguments[2:3])
     elif arguments[:1] == ["rows"]:
         keep(map(Path, arguments[1:]))
     elif arguments[:1] == ["phrases"]:
