@@ -243,3 +243,43 @@ def test_a_tie_is_called_as_the_form_says(verdict: str) -> None:
     assert parse_pick("[[B]]", "AB", wording) == 1
     with pytest.raises(VerdictError, match=r"none of A, B.*tie ="):
         parse_pick(f"[[{verdict}]]", "AB")
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        "Tie",
+        "Beide gleich",
+        "무승부",
+        "どちらも同じ",
+        "平局",
+        "ничья",
+        "empate",
+        "เสมอกัน",
+        "hòa",
+        "تعادل",
+    ],
+)
+def test_a_tie_has_a_word_in_ten_languages_where_the_form_knows_ties(verdict: str) -> None:
+    wording = Wording(user="", tie=("C",))
+    for text in (verdict, f"{unicodedata.normalize('NFD', verdict)}."):
+        assert parse_pick(f"[[{text}]]", "AB", wording) is None
+        with pytest.raises(VerdictError, match=r"tie ="):
+            parse_pick(f"[[{text}]]", "AB")
+
+
+@pytest.mark.parametrize(
+    "verdict", ["A and B", "A/B", "not A", "B is worse", "AB", "neither", "!A"]
+)
+def test_a_verdict_that_names_more_than_a_letter_is_none(verdict: str) -> None:
+    with pytest.raises(VerdictError, match="none of A, B"):
+        parse_pick(f"[[{verdict}]]", "AB", Wording(user="", tie=("C",)))
+
+
+@pytest.mark.parametrize(
+    "text", [r"So: $\boxed{B}$", r"\boxed{\text{B}}.", r"**\boxed{Option B}**"]
+)
+def test_a_letter_in_a_box_is_a_verdict_at_the_end(text: str) -> None:
+    assert parse_pick(text, ABCD) == 1
+    with pytest.raises(VerdictError, match="no verdict"):
+        parse_pick(f"{text} But no.", ABCD)

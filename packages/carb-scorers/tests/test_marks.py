@@ -43,6 +43,11 @@ TURNS = {
     "MOSS": "<eoh>[[A]]<eoa><TOKENS_UNUSED_1>",
     "Reka": "<sep> assistant: [[A]] <sep>",
     "Skywork": "[USER]x[BOT][[A]]",
+    "Aquila": "</s>[sMASK]<|startofpiece|>",
+    "Baichuan": "<C_Q>x<C_A>[[A]]<B_USYS>",
+    "Ernie": "<|end_of_sentence|><mask:1>",
+    "LLM-jp": "<EOD|LLM-jp><unk|LLM-jp>",
+    "TeleChat": "<_user>x<_bot>[[A]]<_end>",
     "XLNet": "a <sep> b <sep><cls>",
     "YandexGPT": "[SEP][NL][[A]]",
     "RoBERTa": "a </s> <mask>",
@@ -102,6 +107,12 @@ def test_ordinary_texts_stay_as_they_are(text: str) -> None:
         ("<chain-of-thought>", "</chain-of-thought>"),
         ("<rationale>", "</rationale>"),
         ("<思考>", "</思考>"),
+        ("<draft>", "</draft>"),
+        ("<|thought|>", "<|/thought|>"),
+        ("<|reasoning|>", "<|/reasoning|>"),
+        ("<|assistant_thought|>", "<|end_assistant_thought|>"),
+        ("<|thought_start|>", "<|thought_end|>"),
+        ("<|Start_Of_Reasoning|>", "<|End_Of_Reasoning|>"),
     ],
 )
 def test_a_thought_is_cut_and_an_opened_one_is_seen(begin: str, end: str) -> None:
@@ -117,3 +128,23 @@ def test_a_channel_that_the_model_must_choose_is_an_opened_thought() -> None:
     assert opened_thought("<|start|>assistant", template) == "<|start|>assistant"
     assert opened_thought("<|start|>assistant", "<|start|>{{ m.role }}{{ m.content }}") is None
     assert opened_thought("<|start|>assistant<|channel|>final<|message|>", template) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "analysisIs it [[A]]?assistantfinal[[B]]",
+        "analysis Is it [[A]]? assistantfinal[[B]]",
+        "assistantcommentary[[A]]assistantanalysis[[A]]assistantfinal[[B]]",
+        "<|channel|>commentary<|message|>[[A]]<|end|><|channel|>final<|message|>[[B]]",
+    ],
+)
+def test_what_stands_behind_channels_is_the_answer(text: str) -> None:
+    assert without_thinking(text) == "[[B]]"
+
+
+def test_a_channel_without_an_answer_holds_none() -> None:
+    assert without_thinking("analysisIs it [[A]]?") == ""
+    assert without_thinking("assistantanalysisIs it [[A]]?") == ""
+    for answer in ("analysis: it is [[A]]", "<think/>[[A]]", "<think />[[A]]"):
+        assert without_thinking(answer) == answer

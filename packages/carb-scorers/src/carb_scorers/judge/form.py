@@ -58,8 +58,9 @@ class Wording(Frozen):
     take: Literal["only", "last"] = "only"
     """``only``: different verdicts in one text are an error. ``last``: the last one counts."""
     tie: tuple[str, ...] = ()
-    """Verdicts that call a tie, in any case; the candidates shown then share the win. A pairwise
-    wording that offers ``[[C]]`` means a tie by it, as MT-Bench does."""
+    """Verdicts that call a tie, in any case; the candidates shown then share the win. Beside them
+    the words of the ten languages for a tie count. A pairwise wording that offers ``[[C]]`` means a
+    tie by it, as MT-Bench does."""
     before_letter: tuple[str, ...] = ()
     """Words before the letter of a verdict, such as ``Option`` in ``[[Option A]]``. Those of the
     ten languages are known."""

@@ -19,8 +19,8 @@ from carb_scorers.models.marks import without_thinking
 _AROUND = re.compile(
     r"""^[\s(\[【"'*`$「『“‘«‹]+|[\s)\]】.。:;"'*`$」』”’»›,、!번项項番]+$""",
 )
-_LAST_WORD = re.compile(r"【([^【】]*)】[\s.。*]*\Z")
-"""A label in the brackets of Chinese and Japanese, at the end of the text."""
+_LAST_WORD = re.compile(r"(?:【|\\boxed\{(?:\\\w+\{)?)([^【】{}]*)(?:】|\}{1,2})[\s.。*$]*\Z")
+"""A label in the brackets of Chinese and Japanese or in a box of LaTeX, at the end of the text."""
 _NUMBERING = str.maketrans("Аاأإآبجدกขคง가나다라甲乙丙丁アイウエ🅰🅱", "AAAAABCDABCDABCDABCDABCDAB")
 """Letters of other scripts that number answers as A to D do; the first is Cyrillic. Other Cyrillic
 letters that look like Latin ones have another place in their alphabet, and are no labels."""
@@ -51,7 +51,8 @@ def parse_pick(
     known = [label.upper() for label in labels]
     if verdict in known:
         return known.index(verdict)
-    if verdict in {_label(tie, before=before) for tie in wording.tie}:
+    ties = (*wording.tie, *_tie_words()) if wording.tie else ()
+    if verdict in {_label(plain(tie), before=before) for tie in ties}:
         return None
     shown = f"'{verdict}'"
     if len(verdict) == 1 and not verdict.isascii():
@@ -84,11 +85,21 @@ def parse_rating(text: str, wording: Wording = IN_BRACKETS, *, finished: bool = 
 @cache
 def _words_before_letter(more: tuple[str, ...]) -> re.Pattern[str]:
     """Matches the word before a letter, in any of the ten languages or in the form's own."""
-    words = [word for tag in word_languages() for word in read_words(tag)["before_letter"]]
+    words = _words("before_letter")
     longest_first = sorted((plain(word) for word in (*words, *more)), key=len, reverse=True)
     return re.compile(
         rf"(?:{'|'.join(map(re.escape, longest_first))})\s*:?\s*(?=\S)", re.IGNORECASE
     )
+
+
+@cache
+def _tie_words() -> list[str]:
+    """What a tie is called in the ten languages, where a form has ties at all."""
+    return _words("tie")
+
+
+def _words(kind: str) -> list[str]:
+    return [word for tag in word_languages() for word in read_words(tag)[kind]]
 
 
 def _label(verdict: str, *, before: re.Pattern[str]) -> str:

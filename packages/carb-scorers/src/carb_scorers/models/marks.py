@@ -28,14 +28,15 @@ class Marks(Frozen):
 
     thoughts: tuple[tuple[str, str], ...]
     """Beginning and end of a thought."""
+    thought_words: str
+    """What a thought is called, as a pattern."""
     thought_tags: tuple[str, str]
-    """Patterns of other beginnings and ends."""
+    """Patterns of other beginnings and ends, with ``WORDS`` for what a thought is called."""
     channel: str
     final: str
-    """The mark that begins a channel, and the pattern that begins the one with the answer."""
+    """The mark that begins a channel, and the pattern of what stands before the answer."""
     bare_channel: str
-    bare_final: str
-    """A pattern of the first without its tokens, and the second without them."""
+    """A pattern of a channel without its tokens."""
     channel_tokens: tuple[str, ...]
     before_channel: str
     shapes: tuple[str, ...]
@@ -81,9 +82,7 @@ def without_thinking(text: str) -> str:
     text = end.split(text)[-1]
     text = begin.split(text)[0]
     text = re.split(known.final, text)[-1]
-    if re.match(known.bare_channel, text):
-        text = text.rpartition(known.bare_final)[2] if known.bare_final in text else ""
-    return text.partition(known.channel)[0]
+    return "" if re.match(known.bare_channel, text) else text.partition(known.channel)[0]
 
 
 @cache
@@ -92,7 +91,7 @@ def thought_marks() -> tuple[re.Pattern[str], re.Pattern[str]]:
     known = marks()
     begins = [re.escape(begin) for begin, _ in known.thoughts]
     ends = [re.escape(end) for _, end in known.thoughts]
-    begin, end = known.thought_tags
+    begin, end = (tag.replace("WORDS", known.thought_words) for tag in known.thought_tags)
     return (
         re.compile("|".join((*begins, begin)), re.IGNORECASE),
         re.compile("|".join((*ends, end)), re.IGNORECASE),
