@@ -25,8 +25,9 @@ def top(*pairs: tuple[object, object]) -> dict[str, Any]:
         }
         for token, value in pairs
     ]
+    written, value = pairs[0]
     return chat(
-        " A", logprobs={"content": [{"token": "A", "logprob": -0.1, "top_logprobs": entries}]}
+        " A", logprobs={"content": [{"token": written, "logprob": value, "top_logprobs": entries}]}
     )
 
 
@@ -116,11 +117,23 @@ def test_one_answer_without_log_probabilities_among_others_is_one_error(
         top(("A", math.nan)),
         top(("A", 5.0)),
         top((None, -1.0), ("A", None)),
+        top(("A", "-0.5"), ("B", "-1.5")),
+        top(("A", False), ("B", -1.5)),
         top(("A", -0.1), ("B", -0.1)),
         top(("A", -0.9), ("A", -0.9)),
         top(("A", -0.4 / math.log(10)), ("B", -1.2 / math.log(10))),
     ],
-    ids=["text", "nan", "positive", "null", "above 1", "twice", "base 10"],
+    ids=[
+        "text",
+        "nan",
+        "positive",
+        "null",
+        "text of numbers",
+        "false",
+        "above 1",
+        "twice",
+        "base 10",
+    ],
 )
 def test_nonsense_in_log_probabilities_is_a_failure(
     serve: Callable[..., Server], answer: object
@@ -128,6 +141,27 @@ def test_nonsense_in_log_probabilities_is_a_failure(
     found = choices(model(serve([answer]).url), "A")
     assert isinstance(found, Failure)
     assert found.error.kind == "http"
+
+
+@pytest.mark.parametrize("api", ["chat", "completions"])
+def test_the_token_that_was_written_counts_where_the_server_lists_alternatives_alone(
+    serve: Callable[..., Server], api: str
+) -> None:
+    """The letter that the model wrote counted as the least probable of four."""
+    answer = top(("A", -3.0), ("C", -5.0), ("D", -7.0))
+    answer["choices"][0]["text"] = "B"
+    if api == "chat":
+        answer["choices"][0]["logprobs"]["content"][0] |= {"token": "B", "logprob": -0.06}
+    else:
+        alternatives = {"A": -3.0, "C": -5.0, "D": -7.0}
+        answer["choices"][0]["logprobs"] = {
+            "tokens": ["B"],
+            "token_logprobs": [-0.06],
+            "top_logprobs": [alternatives],
+        }
+    found = choices(model(serve([answer]).url, api=api), "A", "B", "C", "D")
+    assert isinstance(found, Choices)
+    assert found.logprobs == {"A": -3.0, "B": -0.06, "C": -5.0, "D": -7.0}
 
 
 def test_what_is_not_reported_is_bounded_by_what_is_left(serve: Callable[..., Server]) -> None:

@@ -82,6 +82,21 @@ def echo(tokens: list[str], offsets: list[int]) -> dict[str, Any]:
     return {"choices": [{"text": "", "logprobs": logprobs, "finish_reason": "length"}]}
 
 
+@pytest.mark.parametrize("kept", [slice(1, None), slice(0, -1)], ids=["no null", "one too few"])
+def test_as_many_log_probabilities_as_tokens_are_needed(
+    serve: Callable[..., Server], kept: slice
+) -> None:
+    """A server that leaves out the first one's null shifted all others by a token."""
+    reply = echo(["Question", " 0", "?", "\n", "Answer:", " Noo", "dles", " and"], [])
+    logprobs = reply["choices"][0]["logprobs"]
+    logprobs["token_logprobs"] = logprobs["token_logprobs"][kept]
+    opened = model(serve([reply]).url, api="completions")
+    (found,) = anyio.run(opened.continuation_logprobs, prompts(), ["Noodles"])
+    assert isinstance(found, Failure)
+    assert found.error.kind == "tokens"
+    assert "8 tokens have 7 log-probabilities" in found.error.message
+
+
 def test_offsets_that_count_the_start_token_are_not_believed(serve: Callable[..., Server]) -> None:
     """As vLLM counts them; 524 of 1,600 answers had another answer's numbers."""
     tokens = ["<s>", "Question", " 0", "?", "\n", "Answer:", " Noo", "dles"]

@@ -307,14 +307,22 @@ def _steps_of(reported: Mapping[str, Any]) -> list[Step]:
                 (_token_text(entry), _logprob(entry["logprob"]))
                 for entry in step.get("top_logprobs") or ()
             ]
-            steps.append((_token_text(step) if "token" in step else "", top))
+            written = _token_text(step) if "token" in step else ""
+            steps.append(_with_written(written, step.get("logprob"), top))
         return steps
-    given = [top or {} for top in reported.get("top_logprobs") or ()]
+    given = [list((top or {}).items()) for top in reported.get("top_logprobs") or ()]
     tokens = reported.get("tokens") or [""] * len(given)
+    values = reported.get("token_logprobs") or [None] * len(given)
     return [
-        (token, [(other, _logprob(value)) for other, value in top.items()])
-        for token, top in zip(tokens, given, strict=True)
+        _with_written(token, value, [(other, _logprob(logprob)) for other, logprob in top])
+        for token, value, top in zip(tokens, values, given, strict=True)
     ]
+
+
+def _with_written(token: str, value: Any, top: list[tuple[str, float]]) -> Step:
+    """A step; some servers list alternatives alone, without the token that they wrote."""
+    listed = not top or value is None or token in (other for other, _ in top)
+    return token, top if listed else [*top, (token, _logprob(value))]
 
 
 def _token_text(entry: Mapping[str, Any]) -> str:
@@ -323,8 +331,15 @@ def _token_text(entry: Mapping[str, Any]) -> str:
     return bytes(given).decode("utf-8", "replace") if given else str(entry["token"])
 
 
+def _number(value: Any) -> float:
+    """A number of a reply; no text and no truth value, which Python would take for one."""
+    if type(value) not in (int, float):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
 def _logprob(value: Any) -> float:
-    number = float(value)
+    number = _number(value)
     if math.isnan(number) or number > 1e-3:
         raise ValueError(f"{number} is no log-probability")
     return min(number, 0.0)
@@ -338,9 +353,11 @@ def _continuation(
     if not reported or not reported.get("tokens"):
         message = "the server's reply has no tokens of the text that it was given (echo)"
         return Failure(ScoreError(kind="tokens", message=message), usage)
-    values = reported["token_logprobs"]
+    tokens, values = reported["tokens"], reported["token_logprobs"]
     try:
-        places = answer_tokens(reported["tokens"], prompt, answer, usage.input_tokens or None)
+        if len(values) != len(tokens):
+            raise SpellingError(f"{len(tokens)} tokens have {len(values)} log-probabilities")
+        places = answer_tokens(tokens, prompt, answer, usage.input_tokens or None)
     except SpellingError as error:
         return Failure(ScoreError(kind="tokens", message=str(error)), usage)
     return Continuation(tuple(_logprob(values[index]) for index in places), usage)
@@ -392,14 +409,14 @@ class ServerRewardModel(ServerModel):
         return {"model": self.model, **asked, **raw, **self._extra}
 
     def _reward(self, answer: Mapping[str, Any], usage: Usage) -> Reward:
-        row = answer["data"][0]
+        (row,) = answer["data"]
         outputs = row["probs"] if self._api == "classify" else [row["score"]]
         if len(outputs) > 1:
             raise CarbError(
                 f"'{self.model}' has {len(outputs)} outputs, and backend=openai reads one; "
                 "use backend=hf."
             )
-        value = float(outputs[0])
+        value = _number(outputs[0])
         self._check_raw(value)
         return Reward(value, usage)
 
