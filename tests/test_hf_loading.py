@@ -231,6 +231,32 @@ def test_a_turn_of_the_system_that_the_template_leaves_out_is_an_error() -> None
         conversation(dropping, TALK, "Rice.")
 
 
+@pytest.mark.parametrize(
+    ("template", "role"),
+    [
+        (
+            "{% for m in messages if m.role == 'user' %}{{ m.content }}<|end|>{% endfor %}",
+            "assistant",
+        ),
+        ("{{ messages[-2].content }}<|end|>{{ messages[-1].content }}<|end|>", "user"),
+        ("{% for m in messages %}{{ m.content[:4] }}<|end|>{% endfor %}", "user"),
+    ],
+    ids=["answers", "earlier turns", "ends"],
+)
+def test_any_turn_that_the_template_leaves_out_is_an_error(template: str, role: str) -> None:
+    """All answers would tie."""
+    talk = (message("user", "How?"), message("assistant", "So."), message("user", "In Bern?"))
+    with pytest.raises(ValueError, match=f"leaves out the turn of the {role}"):
+        conversation(made(template), Prompt(talk), "Like so.")
+
+
+def test_a_template_may_change_a_turn() -> None:
+    trimmed = made("{% for m in messages %}{{ (m.content | trim).split('</t>')[-1] }}{% endfor %}")
+    assert conversation(trimmed, PROMPT, " <t>Hm.</t>Like so. ") == conversation(
+        trimmed, PROMPT, "Like so."
+    )
+
+
 @pytest.mark.parametrize("special", [True, False])
 def test_a_thought_between_special_tokens_keeps_its_marks(special: bool) -> None:
     """Without them a verdict that was only thought of would pass for the answer."""
@@ -295,8 +321,23 @@ def test_a_template_that_writes_the_date_makes_another_model_of_each_day(
             ),
             ["a", "b"],
         ),
+        ("{{ strftime_now('%d %B %Y') | upper }}", []),
+        ("{{ 'Good night' if strftime_now('%H') | int > 21 else 'Hello' }} {{ x }}{# or #}", []),
+        ("{% if messages | length > 2 %}{{ strftime_now('%Y') }}{% endif %}", []),
+        ("{% if not add_generation_prompt %}{{ strftime_now('%Y') }}{% endif %}", []),
+        ("{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% endif %}", []),
     ],
-    ids=["set in any case", "no variable", "a default", "two variables"],
+    ids=[
+        "set in any case",
+        "no variable",
+        "a default",
+        "two variables",
+        "changed",
+        "compared",
+        "in longer conversations",
+        "in whole conversations",
+        "where there is a clock",
+    ],
 )
 def test_the_option_that_is_named_pins_the_date(
     template: str, variables: list[str], caplog: pytest.LogCaptureFixture
@@ -314,6 +355,30 @@ def test_the_option_that_is_named_pins_the_date(
         pinned = tiny_models.tokenizer(chat=True)
         pinned.chat_template = template + tiny_models.CHAT
         assert set_chat_template(pinned, TemplateOptions(chat_template_kwargs=option)) == ""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "{% set form = '%Y' %}{{ strftime_now(form) }}",
+        "{{ strftime_now(format='%Y') }}",
+        "{% set now = strftime_now %}{{ now('%Y') }}",
+        "{% set n = namespace(now=strftime_now) %}{{ n.now('%Y') }}",
+        "{{ [strftime_now][0]('%Y') }}",
+        "{{ {'now': 1, 'f': strftime_now}['f']('%Y') }}",
+    ],
+)
+def test_a_clock_that_is_asked_in_another_way_is_refused(asked: str) -> None:
+    tokenizer = tiny_models.tokenizer(chat=True)
+    tokenizer.chat_template = asked + tiny_models.CHAT
+    with pytest.raises(CarbError, match=r"asks the clock.*chat_template="):
+        set_chat_template(tokenizer, TemplateOptions())
+
+
+def test_a_clock_whose_answer_is_not_used_makes_no_other_model() -> None:
+    tokenizer = tiny_models.tokenizer(chat=True)
+    tokenizer.chat_template = "{% set now = strftime_now('%H:%M:%S') %}" + tiny_models.CHAT
+    assert set_chat_template(tokenizer, TemplateOptions()) == ""
 
 
 def test_the_clock_of_a_template_stands_still_within_a_run(base: Path, tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -228,17 +230,19 @@ def _templated(tokenizer: Any, messages: Sequence[Message], **given: bool) -> st
     """A conversation as the chat template renders it, without control tokens of its own.
 
     Raises:
-        ValueError: the template leaves out the turn of the system.
+        ValueError: the template leaves out a turn or its end, so that texts which differ there
+            would have one score.
     """
     turns = chat(messages, partial(guarded, tokenizer))
     text = str(tokenizer.apply_chat_template(turns, tokenize=False, **given))
-    others = [turn for turn in turns if turn["role"] != "system"]
-    if len(others) < len(turns):
-        bare = str(tokenizer.apply_chat_template(others, tokenize=False, **given))
-        if bare == text:
+    for index, turn in enumerate(turns):
+        if turn["role"] != "system" and turn["content"].strip() in text:
+            continue
+        changed = [*turns[:index], {**turn, "content": turn["content"] + " x"}, *turns[index + 1 :]]
+        if str(tokenizer.apply_chat_template(changed, tokenize=False, **given)) == text:
             raise ValueError(
-                "the chat template leaves out the turn of the system; put its text into the "
-                "question, or give another chat_template="
+                f"the chat template leaves out the turn of the {turn['role']}, or its end; put its "
+                "text into the question, or give another chat_template="
             )
     return text
 
@@ -287,22 +291,13 @@ def rendered_turns(tokenizer: Any, **variables: str) -> str:
     """The chat template's text around turns: it may put a control token together from the role's
     name."""
     rendered = []
-    for roles in (("user", "assistant"), ("system", "user")) if tokenizer.chat_template else ():
+    orders = (("user", "assistant"), ("system", "user"), ("user", "assistant", "user"))
+    for roles, begun in product(orders if tokenizer.chat_template else (), (True, False)):
         turns = [{"role": role, "content": "x"} for role in roles]
-        try:
-            rendered.append(
-                str(
-                    tokenizer.apply_chat_template(
-                        turns, tokenize=False, add_generation_prompt=True, **variables
-                    )
-                )
-            )
-        except (
-            TemplateError,
-            TypeError,
-            ValueError,
-        ):  # such as a template that takes no turn of the system
-            continue
+        given = {"tokenize": False, "add_generation_prompt": begun, **variables}
+        # A template may take no turn of the system.
+        with suppress(TemplateError, TypeError, ValueError):
+            rendered.append(str(tokenizer.apply_chat_template(turns, **given)))
     return "".join(rendered)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from carb_data import CarbError
@@ -13,9 +14,16 @@ from carb_scorers.models.chat_tokens import rendered_turns
 
 _CLOCK = re.compile(r"""strftime_now\s*\(\s*(?P<quote>["'])(?P<form>.*?)(?P=quote)\s*\)""")
 """How chat templates of transformers ask for the date."""
+_UNREAD = re.compile(r"strftime_now\s*\(|[=:,(\[]\s*strftime_now\b(?!\s+is\b)")
+"""Other ways to ask: by a format that is no text, or by another name for the clock."""
 _NAMED = re.compile(rf"set\s+(\w+)\s*=\s*{_CLOCK.pattern}")
-_MARK = "\ue000"
-"""A character of no text, which shows where a date is rendered."""
+_OTHER_TIMES = (
+    datetime(1999, 12, 31, 23, 59, 59, 9, tzinfo=UTC),
+    datetime(2011, 1, 17, 12, 30, tzinfo=UTC),
+    datetime(2032, 6, 5, 4, 3, 2, 1, tzinfo=UTC),
+)
+"""Times of other years, months, weekdays and parts of a day: what a template writes at one of them
+shows whether it uses what it asked."""
 _COPY = "a copy of the template with the date in it, given as chat_template="
 _log = logging.getLogger(__name__)
 
@@ -33,31 +41,33 @@ def stop_clock(tokenizer: Any) -> str:
     given = tokenizer.chat_template
     texts = given if isinstance(given, dict) else {"": given or ""}
     whole = "\n".join(texts.values())
-    forms = {match["form"] for match in _CLOCK.finditer(whole)}
-    if re.search(r"strftime_now\s*\(", _CLOCK.sub("", whole)):
+    if _UNREAD.search(_CLOCK.sub("", whole)):
         raise CarbError(
-            "The chat template asks the clock in a way that is not read here. Give a copy of it "
-            "with the date written in as chat_template=."
+            f"The chat template asks the clock in a way that is not read. Give {_COPY}."
         )
-    now = datetime.now().astimezone()
+    today = datetime.now().astimezone()
+    now = {match["form"]: today.strftime(match["form"]) for match in _CLOCK.finditer(whole)}
 
-    def dated(mark: str) -> Any:
+    def stand(dates: Mapping[str, str]) -> None:
         made = {
-            name: _CLOCK.sub(lambda match: repr(mark + now.strftime(match["form"])), text)
+            name: _CLOCK.sub(lambda asked: repr(dates[asked["form"]]), text)
             for name, text in texts.items()
         }
-        return made if isinstance(given, dict) else made[""]
+        tokenizer.chat_template = made if isinstance(given, dict) else made[""]
 
-    if not forms:
-        return ""
-    tokenizer.chat_template = dated(_MARK)
-    dates = {now.strftime(form) for form in forms}
+    def used(form: str, **variables: str) -> bool:
+        rendered = set()
+        for date in (now[form], *(time.strftime(form) for time in _OTHER_TIMES)):
+            stand({**now, form: date})
+            rendered.add(rendered_turns(tokenizer, **variables))
+        return len(rendered) > 1
 
-    shown = ", ".join(_written(tokenizer, dates))
+    shown = ", ".join(sorted(date for form, date in now.items() if used(form)))
     # A template may set a variable whatever is given, so that the option is tried.
-    pins = {match[1]: now.strftime(match["form"]) for match in _NAMED.finditer(whole)}
-    pinned = bool(pins) and not _written(tokenizer, dates, **pins)
-    tokenizer.chat_template = dated("")
+    pins = {match[1]: now[match["form"]] for match in _NAMED.finditer(whole)}
+    pinned = bool(pins) and not any(used(form, **pins) for form in now)
+    if now:
+        stand(now)
     if not shown:  # pinned by a variable
         return ""
     _log.warning(
@@ -67,9 +77,3 @@ def stop_clock(tokenizer: Any) -> str:
         f"chat_template_kwargs={json.dumps(pins)}" if pinned else _COPY,
     )
     return f"+clock:{shown}"
-
-
-def _written(tokenizer: Any, dates: set[str], **variables: str) -> list[str]:
-    """The marked dates that the chat template writes."""
-    rendered = rendered_turns(tokenizer, **variables)
-    return sorted(date for date in dates if _MARK + date in rendered)
