@@ -29,8 +29,36 @@ def serve() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that failed is sent again at once."""
-    from carb_scorers.models import server_retries
+def backend(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], str]:
+    """Registers a language model as the backend ``given``; returns the spec of a writer."""
+    from types import SimpleNamespace
 
-    monkeypatch.setattr(server_retries, "_FIRST_WAIT", 0.0)
+    from carb_data import Frozen
+    from carb_scorers.models.protocol import LANGUAGE_MODELS, BackendKind
+
+    def register(model: Any) -> str:
+        module = SimpleNamespace(LANGUAGE_MODEL=BackendKind(Frozen, lambda *_: model))
+        monkeypatch.setitem(sys.modules, "given_backend", module)
+        monkeypatch.setitem(LANGUAGE_MODELS, "given", "given_backend:LANGUAGE_MODEL")
+        return "given:model"
+
+    return register
+
+
+@pytest.fixture
+def kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Any], None]:
+    """Registers a kind of scorer as an installed package does."""
+    from types import SimpleNamespace
+
+    from carb_scorers.spec import ENTRY_POINTS
+
+    def register(name: str, opener: Any, package: str = "given_package", version: int = 1) -> None:
+        folder = tmp_path / f"{package}.dist-info"
+        folder.mkdir(exist_ok=True)
+        head = f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"
+        (folder / "METADATA").write_text(head)
+        (folder / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\n{name} = {package}:opener\n")
+        monkeypatch.setitem(sys.modules, package, SimpleNamespace(opener=opener))
+        monkeypatch.syspath_prepend(tmp_path)
+
+    return register

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError
 from carb_data.tasks import TaskPrompt
-from carb_scorers import bon_picks
 from carb_scorers.bon_picks import (
     bon_curve,
     expected_pick,
@@ -84,13 +83,10 @@ def by_text(function):
 
 
 @pytest.fixture
-def draw(monkeypatch, tmp_path):
+def draw(backend, tmp_path):
     def draw(n=8, task=None, model=None, file="pool.jsonl", **options):
-        model = model or CountingModel()
-        monkeypatch.setattr(bon_picks, "open_writer", lambda spec, kind: (model, kind()))
-        return anyio.run(
-            lambda: sample("hf:count", task or CountTask(), n, tmp_path / file, **options)
-        )
+        policy = backend(model or CountingModel())
+        return anyio.run(lambda: sample(policy, task or CountTask(), n, tmp_path / file, **options))
 
     return draw
 

@@ -15,18 +15,14 @@ pytest.importorskip("httpx", reason="needs carb-scorers[api]")
 pytest.importorskip("lingua", reason="needs carb-data[checks]")
 
 from carb_data import CarbError, DataError, Dataset, Domain
-from carb_data.journal import Store
 from carb_scorers.generate import (
     ConstructConfig,
     Reference,
     construct,
     read_construct_config,
-    writers,
 )
 from carb_scorers.generate.construction import mismatched
-from openai_server import chat
-
-pytestmark = pytest.mark.usefixtures("no_pauses")
+from openai_server import chat, reply
 
 FOODS = {
     "thai": "People eat rice with a spoon and a fork at most meals in the evening.",
@@ -90,7 +86,6 @@ def test_sets_are_made_by_the_method_and_paid_once(serve, tmp_path, monkeypatch)
     )
     asked = len(server.bodies)
     first = (tmp_path / "sets.jsonl").read_bytes()
-    monkeypatch.setattr(writers, "AT_ONCE", 1)
     again = construct(config, tmp_path / "sets.jsonl")
     assert len(server.bodies) == asked == 50
     assert {headers["Authorization"] for headers in server.headers} == {"Bearer sk-very-secret"}
@@ -124,37 +119,32 @@ def test_sets_are_made_by_the_method_and_paid_once(serve, tmp_path, monkeypatch)
         ]
 
 
-def test_after_an_interruption_only_what_is_missing_is_asked(serve, tmp_path, monkeypatch):
+def test_after_an_interruption_only_what_is_missing_is_asked(serve, tmp_path):
     """Interrupted after every single answer in turn, each answer is still asked for once."""
     paid: Counter[str] = Counter()
-
-    class Interruption(Exception):
-        pass
+    left = 99  # answers until the key is refused
 
     def counting(number, body):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            return reply({"error": {"message": "no such key"}}, 401)
         paid[json.dumps(body, sort_keys=True)] += 1
         return writer(number, body)
 
     server = serve(counting)
-    monkeypatch.setattr(writers, "AT_ONCE", 1)
-    config = config_for(server.url, tmp_path, limit=2)
+    config = config_for(server.url, tmp_path, limit=1)
     construct(config, tmp_path / "whole.jsonl")
-    needed = len(paid)
+    needed, stops = len(paid), 0
     paid.clear()
-    original, stops = Store.append, 0
-
-    def append(self, records):
-        original(self, records)
-        raise Interruption
-
-    for _ in range(needed + 1):
-        monkeypatch.setattr(Store, "append", append)
+    for _ in range(needed):
+        left = 1
         try:
             construct(config, tmp_path / "sets.jsonl")
-        except (Interruption, ExceptionGroup):
+        except CarbError:
             stops += 1
             assert not (tmp_path / "sets.jsonl").exists()
-    assert stops == needed
+    assert stops == needed - 1
     assert set(paid.values()) == {1}
     assert (tmp_path / "sets.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
@@ -167,8 +157,7 @@ def test_after_an_interruption_only_what_is_missing_is_asked(serve, tmp_path, mo
         ("{chosen}", "nearly the same as another answer"),
     ],
 )
-def test_bad_wrong_answers_are_written_again(serve, tmp_path, monkeypatch, bad, reason):
-    monkeypatch.setattr(writers, "AT_ONCE", 1)
+def test_bad_wrong_answers_are_written_again(serve, tmp_path, bad, reason):
     first: Counter[object] = Counter()
 
     def spoiled(number, body):

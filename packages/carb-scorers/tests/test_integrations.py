@@ -16,7 +16,7 @@ import anyio.to_thread
 import pytest
 
 from carb_data import CarbError
-from carb_scorers import ScoreRequest, ScoreResult, best_of_n, open_scorer, score, texts
+from carb_scorers import ScoreRequest, ScoreResult, best_of_n, open_scorer, score
 from carb_scorers.integrations import as_trl_reward, as_verl_reward
 from carb_scorers.integrations.verl import NoRewardError
 from carb_scorers.texts import as_prompt
@@ -119,7 +119,9 @@ def test_verls_signature() -> None:
     )
 
 
-def test_verls_threads_share_one_scorer_and_one_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verls_threads_share_one_scorer_and_one_event_loop(
+    kind: Callable[[str, object], None],
+) -> None:
     """verl asks from a pool of threads; a server's limits hold for all of them together."""
     count = 4
     met = threading.Barrier(count)
@@ -132,12 +134,12 @@ def test_verls_threads_share_one_scorer_and_one_event_loop(monkeypatch: pytest.M
             await anyio.to_thread.run_sync(met.wait)  # until all others are here
             return await super().score(requests)
 
-    def open_waiting(spec: str) -> Fake:
+    def open_waiting(*_: object) -> Fake:
         opened.append(Waiting())
         return opened[-1]
 
-    monkeypatch.setattr(texts, "open_scorer", open_waiting)
-    reward = as_verl_reward("fake:any")
+    kind("waiting", open_waiting)
+    reward = as_verl_reward("waiting:any")
     with ThreadPoolExecutor(count) as pool:
         rewards = list(pool.map(lambda n: reward("d", "x" * n, None, INFO), range(1, count + 1)))
     assert rewards == [1.0, 2.0, 3.0, 4.0]

@@ -8,7 +8,6 @@ import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_scorers.models import server_retries
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing, message
 from carb_scorers.scorer import Usage
 
@@ -149,10 +148,7 @@ def test_a_bad_answer_is_one_failure(serve: Callable[..., Server], name: str) ->
     assert len(server.bodies) == 3  # not tried again
 
 
-def test_an_answer_without_end_is_cut_off(
-    serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_retries, "_LARGEST_ANSWER", 2**20)
-    (found,) = ask(model(serve([reply(b" " * 2**21)]).url))
+def test_an_answer_without_end_is_cut_off(serve: Callable[..., Server]) -> None:
+    (found,) = ask(model(serve([reply(b" " * 2**26)]).url))
     assert isinstance(found, Failure)
-    assert "larger than 1 MiB" in found.error.message
+    assert "larger than 32 MiB" in found.error.message

@@ -12,7 +12,7 @@ pytest.importorskip("sklearn", reason="needs carb-data[checks]")
 
 from carb_data import BonSet, CarbError, Perturbation, load
 from carb_data.surface import names_culture
-from carb_scorers.generate import perturb, writers
+from carb_scorers.generate import perturb
 from carb_scorers.generate.perturbation import ATTEMPTS
 from carb_scorers.models.protocol import Failure, Generation
 from carb_scorers.scorer import ScoreError
@@ -68,11 +68,14 @@ class FakeModel:
         """Nothing."""
 
 
+WRITER = "given:model"
+
+
 @pytest.fixture
-def model(monkeypatch):
+def model(backend):
     def use(**options) -> FakeModel:
         fake = FakeModel(**options)
-        monkeypatch.setattr(writers, "open_writer", lambda spec, options: (fake, options()))
+        assert backend(fake) == WRITER
         return fake
 
     return use
@@ -81,7 +84,7 @@ def model(monkeypatch):
 def test_what_an_author_wrote_passes_and_is_kept(model, tmp_path):
     fake = model()
     made, report = perturb(
-        GERMAN.without_perturbed(), ["CL", "RP", "CC", "RC"], "hf:fake", store=tmp_path / "s.jsonl"
+        GERMAN.without_perturbed(), ["CL", "RP", "CC", "RC"], WRITER, store=tmp_path / "s.jsonl"
     )
     assert report.made["RP"] == len(GERMAN), report.given_up
     assert set(report.made) == {"CL", "RP", "CC", "RC"}
@@ -90,19 +93,19 @@ def test_what_an_author_wrote_passes_and_is_kept(model, tmp_path):
         for (kind, language), version in texts.items():
             if kind is not Perturbation.RP:
                 assert version.text == hand_made(before, kind, language)
-            assert (version.generator, version.verified) == ("hf:fake", False)
+            assert (version.generator, version.verified) == (WRITER, False)
     asked = fake.asked.total()
     assert (
         perturb(
             GERMAN.without_perturbed(),
             ["CL", "RP", "CC", "RC"],
-            "hf:fake",
+            WRITER,
             store=tmp_path / "s.jsonl",
         )[0]
         == made
     )
     assert fake.asked.total() == asked
-    kept, report = perturb(GERMAN, ["RP"], "hf:fake")
+    kept, report = perturb(GERMAN, ["RP"], WRITER)
     assert (kept, report.made) == (GERMAN, {})
     assert report.skipped == {"RP: there already": len(GERMAN)}
 
@@ -158,7 +161,7 @@ SAME = {reworded(item): item.chosen.text.upper() + "!" for item in GERMAN}
 def test_what_fails_its_check_is_written_again_and_then_listed(model, kind, spoil, reason):
     fake = model(spoil=spoil)
     some = GERMAN[:4]
-    made, report = perturb(some.without_perturbed(), [kind], "hf:fake")
+    made, report = perturb(some.without_perturbed(), [kind], WRITER)
     assert (made, report.made) == (some.without_perturbed(), {})
     assert [len(failure.reasons) for failure in report.given_up] == [ATTEMPTS] * len(some)
     assert any(reason in text for failure in report.given_up for text in failure.reasons)
@@ -168,6 +171,6 @@ def test_what_fails_its_check_is_written_again_and_then_listed(model, kind, spoi
 def test_wrong_use_is_a_plain_error():
     for kinds in (["XX"], []):
         with pytest.raises(CarbError, match="Unknown perturbations"):
-            perturb(GERMAN, kinds, "hf:fake")
+            perturb(GERMAN, kinds, WRITER)
     with pytest.raises(CarbError, match="cannot write"):
         perturb(GERMAN[:1].without_perturbed(), ["RP"], "baseline:length")

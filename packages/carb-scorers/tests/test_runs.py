@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import anyio
@@ -291,13 +291,19 @@ def test_a_folder_keeps_the_scorers_of_earlier_runs(tmp_path: Path) -> None:
 
 
 def test_a_changed_version_is_refused_unless_fresh(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: Callable[..., None]
 ) -> None:
-    go(tmp_path, "baseline:length")
-    monkeypatch.setattr("carb_scorers.spec.version", lambda _: "99")
+    def opener(name: str, *_: object) -> Scorer:
+        scorer = Counting(name)
+        scorer.spec = scorer.spec.model_copy(update={"kind": "versioned"})
+        return scorer
+
+    kind("versioned", opener)
+    go(tmp_path / "run", "versioned:x")
+    kind("versioned", opener, version=2)
     with pytest.raises(CarbError, match="another version of the scorer's package"):
-        go(tmp_path, "baseline:length")
-    go(tmp_path, "baseline:length", fresh=True)
+        go(tmp_path / "run", "versioned:x")
+    go(tmp_path / "run", "versioned:x", fresh=True)
 
 
 class Failing(Counting):
@@ -368,8 +374,21 @@ def test_another_model_behind_an_address_stops_the_run(tmp_path: Path) -> None:
     assert record.scorers[0].errors == 0
 
 
+@pytest.fixture
+def renamed() -> Iterator[Callable[[], None]]:
+    """Gives every culture of the sets another name, until the test ends."""
+    before = [cultures[name] for name in {item.culture for item in DATASET}]
+
+    def rename() -> None:
+        for culture in before:
+            cultures.add(culture.model_copy(update={"name": f"people of {culture.id}"}))
+
+    yield rename
+    cultures.add(*before)
+
+
 def test_another_name_of_a_place_is_another_run_for_those_who_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, renamed: Callable[[], None]
 ) -> None:
     told, blind_to_it = (
         lambda: FakeScorer(name="told", parameters={"tell": "culture"}),
@@ -377,7 +396,7 @@ def test_another_name_of_a_place_is_another_run_for_those_who_are_told(
     )
     go(tmp_path / "told", told())
     go(tmp_path / "other", blind_to_it())
-    monkeypatch.setattr(type(cultures), "name", lambda _, culture: f"people of {culture}")
+    renamed()
     with pytest.raises(CarbError, match=r"place names for 'told'.*--fresh"):
         go(tmp_path / "told", told())
     again = blind_to_it()

@@ -96,7 +96,7 @@ def test_a_server_that_answers_in_its_own_form_stops_the_run_at_once(
     ],
 )
 def test_one_bad_candidate_is_one_error(
-    serve: Callable[..., Server], bad: object, kind: str, no_pauses: None
+    serve: Callable[..., Server], bad: object, kind: str
 ) -> None:
     server = serve(lambda _, body: bad if text_of(body) == "bad" else answer("classify", -1.5))
     (found,) = score(opened(server), request("good", "bad", "fine"))
@@ -104,7 +104,7 @@ def test_one_bad_candidate_is_one_error(
     assert found.errors["c1"].kind == kind
 
 
-def test_a_lost_answer_is_asked_for_again(serve: Callable[..., Server], no_pauses: None) -> None:
+def test_a_lost_answer_is_asked_for_again(serve: Callable[..., Server]) -> None:
     server = serve([reply({"error": {"message": "busy"}}, 503), answer("classify", 0.25)])
     (found,) = score(opened(server), request("a"))
     assert found.scores == {"c0": 0.25}
