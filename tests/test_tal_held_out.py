@@ -3,6 +3,7 @@ server."""
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property, partial
 
 import pytest
@@ -49,18 +50,24 @@ def tiny(tmp_path_factory):
     return make_tiny(tmp_path_factory.mktemp("tiny"))
 
 
-def evaluated(folder, settings, monkeypatch=None, text=None, **options):
+class Writes:
+    """A judge that writes one text, and measures as the model behind it."""
+
+    def __init__(self, judge, text):
+        self.judge, self.text = judge, text
+        self.continuation_logprobs, self.aclose = judge.continuation_logprobs, judge.aclose
+
+    async def generate(self, prompts, writing):
+        return [type(one)(self.text) for one in await self.judge.generate(prompts, writing)]
+
+
+def evaluated(folder, settings, text=None, **options):
     async def ask():
         judge, _ = open_judge(
             "judge", str(folder), {key: str(value) for key, value in options.items()}, settings
         )
         if text is not None:
-            write = judge.generate
-
-            async def written(prompts, writing):
-                return [type(one)(text) for one in await write(prompts, writing)]
-
-            monkeypatch.setattr(judge, "generate", written)
+            judge = Writes(judge, text)
         try:
             return await evaluate_held_out(judge, ROWS, settings, decoding="greedy")
         finally:
@@ -135,12 +142,12 @@ def test_transformers_gives_what_one_plain_pass_for_each_number_gives(tiny, chat
         assert measured == pytest.approx(expected.logprobs(number, canonical), abs=1e-4)
 
 
-def test_criteria_are_measured_as_they_were_written_and_masked(tiny, monkeypatch):
+def test_criteria_are_measured_as_they_were_written_and_masked(tiny):
     settings = ThinkSettings(max_new_tokens=16)
     text = write_judgement(
         [("local fact", "people there know it", 3, "A")], "A fits daily life there.", "A"
     )
-    held = evaluated(tiny, settings, monkeypatch, text)
+    held = evaluated(tiny, settings, text)
     expected = Expected(tiny, settings)
     ids = expected.tokenizer(text, add_special_tokens=False)["input_ids"]
     assert held.format_rate.estimate == 1
@@ -195,7 +202,7 @@ def test_a_server_that_echoes_gives_the_same_numbers_but_the_entropy(tiny, serve
 def test_a_backend_that_cannot_be_opened_is_refused_before_training(
     tiny, tmp_path, monkeypatch, evaluation, said
 ):
-    monkeypatch.setattr("tal_rlvr.training_setup.importlib.util.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "vllm", None)
     values = {
         "model": str(tiny),
         "out": str(tmp_path / "out"),

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from pathlib import Path
+from types import CodeType, FrameType
 
-import pytest
-
-import carb_metrics.scored
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.page import render
+from carb_metrics.matrices import matrices
+from carb_metrics.scored import clusters_of
 
 
 def test_sets_are_tied_and_families_read_once_for_all_sections(
-    finished_run: Path, monkeypatch: pytest.MonkeyPatch
+    finished_run: Path,
 ) -> None:
-    calls = {"clusters_of": 0, "matrices": 0}
-    for name in calls:
-        plain = getattr(carb_metrics.scored, name)
+    calls = Counter[CodeType]()
 
-        def counted(*given: object, name: str = name, plain: object = plain) -> object:
-            calls[name] += 1
-            return plain(*given)  # type: ignore[operator]
+    def counted(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls[frame.f_code] += 1
 
-        monkeypatch.setattr(carb_metrics.scored, name, counted)
     runs = read_runs([finished_run])
-    render(content(runs), runs)
-    assert calls == {"clusters_of": 1, "matrices": 1}
+    sys.setprofile(counted)
+    try:
+        render(content(runs), runs)
+    finally:
+        sys.setprofile(None)
+    assert (calls[clusters_of.__code__], calls[matrices.__code__]) == (1, 1)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
+import sys
 import uuid
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +16,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from carb_cli.review import handing_out, page_server
+from carb_cli.review import handing_out
 from carb_cli.review.asking import Opinion, ReviewAnswer, ReviewItem
 from carb_cli.review.findings import WHOLE, SetTally, apply, find, line_beside, tally
 from carb_cli.review.review_file import GivenAnswer, collect
@@ -265,11 +267,24 @@ def test_few_answers_are_no_line(
     assert "pick the key" not in seen
 
 
-def test_links_of_this_machine_come_with_what_to_do_for_a_phone(
-    tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def printed_by_a_server(*arguments: object) -> str:
+    """The output of ``carb review serve`` up to where it serves; it is ended there."""
+    command = [sys.executable, "-m", "carb_cli", *map(str, arguments)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "until you press Ctrl-C" in line:
+                break
+        process.kill()
+    return "".join(lines)
+
+
+def test_links_of_this_machine_come_with_what_to_do_for_a_phone(tmp_path: Path, carb: Carb) -> None:
     pytest.importorskip("uvicorn", reason="needs the extra carb-cli[review]")
-    monkeypatch.setattr(page_server, "serve", lambda *_: None)
     serve = (
         "review",
         "serve",
@@ -282,7 +297,7 @@ def test_links_of_this_machine_come_with_what_to_do_for_a_phone(
         "--out",
         tmp_path / "a",
     )
-    first = " ".join(carb(*serve, "--invite", "2").out.split())
+    first = " ".join(printed_by_a_server(*serve, "--invite", "2").split())
     assert re.findall(r"(reviewer \d): http://127\.0\.0\.1:\d+/#", first) == [
         "reviewer 1",
         "reviewer 2",
@@ -290,7 +305,7 @@ def test_links_of_this_machine_come_with_what_to_do_for_a_phone(
     assert "on no phone" in first
     assert "--public-url" in first
     assert "`carb review page`" in first
-    again = carb(*serve, "--invite", "2", "--public-url", "https://example.org/thai").out
+    again = printed_by_a_server(*serve, "--invite", "2", "--public-url", "https://example.org/thai")
     assert "The links printed before stay valid" in again
     assert "on no phone" not in again
     assert "File exists" in carb(*serve[:-1], tmp_path).err

@@ -12,7 +12,6 @@ import pytest
 
 from carb_data import CarbError
 from carb_data.declaration import Declaration, shipped
-from carb_data.sources import source_files
 from carb_data.sources.source_files import fetch, fetchable, find_files
 
 pytest.importorskip("pooch")
@@ -81,9 +80,7 @@ def made(tmp_path, monkeypatch):
             "license": licence,
             "published": published,
         }
-        monkeypatch.setattr(
-            source_files, "shipped", lambda: {"made": Declaration.model_validate(content)}
-        )
+        monkeypatch.setitem(shipped(), "made", Declaration.model_validate(content))
         return tmp_path / "cache" / "sources" / "made" / (place or path)
 
     return publish

@@ -3,7 +3,9 @@ spot."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,6 +45,19 @@ def make_tokenizer():
     )
     tokenizer.chat_template = TEMPLATE
     return tokenizer
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    """Registers a backend of language models, in place of one of the same name."""
+    from carb_scorers.models.protocol import LANGUAGE_MODELS, BackendKind
+
+    def register(name, options, opens):
+        module = SimpleNamespace(LANGUAGE_MODEL=BackendKind(options, opens))
+        monkeypatch.setitem(sys.modules, f"backend_{name}", module)
+        monkeypatch.setitem(LANGUAGE_MODELS, name, f"backend_{name}:LANGUAGE_MODEL")
+
+    return register
 
 
 @pytest.fixture(scope="session")

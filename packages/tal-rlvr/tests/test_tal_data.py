@@ -54,8 +54,7 @@ def user(text):
     return {"role": "user", "content": text}
 
 
-PREFERENCE = [{"score": 1, "reasoning": "r", "feedback1": "f", "feedback2": "g"}]
-TWO = {"response1": "one", "response2": "two", "individual_preference": PREFERENCE}
+TWO = {"response1": "one", "response2": "two"}
 HELPSTEER3 = [
     {"domain": d, "language": language, "context": context, "overall_preference": p, **TWO}
     for d, language, context, p in (
@@ -101,15 +100,22 @@ def read(request, tmp_path):
     )
 
 
-def test_helpsteer3(read):
-    pairs = read("helpsteer3", HELPSTEER3)
-    assert [(p.chosen, p.language, p.culture, p.domain) for p in pairs] == [
-        ("one", "en", "general", "general"),
-        ("two", "id", "general", "multilingual"),
-        ("two", "pl", "general", "multilingual"),
-        ("two", "en", "general", "code"),
+def test_well_known_tables_of_preferences_are_read_as_everywhere(read):
+    """A judge was asked as a local of an unspecified culture."""
+    pairs = read("carb", HELPSTEER3)
+    assert [(p.chosen, p.language, p.culture) for p in pairs[:3]] == [
+        ("one", "en", "general"),
+        ("two", "id", "general"),
+        ("two", "pl", "general"),
     ]
     assert pairs[1].prompt == "user: q2\n\nassistant: a\n\nuser: q3"
+    assert len(pairs) == 4
+    given = read("carb", HELPSTEER3, culture="thai", language="th")
+    assert {(p.culture, p.language) for p in given} >= {("thai", "en"), ("thai", "pl")}
+    bad = {**HELPSTEER3[0], "response2": "one"}
+    with pytest.raises(CarbError, match="two answers are the same"):
+        read("carb", [*HELPSTEER3, bad])
+    assert len(read("carb", [*HELPSTEER3, bad], skip_bad=1)) == 4
 
 
 def test_care(read):
@@ -141,14 +147,13 @@ def test_care(read):
             [{**CARE[0], "human_rating": "good"}],
             r"row 1: 'good' in 'human_rating' is not a number",
         ),
-        ("helpsteer3", [{"context": "q"}], r"row 1 has no 'overall_preference'.*HelpSteer3"),
         ("preference", [{"prompt": "q", "chosen": "c"}], r"row 1 has no 'rejected'"),
         (
             "preference",
             [{"prompt": [1, 2], "chosen": "c", "rejected": "r"}],
             r"neither a text nor messages",
         ),
-        ("helpsteer3", HELPSTEER3[4:], "holds no pair with a preference"),
+        ("care", CARE[6:], "holds no pair with a preference"),
     ],
 )
 def test_a_row_out_of_layout_is_named(tmp_path, form, rows, message):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from carb_data import CarbError
+from carb_data import CarbError, Frozen
 from carb_scorers import Candidate, ScoreRequest, open_scorer
 from carb_scorers.models import Choices, Generation
 from carb_scorers.models.protocol import plain_text
@@ -14,14 +14,17 @@ from tal_rlvr.judgement import write_judgement
 
 pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 
-from carb_scorers.models.hf_language import HFLanguageModel
 
+class Says:
+    """Judges by a rule on the prompt's text, and is sure of its verdict."""
 
-def says(pick):
-    """A ``generate`` that judges by a rule on the prompt's text, and is sure of its verdict."""
+    revision, in_flight = "1", None
+
+    def __init__(self, pick):
+        self.pick = pick
 
     async def generate(self, prompts, writing):
-        texts = [pick(plain_text(prompt)) for prompt in prompts]
+        texts = [self.pick(plain_text(prompt)) for prompt in prompts]
         await anyio.to_thread.run_sync(
             lambda: None
         )  # as a model does, which lets others run meanwhile
@@ -34,7 +37,8 @@ def says(pick):
             for text, found in zip(texts, sure, strict=True)
         ]
 
-    return generate
+    async def aclose(self):
+        pass
 
 
 def judgement(verdict):
@@ -46,23 +50,24 @@ def first_is_longer(prompt):
     return judgement("A" if len(first) > len(second.split("\n")[0]) else "B")
 
 
-def test_without_a_culture_no_local_is_asked_for(tiny_folder, monkeypatch):
+def test_without_a_culture_no_local_is_asked_for(judge):
     """The prompt spoke of a local of unknown culture."""
     seen = []
-    monkeypatch.setattr(
-        HFLanguageModel, "generate", says(lambda text: seen.append(text) or judgement("A"))
-    )
-    opened = open_scorer(f"think:{tiny_folder}?max_new_tokens=8&read=verdict")
+    opened = judge(lambda text: seen.append(text) or judgement("A"))
     anyio.run(opened.score, [REQUEST.model_copy(update={"culture": "unknown", "language": "und"})])
     assert seen
     assert not any("unknown" in text or "local" in text for text in seen)
 
 
 @pytest.fixture
-def scorer(tiny_folder):
-    opened = open_scorer(f"think:{tiny_folder}?max_new_tokens=8&read=verdict")
-    yield opened
-    anyio.run(opened.aclose)
+def judge(backend):
+    """A judge that follows a rule."""
+
+    def opened(pick):
+        backend("says", Frozen, lambda *_: Says(pick))
+        return open_scorer("think:m?backend=says&read=verdict")
+
+    return opened
 
 
 REQUEST = ScoreRequest(
@@ -74,12 +79,12 @@ REQUEST = ScoreRequest(
 )
 
 
-def test_it_reads_culture_and_language(scorer):
-    assert needs(scorer.spec) == ("culture", "language")
+def test_it_reads_culture_and_language(judge):
+    assert needs(judge(first_is_longer).spec) == ("culture", "language")
 
 
-def test_verdicts_over_all_pairs_become_a_ranking(scorer, monkeypatch):
-    monkeypatch.setattr(HFLanguageModel, "generate", says(first_is_longer))
+def test_verdicts_over_all_pairs_become_a_ranking(judge):
+    scorer = judge(first_is_longer)
     (result,) = anyio.run(scorer.score, [REQUEST])
     assert result.error is None
     assert sorted(result.scores, key=result.scores.get) == ["2", "4", "6", "9"]
@@ -88,9 +93,8 @@ def test_verdicts_over_all_pairs_become_a_ranking(scorer, monkeypatch):
     assert scorer.spec.kind == "think"
 
 
-def test_a_judge_that_always_says_a_gives_everyone_the_same(scorer, monkeypatch):
-    monkeypatch.setattr(HFLanguageModel, "generate", says(lambda _: judgement("A")))
-    (result,) = anyio.run(scorer.score, [REQUEST])
+def test_a_judge_that_always_says_a_gives_everyone_the_same(judge):
+    (result,) = anyio.run(judge(lambda _: judgement("A")).score, [REQUEST])
     assert list(result.scores.values()) == [0.5] * 4
 
 
@@ -102,24 +106,21 @@ def half(prompt):
 
 
 @pytest.mark.parametrize("pick", [lambda _: "I cannot say.", half], ids=["no form", "one order"])
-def test_outputs_that_cannot_be_read_in_both_orders_are_an_error_row(scorer, monkeypatch, pick):
-    monkeypatch.setattr(HFLanguageModel, "generate", says(pick))
-    (result,) = anyio.run(scorer.score, [REQUEST])
+def test_outputs_that_cannot_be_read_in_both_orders_are_an_error_row(judge, pick):
+    (result,) = anyio.run(judge(pick).score, [REQUEST])
     assert result.error.kind == "parse"
     assert "no judgement" in result.error.message
 
 
-def test_it_keeps_the_contract(tiny_folder, monkeypatch):
+def test_it_keeps_the_contract(tiny_folder, judge):
+    follows = judge(first_is_longer)
+    results = anyio.run(check_scorer, follows, example_requests(follows, 3))
+    assert all(result.error is None for result in results)
     opened = judge_as_scorer(tiny_folder, name="mine", max_new_tokens=8)
     assert opened.spec.name == "mine"
-    requests = example_requests(opened, 3)
-
-    monkeypatch.setattr(HFLanguageModel, "generate", says(first_is_longer))
-    results = anyio.run(check_scorer, opened, requests)
-    assert all(result.error is None for result in results)
-    monkeypatch.undo()
+    requests = example_requests(opened, 2)
     anyio.run(
-        check_scorer, opened, requests[:2]
+        check_scorer, opened, requests
     )  # a random model's real outputs: error rows, but no exception
     anyio.run(opened.aclose)
     with pytest.raises(CarbError, match="closed"):

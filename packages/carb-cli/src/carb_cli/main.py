@@ -233,17 +233,24 @@ def command_line() -> tuple[str, ...]:
     return ("carb", *invoked.arguments)
 
 
-def say_what_runs() -> None:
-    """Print on stderr what the command does, unless it has printed something."""
-    from carb_cli import display
-
-    words = [one for one in invoked.arguments if not one.startswith("-")]
+def what_runs(command: Invocation) -> str | None:
+    """The summary of a command; null for ``--quiet``, ``--help`` and an unknown one."""
+    words = [one for one in command.arguments if not one.startswith("-")]
     group = GROUPS.get(words[0] if words else "")
     name, commands = (words[1:2], group[0]) if group else (words[:1], COMMANDS)
     known = commands.get(*name) if name else None
-    silent = invoked.quiet or {"--help", "-h"} & {*invoked.arguments}
-    if known and not silent and not display.printed():
-        display.note(f"carb {' '.join(words[: 2 if group else 1])}: {known[1]}")
+    if known is None or command.quiet or {"--help", "-h"} & {*command.arguments}:
+        return None
+    return f"carb {' '.join(words[: 2 if group else 1])}: {known[1]}"
+
+
+def say_what_runs() -> None:
+    """Print the command's summary on stderr, unless it has printed something."""
+    from carb_cli import display
+
+    summary = what_runs(invoked)
+    if summary and not display.printed():
+        display.note(summary)
 
 
 def _version() -> str:

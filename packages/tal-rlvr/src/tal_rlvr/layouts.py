@@ -20,8 +20,9 @@ from tal_rlvr.preferences import Pair, pairs_from_set
 
 __all__ = ["LAYOUTS", "Form", "Layout", "read_pairs", "read_rows"]
 
-Form = Literal["carb", "helpsteer3", "care", "preference"]
-"""``carb``: Best-of-N sets. ``preference``: ``prompt``, ``chosen``, ``rejected``. The others: as
+Form = Literal["carb", "care", "preference"]
+"""``carb``: whatever ``carb_data.load`` reads, well-known tables of preferences among it.
+``preference``: ``prompt``, ``chosen``, ``rejected`` and a ``source_item``. ``care``: as
 published."""
 Row = Mapping[str, Any]
 
@@ -35,10 +36,6 @@ class Layout(Frozen):
     chosen: str | None = None
     """A text, or messages."""
     rejected: str | None = None
-    responses: tuple[str, str] | None = None
-    """Two responses, where a signed preference says which is better: below 0 the first, above 0 the
-    second."""
-    preference: str = ""
     response: tuple[str, ...] = ()
     """A response, where each row has one with a rating; rows of the same prompt are compared."""
     rating: tuple[str, ...] = ()
@@ -51,14 +48,6 @@ class Layout(Frozen):
 
 
 LAYOUTS: dict[str, Layout] = {
-    # Wang et al. 2025, arXiv 2505.11475: overall_preference from -3 (response 1) to 3
-    "helpsteer3": Layout(
-        url="https://huggingface.co/datasets/nvidia/HelpSteer3",
-        prompt="context",
-        responses=("response1", "response2"),
-        preference="overall_preference",
-        domain=("domain",),
-    ),
     # Guo et al. 2025, arXiv 2504.05154: ratings from 1 to 10; earlier cards call two columns
     # otherwise
     "care": Layout(
@@ -89,7 +78,12 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def read_pairs(
-    form: Form, path: str, *, culture: str | None = None, language: str | None = None
+    form: Form,
+    path: str,
+    *,
+    culture: str | None = None,
+    language: str | None = None,
+    skip_bad: float = 0,
 ) -> list[Pair]:
     """Read the pairs of one source.
 
@@ -100,14 +94,17 @@ def read_pairs(
             files.
         culture: the culture of rows that name none; null means ``general``, and for CARE the
             culture of the row's language.
-        language: the language of rows that name none; null means the one that their script tells,
-            else ``en``.
+        language: the language of rows that name none; null means the one that is detected, or that
+            their script tells.
+        skip_bad: for ``carb``, how many bad rows may be left out, or which share below 1.
 
     Raises:
         CarbError: the file is not there or has not that layout; the message names row and column.
     """
     if form == "carb":
-        dataset = load(path)
+        named = {"culture": culture, "language": language}
+        given = {name: value for name, value in named.items() if value is not None}
+        dataset = load(path, skip_bad=skip_bad, **given)
         origins = dataset.origins
         return [pair for item in dataset for pair in pairs_from_set(item, origins[item.id])]
     layout = LAYOUTS[form]
@@ -129,20 +126,14 @@ class _RowError(ValueError):
 def _compared(
     form: str, layout: Layout, rows: list[Row], culture: str | None, language: str | None
 ) -> Iterator[Pair]:
-    """Rows that hold a better and a worse response; ties give no pair."""
+    """Rows that hold a better and a worse response."""
     for number, row in enumerate(rows):
         prompt = _conversation(_cell(row, (layout.prompt,), number))
         names = str(layout.chosen), str(layout.rejected)
-        if layout.responses is not None:
-            strength = _number(row, (layout.preference,), number)
-            if strength == 0:
-                continue
-            names = layout.responses if strength < 0 else layout.responses[::-1]
         chosen, rejected = (
             _conversation(_cell(row, (name,), number), answer=True) for name in names
         )
-        if not layout.url:  # published data is taken as it is
-            _refuse_useless({"prompt": prompt, "chosen": chosen, "rejected": rejected}, number)
+        _refuse_useless({"prompt": prompt, "chosen": chosen, "rejected": rejected}, number)
         tag = _language(row.get("language"), language, prompt)
         yield Pair(
             id=str(row.get("id") or f"{form}-{number}"),

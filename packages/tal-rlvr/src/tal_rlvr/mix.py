@@ -24,13 +24,18 @@ class MixSource(Frozen):
     weight: float = Field(default=1.0, gt=0)
     """Share of this source in the mix, relative to the other sources' weights."""
     culture: str | None = None
+    """Culture of what names none."""
     language: str | None = None
+    """Language of what names none."""
+    skip_bad: float = Field(default=0, ge=0)
+    """Rows of ``carb`` that may be left out since they make no pair, or which share below 1."""
     languages: tuple[str, ...] = ()
     """Keep pairs in these languages only; all when empty."""
 
     def read(self) -> list[Pair]:
         """All pairs of the source."""
-        pairs = read_pairs(self.form, self.path, culture=self.culture, language=self.language)
+        given = self.model_dump(include={"culture", "language", "skip_bad"})
+        pairs = read_pairs(self.form, self.path, **given)
         return [pair for pair in pairs if not self.languages or pair.language in self.languages]
 
 

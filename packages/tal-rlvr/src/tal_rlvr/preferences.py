@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from carb_data import BonSet, Frozen
+from carb_data import UNSPECIFIED, BonSet, Frozen
+from tal_rlvr.judge_prompts import GENERAL
 from tal_rlvr.judgement import Verdict
 
 
@@ -49,7 +50,7 @@ def pairs_from_set(item: BonSet, origin: str | None = None) -> list[Pair]:
             prompt=item.prompt_text,
             chosen=item.chosen.text,
             rejected=rejected.text,
-            culture=item.culture,
+            culture=GENERAL if item.culture == UNSPECIFIED else item.culture,
             language=item.language,
             domain=str(item.domain),
         )
