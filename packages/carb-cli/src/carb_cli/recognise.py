@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from carb_cli.planning import check_specs
-from carb_data import HUB_ANSWERS_WITHIN, CarbError, Frozen, closest, require
+from carb_data import HUB_ANSWERS_WITHIN, CarbError, Frozen, closest, parse_file, require
 from carb_scorers import KnownModel, kinds, known_model
 from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.source import has_chat_template, model_source, reachable
@@ -153,23 +152,14 @@ def _configuration(model: str) -> tuple[dict[str, Any], bool]:
         raise CarbError(
             f"There is no config.json in '{model}'. Give a model's folder, or a hub id owner/name."
         )
-    content = _json(model, config)
-    return content, _has_template(model)
+    return parse_file(config, "configuration"), _has_template(model)
 
 
 def _has_template(model: str) -> bool:
     """Whether a model's tokenizer has a chat template."""
     tokenizer = _file(model, "tokenizer_config.json")
-    settings = {} if tokenizer is None else _json(model, tokenizer)
+    settings = {} if tokenizer is None else parse_file(tokenizer, "configuration")
     return bool(settings.get("chat_template")) or _file(model, "chat_template.jinja") is not None
-
-
-def _json(model: str, path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CarbError(f"The configuration of '{model}' is not JSON: {error}.") from None
-    return content if isinstance(content, dict) else {}
 
 
 def _file(model: str, name: str) -> Path | None:

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import anyio
 from pydantic import Field, StringConstraints
@@ -346,7 +346,8 @@ async def _tried(task: _Task, there: Sequence[Gpu], taken: Sequence[Gpu]) -> Out
 async def _scored(task: _Task, environment: dict[str, str]) -> Outcome:
     """Score with one model in a process of its own, which is ended when its time has passed."""
     log = task.folder / LOG
-    with _opened(log) as file:
+    task.folder.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
         start = file.tell()
         with anyio.move_on_after(task.seconds) as limit:
             ended = await anyio.run_process(
@@ -367,11 +368,6 @@ async def _scored(task: _Task, environment: dict[str, str]) -> Outcome:
             f"finished ({log})"
         )
     return outcome
-
-
-def _opened(log: Path) -> BinaryIO:
-    log.parent.mkdir(parents=True, exist_ok=True)
-    return log.open("ab")
 
 
 def _outcome(code: int, printed: str, folder: Path) -> Outcome:

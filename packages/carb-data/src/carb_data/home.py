@@ -28,7 +28,11 @@ def home_line(items: Iterable[BonSet]) -> HomeLine:
 
     Home are the answers whose culture's root speaks the set's language.
     """
-    shares = [_share(item) for item in items if not is_mirror(item) and _says_where(item)]
+    shares = [
+        _share(item)
+        for item in items
+        if not is_mirror(item) and all(one.culture in cultures for one in item.responses)
+    ]
     return HomeLine(accuracy=statistics.fmean(shares) if shares else None, n=len(shares))
 
 
@@ -44,10 +48,6 @@ def home_lines(items: Iterable[BonSet]) -> dict[str, HomeLine]:
         if line.n:
             lines[language] = line
     return lines
-
-
-def _says_where(item: BonSet) -> bool:
-    return all(response.culture in cultures for response in item.responses)
 
 
 def _share(item: BonSet) -> float:

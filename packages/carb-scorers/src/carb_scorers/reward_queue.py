@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 from carb_data import CarbError
 from carb_scorers.evaluation import score_window
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.texts import About, Scored, Text, request_about
+from carb_scorers.texts import About, Scored, Text, grouped, request_about, scores_of
 
 __all__ = ["Call", "RewardQueue", "make_call"]
 
@@ -61,12 +61,8 @@ class Call:
 
     def take(self, part: Part, result: ScoreResult) -> None:
         """Keep the result of a part."""
-        for candidate in part.request.candidates:
-            self.known[part.asked, candidate.text] = Scored(
-                result.scores.get(candidate.id),
-                result.rationale,
-                result.error_of(candidate.id),
-            )
+        for text, scored in scores_of(part.request, result):
+            self.known[part.asked, text] = scored
         part.answered = True
         self.open_parts -= 1
         if not self.open_parts:
@@ -84,13 +80,9 @@ def make_call(texts: Sequence[Text], spec: ScorerSpec) -> Call:
     A scorer that compares gets all responses to a prompt in one request. Any other gets few, so
     that a call which is given up ends soon; a server gets each alone.
     """
-    groups: dict[About, dict[str, None]] = {}
-    for text in texts:
-        groups.setdefault(text.about, {})[text.answer] = None
     size = 1 if (spec.in_flight or 1) > 1 else PART
     call = Call(texts)
-    for asked, group in groups.items():
-        responses = list(group)
+    for asked, responses in grouped(texts).items():
         step = len(responses) if spec.comparative else size
         for start in range(0, len(responses), step):
             chosen = responses[start : start + step]

@@ -7,7 +7,7 @@ import hashlib
 import math
 import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
@@ -111,38 +111,37 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
         )
     for culture, language in {(text.culture, text.language) for text in texts}:
         check_about(culture, language)
-    groups = _grouped(texts, seed)
+    groups = {
+        about: request_about(str(number), *about, responses, seed)
+        for number, (about, responses) in enumerate(grouped(texts).items())
+    }
     results: dict[str, ScoreResult] = {}
 
     def keep(part: Sequence[ScoreResult]) -> None:
         results.update((result.request_id, result) for result in part)
 
     await score_all(scorer, list(groups.values()), keep)
-    return _read(texts, groups, results)
-
-
-def _grouped(texts: Sequence[Text], seed: int) -> dict[About, ScoreRequest]:
-    groups: dict[About, dict[str, None]] = {}
-    for text in texts:
-        groups.setdefault(text.about, {})[text.answer] = None
-    return {
-        key: request_about(str(number), *key, responses, seed)
-        for number, (key, responses) in enumerate(groups.items())
+    scored = {
+        (about, text): one
+        for about, request in groups.items()
+        for text, one in scores_of(request, results[request.request_id])
     }
-
-
-def _read(
-    texts: Sequence[Text], grouped: dict[About, ScoreRequest], results: dict[str, ScoreResult]
-) -> list[Scored]:
-    scored: dict[tuple[About, str], Scored] = {}
-    for key, request in grouped.items():
-        result = results[request.request_id]
-        for candidate in request.candidates:
-            score = result.scores.get(candidate.id)
-            scored[key, candidate.text] = Scored(
-                score, result.rationale, result.error_of(candidate.id)
-            )
     return [scored[text.about, text.answer] for text in texts]
+
+
+def grouped(texts: Sequence[Text]) -> dict[About, list[str]]:
+    """The different responses to each prompt."""
+    groups: dict[About, list[str]] = {}
+    for text in dict.fromkeys((one.about, one.answer) for one in texts):
+        groups.setdefault(text[0], []).append(text[1])
+    return groups
+
+
+def scores_of(request: ScoreRequest, result: ScoreResult) -> Iterator[tuple[str, Scored]]:
+    """The text of each candidate, and what it scored."""
+    for candidate in request.candidates:
+        score = result.scores.get(candidate.id)
+        yield candidate.text, Scored(score, result.rationale, result.error_of(candidate.id))
 
 
 def request_about(

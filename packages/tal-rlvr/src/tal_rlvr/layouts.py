@@ -102,7 +102,7 @@ def read_pairs(
         CarbError: the file is not there or has not that layout; the message names row and column.
     """
     if form == "carb":
-        named = {"culture": culture, "language": language}
+        named: dict[str, Any] = {"culture": culture, "language": language}
         given = {name: value for name, value in named.items() if value is not None}
         dataset = load(path, skip_bad=skip_bad, **given)
         origins = dataset.origins

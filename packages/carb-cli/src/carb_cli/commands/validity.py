@@ -61,9 +61,20 @@ def validity(
     """
     refuse_folder(figure)
     policies = _read(file, benchmark, against)
-    correlations = {
-        name: _correlated(points, against, confidence) for name, points in policies.items()
-    }
+    correlations = {}
+    for name, points in policies.items():
+        columns = points.columns
+        correlations[name] = correlate(
+            columns["benchmark"],
+            columns["downstream"],
+            columns.get("covariate"),
+            confidence,
+            x_error=columns.get("benchmark_se"),
+            y_error=columns.get("downstream_se"),
+            bases=points.bases,
+            against=columns[against] if against else None,
+            labels=points.names,
+        )
     if figure is not None:
         drawn = {name: (_pairs(points), correlations[name]) for name, points in policies.items()}
         write_whole(figure, scatter(drawn))
@@ -76,20 +87,6 @@ def validity(
         _show(one, confidence, against, name)
     if figure is not None:
         display.say(f"Written: {figure.resolve()}")
-
-
-def _correlated(points: Points, against: str | None, confidence: float) -> Correlation:
-    return correlate(
-        points.columns["benchmark"],
-        points.columns["downstream"],
-        points.columns.get("covariate"),
-        confidence,
-        x_error=points.columns.get("benchmark_se"),
-        y_error=points.columns.get("downstream_se"),
-        bases=points.bases,
-        against=points.columns[against] if against else None,
-        labels=points.names,
-    )
 
 
 def _pairs(points: Points) -> list[tuple[str, float, float]]:

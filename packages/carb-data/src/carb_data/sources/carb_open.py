@@ -16,6 +16,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from operator import sub
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,12 +83,8 @@ def build(
         yield item
     units = list(_units(options, seed))
     for silver in (False, True):
-        tier = [unit for unit in units if _is_silver(unit) == silver]
+        tier = [unit for unit in units if (unit[0].provenance.tier == "silver") == silver]
         yield from _fill(tier, taken, options.cap, seed)
-
-
-def _is_silver(unit: _Unit) -> bool:
-    return unit[0].provenance.tier == "silver"
 
 
 def cell(item: BonSet) -> Cell:
@@ -218,11 +215,12 @@ def excess_over_chance(items: Sequence[BonSet]) -> dict[str, tuple[float, float]
     shared = [_shared_with_question(item) for item in items]
     words = _word_values(items)
     attacks = []
-    chances = list(map(_chance, items))
+    chances = [1 / len(item.responses) for item in items]
     variance = sum(chance * (1 - chance) for chance in chances)
     least = _WORKS * math.sqrt(variance)
     for values in (shared, words):
-        excess = list(map(_over_chance, items, values))
+        won = map(share_won, items, values)
+        excess = list(map(sub, won, chances))
         works = sum(excess) > least
         attacks.append(excess if works else [0.0] * len(items))
     names = [item.id for item in items]
@@ -233,10 +231,6 @@ def excess_over_chance(items: Sequence[BonSet]) -> dict[str, tuple[float, float]
 def _shared_with_question(item: BonSet) -> Sequence[float]:
     texts = tuple(response.text for response in item.responses)
     return overlap(item.prompt_text, texts)
-
-
-def _chance(item: BonSet) -> float:
-    return 1 / len(item.responses)
 
 
 def balanced(
@@ -280,10 +274,6 @@ def _sums(unit: Iterable[BonSet], excess: Excess) -> tuple[float, float]:
 
 def _fits(so_far: float, more: float) -> bool:
     return more <= 0 or so_far + more <= _SLACK
-
-
-def _over_chance(item: BonSet, values: Sequence[float]) -> float:
-    return share_won(item, values) - _chance(item)
 
 
 def _word_values(items: Sequence[BonSet]) -> list[list[float]]:

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import anyio.to_thread
@@ -32,10 +33,6 @@ class RewardOptions(HFOptions):
     """The name or number of the output that is the score, for a head with several outputs."""
 
 
-def _logits(output: Any) -> Any:
-    return output.logits
-
-
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """How to get scores out of an architecture."""
@@ -43,7 +40,7 @@ class Adapter:
     loader: str | Callable[[Any, Any], Any] = "AutoModelForSequenceClassification"
     """A transformers class by name, or a function ``(transformers, config) -> class with
     from_pretrained``."""
-    output: Callable[[Any], Any] = _logits
+    output: Callable[[Any], Any] = attrgetter("logits")
     """Function from the output of the model's own forward pass to ``(rows, outputs)``."""
     head: str | None = "score"
     """Name of the module that turns the final hidden state of a row's last token into outputs,
