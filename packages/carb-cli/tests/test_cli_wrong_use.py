@@ -193,15 +193,34 @@ def test_a_scorer_is_not_compared_with_itself(carb: Carb, finished_run: Path) ->
         clear(ended, "Name two different scorers", "carb compare", "#baseline:random")
 
 
-def test_ctrl_c_while_the_command_line_is_imported_is_no_traceback() -> None:
-    code = (
-        "import sys, carb_cli\n"
-        "class Stopped:\n"
-        "    def find_spec(self, name, *_):\n"
-        "        if name == 'cyclopts': raise KeyboardInterrupt\n"
-        "assert 'cyclopts' not in sys.modules\n"
-        "sys.meta_path.insert(0, Stopped())\n"
-        "sys.exit(carb_cli.main(['data', 'list']))"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr.strip()) == (130, "Interrupted.")
+STOPPED = """
+import sys
+module, sys.argv[1:] = sys.argv[1], ["data", "list", "--quiet"]
+class Lost:
+    def __del__(self):
+        raise KeyboardInterrupt
+class Stopped:
+    def find_spec(self, name, *_):
+        if name == module:
+            {stop}
+sys.meta_path.insert(0, Stopped())
+from carb_cli.__main__ import run
+run()
+"""
+
+
+def stopped(at: str, stop: str) -> tuple[int, str]:
+    """The end of ``carb data list`` when Ctrl-C comes while a module is imported."""
+    code = [sys.executable, "-c", STOPPED.format(stop=stop), at]
+    ended = subprocess.run(code, capture_output=True, text=True, timeout=300)
+    return ended.returncode, ended.stderr.strip()
+
+
+@pytest.mark.parametrize("module", ["carb_cli.main", "inspect", "threading", "cyclopts"])
+def test_ctrl_c_while_the_command_line_is_imported_is_no_traceback(module: str) -> None:
+    assert stopped(module, "raise KeyboardInterrupt") == (130, "Interrupted.")
+
+
+def test_a_ctrl_c_that_python_loses_in_a_callback_still_stops_the_command() -> None:
+    waiting = "Lost(); [None for _ in iter(int, 1)]"  # until it is interrupted
+    assert stopped("cyclopts", waiting) == (130, "Interrupted.")

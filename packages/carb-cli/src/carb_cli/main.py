@@ -246,8 +246,10 @@ def what_runs(command: Invocation) -> str | None:
 
 def say_what_runs() -> None:
     """Print the command's summary on stderr, unless it has printed something."""
-    from carb_cli import display
-
+    try:
+        from carb_cli import display
+    except ImportError:  # Ctrl-C ended its import in the thread of the command
+        return
     summary = what_runs(invoked)
     if summary and not display.printed():
         display.note(summary)
@@ -318,8 +320,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # or a full disk behind it would show only when Python ends
         return result if isinstance(result, int) else OK
     except KeyboardInterrupt:  # first: it may come before the other names are imported
-        sys.stderr.write("\nInterrupted.\n")
-        return INTERRUPTED
+        return interrupted()
     except (
         CycloptsError
     ) as error:  # which says what is wrong, and of values without a name not what to do
@@ -340,6 +341,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if getattr(error, "errno", None) == errno.ENOSPC:
             _drop_the_rest()
         return USAGE
+
+
+def interrupted() -> int:
+    """Print that Ctrl-C ended the command; its exit code."""
+    sys.stderr.write("\nInterrupted.\n")
+    return INTERRUPTED
 
 
 def _escape_what_cannot_be_shown() -> None:
