@@ -257,20 +257,41 @@ def test_a_reader_of_the_notes_who_leaves_ends_no_run(
     assert len(ScoreTable.load(tmp_path / "r" / "scores.parquet")) == 2 * 12 * 4
 
 
-def test_a_closed_stdout_ends_no_command(tmp_path: Path) -> None:
+UNUSABLE = {
+    "closed": "os.close({0})",
+    "read-only": "os.dup2(os.open(os.devnull, os.O_RDONLY), {0})",  # what bash leaves of 2>&-
+    "full": "os.dup2(os.open('/dev/full', os.O_WRONLY), {0})",
+}
+
+
+@pytest.mark.parametrize(
+    ("stream", "state"), [(1, "closed"), (1, "read-only"), (2, "read-only"), (2, "full")]
+)
+def test_a_stream_that_takes_nothing_ends_no_command(
+    tmp_path: Path, stream: int, state: str
+) -> None:
+    if state == "full" and not Path("/dev/full").exists():
+        pytest.skip("needs a device that is always full")
     Dataset([small_set(1)]).save(tmp_path / "d.jsonl")
-    close = "import os, sys; os.close(1); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-    command = ["-m", "carb_cli", "run", "--data", str(tmp_path / "d.jsonl"), "--quiet"]
+    start = "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    code = f"import os, sys; {UNUSABLE[state].format(stream)}; {start}"
+    command = ["-m", "carb_cli", "run", "--data", str(tmp_path / "d.jsonl")]
     rest = ["--scorer", "baseline:length", "--out", str(tmp_path / "r")]
     ended = subprocess.run(
-        [sys.executable, "-c", close, *command, *rest],
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
+        [sys.executable, "-c", code, *command, *rest], capture_output=True, text=True, check=False
     )
     assert "Traceback" not in ended.stderr
     assert ended.returncode == 0
     assert (tmp_path / "r" / "run.json").is_file()
+
+
+def test_a_reader_of_the_help_who_leaves_is_no_failure() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "carb_cli", "--help"]
+    ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (ended.returncode, ended.stderr.count(b"Traceback")) == (0, 0)
 
 
 def test_a_misspelt_kind_is_refused_before_the_data_are_read(carb: Carb, tmp_path: Path) -> None:

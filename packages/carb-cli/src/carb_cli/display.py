@@ -42,12 +42,17 @@ class _Console(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         self.used = True
-        super().print(*objects, **options)
+        try:
+            super().print(*objects, **options)
+        except OSError:  # a full disk
+            if not self.stderr:
+                raise
+            self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
         """Leave it to ``main``, for which a reader that has seen enough is no failure.
 
-        Nobody who reads the notes is no reason to end the work: they go nowhere from here on.
+        Notes that cannot be written are no reason to end the work: they go nowhere from here on.
         """
         if not self.stderr:
             raise BrokenPipeError

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib import import_module
+from io import UnsupportedOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -330,7 +331,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "the options.\n"
             )
         return USAGE
-    except BrokenPipeError:  # the reader (head, less) has seen enough
+    except (BrokenPipeError, SystemExit) as error:  # the reader (head, less) has seen enough
+        if not isinstance(error.__context__ or error, BrokenPipeError):  # rich leaves a help so
+            raise
         _drop_the_rest()
         return OK
     except Exception as error:
@@ -351,12 +354,22 @@ def interrupted() -> int:
 
 def _escape_what_cannot_be_shown() -> None:
     """A terminal that cannot show a script, or a closed one, is no reason to fail."""
-    # open until the process ends, as the streams are whose place they take
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not _writable(stream):  # open until the process ends, as the stream that it replaces
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _writable(stream: Any) -> bool:
+    try:
+        os.write(stream.fileno(), b"")
+    except UnsupportedOperation:  # no file, but a test's or a notebook's stream
+        return True
+    except (AttributeError, OSError):  # none, or bash's: the script that it reads, at a closed 2
+        return False
+    return True
 
 
 def _drop_the_rest() -> None:
