@@ -170,6 +170,17 @@ def test_a_country_is_read_as_its_culture_and_what_can_mean_several_is_refused(t
         load(write(path, "prompt,chosen,rejected,Country\nq,a,b,ar"))
 
 
+def test_a_language_alone_names_no_country(tmp_path):
+    """The culture file of a table in Swahili was forgotten, and its sets were read as Kenya's."""
+    path = tmp_path / "a.csv"
+    for name, near in (("swahili", "kenyan"), ("Bengali", "bangladeshi"), ("sw", "kenyan")):
+        path.write_text(f"culture,language,prompt,chosen,rejected\n{name},en,q,a,b\n", "utf-8")
+        with pytest.raises(DataError, match=rf"a\.csv:2: culture: .*'{near}'.*--culture-file"):
+            load(path)
+    path.write_text("culture,language,prompt,chosen,rejected\nThai,en,q,a,b\n", "utf-8")
+    assert load(path)[0].culture == "thai"
+
+
 _SHEET = "id,culture,domain,language,topic,prompt,chosen,rejected_1,rejected_2,rejected_3,source\n"
 _ROW = "a-2,thai,values,en,t,Q two?,Yes.,No 1.,No 2.,No 3.,own\n"
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib import import_module
-from io import UnsupportedOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -365,10 +364,10 @@ def _escape_what_cannot_be_shown() -> None:
 def _writable(stream: Any) -> bool:
     try:
         os.write(stream.fileno(), b"")
-    except UnsupportedOperation:  # no file, but a test's or a notebook's stream
-        return True
-    except (AttributeError, OSError):  # none, or bash's: the script that it reads, at a closed 2
+    except AttributeError:  # none
         return False
+    except OSError as error:  # of a 2 that is closed bash leaves the script that it reads
+        return error.errno != errno.EBADF
     return True
 
 

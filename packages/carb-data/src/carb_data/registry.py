@@ -114,11 +114,7 @@ class Registry:
         """
         known = self._all.values()
         asked = text.strip()
-        named = [
-            culture.id
-            for culture in known
-            if asked.casefold() in (culture.id, culture.name.casefold())
-        ]
+        named = [culture.id for culture in known if self.is_called(culture.id, asked)]
         country = find_country(asked)
         matches = [
             culture
@@ -134,6 +130,10 @@ class Registry:
             matches = [c for c in known if c.language == tag and c.parent is None]
         broader = {culture.parent for culture in matches}
         return named or sorted(culture.id for culture in matches if culture.id not in broader)
+
+    def is_called(self, culture_id: str, text: str) -> bool:
+        """Whether a text is the id or the name of a culture, in letters of any case."""
+        return text.strip().casefold() in (culture_id, self[culture_id].name.casefold())
 
     def add(self, *new: Culture | str | Path) -> None:
         """Add cultures, or all cultures of a file. An id that is there already is replaced.

@@ -44,7 +44,7 @@ from carb_data.given import TieError, keys_of, options_of, plain_reader, read_re
 from carb_data.keys import System, system_of
 from carb_data.language import DETECTED, UNDETERMINED, detect_all, language_defect, language_tag
 from carb_data.models import UNSPECIFIED, BonSet
-from carb_data.registry import Registry, cultures
+from carb_data.registry import Registry, cultures, find_country
 from carb_data.tables import Record, Table, plain, read_table
 from carb_data.validation import line_problems
 from carb_data.values import UnreadError, at, text, turns, unpacked
@@ -439,11 +439,14 @@ def checked(defaults: Mapping[str, str], registry: Registry | None) -> dict[str,
 
 def _culture(name: str, registry: Registry) -> str | None:
     """The id of a culture by its id or name, or by a country; null where none or several are
-    meant."""
+    meant, and where a language is the name: Kenya is not all that speaks Swahili."""
     if name in registry:
         return name
     meant = registry.meant(name)
-    return meant[0] if len(meant) == 1 else None
+    spoken = find_country(name) is None and meant and not registry.is_called(meant[0], name)
+    if len(meant) != 1 or (spoken and meant[0] not in registry.listed):
+        return None
+    return meant[0]
 
 
 def left_out(

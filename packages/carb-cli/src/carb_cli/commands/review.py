@@ -153,14 +153,17 @@ def page(
     kept = out.with_suffix(".reviews")
     handing_out.create(kept, sets, data).close()
     write_whole(out, single_file(items, sets.fingerprint))
-    write_whole(
-        out.with_suffix(".kit.html"), organisers_kit(language_of(sets[0].culture), len(items))
-    )
+    kit = out.with_suffix(".kit.html")
+    write_whole(kit, organisers_kit(language_of(sets[0].culture), len(items)))
     if json:
         print_json({"out": str(out), "reviews": str(kept), "items": len(items)})
     else:
-        display.say(f"{len(items)} items written to {out}. Collect the answers into {kept}.")
+        display.say(f"{len(items)} questions written to {out}. Send it to people of the place.")
+        display.say(f"What to tell them: {kit}")
         _say_which_regions(item.region for item in items)
+        display.say(
+            f"Next, with their files: carb review collect {quote(str(kept))} answers-*.json"
+        )
 
 
 def _check_one_culture(data: str) -> None:
@@ -232,6 +235,8 @@ def collect(
         print_json(facts | {"new": new, "known": known, "newer": newer, "refused": refused})
     else:
         display.say("\n".join(lines))
+        if new:
+            display.say(f"Next: carb review apply {quote(str(reviews))}")
     return 1 if refused else 0
 
 
@@ -258,8 +263,8 @@ def apply(
     Parameters
     ----------
     data
-        The data set that was reviewed; sets that were not reviewed stay as they are. Needed with
-        --out.
+        The data set that was reviewed, for --out; by default the one that the review names. Sets
+        that were not reviewed stay as they are.
     out
         The .jsonl or .parquet file to write; the other file has its name and ends in .review.json.
     """
