@@ -3,6 +3,7 @@ failure."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -374,6 +375,14 @@ async def test_a_scorer_that_reads_no_culture_needs_none() -> None:
         ("/get_reward", json.dumps(sent("a") | {"labels": []}).encode(), 422),
         ("/score", b'{"prompt": "x", "responses": []}', 422),
         ("/score", b'{"prompt": "x", "responses": ["y"], "role": "chosen"}', 422),
+        ("/score", b'{"prompt": "x", "prompt": "y", "responses": ["z"]}', 422),
+        ("/score", b'{"prompt": [{"role": "user", "content": "x", "content": "y"}]}', 422),
+        ("/score", b'{"prompt": "x", "responses": ["\\ud800"]}', 422),
+        ("/score", b'{"prompt": "x", "responses": ["\xff"]}', 422),
+        ("/score", b'{"prompt": "x", "responses": [7]}', 422),
+        ("/get_reward", b'{"query": "Qa", "prompts": "Q"}', 422),
+        ("/get_reward", b'{"query": [], "prompts": [], "labels": [' + b"9" * 9_999 + b"]}", 422),
+        ("/get_reward", b"[" * 99_999, 422),
         ("/score", b"x" * (LARGEST + 1), 413),
         ("/nothing", b"{}", 404),
     ],
@@ -382,6 +391,13 @@ async def test_other_bodies_are_refused_with_a_reason(path: str, body: bytes, st
     async with served() as (client, _):
         answer = await client.post(path, content=body, headers={"content-type": "application/json"})
         assert (answer.status_code, bool(answer.json()["error"])) == (status, True)
+
+
+async def test_a_client_of_http_1_0_names_no_host() -> None:
+    async with served(hosts=LOOPBACK) as (client, _):
+        request = client.build_request("POST", "/get_reward", json=sent("a"))
+        del request.headers["host"]
+        assert (await client.send(request)).status_code == 200
 
 
 async def test_who_may_ask() -> None:
@@ -408,6 +424,9 @@ async def test_who_may_ask() -> None:
         form = {"content-type": "Application/JSON; charset=utf-8"}
         body = json.dumps(sent("a"))
         assert (await client.post("/get_reward", content=body, headers=form)).status_code == 200
+        packed = form | {"content-encoding": "gzip"}
+        answer = await client.post("/get_reward", content=gzip.compress(b"{}"), headers=packed)
+        assert (answer.status_code, "Content-Encoding" in answer.json()["error"]) == (415, True)
     with pytest.raises(CarbError, match="--token-env"):
         bind("0.0.0.0", 0, token=None)
     for port in (-1, 99_999):

@@ -8,6 +8,7 @@ answer are bounded.
 from __future__ import annotations
 
 import hmac
+import json
 import re
 import socket
 from collections import Counter
@@ -161,7 +162,9 @@ class RewardServer:
 
         A token may also stand before the path, for clients that can send no header.
         """
-        if self._hosts and _host(request.headers.get("host", "")) not in self._hosts:
+        # A page in a browser cannot leave the name out, as clients of HTTP/1.0 do.
+        host = request.headers.get("host")
+        if self._hosts and host is not None and _host(host) not in self._hosts:
             raise RefusalError(421, "This server is not reached under this name.")
         if self._queue is None:
             raise RefusalError(503, "The scorer is not open yet.", headers={"retry-after": "5"})
@@ -181,6 +184,8 @@ class RewardServer:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if request.method == "POST" and kind.casefold() != "application/json":
             raise RefusalError(415, "Send JSON, with 'Content-Type: application/json'.")
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise RefusalError(415, "Send the body as it is, without a Content-Encoding.")
 
     async def _health(self, _: Request) -> Response:
         return json_response({"status": "ready"})
@@ -315,9 +320,17 @@ def _check_company(texts: Sequence[Text]) -> None:
 
 def _read(model: type[_Sent], body: bytes) -> _Sent:
     try:
-        return model.model_validate_json(body)
+        sent = model.model_validate_json(body)
+        json.loads(body, object_pairs_hook=_check_fields)
     except ValidationError as error:
         raise RefusalError(422, first_defect(error)) from None
+    return sent
+
+
+def _check_fields(pairs: list[tuple[str, Any]]) -> None:
+    for name, times in Counter(name for name, _ in pairs).items():
+        if times > 1:
+            raise RefusalError(422, f"The field '{name}' stands {times} times in one object.")
 
 
 def _refused(request: Request, error: Exception) -> Response:
