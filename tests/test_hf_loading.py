@@ -45,6 +45,15 @@ def test_a_head_that_was_never_trained_is_refused(base: Path) -> None:
         open_scorer(f"classifier:{folder}")
 
 
+def test_a_padding_token_beyond_the_vocabulary_is_no_traceback(base: Path, tmp_path: Path) -> None:
+    folder = tiny_models.folder(base, "llama", "CausalLM")
+    shutil.copytree(folder, made := tmp_path / "model")
+    config = made / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"pad_token_id": 99_999}))
+    with pytest.raises(CarbError, match=r"Cannot load the model.*Padding_idx"):
+        open_scorer(f"implicit:{made}")
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

@@ -122,6 +122,34 @@ def test_a_padding_token_that_is_none_changes_no_score(base: Path, tmp_path: Pat
         assert result.scores[str(key)] == pytest.approx(float(row(model, ids)[0]), abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("single", "pair"),
+    [("<s> $A </s>", "<s> $A </s> <s> $B </s>"), ("$A </s>", "$A </s> $B </s>")],
+    ids=["start and end", "end"],
+)
+def test_a_tokenizer_without_a_separator_gets_question_and_answer_as_one_text(
+    base: Path, tmp_path: Path, single: str, pair: str
+) -> None:
+    """An end of text stood between them where the tokenizer ends each text with one."""
+    from tokenizers.processors import TemplateProcessing
+
+    folder = tiny_models.folder(base, "llama", "SequenceClassification", chat=False, pad="<pad>")
+    shutil.copytree(folder, made := tmp_path / "model")
+    model, tokenizer = loaded(made, "SequenceClassification")
+    specials = [(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in ("<s>", "</s>")]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=single, pair=pair, special_tokens=specials
+    )
+    tokenizer.save_pretrained(made)
+    (result,) = scored(f"classifier:{made}", request())
+    for key, text in enumerate(TEXTS):
+        given = tokenizer(f"What do people eat?\n{text}", return_tensors="pt")
+        assert given["input_ids"][0, -1] == dict(specials)["</s>"]
+        with torch.no_grad():
+            expected = model(**given).logits[0, 0].item()
+        assert result.scores[str(key)] == pytest.approx(expected, abs=1e-5)
+
+
 def test_a_head_that_a_short_cut_misses_on_real_texts_alone_is_left_to_its_own_pass(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

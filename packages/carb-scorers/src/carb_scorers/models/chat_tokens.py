@@ -81,21 +81,16 @@ def conversation(
     gives some.
 
     With a chat template, the template's own rendering of both turns. Without one, prompt and answer
-    as a pair of texts, which the tokenizer joins by its separator, or by a line break.
+    as a pair of texts where the tokenizer has a separator, else as one text with a line break.
     """
     if tokenizer.chat_template:
         text = _templated(tokenizer, [*prompt.messages, message("assistant", answer)])
         encoded = tokenizer(text, add_special_tokens=False, verbose=False)
-        return tuple(encoded["input_ids"]), tuple(encoded.get("token_type_ids", ()))
-    end = "" if tokenizer.sep_token else "\n"
-    texts = (guarded(tokenizer, text) for text in (plain_text(prompt) + end, answer))
-    encoded = tokenizer(*texts, verbose=False)
-    ids = tuple(encoded["input_ids"])
-    # Some tokenizers put a start token before either text; the answer is no text of its own.
-    start = tokenizer.bos_token_id
-    kept = [i for i, token in enumerate(ids) if i == 0 or start is None or token != start]
-    types = tuple(encoded.get("token_type_ids", ()))
-    return tuple(ids[i] for i in kept), tuple(types[i] for i in kept) if types else ()
+    else:
+        texts = [guarded(tokenizer, text) for text in (plain_text(prompt), answer)]
+        joined = texts if tokenizer.sep_token else ["\n".join(texts)]
+        encoded = tokenizer(*joined, verbose=False)
+    return tuple(encoded["input_ids"]), tuple(encoded.get("token_type_ids", ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     broken: type[Exception] = require(
         "safetensors", package="carb-scorers", extra="hf"
     ).SafetensorError
-    failures = (OSError, ValueError, RuntimeError, ImportError, KeyError, broken)
+    failures = (OSError, ValueError, RuntimeError, ImportError, KeyError, AssertionError, broken)
     where = device_of(options)
     try:
         with quiet():
