@@ -235,13 +235,16 @@ def command_line() -> tuple[str, ...]:
 
 def what_runs(command: Invocation) -> str | None:
     """The summary of a command; null for ``--quiet``, ``--help`` and an unknown one."""
-    words = [one for one in command.arguments if not one.startswith("-")]
-    group = GROUPS.get(words[0] if words else "")
-    name, commands = (words[1:2], group[0]) if group else (words[:1], COMMANDS)
-    known = commands.get(*name) if name else None
-    if known is None or command.quiet or {"--help", "-h"} & {*command.arguments}:
+    if command.quiet or {"--help", "-h"} & {*command.arguments}:
         return None
-    return f"carb {' '.join(words[: 2 if group else 1])}: {known[1]}"
+    words = [one for one in command.arguments if not one.startswith("-")]
+    first, second, *_ = [*words, "", ""]
+    if first in COMMANDS:
+        return f"carb {first}: {COMMANDS[first][1]}"
+    group = GROUPS.get(first)
+    if group and second in group[0]:
+        return f"carb {first} {second}: {group[0][second][1]}"
+    return None
 
 
 def say_what_runs() -> None:

@@ -203,8 +203,9 @@ def _cost(spec: ParsedSpec, input_tokens: int, output_tokens: int) -> float | No
     prices = read_options(ServerOptions, f"Scorer '{spec.name}'", given)
     if not given or spec.options.get("backend") != "openai":
         return None
-    spent = input_tokens * (prices.price_in or 0.0) + output_tokens * (prices.price_out or 0.0)
-    return spent / 1e6
+    read = input_tokens * (prices.price_in or 0.0)
+    written = output_tokens * (prices.price_out or 0.0)
+    return (read + written) / 1e6
 
 
 def _tokens(text: str) -> int:

@@ -142,10 +142,13 @@ def _narrowed(dataset: Dataset, cultures: Sequence[str], domains: Sequence[str])
     """The sets of some cultures and domains, with the mirrors that belong to them: a family stays
     whole."""
     wanted = dataset.filter(cultures=set(cultures) or None, domains=set(domains) or None)
-    families = {
-        item.family for item in wanted if item.family and is_main(item.culture, item.language)
-    }
-    alone = {item.id for item in wanted if item.family is None}
+    families = set()
+    alone = set()
+    for item in wanted:
+        if item.family is None:
+            alone.add(item.id)
+        elif is_main(item.culture, item.language):
+            families.add(item.family)
     return dataset.filter(lambda item: item.id in alone or item.family in families)
 
 

@@ -56,19 +56,25 @@ def weights(specs: Sequence[ParsedSpec]) -> list[Weights]:
     wanted = list(map(_models, specs))
     here = {model: _on_disk(*model) for models in wanted for model in models}
     asked = [model for model, size in here.items() if size is None and "/" in model[0]]
-    there = {
-        (name, revision): _size({file.rfilename: file.size or 0 for file in info.siblings or ()})
-        for name, revision, info in of_hub(asked, files_metadata=True)
-    }
-    return [_sum([(here[model], there.get(model)) for model in models]) for models in wanted]
+    there: dict[tuple[str, str | None], int | None] = {}
+    for name, revision, info in of_hub(asked, files_metadata=True):
+        files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+        there[name, revision] = _size(files)
+    sizes = [[(here[model], there.get(model)) for model in models] for models in wanted]
+    return list(map(_sum, sizes))
 
 
 def _sum(sizes: Sequence[tuple[int | None, int | None]]) -> Weights:
     """The weights of models by their bytes here and on the hub; unknown where those of one are."""
-    if any(here is None and there is None for here, there in sizes):
-        return Weights()
-    fetched = sum(there or 0 for here, there in sizes if here is None)
-    return Weights(on_disk=sum(here or 0 for here, _ in sizes), to_fetch=fetched)
+    on_disk = to_fetch = 0
+    for here, there in sizes:
+        if here is not None:
+            on_disk += here
+        elif there is not None:
+            to_fetch += there
+        else:
+            return Weights()
+    return Weights(on_disk=on_disk, to_fetch=to_fetch)
 
 
 def _models(spec: ParsedSpec) -> list[tuple[str, str | None]]:

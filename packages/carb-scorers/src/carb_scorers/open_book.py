@@ -15,6 +15,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from carb_data import BonSet, Fact, as_text, load_facts, load_families, seed_folders
@@ -37,11 +38,11 @@ class FactSearch:
         self._facts = sorted(facts, key=lambda fact: fact.id)
         self._of = {as_text(item.prompt): _fact_of(item) for item in sets}
         self._words = [Counter(_stems(fact.statement)) for fact in self._facts]
-        spread = Counter(word for words in self._words for word in words)
         size = len(self._facts)
-        self._weights = {
-            word: math.log(1 + (size - n + 0.5) / (n + 0.5)) for word, n in spread.items()
-        }
+        self._weights = {}
+        for word, count in Counter(chain.from_iterable(self._words)).items():
+            rare = (size - count + 0.5) / (count + 0.5)
+            self._weights[word] = math.log(1 + rare)
         self._mean = sum(words.total() for words in self._words) / size
 
     def find(self, request: ScoreRequest) -> list[Fact]:

@@ -288,10 +288,11 @@ def compare_held_out(before: HeldOut, after: HeldOut) -> Interval:
 
 def _over_items(values: Sequence[tuple[str, float | None]]) -> Interval:
     """Mean and 95% interval over source items, of the values that are known."""
-    known = by_item([(item, value) for item, value in values if value is not None])
-    means = list(known.values())
+    known = [(item, value) for item, value in values if value is not None]
+    means = list(by_item(known).values())
     shares = all(0 <= value <= 1 for value in means)
-    return mean_interval(means, bounded=shares).model_copy(update={"n": len(means)})
+    interval = mean_interval(means, bounded=shares)
+    return interval.model_copy(update={"n": len(means)})
 
 
 def by_item(values: Sequence[tuple[str, float]]) -> dict[str, float]:

@@ -144,8 +144,10 @@ def read_verdict(text: str) -> Verdict | None:
     A line above that ends with a colon introduces a quotation.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    match = _DECORATED.fullmatch(lines[-1]) if lines else None
-    if match is None or marker_count(text) != 1 or (lines[-2:-1] and lines[-2][-1] in ":："):
+    *before, last = lines or [""]
+    match = _DECORATED.fullmatch(last)
+    quoted = bool(before) and before[-1].endswith((":", "："))
+    if match is None or quoted or marker_count(text) != 1:
         return None
     return "A" if match[1] == "A" else "B"
 

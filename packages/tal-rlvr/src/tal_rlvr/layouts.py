@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from carb_data import CarbError, Frozen, cultures, language_tag, load
+from carb_data import CarbError, Dataset, Frozen, cultures, language_tag, load
 from tal_rlvr.judge_prompts import GENERAL
 from tal_rlvr.preferences import Pair, pairs_from_set
 
@@ -102,9 +102,7 @@ def read_pairs(
         CarbError: the file is not there or has not that layout; the message names row and column.
     """
     if form == "carb":
-        named: dict[str, Any] = {"culture": culture, "language": language}
-        given = {name: value for name, value in named.items() if value is not None}
-        dataset = load(path, skip_bad=skip_bad, **given)
+        dataset = read_sets(path, culture=culture, language=language, skip_bad=skip_bad)
         origins = dataset.origins
         return [pair for item in dataset for pair in pairs_from_set(item, origins[item.id])]
     layout = LAYOUTS[form]
@@ -117,6 +115,12 @@ def read_pairs(
     if not pairs:
         raise CarbError(f"{path}, read as '{form}', holds no pair with a preference.")
     return pairs
+
+
+def read_sets(path: str, **given: Any) -> Dataset:
+    """The sets of a source of the form ``carb``; ``given`` is as for ``read_pairs``."""
+    known = {name: value for name, value in given.items() if value is not None}
+    return load(path, **known)
 
 
 class _RowError(ValueError):
@@ -229,14 +233,16 @@ def _culture(layout: Layout, row: Row, given: str | None, language: str) -> str:
     named = next((str(row[column]) for column in layout.culture if row.get(column)), "")
     bracketed = re.search(r"\(([^)]+)\)", named)
     inner = (bracketed[1] if bracketed else named).strip()
-    known = {name.casefold(): c.id for c in cultures for name in (c.id, c.name)} | {
-        "arab": "arabic"
-    }
+    known = {"arab": "arabic"}
+    for one in cultures:
+        known |= {one.id: one.id, one.name.casefold(): one.id}
     known_as = known.get(inner.casefold()) or cultures.of_country(inner) if inner else None
     if known_as or given:
         return str(known_as or given)
     if layout.native:
-        return next((c.id for c in cultures if c.language == language.partition("-")[0]), GENERAL)
+        spoken = language.partition("-")[0]
+        of_raters = (one.id for one in cultures if one.language == spoken)
+        return next(of_raters, GENERAL)
     return inner or GENERAL
 
 
@@ -255,8 +261,11 @@ def _language(named: Any, given: str | None, text: str) -> str:
     nothing is named."""
     if named:
         tag = language_tag(str(named).strip())
-        return tag if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag.lower()) else given or "en"
-    return given or next((tag for tag, script in _SCRIPTS.items() if script.search(text)), "en")
+        if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag.lower()):
+            return tag
+        return given or "en"
+    written = (tag for tag, script in _SCRIPTS.items() if script.search(text))
+    return given or next(written, "en")
 
 
 def _digest(text: str) -> str:

@@ -80,9 +80,14 @@ def copied_share(text: str, response: str) -> float:
     written, shown = _letters(response), _letters(text)
     if len(written) < 2 * GRAM:
         return 0.0
-    grams = [written[start : start + GRAM] for start in range(len(written) - GRAM + 1)]
-    known = {shown[start : start + GRAM] for start in range(len(shown) - GRAM + 1)}
+    grams = _grams(written)
+    known = {*_grams(shown)}
     return sum(gram in known for gram in grams) / len(grams)
+
+
+def _grams(letters: bytes) -> list[bytes]:
+    starts = range(len(letters) - GRAM + 1)
+    return [letters[start : start + GRAM] for start in starts]
 
 
 def _letters(text: str) -> bytes:

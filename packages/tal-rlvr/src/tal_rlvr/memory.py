@@ -59,7 +59,9 @@ def needed(config: TrainConfig, shape: Shape, longest_prompt: int, shards: int =
         inside = shape.layers * (8 * shape.hidden + 2 * shape.intermediate)
 
     def stage(name: str, copies: int, rows: int, written: int) -> Needed:
-        weights = shape.parameters * size * (copies if config.lora is None else 1) / shards
+        if config.lora is not None:
+            copies = 1
+        weights = shape.parameters * size * copies / shards
         logits = 3 * 4 * shape.vocabulary * written
         batch = rows * (tokens * inside * size + logits)
         return Needed(name, weights / 1e9, batch / 1e9, rows, tokens)

@@ -7,12 +7,12 @@ import hashlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from carb_data import CarbError, Dataset, Frozen, load
-from tal_rlvr.layouts import Form, read_pairs
+from carb_data import BonSet, CarbError, Dataset, Frozen
+from tal_rlvr.layouts import Form, read_pairs, read_sets
 from tal_rlvr.preferences import OrderedPair, Pair, both_orders
 
 
@@ -32,10 +32,14 @@ class MixSource(Frozen):
     languages: tuple[str, ...] = ()
     """Keep pairs in these languages only; all when empty."""
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the sets lack, and how many bad rows may be left out."""
+        return self.model_dump(include={"culture", "language", "skip_bad"})
+
     def read(self) -> list[Pair]:
         """All pairs of the source."""
-        given = self.model_dump(include={"culture", "language", "skip_bad"})
-        pairs = read_pairs(self.form, self.path, **given)
+        pairs = read_pairs(self.form, self.path, **self.given)
         return [pair for pair in pairs if not self.languages or pair.language in self.languages]
 
 
@@ -156,8 +160,11 @@ class TrainingMix(Frozen):
     def held_out_sets(self, held_out: Sequence[Pair]) -> Dataset | None:
         """The sets of the held-out pairs; null where no source holds sets."""
         ids = {pair.id.rpartition("/")[0] for pair in held_out}
-        paths = [source.path for source in self.sources if source.form == "carb"]
-        kept = {item.id: item for path in paths for item in load(path) if item.id in ids}
+        kept: dict[str, BonSet] = {}
+        for source in self.sources:
+            if source.form == "carb":
+                sets = read_sets(source.path, **source.given)
+                kept |= {item.id: item for item in sets if item.id in ids}
         return Dataset(kept.values()) if kept else None
 
     def _account(

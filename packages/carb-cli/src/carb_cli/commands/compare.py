@@ -122,8 +122,10 @@ def _both(a: str, b: str | None) -> tuple[tuple[Path, str], tuple[Path, str]]:
     folder, _, part = a.partition("#")
     held = scorers_of(Path(folder))
     pair = [find_scorer(a), find_scorer(b or a)] if b or part else held
-    if len({(run.resolve(), name) for run, name in pair}) != 2:
-        first, second, *_ = [*(name for _, name in held), "OTHER"]
+    different = {(run.resolve(), name) for run, name in pair}
+    if len(different) != 2:
+        names = [name for _, name in held]
+        first, second, *_ = [*names, "OTHER"]
         example = shlex.join(["carb", "compare", f"{folder}#{first}", f"{folder}#{second}"])
         raise CarbError(f"Name two different scorers, for example: {example}")
     return pair[0], pair[1]
@@ -146,11 +148,12 @@ def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
 
 def _failed(table: ScoreTable, other: ScoreTable) -> int:
     """The number of sets of both, mirrors included, on which the table's scorer failed."""
-    ids, sets = pl.col("item_id").cast(pl.String), other.frame["item_id"].cast(pl.String).unique()
-    failed = (
-        pl.col("perturbation").is_null() & pl.col("score").is_null() & ids.is_in(sets.to_list())
-    )
-    return table.frame.filter(failed)["item_id"].n_unique()
+    ids = pl.col("item_id").cast(pl.String)
+    sets = other.frame.select(ids.unique()).to_series()
+    original = pl.col("perturbation").is_null()
+    failed = pl.col("score").is_null()
+    shared = ids.is_in(sets.to_list())
+    return table.frame.filter(original, failed, shared)["item_id"].n_unique()
 
 
 def _place_win(comparison: Comparison) -> dict[str, Any] | None:

@@ -91,8 +91,9 @@ def holding(rows: pl.DataFrame, known: Sequence[Hashed]) -> Dataset | None:
     content."""
     wanted = dict(rows.select("item_id", "content").unique().iter_rows())
     for sets in known:
-        if all(id_ in sets and sets[id_][0] == content for id_, content in wanted.items()):
-            return Dataset(item for id_, (_, item) in sets.items() if id_ in wanted)
+        held = {id_: content for id_, (content, _) in sets.items() if id_ in wanted}
+        if held == wanted:
+            return Dataset(sets[id_][1] for id_ in held)
     return None
 
 

@@ -38,16 +38,20 @@ def covered(places: Iterable[str]) -> set[str]:
 def choices(codes: Collection[str]) -> list[dict[str, str]]:
     """The regions in which a reviewer may live: those of the sets, and the provinces around them;
     each with its code and name, towns behind their province."""
-    provinces = {"-".join(code.split("-")[:2]) for code in codes}
-    listed = {code for code in {*codes, *provinces} if code in codes or code in _names()}
-
-    def name(code: str) -> str:
-        province = "-".join(code.split("-")[:2])
-        inside = province != code and province in listed
-        return f"{region_name(province)}: {region_name(code)}" if inside else region_name(code)
-
-    made = [{"code": code, "name": name(code)} for code in listed - {""}]
+    provinces = set(map(_province, codes))
+    listed = {*codes, *(provinces & {*_names()})}
+    made = []
+    for code in listed - {""}:
+        province = _province(code)
+        name = region_name(code)
+        if province != code and province in listed:
+            name = f"{region_name(province)}: {name}"
+        made.append({"code": code, "name": name})
     return sorted(made, key=lambda one: (one["name"], one["code"]))
+
+
+def _province(code: str) -> str:
+    return "-".join(code.split("-")[:2])
 
 
 def counted(codes: Iterable[str]) -> str:

@@ -61,7 +61,8 @@ def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt
     for index, prompt in enumerate(prompts):
         seen[prompt.culture] += 1
         ranked.append((seen[prompt.culture], index))
-    return tuple(prompts[index] for index in sorted(index for _, index in sorted(ranked)[:limit]))
+    first = [index for _, index in sorted(ranked)[:limit]]
+    return tuple(prompts[index] for index in sorted(first))
 
 
 def first_line(text: str) -> str:

@@ -329,11 +329,11 @@ def _wrong_fault(
 
 def mismatched(reference: Reference, references: Sequence[Reference], seed: int) -> list[Reference]:
     """References of other cultures in its domain, those on its topic first, in a seeded order."""
-    foreign = [
-        one for one in references if one.domain is reference.domain and one.root != reference.root
-    ]
+    topic = reference.topic
+    beside = [one for one in references if one.domain is reference.domain]
+    foreign = [one for one in beside if one.root != reference.root]
     foreign = _shuffled(foreign, seed, reference.id, "references")
-    return sorted(foreign, key=lambda one: reference.topic is None or one.topic != reference.topic)
+    return sorted(foreign, key=lambda one: topic is None or one.topic != topic)
 
 
 def _shuffled(items: Sequence[Any], *key: object) -> list[Any]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from carb_data import (
@@ -196,8 +197,14 @@ def _fault(job: _Job, text: str) -> str | None:
 def unchanged_share(original: str, version: str) -> float:
     """Length of the common beginning and the common end, as a share of the longer text: near 1 for
     one small change."""
-    one, other = normalise(original), normalise(version)
-    size = min(len(one), len(other))
-    start = next((n for n in range(size) if one[n] != other[n]), size)
-    end = next((n for n in range(size - start) if one[-1 - n] != other[-1 - n]), size - start)
+    one = normalise(original)
+    other = normalise(version)
+    start = _shared_start(one, other)
+    end = _shared_start(one[start:][::-1], other[start:][::-1])
     return (start + end) / max(len(one), len(other), 1)
+
+
+def _shared_start(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -113,10 +113,13 @@ class WordTree:
         ``steps``, the log-probabilities of the tokens of each path of ``after``."""
         logprobs = {}
         for text, ids in self.endings.items():
-            longer = math.fsum(math.exp(steps[ids][token]) for token in self.after.get(ids, ()))
+            going_on = [steps[ids][token] for token in self.after.get(ids, ())]
+            longer = math.fsum(map(math.exp, going_on))
             rest = math.log1p(-longer) if longer < 1.0 else -math.inf
-            logprobs[text] = sum(steps[ids[:i]][token] for i, token in enumerate(ids)) + rest
-        return Choices(logprobs, mass=math.fsum(map(math.exp, logprobs.values())), usage=usage)
+            each = [steps[ids[:i]][token] for i, token in enumerate(ids)]
+            logprobs[text] = sum(each) + rest
+        mass = math.fsum(map(math.exp, logprobs.values()))
+        return Choices(logprobs, mass=mass, usage=usage)
 
 
 def word_tree(tokenizer: Any, wanted: Sequence[str]) -> WordTree:
@@ -256,12 +259,15 @@ def _end_of_turn(tokenizer: Any) -> list[int]:
     mark = "quiet"
     messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": mark}]
     text = str(tokenizer.apply_chat_template(messages, tokenize=False))
-    behind = _ids(tokenizer, text[text.rindex(mark) + len(mark) :]) if mark in text else []
-    specials = set(tokenizer.all_special_ids) | set(getattr(tokenizer, "added_tokens_decoder", {}))
-    ends = next(([*behind[:i], token] for i, token in enumerate(behind) if token in specials), None)
-    if ends is not None:
-        return ends
-    return [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    _, found, rest = text.rpartition(mark)
+    behind = _ids(tokenizer, rest) if found else []
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    specials = {*tokenizer.all_special_ids, *added}
+    for number, token in enumerate(behind, 1):
+        if token in specials:
+            return behind[:number]
+    end = tokenizer.eos_token_id
+    return [] if end is None else [end]
 
 
 def _control_tokens(tokenizer: Any) -> set[str]:

@@ -54,9 +54,11 @@ def marks() -> Marks:
 @cache
 def control_pattern() -> re.Pattern[str]:
     """One control token of any family."""
-    tokens = {token for family in marks().families.values() for token in family}
+    known = marks()
+    tokens = set[str]().union(*known.families.values())
     longest_first = sorted(tokens, key=lambda token: (-len(token), token))
-    return re.compile("|".join((*marks().shapes, *map(re.escape, longest_first))))
+    escaped = map(re.escape, longest_first)
+    return re.compile("|".join([*known.shapes, *escaped]))
 
 
 def guarded_unseen(text: str) -> str:

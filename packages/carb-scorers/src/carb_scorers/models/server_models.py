@@ -258,9 +258,10 @@ class ServerLanguageModel(ServerModel):
     def _watched(self, watch: Watch, choice: Mapping[str, Any]) -> Choices | None:
         steps = self._steps(choice)
         for index in reversed(range(len(steps))):
-            before = "".join(token for token, _ in steps[:index]).rstrip()
-            if steps[index][0].strip() in watch.words and before.endswith(watch.after):
-                return _among(steps[index][1], watch.words, Usage())
+            token, beside = steps[index]
+            before = "".join(earlier for earlier, _ in steps[:index])
+            if token.strip() in watch.words and before.rstrip().endswith(watch.after):
+                return _among(beside, watch.words, Usage())
         return None
 
 
