@@ -26,7 +26,7 @@ def _code() -> int:
     """The exit code of the command line.
 
     A stopped command leaves at once where a thread still waits for something abandoned, such as an
-    answer of a model: Python would wait for it. What was scored is in the journal by then.
+    answer of a model: Python would wait for it. The scores are in the journal by then.
     """
     import threading
 

@@ -1,4 +1,4 @@
-"""What commands print for people: results to stdout, progress and notes to stderr."""
+"""Output for people: results to stdout, progress and notes to stderr."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Console(Console):
             self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
-        """Leave it to ``main``, for which a reader that has seen enough is no failure.
+        """Leave it to ``main``, for which a reader that stopped reading is no failure.
 
         Notes that cannot be written are no reason to end the work: they go nowhere from here on.
         """

@@ -1,4 +1,4 @@
-"""What a model can use of this machine: main memory and GPUs."""
+"""The memory and GPUs of this machine that a model can use."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def gpus() -> list[Gpu]:
 
 def free_memory() -> int | None:
     """Bytes of main memory that a new process could use, within the limit of a container; null
-    where nobody says."""
+    where it is not known."""
     known: list[int] = []
     with suppress(OSError):
         meminfo = Path("/proc/meminfo").read_text(encoding="ascii")

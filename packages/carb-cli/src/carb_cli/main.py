@@ -1,4 +1,4 @@
-"""Entry point: which commands there are, and what happens when one fails.
+"""Entry point: the commands, and how a failure ends.
 
 A command's module is imported only when the command runs, so that ``carb --help`` answers at once.
 """
@@ -307,7 +307,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Returns:
-        0 on success, 1 when a check that was asked for failed, 2 on wrong use, 130 when
+        0 on success, 1 when a requested check failed, 2 on wrong use, 130 when
         interrupted.
     """
     _escape_what_cannot_be_shown()
@@ -380,7 +380,7 @@ def _drop_the_rest() -> None:
 
 
 def _mistake(error: Exception) -> str | None:
-    """What to say of a mistake that the user can correct; null for any other error."""
+    """The message about a mistake that the user can correct; null for any other error."""
     from carb_cli.display import safe
     from carb_data import CarbError
 

@@ -1,4 +1,4 @@
-"""What a run would do and cost, without doing it."""
+"""The work and cost of a run, worked out in advance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMED = 10
 
 
 class ScorerPlan(Frozen):
-    """What one scorer would do. Numbers are null for kinds whose way of working is not known
+    """The work of one scorer. Numbers are null for kinds whose way of working is not known
     here."""
 
     scorer: str
@@ -48,7 +48,7 @@ class ScorerPlan(Frozen):
 
 
 class RunPlan(Frozen):
-    """What ``--dry-run`` prints."""
+    """The output of ``--dry-run``."""
 
     data: tuple[str, ...]
     fingerprint: str
@@ -90,7 +90,7 @@ class RunPlan(Frozen):
         )
 
     def sentence(self) -> str | None:
-        """What the models will be asked and what that costs; null where only baselines score."""
+        """The calls of the models and their cost; null where only baselines score."""
         asked = [scorer for scorer in self.scorers if scorer.calls]
         if not asked:
             return None
@@ -194,7 +194,7 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
 
 
 def _cost(spec: ParsedSpec, input_tokens: int, output_tokens: int) -> float | None:
-    """What the tokens cost at the prices of a spec that asks a server.
+    """The cost of tokens at the prices of a spec with a server.
 
     Raises:
         CarbError: a price is no number.

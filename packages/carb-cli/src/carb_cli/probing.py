@@ -1,4 +1,4 @@
-"""How a chat model is best asked: a few mirrored families, asked in each way, before a run."""
+"""The best prompt form for a chat model: a few mirrored families in each form, before a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ preference for a position. Likelihood shows one answer at a time and has no posi
 
 
 class Asked(Frozen):
-    """What one way of asking gave."""
+    """The result of one way of asking."""
 
     mode: Mode
     spec: str
@@ -40,7 +40,7 @@ class Asked(Frozen):
 
 
 def probe_plan(model: str) -> RunPlan:
-    """What the probe of a model takes."""
+    """The calls and tokens of a model's probe."""
     scorers = [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()]
     return plan_run([DATA], probing_families(load(DATA)), scorers)
 
@@ -76,7 +76,7 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
 
 
 def why(asked: tuple[Asked, ...]) -> str:
-    """The way that was taken, and what each gave, in sentences."""
+    """The chosen way, and the result of each, in sentences."""
     told = []
     for one in asked:
         agreement = (

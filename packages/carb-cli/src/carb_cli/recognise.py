@@ -1,4 +1,4 @@
-"""What a model is, read from its own configuration: which kind of scorer asks it, and why."""
+"""The kind of scorer that fits a model, read from its configuration, and the reason."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _WRITERS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
 
 class Recognised(Frozen):
-    """How a model will be asked."""
+    """The scorer that fits a model."""
 
     spec: str
     """Spec string of the scorer."""
     why: str
-    """What in the model says so, as a sentence."""
+    """The reason, found in the model, as a sentence."""
     chat: str | None = None
     """The model, where it is a chat model that can be asked in several ways; null for everything
     else."""
@@ -34,7 +34,7 @@ class Recognised(Frozen):
     """The name that the user gives it."""
 
     def asked(self, spec: str, why: str) -> Recognised:
-        """The same model, asked by another spec."""
+        """The same model with another spec."""
         named = spec if self.name is None else f"{self.name}={spec}"
         return Recognised(spec=named, why=why, name=self.name)
 
@@ -52,7 +52,7 @@ def recognise(model: str) -> Recognised:
     """
     if (match := _SPEC.match(model)) and (match[1] in kinds() or closest(match[1], kinds())):
         check_specs([model])
-        return Recognised(spec=model, why="You said how to ask it.")
+        return Recognised(spec=model, why="It is given as a spec.")
     if (given := _NAMED.fullmatch(model)) and not Path(model).expanduser().exists():
         unnamed = recognise(given[2])
         update = {"spec": f"{given[1]}={unnamed.spec}", "name": given[1]}
@@ -86,7 +86,7 @@ def recognise(model: str) -> Recognised:
 
 def _unsaid(model: str, known: str) -> CarbError:
     return CarbError(
-        f"{known}, which says neither classifier nor language model. Say what it is: "
+        f"{known}: neither a classifier nor a language model. Name its kind: "
         f"classifier:{model}, judge:{model} or implicit:{model}?ref=none."
     )
 

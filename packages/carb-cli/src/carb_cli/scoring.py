@@ -135,10 +135,10 @@ def versioned(name: str) -> str:
 
 @contextmanager
 def _going_on_later(out: Path) -> Iterator[None]:
-    """Within, Ctrl-C says how to go on and ends the process at once.
+    """Within, Ctrl-C prints how to go on and ends the process at once.
 
-    A model that computes in a thread, or that is being loaded, would not listen. What was scored is
-    in the journal, which a process may leave at any moment.
+    A model that computes in a thread, or that is being loaded, would not listen. The scores are in
+    the journal, and a process may end at any moment.
     """
 
     def leave(_signal: int, _frame: Any) -> None:
@@ -161,15 +161,14 @@ def say_how_to_go_on(out: Path) -> None:
     """Say where the work is kept when the command that is being run was stopped."""
     again = shlex.join(part for part in command_line() if part != "--fresh")
     display.note(
-        f"Stopped. What was scored is kept in {out}. To go on, run the same command "
+        f"Stopped. The scores so far are kept in {out}. To go on, run the same command "
         f"again:\n  {again}"
     )
 
 
 def exit_code(record: RunRecord) -> int:
     """1 where a scorer failed on more than a tenth of its requests, or its server was gone before
-    the end (one last request may fail by its own fault): the run did not do what it was asked
-    for."""
+    the end. One last request may fail by its own fault."""
     failed = any(
         scorer.scored == 0 or scorer.unanswered > 1 or scorer.errors > FAILED_SHARE * scorer.items
         for scorer in record.scorers
@@ -178,8 +177,8 @@ def exit_code(record: RunRecord) -> int:
 
 
 def _keep_the_review(data: Sequence[str], out: Path, record: RunRecord) -> None:
-    """Copy what people said of the data set into the run's folder, so that its report shows the
-    human line anywhere."""
+    """Copy the review of the data set into the run's folder, so that its report shows the human
+    line anywhere."""
     # Importing this takes a fifth of a second, which a first score waits for.
     from carb_cli.review.findings import companion, line_beside
 

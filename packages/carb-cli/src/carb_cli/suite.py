@@ -28,7 +28,7 @@ from carb_data import CarbError, Dataset, Frozen, parse_file, require, validate
 from carb_scorers import ParsedSpec, RunRecord, parse_spec, provider
 
 LOG = "log.txt"
-"""What a model's process said, in its folder."""
+"""The output of a model's process, in its folder."""
 _HINT = (
     "A table takes name (letters, digits and . _ @ -), spec, and perhaps revision, memory_gb "
     "and gpus."
@@ -44,14 +44,13 @@ class SuiteModel(Frozen):
     revision: str | None = None
     """Commit, tag or branch on the hub; by default the spec's."""
     memory_gb: Annotated[float, Field(gt=0)] | None = None
-    """What the model needs, over all its GPUs, in units of 10^9 bytes; by default nothing is
-    checked."""
+    """Memory over all its GPUs, in units of 10^9 bytes; by default nothing is checked."""
     gpus: Annotated[int, Field(ge=0)] | None = None
     """By default one where there are any; none for baselines and for models behind a server."""
 
     @property
     def scorer(self) -> ParsedSpec:
-        """What is scored."""
+        """The spec to score."""
         parsed = parse_spec(self.spec)
         pinned = {} if self.revision is None else {"revision": self.revision}
         return parsed.model_copy(update={"given": self.name, "options": parsed.options | pinned})
@@ -65,7 +64,7 @@ class SuiteModel(Frozen):
 
 
 class Outcome(Frozen):
-    """What became of a model."""
+    """The outcome of a model."""
 
     why: str | None = None
     """Why it was not scored as it should be; null where it was."""
@@ -130,7 +129,7 @@ def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
 
 @dataclass(frozen=True)
 class _Task:
-    """What the process of one model does."""
+    """The work of one model's process."""
 
     model: SuiteModel
     folder: Path
@@ -187,7 +186,7 @@ def run_suite(
         seconds: how long each model may take.
 
     Returns:
-        What became of each model, by its name.
+        The outcome of each model, by its name.
     """
     outcomes: dict[str, Outcome] = {}
 
@@ -320,7 +319,7 @@ def _workplace() -> Iterator[_Machine | _Cluster]:
 
 
 def _on_a_machine(task: _Task, here: Path) -> Outcome:
-    """What a machine of the cluster does, in the folder from which the suite was started."""
+    """Score on a machine of the cluster, in the folder where the suite was started."""
     try:
         os.chdir(here)
     except OSError as error:
@@ -388,7 +387,7 @@ def _outcome(code: int, printed: str, folder: Path) -> Outcome:
 
 @contextmanager
 def _stopping(out: Path) -> Iterator[None]:
-    """Within, SIGTERM is as Ctrl-C, which stops the models' processes, and either says how to go
+    """Within, SIGTERM is as Ctrl-C, which stops the models' processes, and either prints how to go
     on."""
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:

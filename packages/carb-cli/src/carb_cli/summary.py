@@ -1,4 +1,4 @@
-"""What a run found, in a line for each scorer: the place win rate where there are families, and
+"""The results of a run, in a line for each scorer: the place win rate where there are families, and
 accuracy."""
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from carb_scorers import RunRecord, ScorerRecord
 
 
 class Numbers(Frozen):
-    """The numbers of one scorer: what follows from its rows and the data set, and from nothing
-    else."""
+    """The numbers of one scorer, from its rows and the data set alone."""
 
     sets: int
     failed: int
@@ -29,8 +28,7 @@ class Numbers(Frozen):
     """Accuracy over the main sets with ties shared; ``strict`` has the share where a tie is a
     loss."""
     home_line: HomeLine | None
-    """What "always the home's answer" gets right; null where answers do not say where they are
-    right."""
+    """The accuracy of "always the home's answer"; null where answers name no place."""
     row: Interval | None
     """Share of the sets of mirrored families whose right answer is on top; null where the data set
     has none."""
@@ -128,7 +126,7 @@ def _show_doubts(record: RunRecord) -> None:
 
 
 def _legend(rows: list[Numbers], dataset: Dataset) -> str:
-    """What the numbers are, and what chance is."""
+    """The meaning of the numbers, and chance."""
     main = max(one.accuracy.n for one in rows)
     which = f" of the {main:,} main sets" if main < len(dataset) else ""
     families = any(one.place_win is not None for one in rows)

@@ -33,7 +33,7 @@ class Weights(Frozen):
 def of_hub(
     models: Sequence[tuple[str, str | None]], **options: Any
 ) -> Iterator[tuple[str, str | None, Any]]:
-    """What the hub says of models, of those that it knows; where it cannot be reached, no more.
+    """The hub's records of models, of those that it knows; none where it cannot be reached.
 
     Args:
         models: hub ids with their revisions.

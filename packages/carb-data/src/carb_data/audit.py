@@ -37,7 +37,7 @@ MOST_TEXTS = 40_000
 
 
 class Attack(Frozen):
-    """How far one attack gets that does not know what is asked about which culture."""
+    """The result of one attack, which knows neither question nor culture."""
 
     attack: str
     """Its name: ``most`` or ``least`` of a surface feature, or a classifier; it takes the answer

@@ -94,7 +94,7 @@ def check(
     against: Iterable[str | BonSet] | None = None,
     more: Mapping[str, Callable[[Sequence[BonSet]], Sequence[Sequence[float]]]] | None = None,
 ) -> CheckReport:
-    """Check a data set whose form is valid (``load`` has seen to that).
+    """Check a data set whose form is valid (``load`` checks it).
 
     Args:
         dataset: the data set to check.

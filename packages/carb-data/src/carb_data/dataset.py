@@ -40,7 +40,7 @@ class Dataset:
 
         Args:
             sets: the sets.
-            notes: what a user should know about how they were read.
+            notes: sentences for the user about how they were read.
 
         Raises:
             CarbError: something is no BonSet, or two sets have one id.

@@ -1,5 +1,4 @@
-"""Errors that the user can fix: what is wrong, where, and what to do; an extra that is missing
-among them."""
+"""Errors that the user can fix: defect, place and remedy; a missing extra among them."""
 
 from __future__ import annotations
 

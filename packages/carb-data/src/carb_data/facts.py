@@ -53,8 +53,7 @@ class Phrase(Frozen):
 
 
 class Fact(Frozen):
-    """One thing that holds in one place, and the page that states it: what a set's answers
-    follow."""
+    """One thing that holds in one place, and the page that states it; answers of sets cite it."""
 
     id: FactId
     topic: Identifier

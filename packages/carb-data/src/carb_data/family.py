@@ -64,10 +64,10 @@ class Place(Frozen):
     """The natural phrase as it stands in the question, with its case or preposition: ``nach
     Graz``."""
     implied: Prompt | None = None
-    """The whole question for this place without its name, its country or its language: a cue tells
-    it."""
+    """The whole question for this place without its name, its country or its language: a cue
+    implies it."""
     cue: Text | None = None
-    """The words of ``implied`` that tell the place, from life there: a coin, a form, a shop."""
+    """The words of ``implied`` that imply the place, from life there: a coin, a form, a shop."""
 
 
 class FamilyAnswer(Frozen):
@@ -203,7 +203,7 @@ def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ..
     follow the same facts.
 
     The order of the answers comes from a hash of the family and the fact. It is the same in every
-    set of the family: the position of the right answer says nothing.
+    set of the family: the position of the right answer carries no information.
 
     Args:
         family: the family: places, and answers that follow facts.

@@ -1,4 +1,4 @@
-"""The home line: what "always the home's answer" gets right without reading the question."""
+"""The home line: the accuracy of "always the home's answer", which reads no question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class HomeLine(Frozen):
     """Share of sets in which the home's answer is right. Of k answers of home each counts 1/k;
     without one, all answers count alike. Null where no set counts."""
     n: int
-    """Main sets in which every answer says where it is right (``Response.culture``)."""
+    """Main sets in which every answer names its place (``Response.culture``)."""
 
 
 def home_line(items: Iterable[BonSet]) -> HomeLine:

@@ -61,7 +61,7 @@ class OtherHeadError(CarbError):
 
 
 class Store(Generic[H, R, K]):
-    """Records by key, in a journal whose first line says what they belong to.
+    """Records by key, in a journal whose first line names their source.
 
     The records of one ``append`` stand in one line, so that after any interruption they are there
     all or not at all. The file is locked; the lock ends with the process, however that ends.
@@ -82,9 +82,9 @@ class Store(Generic[H, R, K]):
         Args:
             path: The file; folders that are missing are made. Null keeps the records in memory
                 alone.
-            head: What the records belong to.
+            head: The source of the records.
             record: The model of a record.
-            key: What is kept once.
+            key: The key, kept once.
             better: Whether a new record of a key replaces the old one; by default it does.
 
         Raises:

@@ -174,8 +174,8 @@ def _detected(texts: Sequence[str]) -> list[str | None]:
 
 
 def detect_all(texts: Sequence[str]) -> list[str | None]:
-    """The most likely languages of texts as codes of ISO 639-1; null for one without letters, and
-    for all whose script and words do not tell where the detector is not installed."""
+    """The most likely languages of texts as codes of ISO 639-1; null for one without letters.
+    Without the detector, null for texts whose script and words are ambiguous, too."""
     languages = [_own_script(text) or _by_words(text) for text in texts]
     if usual := _usual(languages):
         for number, text in enumerate(texts):
@@ -192,7 +192,7 @@ def detect_all(texts: Sequence[str]) -> list[str | None]:
 
 
 def is_detected(tag: str) -> bool:
-    """Whether ``in_language`` can tell a language from others."""
+    """Whether ``in_language`` detects a language."""
     return _primary(tag) in DETECTED
 
 

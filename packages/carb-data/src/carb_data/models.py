@@ -1,4 +1,4 @@
-"""The data model: what a culture, a response and a Best-of-N set are."""
+"""The data model: culture, response and Best-of-N set."""
 
 from __future__ import annotations
 
@@ -117,9 +117,9 @@ class Kind(StrEnum):
     FORMULA = "formula"
     """A phrase for an occasion; a proverb or an idiom in use."""
     PRAGMATICS = "pragmatics"
-    """How one says it: politeness, forms of address, humour, directness."""
+    """Manner of speech: politeness, forms of address, humour, directness."""
     VALUE = "value"
-    """What most people hold."""
+    """An opinion of most people."""
     MATERIAL = "material"
     """Things and institutions: food, clothing, schools, shops."""
     WORD = "word"
@@ -137,7 +137,7 @@ class Kind(StrEnum):
 
 Group = Literal["culture", "control"]
 Naming = Literal["named", "implied", "landmark"]
-"""How a question tells its place: by its name, by cues from life there, or by a landmark."""
+"""How a question gives its place: by its name, by cues from life there, or by a landmark."""
 PlaceCode = Annotated[
     str, StringConstraints(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,3})?(-[a-z][a-z0-9]*)*$")
 ]
@@ -258,7 +258,7 @@ class Culture(Frozen):
 
 
 Tier = Literal["human-voted", "human-written", "catalogue", "silver"]
-"""How far to trust a key: several people agreed on it, one person wrote it, an official or edited
+"""The trust in a key. Several people agreed on it, one person wrote it, an official or edited
 catalogue states it, or a model wrote it."""
 
 
@@ -477,8 +477,7 @@ class BonSet(Frozen):
         return self
 
     def __repr__(self) -> str:
-        """The set on one screen: what it is about, its question, its answers, the right one
-        marked."""
+        """The set on one screen: its subject, question and answers, the right one marked."""
         about = (self.culture, self.region, self.domain.value, self.language, self.family)
         lines = [" · ".join(part for part in about if part), self.prompt_text]
         lines += [

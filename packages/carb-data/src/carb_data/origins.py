@@ -50,8 +50,8 @@ def origins(items: Sequence[BonSet]) -> Origins:
 
     Sets of one source item or family are tied, and sets with answers that follow one fact
     (``Citation.fact``). So are sets with the same prompt and the same right answer, and
-    near-copies: one family holds ``THRESHOLD`` of the n-grams of the other, and a right answer of
-    both is alike. Ties connect: what is tied to the same set has one origin.
+    near-copies. There one family holds ``THRESHOLD`` of the n-grams of the other, and a right
+    answer of both is alike. Ties connect: sets tied to the same set have one origin.
     """
     joined = Joined()
     sources = [item.source_item for item in items]

@@ -34,8 +34,8 @@ THRESHOLD = 0.7
 """Share of a test text's n-grams in one training text that makes it a near-duplicate. PaLM
 (Chowdhery et al. 2022, section 8) took 70% of 8-grams."""
 MIN_BYTES = 32
-"""A response shorter than this says nothing by itself: many items may be answered 'rice'. UTF-8
-bytes, since a Han character (3 bytes) tells more than a Latin letter (1 byte)."""
+"""A response shorter than this is no evidence by itself: many items may be answered 'rice'. UTF-8
+bytes, since a Han character (3 bytes) carries more than a Latin letter (1 byte)."""
 EXCERPT = 160
 
 Evidence = Literal["source", "fact", "exact", "near"]
@@ -73,7 +73,7 @@ class ContaminationReport(Frozen):
     overlaps: tuple[Overlap, ...]
     """Overlaps found, at most one for each text of the test data, in the order of the test data."""
     train_positions: tuple[int, ...]
-    """Positions of all training entries with any overlap, counted from 0: what to leave out of
+    """Positions of all training entries with any overlap, counted from 0; leave these out of
     training."""
 
     @property

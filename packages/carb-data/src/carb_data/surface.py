@@ -113,8 +113,7 @@ def _trait(character: str) -> str:
 
 @lru_cache(maxsize=_KEPT)
 def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, Values]:
-    """Further features, which ``carb data check`` attacks with: what tells the odd one out of a
-    set's answers.
+    """Further features, with which ``carb data check`` attacks: marks of the odd one out.
 
     Args:
         texts: the answers of a set.
@@ -261,8 +260,8 @@ _ARABIC_NAME = re.compile(rf"(ال)?([{_ARABIC} ]+)")
 def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
     """A pattern that matches what one of the patterns matches, Arabic names as whole words.
 
-    Arabic writes conjunctions, prepositions and the article without a space before the name and the
-    ending of an adjective after it, so that ``\\b`` does not do: Qatar is in ``بقطر`` and
+    Arabic writes conjunctions, prepositions and the article before the name without a space, and
+    the ending of an adjective after it. So ``\\b`` does not do: Qatar is in ``بقطر`` and
     ``القطرية``, but not in ``قطرة`` (a drop). What several alternatives begin with is tested once,
     since each place of a text would test it for each of them.
     """

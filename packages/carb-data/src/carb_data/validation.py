@@ -60,7 +60,7 @@ def validate(
         form: The model, or an adapter of another type.
         content: Python values, or the bytes of a JSON file.
         owner: The beginning of the message, such as ``suite.toml is not a suite``.
-        hint: A sentence that says what to do; none by default.
+        hint: A sentence with the remedy; none by default.
 
     Raises:
         CarbError: Names every field that is unknown, missing or wrong, with the value that was
@@ -107,7 +107,7 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def read_query(query: str | None, owner: str) -> dict[str, str]:
-    """The names and values of ``key=value&...``; ``owner`` says in an error whose they are:
+    """The names and values of ``key=value&...``; ``owner`` names their owner in an error:
     ``Scorer 'judge:x'``.
 
     Raises:
@@ -153,7 +153,7 @@ def read_file(
         form: The model, or an adapter of another type.
         file: A ``.json`` file, or any other name for TOML.
         kind: What the file is, for messages: ``suite``, ``training configuration``.
-        hint: A sentence that says what to do about a wrong file; none by default.
+        hint: A sentence with the remedy for a wrong file; none by default.
 
     Raises:
         CarbError: The file cannot be read, is neither TOML nor JSON, or a field is unknown, missing

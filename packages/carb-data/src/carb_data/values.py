@@ -52,7 +52,7 @@ _UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
     "|(?<![\u0600-\u109f\u1780-\u18af\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]"
 )
-"""Characters without width; joiners are seen after letters of some scripts, and in emoji."""
+"""Characters without width; joiners stand after letters of some scripts, and in emoji."""
 
 
 class UnreadError(Exception):

@@ -1,7 +1,7 @@
 """Best-of-n: a policy samples, a scorer picks, and the pick's worth as a curve over n.
 
 The curve is exact from one pool of N samples, over all subsets, without drawing any.
-With samples ordered by score, a sample is the pick of a random subset of n exactly when the subset
+Order the samples by score. A sample is the pick of a random subset of n exactly when the subset
 holds it and none above it. Of the C(N, n) subsets, C(N−b, n) hold none of the b samples above a
 group of g equal scores, and C(N−b−g, n) hold none of the group either. The difference is the number
 in which the group wins. Each of its members is picked in an equal share of them. The mean over
@@ -76,7 +76,7 @@ are missing, since any answer could have been the pick."""
 
 
 class PoolHead(Frozen):
-    """The first line of a file of samples: what they belong to."""
+    """The first line of a file of samples: model, options and prompts."""
 
     format: Literal["carb.samples/3"] = "carb.samples/3"
     model: str
@@ -401,8 +401,8 @@ class BonResult(Frozen):
 def bon_curve(samples: Samples, scores: Scores, grades: Grades) -> BonResult:
     """The curve of one scorer.
 
-    Exact over all subsets of each pool (``expected_pick``); for a scorer that compares answers, the
-    scores within a subset are those that it gave within the whole pool.
+    Exact over all subsets of each pool (``expected_pick``). Within a subset, a scorer that compares
+    answers keeps its scores of the whole pool.
 
     Args:
         samples: the samples, the same number for each prompt.

@@ -128,9 +128,8 @@ async def score_all(
     """Score requests and hand over the results as they come, each exactly once, in any order.
 
     A scorer with ``spec.in_flight`` gets its requests one by one, that many at a time, any other in
-    ``windows`` (null: those that go by time). What was scored before an interruption is handed over
-    before the interruption goes on. ``on_asked`` is given the number of requests before each
-    call of the scorer.
+    ``windows`` (null: those that go by time). Scores from before an interruption are handed over
+    before it goes on. ``on_asked`` is given the number of requests before each call of the scorer.
 
     Raises:
         CarbError: the scorer met a user's mistake, the window is below 1, or ``on_results`` raised
@@ -332,10 +331,10 @@ def evaluate(
     Returns:
         A row per scorer and response, perturbed ones included; ``score`` is null where scoring
         failed, and a warning gives the reasons. It has the columns of ``with_items``, so that main
-        sets and mirrors are told apart as in the command.
+        sets and mirrors differ as in the command.
 
     Raises:
-        CarbError: a spec is wrong, something is given that is no scorer or no data set, a model or
-            extra is missing, two scorers share a name, or nothing at all could be scored.
+        CarbError: a spec is wrong, an argument is no scorer or no data set, or a model or extra is
+            missing. Or two scorers share a name, or nothing could be scored.
     """
     return wait_for(partial(evaluate_async, dataset, scorers, seed=seed, on_progress=on_progress))

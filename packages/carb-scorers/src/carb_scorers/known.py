@@ -1,5 +1,4 @@
-"""Published reward models: what each is, how it is asked, what it needs, and which figures were
-published about it.
+"""Published reward models: kind, spec, needs, and published figures of each.
 
 All of it stands in ``resources/known_models.toml``; there is no code for any one model.
 """

@@ -1,7 +1,7 @@
 """The open-book control: facts of a bank before the prompt, ``judge:MODEL?facts=BANK`` and so of
 every kind.
 
-It tells a model that cannot read a set from one that does not have the knowledge. Facts are found
+It separates models that cannot read a set from models without the knowledge. Facts are found
 by the place and the prompt alone. A question of the bank's own families finds its fact in any
 language; other questions find theirs by words. The candidates, the item's name and its sources are
 not read, so a scorer still cannot see which response is right. But a bank may hold the answer: this
@@ -102,7 +102,7 @@ class FactSearch:
 
 
 class OpenBookScorer:
-    """A scorer that is asked about prompts with facts; its spec records the bank and a hash of all
+    """A scorer behind prompts with facts; its spec records the bank and a hash of all
     facts."""
 
     def __init__(self, scorer: Scorer, bank: str, search: FactSearch) -> None:

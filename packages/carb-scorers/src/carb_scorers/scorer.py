@@ -64,7 +64,7 @@ def told_culture(spec: ScorerSpec) -> bool:
 
 
 class Candidate(Frozen):
-    """One text to score. Its id is opaque and says nothing about its role."""
+    """One text to score. Its id is opaque and hides its role."""
 
     id: str
     text: str
@@ -75,8 +75,8 @@ class ScoreRequest(Frozen):
     right."""
 
     request_id: str
-    """Opaque, and unique within a call; it names neither the item nor its place. An item may be
-    asked about in several requests."""
+    """Opaque, and unique within a call; it names neither the item nor its place. An item may have
+    several requests."""
     prompt: str | Conversation
     """One text, or turns of which the last is the user's; kept as turns down to a model's chat
     template."""
@@ -120,7 +120,7 @@ class Usage(Frozen):
 
 
 TRANSPORT = frozenset({"connection", "http", "timeout"})
-"""Kinds of errors that mean that a server gave no answer, whatever it was asked."""
+"""Kinds of errors that mean that a server gave no answer, whatever the request."""
 
 
 class ScoreError(Frozen):

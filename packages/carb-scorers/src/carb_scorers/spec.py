@@ -45,8 +45,8 @@ ENTRY_POINTS = "carb.scorers"
 OPERATIONAL = frozenset(
     {"concurrency", "key_env", "patience", "price_in", "price_out", "retries", "timeout"}
 )
-"""Options that say how a model is asked and never change a score, in any kind. They are no part of
-a scorer's name nor of what makes it another scorer, so that a run may go on with other ones."""
+"""Options of the connection to a model, which never change a score, in any kind. They are no part
+of a scorer's name nor of what makes it another scorer, so that a run may go on with other ones."""
 
 _SECRET = re.compile(
     r"[?&](?:api_?key|auth|authorization|key|password|secret|token)=", re.IGNORECASE
@@ -57,7 +57,7 @@ _NAME = re.compile(rf"\w[^=:?#\x00-\x1f\x7f]{{0,{_LONGEST_NAME - 1}}}")
 
 Opener = Callable[[str, str, Mapping[str, str]], Scorer]
 """``(name, target, options) -> Scorer``; raises ``CarbError`` for what the user can correct. A
-package registers one; where it is a ``Kind``, it also says how its scorers ask."""
+package registers one; where it is a ``Kind``, it plans its scorers' requests, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def open_scorer(spec: str) -> Scorer:
     ``carb_scorers.open_book``.
 
     Raises:
-        CarbError: unknown kind, option or model, or a missing extra; the message says what to do.
+        CarbError: unknown kind, option or model, or a missing extra; the message has the remedy.
     """
     parsed = parse_spec(spec)
     options = dict(parsed.options)
@@ -289,7 +289,7 @@ def check_about(culture: str, language: str) -> None:
     """Refuse a culture that is not registered, and a language that is no tag.
 
     Raises:
-        CarbError: one is; the message says what may be meant.
+        CarbError: one is; the message suggests a name.
     """
     if culture not in (UNKNOWN, UNSPECIFIED) and culture not in cultures:
         raise cultures.unknown(culture)

@@ -93,7 +93,7 @@ async def check_scorer(
         The results for ``requests``.
 
     Raises:
-        AssertionError: says which promise is broken, and for which item.
+        AssertionError: with the broken promise and the item.
     """
     requests = example_requests(scorer) if requests is None else requests
     together = list(await scorer.score(requests))

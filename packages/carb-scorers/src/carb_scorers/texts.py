@@ -1,4 +1,4 @@
-"""Loose texts: they become requests, and a scorer is asked from any thread. Best-of-N among
+"""Loose texts: they become requests to a scorer, from any thread. Best-of-N among
 responses at hand."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Messages = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A response, and what it responds to."""
+    """A response, with its prompt."""
 
     prompt: str | Conversation
     response: str
@@ -138,7 +138,7 @@ def grouped(texts: Sequence[Text]) -> dict[About, list[str]]:
 
 
 def scores_of(request: ScoreRequest, result: ScoreResult) -> Iterator[tuple[str, Scored]]:
-    """The text of each candidate, and what it scored."""
+    """The text of each candidate, and its score."""
     for candidate in request.candidates:
         score = result.scores.get(candidate.id)
         yield candidate.text, Scored(score, result.rationale, result.error_of(candidate.id))
@@ -186,8 +186,8 @@ def as_prompt(messages: object) -> str | Conversation:
     and ``content``.
 
     Turns of a conversation stay as they are, and one message is its text. Turns without a text,
-    such as a call of a tool, are left out. A conversation that does not end with the user's turn
-    (the assistant's answer was begun, a tool spoke) becomes one text with the roles before it.
+    such as a call of a tool, are left out. Some conversations end with a begun answer or a tool's
+    turn: these become one text with the roles before each turn.
 
     Raises:
         CarbError: it is neither a text nor messages.
@@ -288,7 +288,7 @@ def best_of_n(
         seed: seed of the order in which the scorer sees the responses.
 
     Returns:
-        The pick. Where scoring failed it has no index, and says why.
+        The pick. Where scoring failed it has no index, and the reason.
 
     Raises:
         CarbError: no responses, an argument of another kind, or the scorer cannot be opened.

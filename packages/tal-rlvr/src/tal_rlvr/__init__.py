@@ -59,7 +59,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs torch is imported when it is first asked for."""
+    """Names that need torch are imported at their first use."""
     if name not in _LAZY:
         raise AttributeError(f"module 'tal_rlvr' has no attribute '{name}'")
     return getattr(importlib.import_module(_LAZY[name]), name)

@@ -1,4 +1,4 @@
-"""``python -m tal_rlvr CONFIG``: what a launcher starts on every process; people use ``carb
+"""``python -m tal_rlvr CONFIG``: the entry for a launcher, on every process; people use ``carb
 train``."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run prints at each step, and its picture."""
+"""The line of a run at each step, and its picture."""
 
 from __future__ import annotations
 

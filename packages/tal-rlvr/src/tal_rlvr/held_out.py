@@ -71,7 +71,7 @@ class PairOutcome(Frozen):
 
 class HeldOutFigures(Frozen):
     """How a judge does on held-out pairs, each shown in both orders. Means have 95% intervals over
-    source items. What the backend cannot measure has an ``n`` of 0 and is null."""
+    source items. A number that the backend cannot measure has an ``n`` of 0 and is null."""
 
     decoding: Literal["greedy", "sample"]
     pairs: int

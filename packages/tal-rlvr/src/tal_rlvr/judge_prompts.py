@@ -28,8 +28,8 @@ prompt."""
 
 
 class PromptConfig(Frozen):
-    """The choice of prompt; kept beside a trained model in ``think.json``, since the model must be
-    asked as it was."""
+    """The choice of prompt; kept beside a trained model in ``think.json``, since judging must use
+    the prompts of training."""
 
     language: str = "en"
     """Language of the instructions: a BCP 47 tag, or ``item`` for each item's own."""
@@ -135,7 +135,7 @@ def render_prompt(
 
 
 CUE = "\nAnswer:\n"
-"""What a base model goes on from."""
+"""The beginning of a base model's answer."""
 
 
 def render_plain(messages: Sequence[Message]) -> str:

@@ -29,7 +29,7 @@ Verdict = Literal["A", "B"]
 """Which of the two responses, in presented order."""
 VERDICTS: tuple[Verdict, Verdict] = ("A", "B")
 MARKER = "Verdict:"
-"""What stands before the verdict's letter; one space and the letter follow."""
+"""The words before the verdict's letter; one space and the letter follow."""
 
 MAX_CRITERIA = 32
 
@@ -233,8 +233,7 @@ def _reasoned(text: str, stop: int, verdict: Verdict) -> Judgement | FormatError
 
 
 def _unpaid(criteria: Sequence[Criterion], verdict: Verdict) -> FormatError | None:
-    """What keeps criteria in the right form from being criteria: no content, or no support for the
-    verdict."""
+    """The fault of criteria in the right form: no content, or no support for the verdict."""
     for number, criterion in enumerate(criteria, 1):
         if not (has_content(criterion.name, letters=1) and has_content(criterion.why)):
             return FormatError(
@@ -277,7 +276,7 @@ def write_judgement(
 
 
 def _header(line: str) -> tuple[str, str]:
-    """The lower-case word before the first colon, and what follows the colon."""
+    """The lower-case word before the first colon, and the rest behind it."""
     head, colon, rest = line.partition(":")
     return (head.strip(_HEADER_DECORATION).lower(), rest) if colon else ("", line)
 

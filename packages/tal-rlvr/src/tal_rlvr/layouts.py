@@ -28,8 +28,8 @@ Row = Mapping[str, Any]
 
 
 class Layout(Frozen):
-    """Which column of a data set says what. A tuple names columns in the order in which they are
-    looked for."""
+    """The columns of a data set by their meaning. A tuple names columns in the order in which they
+    are looked for."""
 
     url: str
     prompt: str
@@ -94,8 +94,8 @@ def read_pairs(
             files.
         culture: the culture of rows that name none; null means ``general``, and for CARE the
             culture of the row's language.
-        language: the language of rows that name none; null means the one that is detected, or that
-            their script tells.
+        language: the language of rows that name none; null means the detected one, or that of their
+            script.
         skip_bad: for ``carb``, how many bad rows may be left out, or which share below 1.
 
     Raises:
@@ -124,7 +124,7 @@ def read_sets(path: str, **given: Any) -> Dataset:
 
 
 class _RowError(ValueError):
-    """What is wrong with a row."""
+    """A defect of a row."""
 
 
 def _compared(
@@ -257,8 +257,8 @@ _SCRIPTS = {
 
 
 def _language(named: Any, given: str | None, text: str) -> str:
-    """A BCP 47 tag for a tag or a name ("chinese"); English for code; what the script tells where
-    nothing is named."""
+    """A BCP 47 tag for a tag or a name ("chinese"); English for code; by the script where nothing
+    is named."""
     if named:
         tag = language_tag(str(named).strip())
         if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag.lower()):

@@ -14,7 +14,7 @@ ENOUGH = 0.9
 
 
 class Lengths(Frozen):
-    """What was measured, in tokens; ``lengths.json`` of a run."""
+    """The measured lengths, in tokens; ``lengths.json`` of a run."""
 
     room: int | None
     """Longest prompt that fits beside an output; null where nothing bounds it."""

@@ -1,5 +1,4 @@
-"""What criteria say beside the verdict: letters of the verdict masked, and is there content at
-all."""
+"""Criteria beside the verdict: its letters masked, and a check for content."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from functools import cache
 from tal_rlvr.judge_prompts import example_fields
 
 MASK = "_"
-"""What stands in place of a letter or a statement of the verdict."""
+"""The text in place of a letter or a statement of the verdict."""
 
 _LETTER = re.compile(r"(?<![A-Za-z'’])[AB](?![A-Za-z'’])")
 _COLUMNS = re.compile(r"^([^|\n]*\|[^|\n]*\|)[^|\n]*\|[^|\n]*")
@@ -28,8 +27,8 @@ _EMPTY_WORDS = frozenset(_WORD.findall(_FORM_WORDS))
 
 
 def mask_verdict(text: str) -> str:
-    """The text with what the form itself says of the verdict masked: its letters, and the columns
-    of weight and response.
+    """The text without the form's own statements of the verdict: its letters, and the columns of
+    weight and response are masked.
 
     A judge cannot leave these out, and a reader may follow them in the place of the criteria. Other
     names of a response, in whatever words, stay: measured in both orders they cancel.
@@ -74,7 +73,7 @@ def copied_share(text: str, response: str) -> float:
     without its words.
 
     Args:
-        text: what the judge wrote before its verdict.
+        text: the judge's text before its verdict.
         response: one of the two responses.
     """
     written, shown = _letters(response), _letters(text)

@@ -11,12 +11,12 @@ from tal_rlvr.train_config import TrainConfig
 __all__ = ["Shape", "check_fits", "needed"]
 
 LIBRARIES = 2.6
-"""Gigabytes of Python, its libraries and what they set aside. The CPU demo held 7.6 in all while it
+"""Gigabytes of Python, its libraries and their reserves. The CPU demo held 7.6 in all while it
 trained all weights."""
 
 
 class Shape(NamedTuple):
-    """What of a model decides its memory."""
+    """The sizes of a model that decide its memory."""
 
     parameters: int
     hidden: int

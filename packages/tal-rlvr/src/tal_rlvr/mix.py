@@ -1,5 +1,4 @@
-"""What a judge is trained on: several sources of preferences, weighed, balanced, ordered, and
-split."""
+"""Training data of a judge: sources of preferences, weighed, balanced, ordered, and split."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class MixSource(Frozen):
 
     @property
     def given(self) -> dict[str, Any]:
-        """What the sets lack, and how many bad rows may be left out."""
+        """Values that the sets lack, and how many bad rows may be left out."""
         return self.model_dump(include={"culture", "language", "skip_bad"})
 
     def read(self) -> list[Pair]:
@@ -53,7 +52,7 @@ class Parts(NamedTuple):
 
 
 class SourceAccount(Frozen):
-    """What became of the pairs of one source."""
+    """The pairs of one source, by their use."""
 
     source: str
     read: int
@@ -72,7 +71,7 @@ class SourceAccount(Frozen):
 
 
 class MixAccount(Frozen):
-    """What became of every pair; ``mix.json`` of a run."""
+    """Every pair by its use; ``mix.json`` of a run."""
 
     drawn: int
     sources: tuple[SourceAccount, ...]
@@ -106,8 +105,8 @@ class TrainingMix(Frozen):
     held_out: float = Field(default=0.2, ge=0, lt=1)
     """Share of source items kept for the evaluation before and after training."""
     dev: float = Field(default=0.0, ge=0, lt=1)
-    """Share of source items kept for evaluation during training (``[grpo] eval_strategy``): a
-    checkpoint that is chosen on them has not seen the held-out ones."""
+    """Share of source items kept for evaluation during training (``[grpo] eval_strategy``): so the
+    choice of a checkpoint does not depend on the held-out ones."""
     balance_cultures: bool = False
     """Draw the cultures of each source in turns, as long as they last; without it they occur as
     often as in the sources."""
@@ -128,7 +127,7 @@ class TrainingMix(Frozen):
         return self.mixed()[0]
 
     def mixed(self) -> tuple[Parts, MixAccount]:
-        """Read, split by source item, weigh, balance, order; and what became of every pair.
+        """Read, split by source item, weigh, balance, order; with an account of every pair.
 
         A source item goes where the hash of the seed and its name falls.
 

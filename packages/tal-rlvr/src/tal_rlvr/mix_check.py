@@ -21,7 +21,7 @@ class Found(Frozen):
 
 
 class MixReport(Frozen):
-    """What of the evaluation data is in the training pairs."""
+    """The overlap of the evaluation data with the training pairs."""
 
     train_pairs: int
     held_out_pairs: int

@@ -12,7 +12,7 @@ class Pair(Frozen):
 
     id: str
     source_item: str
-    """What a split must not divide."""
+    """A split never divides it."""
     prompt: str
     chosen: str
     rejected: str

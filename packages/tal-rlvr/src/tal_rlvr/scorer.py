@@ -34,8 +34,7 @@ class ThinkSettings(Frozen):
 
 
 class ThinkOptions(Frozen):
-    """Options of ``think:MODEL``, besides those of its backend; what is not given is taken from
-    ``think.json``."""
+    """Options of ``think:MODEL``, besides those of its backend; defaults are in ``think.json``."""
 
     backend: str = "hf"
     read: Literal["logprob", "verdict"] = "logprob"
@@ -44,15 +43,13 @@ class ThinkOptions(Frozen):
     orders: Literal["one", "both"] = "both"
     """Each pair is shown in both orders, or only as given."""
     max_new_tokens: int | None = Field(default=None, ge=1)
-    """Longest judgement, in tokens. Default: what the model was trained with, or 512."""
+    """Longest judgement, in tokens. Default: as in training, or 512."""
     language: str | None = None
-    """Language of the instructions, or ``item``: each item's own. Default: what the model was
-    trained with."""
+    """Language of the instructions, or ``item``: each item's own. Default: as in training."""
     style: str | None = None
-    """``full``, ``compact``, or a folder of prompts. Default: what the model was trained with."""
+    """``full``, ``compact``, or a folder of prompts. Default: as in training."""
     chat: Literal["auto", "yes", "no"] | None = None
-    """Whether the chat template is used; ``auto``: where there is one. Default: what the model was
-    trained with."""
+    """Whether the chat template is used; ``auto``: where there is one. Default: as in training."""
 
 
 def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
@@ -86,7 +83,7 @@ class _Question(NamedTuple):
 def judge_prompt(
     settings: ThinkSettings, question: str, shown: tuple[str, str], culture: str, language: str
 ) -> Prompt:
-    """What the judge is asked about a pair; its token ids are those that it is trained on.
+    """The judge's prompt about a pair; its token ids are those of training.
 
     Args:
         settings: the choice of prompt.

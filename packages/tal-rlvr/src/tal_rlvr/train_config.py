@@ -40,7 +40,7 @@ class EvaluationConfig(Frozen):
     """The evaluation before and after training, on pairs held out of every source."""
 
     backend: Literal["hf", "vllm", "openai"] = "hf"
-    """Where the saved judges are asked. A server of ``openai`` must serve each under the name of
+    """The backend of the saved judges. A server of ``openai`` must serve each under the name of
     its folder."""
     options: dict[str, str] = Field(default={})
     """Options of the backend as in ``think:MODEL``, such as ``url``. All values are strings."""
@@ -48,11 +48,11 @@ class EvaluationConfig(Frozen):
     sets: tuple[str, ...] = ()
     """Evaluation sets (as ``carb_data.load`` takes them) that no training pair may come from."""
     on_contamination: Literal["stop", "drop"] = "stop"
-    """``drop`` leaves the pairs out that were found, and says so in the report."""
+    """``drop`` leaves out the found pairs, and reports them."""
 
 
 class Needs(Frozen):
-    """What a preset needs; ``tal_rlvr.memory`` works out what a run with its own model needs."""
+    """Needs of a preset; ``tal_rlvr.memory`` works out those of a run with its own model."""
 
     gpus: int = Field(default=0, ge=0)
     memory_gb: float = Field(gt=0)
@@ -107,7 +107,7 @@ class TrainConfig(Frozen):
 
     @property
     def judge(self) -> ThinkSettings:
-        """How the judge is asked; ``think.json`` keeps it beside the trained model."""
+        """The judge's prompts; ``think.json`` keeps it beside the trained model."""
         return ThinkSettings(
             prompts=self.prompts, direct=self.direct, max_new_tokens=self.max_new_tokens
         )
@@ -131,7 +131,7 @@ def presets() -> list[str]:
 
 
 def preset_needs() -> dict[str, Needs]:
-    """What each preset needs, by its name."""
+    """The needs of each preset, by its name."""
     return {name: Needs.model_validate(_read(name)["needs"]) for name in presets()}
 
 

@@ -26,7 +26,7 @@ class Stage(HeldOutFigures):
 
 
 class TrainResult(Frozen):
-    """What a run did."""
+    """The result of a run."""
 
     out: str
     model: str
@@ -45,9 +45,9 @@ class TrainResult(Frozen):
     held_out_sets: str | None = None
     """File of the sets whose pairs were held out; null where no source holds sets."""
     curve: tuple[dict[str, float], ...]
-    """What was logged at each step; ``curve.svg`` shows the reward."""
+    """The log of each step; ``curve.svg`` shows the reward."""
     dev: tuple[dict[str, float], ...] = ()
-    """What each evaluation during training logged, on the pairs of ``mix.dev``."""
+    """The log of each evaluation during training, on the pairs of ``mix.dev``."""
 
 
 def train(
@@ -58,7 +58,7 @@ def train(
     on_log: OnLog | None = None,
     on_note: OnNote | None = None,
 ) -> TrainResult:
-    """Train as a preset, a TOML file or a configuration says: check the data, warm up, evaluate,
+    """Train by a preset, a TOML file or a configuration: check the data, warm up, evaluate,
     GRPO, evaluate.
 
     Args:
@@ -133,7 +133,7 @@ def _write(out: Path, result: TrainResult) -> None:
 
 
 def _check_begun(config: TrainConfig, resume: bool) -> None:
-    """A folder with a run that was begun is taken up only when asked to, and only by the same
+    """A folder with a run that was begun is taken up only with ``resume``, and only by the same
     run."""
     if (config.out / RESULT).is_file():
         raise CarbError(f"{config.out} holds a finished run. Choose another 'out', or remove it.")

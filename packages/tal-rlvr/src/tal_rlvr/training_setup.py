@@ -1,4 +1,4 @@
-"""What a run needs around its stages: checked pairs, settings of the libraries, whole weights on
+"""The needs of a run around its stages: checked pairs, settings of the libraries, whole weights on
 disk."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tal_rlvr.warmup import Target, read_targets
 
 
 class CheckedPairs(NamedTuple):
-    """What is left after the check against the held-out pairs and the evaluation sets."""
+    """The pairs left after the check against the held-out pairs and the evaluation sets."""
 
     parts: Parts
     targets: list[Target]
@@ -325,8 +325,8 @@ def lora(settings: LoraSettings | None) -> Any:
 def whole_weights() -> None:
     """Let models that are loaded from now on have whole weights.
 
-    Training arguments under ZeRO-3 tell transformers to partition every model that is loaded
-    afterwards; an evaluation would get empty tensors. The next trainer's arguments set it again.
+    Under ZeRO-3, training arguments make transformers partition every model loaded afterwards; an
+    evaluation would get empty tensors. The next trainer's arguments set it again.
     """
     unset_hf_deepspeed_config()
 
@@ -348,9 +348,8 @@ def load_weights(model: str | Path, config: TrainConfig) -> Any:
 def save_whole(trainer: Any, base: str, folder: Path, config: TrainConfig) -> None:
     """Save a trained model in one piece; every process must call it.
 
-    The trainer gathers what is sharded. Adapters are saved beside the model and merged by the main
-    process into the base, which it loads whole and in float32: what is in the trainer's memory may
-    be a shard.
+    The trainer gathers what is sharded. Adapters are saved beside the model. The main process
+    merges them into the base, loaded whole in float32, since the trainer's memory may hold a shard.
 
     Args:
         trainer: the trainer of TRL that holds the model.

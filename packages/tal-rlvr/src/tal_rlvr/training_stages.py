@@ -47,13 +47,13 @@ from tal_rlvr.warmup import Target, repeated, tokenised, warmup_rows
 
 
 class Reinforced(NamedTuple):
-    """What the reinforced stage leaves."""
+    """The results of the reinforced stage."""
 
     model: str
     curve: list[dict[str, float]]
-    """What was logged at each step."""
+    """The log of each step."""
     dev: list[dict[str, float]]
-    """What was logged of the pairs of ``mix.dev``."""
+    """The log of the pairs of ``mix.dev``."""
     steps: int
 
 
@@ -126,7 +126,7 @@ class TrainingRun:
         return kept, lengths
 
     def _targets(self, pairs: Sequence[Pair], given: Sequence[Target]) -> list[Target]:
-        """What the warm-up trains on: the judgements of a file, or stock phrases."""
+        """The targets of the warm-up: the judgements of a file, or stock phrases."""
         config = self.config
         if given:
             return repeated(given, config.warmup, seed=config.seed)
@@ -135,8 +135,8 @@ class TrainingRun:
         )
 
     def evaluate(self, name: str, model: str | Path, rows: Sequence[OrderedPair]) -> list[Named]:
-        """Evaluate a saved model on held-out pairs with every decoding asked for; see ``_share``
-        for who does what."""
+        """Evaluate a saved model on held-out pairs with every requested decoding; see ``_share``
+        for the division of work."""
         if not rows:
             return []
         kept = {
@@ -209,7 +209,7 @@ class TrainingRun:
     @property
     def _share(self) -> tuple[int, int]:
         """The number of this process, and how many processes evaluate: all of them with
-        transformers. A backend that has workers of its own is asked by the main process alone."""
+        transformers. The main process alone uses a backend with workers of its own."""
         alone = self.config.evaluation.backend != "hf"
         return self.state.process_index, 1 if alone else self.state.num_processes
 
@@ -236,7 +236,7 @@ class TrainingRun:
         return str(folder)
 
     def _examples(self, pairs: Sequence[Pair], given: Sequence[Target]) -> Dataset:
-        """What the warm-up learns, in tokens."""
+        """The targets of the warm-up, in tokens."""
         rows = self._targets(pairs, given)
         prompts = training_rows(
             [row for row, _ in rows], self.tokenizer, self.config.prompts, direct=self.config.direct

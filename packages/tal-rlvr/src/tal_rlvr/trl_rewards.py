@@ -63,9 +63,9 @@ class RewardConfig(Frozen):
     """lambda. The paper's value is not known to us; 1 is ours. 0 leaves R_appr out and costs
     nothing."""
     format_weight: float = Field(default=0.25, ge=0)
-    """What a well-formed judgement earns. Ours; 0 in the paper."""
+    """The pay of a well-formed judgement. Ours; 0 in the paper."""
     gate: bool = True
-    """An output that is no well-formed judgement earns an R_appr of 0, whatever it says. Ours."""
+    """An output that is no well-formed judgement earns an R_appr of 0, whatever its text. Ours."""
     odds: bool = True
     """R_appr is a difference of the label's log-odds against the other verdict. Ours; false is the
     paper's form, of the label's log-probability over the vocabulary."""
@@ -78,8 +78,8 @@ class RewardConfig(Frozen):
     (``mask_verdict``). Then it pays criteria and not the announcement of a verdict. Ours; false is
     the paper's form."""
     both_orders: bool = True
-    """Average R_appr over both orders of the responses. What names the place of a response, in
-    whatever code, then earns nothing; what says something of its content earns the same in both.
+    """Average R_appr over both orders of the responses. A criterion that names the place of a
+    response, in whatever code, then earns nothing. One about its content earns the same in both.
     Ours; false is the paper's form."""
     copied: float = Field(default=0.5, gt=0, le=1)
     """Criteria that repeat more than this share of either response word for word (``copied_share``)
@@ -179,7 +179,7 @@ class CriteriaFunction:
         self.tokens = tokens
         self.config = config
         self.provider: VerdictLogprobs | None = None
-        """What reads the verdict's probability; ``bind`` sets it."""
+        """The reader of the verdict's probability; ``bind`` sets it."""
         self.variables: Mapping[str, Any] = {}
         """Variables of the chat template; ``bind`` takes those of the trainer's rollouts."""
 

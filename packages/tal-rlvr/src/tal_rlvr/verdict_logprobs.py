@@ -20,8 +20,8 @@ class PolicyVerdicts:
 
     The trainer's own module is called, not an unwrapped one, so that FSDP gathers its shards. For
     the same reason every process runs the same number of forward passes. ZeRO-3 gathers them as for
-    generation: it learns from a forward pass which weights come next, and a pass without a backward
-    one teaches it a wrong order.
+    generation. It learns the order of weights from forward passes, and one without a backward pass
+    teaches a wrong order.
     """
 
     def __init__(self, trainer: Any, tokens: VerdictTokens, *, budget: int = BUDGET) -> None:
@@ -64,8 +64,8 @@ def passes_of(
     Args:
         rows: the rows to measure.
         budget: tokens in one pass, padding included; a row that is longer has a pass of its own.
-        window: the model's sliding window, in tokens; a row that is longer has a pass of its own,
-            since padding would push tokens out of it. Null where there is none.
+        window: the model's sliding window, in tokens. A longer row has a pass of its own, since
+            padding would push tokens out of it. Null where there is none.
     """
     order = sorted(range(len(rows)), key=lambda i: (rows[i].prefix, -len(rows[i].suffix)))
     passes: list[list[int]] = []

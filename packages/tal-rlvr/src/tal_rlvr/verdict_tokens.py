@@ -62,7 +62,7 @@ def verdict_tokens(tokenizer: Any) -> VerdictTokens:
 
 
 def make_prompt(tokenizer: Any, messages: Sequence[Message], *, chat: bool) -> Prompt:
-    """What a trainer gets: guarded messages for a chat model, plain text for a base model."""
+    """The prompt for a trainer: guarded messages for a chat model, plain text for a base model."""
     guarded = guard(messages, tokenizer)
     return guarded if chat else render_plain(guarded)
 

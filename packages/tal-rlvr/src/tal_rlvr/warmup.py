@@ -65,7 +65,7 @@ def read_targets(path: str, *, direct: bool = False) -> list[Target]:
     """The judgements of a file, each with its pair.
 
     Args:
-        path: the file; ``WarmupConfig.targets`` says what its rows hold.
+        path: the file; ``WarmupConfig.targets`` describes its rows.
         direct: whether its judgements are verdicts alone.
 
     Raises:

@@ -1,4 +1,4 @@
-"""``carb bon``: a policy samples, scorers pick, and a task says what the picks are worth."""
+"""``carb bon``: a policy samples, scorers pick, and a task grades the picks."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def _sampled(policy: str, task: Task, n: int, out: Path, report: Report) -
 async def _scored(
     spec: str, *, samples: Samples, task: Task, out: Path, seed: int, report: Report
 ) -> tuple[str, Scores]:
-    """The name of a scorer and what it gave the samples."""
+    """The name of a scorer and its scores of the samples."""
 
     def on_progress(state: Progress) -> None:
         errors = display.counted(state.errors, "error")
@@ -156,7 +156,7 @@ def _show(result: Mapping[str, Any]) -> None:
             f"{lost} times a prompt does not count (failed samples, scores or grades); see "
             "bon.json."
         )
-    display.say(f"Written to {result['out']}: bon.json, and what was sampled and scored")
+    display.say(f"Written to {result['out']}: bon.json, the samples and their scores")
 
 
 def _show_curves(task: str, graded: Sequence[Mapping[str, Any]]) -> None:

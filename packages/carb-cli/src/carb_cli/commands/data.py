@@ -157,7 +157,7 @@ def build(
     option: Annotated[tuple[str, ...], Parameter(name=["--option", "-o"], negative=())] = (),
     json: Json = False,
 ) -> None:
-    """Build a data set from a public source; says what was built, and what was skipped and why.
+    """Build a data set from a public source, and report built and skipped items with the reasons.
 
     For example:
 

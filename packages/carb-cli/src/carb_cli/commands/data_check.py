@@ -1,5 +1,5 @@
-"""``carb data check``: what is wrong with a data set, how far one gets without it, and whether it
-is in other texts."""
+"""``carb data check``: faults of a data set, attacks without its questions, and its overlap with
+other texts."""
 
 from __future__ import annotations
 

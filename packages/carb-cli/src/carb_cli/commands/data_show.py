@@ -1,4 +1,4 @@
-"""``carb data show``: what a data set holds, its home line, and families as tables."""
+"""``carb data show``: the counts of a data set, its home line, and families as tables."""
 
 from __future__ import annotations
 

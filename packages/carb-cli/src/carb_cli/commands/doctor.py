@@ -1,4 +1,4 @@
-"""``carb doctor``: what is installed, what is missing, and what it is for."""
+"""``carb doctor``: installed and missing parts, with the use of each."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def _plain(name: str) -> str:
 
 
 def extras() -> list[dict[str, Any]]:
-    """Every extra of every package: what it is for, what is missing for it or does not import, and
-    the line that installs it."""
+    """Every extra of every package: its use, its missing or broken libraries, and the line that
+    installs it."""
     rows, owners = [], owners_of_modules()
     for package in PACKAGES:
         needs = [str(need) for need in metadata.requires(package) or []]

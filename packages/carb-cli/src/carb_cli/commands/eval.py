@@ -40,7 +40,7 @@ BASELINES = ("baseline:random", "baseline:length", "baseline:language", "baselin
 QUICK = ("baseline:random", "baseline:length", "baseline:label")
 """Those that answer the whole seed in seconds."""
 MEASURES = ("place_win", "row", "accuracy")
-"""What ``--fail-below`` can look at."""
+"""Numbers that ``--fail-below`` can check."""
 
 
 def eval_(
@@ -167,7 +167,7 @@ def _show_verdict(
 def _asked(
     model: str, mode: Mode | None, folder: Path, *, fresh: bool, dry_run: bool
 ) -> Recognised:
-    """A model with the way in which it is asked.
+    """A model with its spec.
 
     Raises:
         CarbError: a way is named for what is no chat model in this process.
@@ -207,7 +207,7 @@ def _gate(text: str) -> tuple[str, float]:
 
 
 def _passed(report: Report, scorer: str, measure: str, least: float) -> tuple[bool, str]:
-    """Whether a scorer reaches the least value, and a sentence that says so with the interval."""
+    """Whether a scorer reaches the least value, and a sentence with the interval."""
     reading: Interval = report.scorers[scorer].overall
     if measure != "accuracy":
         row = None if report.families is None else report.families.of(scorer)

@@ -1,4 +1,4 @@
-"""``carb data construct`` and ``carb data perturb``: what language models write."""
+"""``carb data construct`` and ``carb data perturb``: sets and texts written by language models."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def perturb(
     sets.save(out)
     _show("perturbation", made, out, json=json)
     if made.made and not json:
-        display.say("What the model wrote is marked unverified: let somebody read it.")
+        display.say("The model's texts are marked unverified: let somebody read them.")
 
 
 def _show(kind: str, made: generate.WriteReport, out: Path, *, json: Flag) -> None:

@@ -98,7 +98,7 @@ def _tables(benchmark: str | None) -> Iterator[str]:
 
 
 def _facts(model: KnownModel) -> dict[str, Any]:
-    """What is known of a model, with what follows from that."""
+    """The known facts about a model, and their consequences."""
     return {
         "name": model.name,
         "kind": model.kind,

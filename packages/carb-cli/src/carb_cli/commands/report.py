@@ -123,7 +123,7 @@ def save(
     latex: Path | None,
     only: str | None = None,
 ) -> tuple[list[Path], bool]:
-    """Write the files that were asked for; returns them, and whether one of them was stdout."""
+    """Write the requested files; returns them, and whether one of them was stdout."""
     from carb_cli.report.exports import exported
 
     texts: list[tuple[Path, str]] = []

@@ -290,7 +290,7 @@ def apply(
 
 
 def _show(results: findings.Findings) -> None:
-    """Print what a review says, as tables."""
+    """Print the results of a review as tables."""
     human_lines(results.lines).show()
     columns = ["reviewer", "region", "answered", "picks", "key %", "others %", "first %", "seconds"]
     people = []
@@ -317,7 +317,7 @@ def _show(results: findings.Findings) -> None:
 
 
 def _forget(db: Connection, person: str, reviews: Path) -> tuple[str, dict[str, Any]]:
-    """Remove a person; returns a sentence about it, and what ``--json`` holds."""
+    """Remove a person; returns a sentence about it, and the content of ``--json``."""
     gone = handing_out.forget(db, person)
     line = f"{person} and {gone} answers are removed from {reviews}. Delete the copies yourself."
     return line, {"forgotten": gone}

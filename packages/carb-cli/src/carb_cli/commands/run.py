@@ -124,7 +124,7 @@ def _show_run(
     latex: Path | None,
     json: bool,
 ) -> None:
-    """Print what one run found, and write the tables that were asked for."""
+    """Print the results of one run, and write the requested tables."""
     # Importing these takes half a second, which a first score waits for.
     from carb_cli import summary
     from carb_cli.commands.report import save
@@ -155,7 +155,7 @@ def _say_whether_it_needs_code(model: SuiteModel) -> None:
 def _show_suite(
     outcomes: Mapping[str, Outcome], out: Path, *, md: Path | None, latex: Path | None, json: bool
 ) -> int:
-    """Print one table of a suite, and what was not scored."""
+    """Print one table of a suite, and the models without scores."""
     from carb_cli.commands.report import save, show  # as above
     from carb_cli.report.content import content, read_runs
 

@@ -193,7 +193,7 @@ def read(folder: Path) -> tuple[ResultEntry, pl.DataFrame]:
 
 
 class Checked(Frozen):
-    """What the check of an entry found."""
+    """The findings about an entry."""
 
     problems: tuple[str, ...] = ()
     """Empty where every number follows from the entry's rows."""

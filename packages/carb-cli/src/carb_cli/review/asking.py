@@ -1,5 +1,4 @@
-"""What a reviewer is asked, under names that do not say which answer is the key, and the form of an
-answer.
+"""A reviewer's questions, under names that hide the key, and the form of an answer.
 
 One schema serves the page, the stored file and the offline page.
 """
@@ -37,7 +36,8 @@ class ReviewItem:
             options[token if token not in options else _digest(f"{one.text}\0{position}")[:8]] = one
         self.options = dict(sorted(options.items()))
         """The answers by token, which is made from the text alone and, where two are alike, from
-        its place. They stand in the order of their tokens, so that the place says nothing."""
+        its place. They stand in the order of their tokens, so that the position carries no
+        information."""
         self.tokens = tuple(self.options)
         self.key = next(token for token, one in self.options.items() if one is item.chosen)
         """Token of the chosen response; never shown."""
@@ -70,12 +70,12 @@ def stored(content: str) -> ReviewItem:
 
 
 class Opinion(Frozen):
-    """What a reviewer says of one answer."""
+    """A reviewer's opinion of one answer."""
 
     verdict: Literal["best", "right", "wrong", "depends"]
     """``best`` here; another one ``right`` here too, ``wrong`` here, or it ``depends``."""
     on: tuple[Literal["region", "generation", "religion", "other"], ...] = ()
-    """What the answer depends on."""
+    """The cause of a dependence."""
     which: Words = ""
     """Which region, generation or religion, in the reviewer's words."""
     natural: bool = True
@@ -93,7 +93,7 @@ class Opinion(Frozen):
 
 
 class ReviewAnswer(Frozen):
-    """What a reviewer says of one item."""
+    """A reviewer's answer to one item."""
 
     status: Literal["answered", "unknown", "objected"]
     """``unknown``: I do not know; ``objected``: the question itself is wrong."""
@@ -136,7 +136,7 @@ class Question(Frozen):
     ]
     right: Answer
     wrong: Answer
-    """What people from elsewhere would believe."""
+    """A belief of people from elsewhere."""
 
     @model_validator(mode="after")
     def _has_two_answers(self) -> Self:
@@ -173,7 +173,7 @@ Sent = Annotated[
 
 
 class Person(Frozen):
-    """What a reviewer says of themselves; only the consent is needed."""
+    """A reviewer's description; only the consent is needed."""
 
     name: Short = ""
     """A pseudonym; empty keeps the given one."""

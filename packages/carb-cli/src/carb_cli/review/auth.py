@@ -12,8 +12,8 @@ LINK_SECONDS = 90 * 86_400
 
 
 def hashed(token: str) -> bytes:
-    """What is stored of a token. It has 256 random bits, so that a plain hash cannot be reversed by
-    trying."""
+    """The stored form of a token. It has 256 random bits, so that a plain hash cannot be reversed
+    by trying."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -1,5 +1,5 @@
-"""What a review says: the human line, each reviewer, each set, and votes on the data set and on
-people's questions."""
+"""The results of a review: the human line, each reviewer, each set, and votes on the data set and
+on people's questions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OptionTally(Frozen):
     depends: int
     unnatural: int
     on: dict[str, int]
-    """What ``depends`` depends on: region, generation, religion or other."""
+    """Causes of ``depends``: region, generation, religion or other."""
     which: tuple[str, ...] = ()
     """The reviewers' words for what it depends on."""
     better: tuple[str, ...] = ()
@@ -280,7 +280,7 @@ def voted(item: BonSet, counted: SetTally) -> BonSet:
 
 
 def _noted(item: BonSet, *notes: str, **more: object) -> BonSet:
-    """The set with further notes, and what else is known, about where it comes from."""
+    """The set with further notes and fields in its provenance."""
     joined = "; ".join(part for part in (item.provenance.notes, *notes) if part)
     return item.model_copy(
         update={"provenance": item.provenance.model_copy(update={"notes": joined, **more})}
@@ -324,7 +324,7 @@ def companion(path: Path) -> Path:
 
 
 def line_beside(path: Path) -> Findings | None:
-    """What people said of a file's data set, for reports that show the human line; null where it
+    """The review of a file's data set, for reports that show the human line; null where it
     was not reviewed.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the page is made of: its words in the ten languages of the benchmark, and the page as one
+"""The parts of the page: its words in the ten languages of the benchmark, and the page as one
 file for a disk."""
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ _SENT: TypeAdapter[Sent] = TypeAdapter(Sent)
 
 
 def _me(db: sqlite3.Connection, reviewer: str, _: Body) -> dict[str, Any]:
-    """What a page needs to go on where its reviewer stopped, on this device or on another."""
+    """The state with which a page goes on where its reviewer stopped, on any device."""
     row = db.execute(
         "SELECT name, region, language, consent FROM reviewer WHERE id = ?", (reviewer,)
     ).fetchone()
@@ -113,7 +113,7 @@ def _language(db: sqlite3.Connection) -> str:
 
 
 def _person(db: sqlite3.Connection, reviewer: str, sent: Body) -> dict[str, Any]:
-    """Store the consent and what the reviewer says of themselves."""
+    """Store the consent and the reviewer's description."""
     introduce(db, reviewer, validate(Person, sent, "What you say of yourself"))
     return _me(db, reviewer, sent)
 
@@ -139,7 +139,7 @@ def _events(db: sqlite3.Connection, reviewer: str, sent: Body) -> list[dict[str,
 
 
 def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[BonSet, str]:
-    """A question that the reviewer wrote, and what the model made of it."""
+    """A question that the reviewer wrote, and the model's answer."""
     asked = (reviewer, ascii(sent.get("id")).strip("'"))
     row = db.execute(
         "SELECT content, model FROM item WHERE writer = ? AND set_id = ?", asked
@@ -151,7 +151,7 @@ def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[Bo
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection, str, Body], T]
-"""What is done for a reviewer with what the page sent."""
+"""The answer to a reviewer's request."""
 _JOBS: dict[str, Job[object]] = {
     "/api/me": _me,
     "/api/person": _person,
@@ -213,7 +213,7 @@ class ReviewPage:
         return app
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a job in the one thread that has the file. What it wrote is on the disk before this
+        """Do a job in the one thread that has the file. Its writes are on the disk before this
         returns."""
 
         def work() -> T:
@@ -261,7 +261,7 @@ class ReviewPage:
         return sent
 
     async def _asked_of(self, job: Job[T], request: Request) -> T:
-        """What a job makes of a request, for the reviewer whose cookie it bears."""
+        """The response of a job to a request, for the reviewer of its cookie."""
         sent = await self._sent(request)
         token = request.cookies.get(self._cookie, "")
         expected = request.headers.get("x-reviewer")
@@ -332,7 +332,7 @@ def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "un
     """Ask a scorer, which does not see which answer is right.
 
     It is ``fooled`` where the wrong answer has the higher score, and ``undecided`` where both have
-    the same. Whatever goes wrong is said to the organiser, and ``failed`` is no verdict.
+    the same. Every failure is reported to the organiser, and ``failed`` is no verdict.
     """
     texts = [item.chosen.text, item.rejected[0].text]
     try:

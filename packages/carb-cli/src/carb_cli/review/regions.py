@@ -1,4 +1,4 @@
-"""The regions that sets are about, and who can be asked about them."""
+"""The regions of sets, and the people who know them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def covered(places: Iterable[str]) -> set[str]:
 
 
 def choices(codes: Collection[str]) -> list[dict[str, str]]:
-    """The regions in which a reviewer may live: those of the sets, and the provinces around them;
-    each with its code and name, towns behind their province."""
+    """The regions in which a reviewer may live: those of the sets, and the provinces around them.
+    Each has its code and name, towns behind their province."""
     provinces = set(map(_province, codes))
     listed = {*codes, *(provinces & {*_names()})}
     made = []

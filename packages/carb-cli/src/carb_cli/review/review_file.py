@@ -133,7 +133,7 @@ def call(db: sqlite3.Connection, reviewer: str, wanted: str) -> str:
 
 
 def introduce(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
-    """Store what a reviewer, known or new, says of themselves."""
+    """Store the description of a reviewer, known or new."""
     before = db.execute("SELECT name FROM reviewer WHERE id = ?", (reviewer,)).fetchone()
     call(db, reviewer, person.name or (before["name"] if before else "reviewer"))
     db.execute(
@@ -144,7 +144,7 @@ def introduce(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What became of an event."""
+    """The outcome of an event."""
 
     state: Literal["kept", "known", "conflict", "refused"]
     """``known``: it had been kept before; ``conflict``: a newer answer is there; ``refused``: it
@@ -263,7 +263,7 @@ def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> list[tuple[str, Re
     """Add the answers of files; a file that was collected before adds nothing.
 
     Returns:
-        The place of each answer, by file and id, and what became of it.
+        Each answer by file and id, and its outcome.
 
     Raises:
         CarbError: a file is not one of answers, with what is wrong; then nothing of any file is

@@ -1,4 +1,4 @@
-"""What every request of the review page must pass, and what every response carries."""
+"""Checks of every request of the review page, and headers of every response."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
     "cache-control": "no-store",
 }
-"""What every response carries."""
+"""Headers of every response."""
 
 
 def check(method: str, headers: Mapping[str, str], origins: Collection[str]) -> None:

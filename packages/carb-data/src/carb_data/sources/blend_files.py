@@ -1,5 +1,5 @@
-"""BLEnD's files: what people of each place answered, the answer on which a place agrees, and where
-it is wrong.
+"""BLEnD's files: the answers of each place, the one on which it agrees, and the places where that
+is wrong.
 
 Three guards keep a rejected answer from being right after all. Both sides agree: alone at the top,
 two votes or more, at most two people who did not know. ``blend_answers.may_agree`` compares it with
@@ -38,7 +38,7 @@ from carb_data.validation import closest, read_file
 _MIN_VOTES = 2
 _MAX_UNKNOWING = 2
 _ASKED = 5
-"""How many people answered each question, as the paper says."""
+"""How many people answered each question, from the paper."""
 _MOST_PLACES = 2
 """An answer given in more places than this is common everywhere ("pizza", "the phone"). It may be
 right even where none of five people gave it, so it is no wrong answer. Found by reading."""
@@ -277,8 +277,8 @@ def _is_fair(
     entry: Entry,
     shown: str,
 ) -> bool:
-    """Whether an agreed answer makes a fair set: the question has one right answer, and this is one
-    that says it."""
+    """Whether an agreed answer makes a fair set: the question has one right answer, and this text
+    is one."""
     if number in judged()["questions"] or _open_questions().search(item.en_question):
         return False
     wordings = clean(entry.en_answers)

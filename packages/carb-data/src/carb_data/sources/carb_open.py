@@ -4,7 +4,7 @@ several sources evenly.
 A cell is a listed culture and a domain. Keys of a higher tier come first: what people voted for,
 wrote or catalogued before what a model wrote. Within a tier the sources of a cell take turns, its
 local language and English as well. A family is taken whole. The words of a source's cultural sets
-may tell the right answer. Then only as many of them are taken as leave that attack at chance.
+may give the right answer away. Then only as many of them are taken as leave that attack at chance.
 Controls have cells of their own, so that they displace none.
 """
 

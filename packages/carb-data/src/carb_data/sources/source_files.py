@@ -57,7 +57,7 @@ def find_files(name: str) -> Path:
     cache.
 
     Raises:
-        CarbError: they are in neither; the message says what to run.
+        CarbError: they are in neither; the message gives the command to run.
     """
     given = os.environ.get(DATA_DIR)
     places = [*([Path(given) / name, *sorted(Path(given).glob(f"*/{name}"))] if given else [])]

@@ -1,5 +1,5 @@
-"""The sources by name, and how a file of sets is built from one: what was built, and what was
-skipped and why."""
+"""The sources by name, and the building of a file of sets from one, with the reasons for skipped
+items."""
 
 from __future__ import annotations
 

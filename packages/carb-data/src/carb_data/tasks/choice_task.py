@@ -64,7 +64,7 @@ def open_choice(name: str, path: Path, read: ChoiceTaskOptions) -> ChoiceTask:
 
 
 def _in_order(item: BonSet) -> tuple[str, ...]:
-    """The texts of the options in an order that says nothing, the same every time."""
+    """The texts of the options in an order without information, the same every time."""
 
     def rank(text: str) -> bytes:
         return hashlib.sha256(f"{item.id}\0{text}".encode("utf-8", "replace")).digest()

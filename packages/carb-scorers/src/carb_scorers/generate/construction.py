@@ -52,7 +52,7 @@ from carb_scorers.generate.writers import (
 
 
 class Reference(Frozen):
-    """A piece of cultural reference material: what is right in a culture."""
+    """A piece of cultural reference material, right in one culture."""
 
     id: Identifier
     culture: CultureId
@@ -124,8 +124,8 @@ def construct(
 ) -> WriteReport:
     """Make sets from references and write them to ``out``; say what was made.
 
-    Every answer of a model is in ``OUT.answers.jsonl`` before it is used: after an interruption the
-    same call goes on where it stopped, asks for nothing twice, and ends with the same file. ``out``
+    Every answer of a model is in ``OUT.answers.jsonl`` before it is used. After an interruption the
+    same call goes on where it stopped, pays for nothing twice, and ends with the same file. ``out``
     appears, or is replaced, when all is done.
 
     Args:

@@ -201,9 +201,9 @@ def write_all(
     """Do jobs, each with a name, several at a time. Every answer of a model is in the store before
     it is used.
 
-    ``make`` raises ``GivenUpError`` where it cannot do a job. ``count`` says under which name the
-    report counts what was made, and ``skipped`` what it says of what is no job. Without a store
-    answers are kept in memory.
+    ``make`` raises ``GivenUpError`` where it cannot do a job. ``count`` gives the report's name for
+    a result, and ``skipped`` the counts of what is no job. Without a store answers are kept in
+    memory.
 
     Raises:
         CarbError: A job met something that ends the run; the others are stopped.

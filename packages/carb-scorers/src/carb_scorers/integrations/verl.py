@@ -47,7 +47,7 @@ def as_verl_reward(
         which verl's manager ``batch`` calls as ``compute_score(solution_strs=..., extra_infos=...,
         ...) -> list of floats``. Responses to the same prompt then share a request, as a scorer
         that compares (a judge) needs. It needs ``prompt`` (a text or messages) in ``extra_info``,
-        and ``culture`` and ``language`` where the scorer reads them; data source and ground truth
+        and ``culture`` and ``language`` where the scorer reads them. Data source and ground truth
         are not used.
     """
     opened = Opened(scorer)

@@ -1,7 +1,7 @@
-"""The one place where language models are opened and asked: transformers, vLLM, or any
+"""The one place that opens and queries language models: transformers, vLLM, or any
 OpenAI-compatible server.
 
-``protocol`` says what they have in common. Heavy libraries are imported when a model is opened.
+``protocol`` is their common interface. Heavy libraries are imported when a model is opened.
 """
 
 from carb_scorers.models.protocol import (

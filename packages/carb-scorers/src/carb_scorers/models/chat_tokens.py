@@ -95,8 +95,7 @@ def conversation(
 
 @dataclass(frozen=True, slots=True)
 class WordTree:
-    """Some short answers as a tree of tokens: what must be asked to know how probable each of them
-    is."""
+    """Some short answers as a tree of tokens: the queries that give the probability of each."""
 
     lead: tuple[int, ...]
     """Tokens that all of them begin with."""
@@ -109,8 +108,8 @@ class WordTree:
     def choices(
         self, steps: Mapping[tuple[int, ...], Mapping[int, float]], usage: Usage
     ) -> Choices:
-        """Log-probability of each answer where it is not the beginning of a longer one, from
-        ``steps``, the log-probabilities of the tokens of each path of ``after``."""
+        """Log-probability of each answer, without longer ones that begin with it. ``steps`` holds
+        the log-probabilities of the tokens of each path of ``after``."""
         logprobs = {}
         for text, ids in self.endings.items():
             going_on = [steps[ids][token] for token in self.after.get(ids, ())]
@@ -127,7 +126,7 @@ def word_tree(tokenizer: Any, wanted: Sequence[str]) -> WordTree:
     behind a plain cue.
 
     Raises:
-        CarbError: the tokenizer does not tell them apart.
+        CarbError: the tokenizer gives them the same tokens.
     """
     context = _prompt_text(tokenizer, Prompt((message("user", "?"),), cue="\n\nAnswer:"))
     before = _ids(tokenizer, context)

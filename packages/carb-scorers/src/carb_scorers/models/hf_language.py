@@ -33,7 +33,7 @@ A = TypeVar("A")
 
 
 class HFLanguageModel(TokenLanguageModel):
-    """See ``LanguageModel``; what the prompts of an item have in common is computed once."""
+    """See ``LanguageModel``; the common beginning of an item's prompts is computed once."""
 
     def __init__(self, target: str, loaded: Loaded, options: HFOptions) -> None:
         super().__init__(target, loaded.revision, loaded.tokenizer)

@@ -86,7 +86,7 @@ class HFOptions(TemplateOptions):
     """Padded tokens in a forward pass that items share; bounds memory. By default 4,096 on a CPU,
     and on a GPU what half of its free memory holds. Halved where memory runs out."""
     max_length: int | None = Field(default=None, ge=1)
-    """Longest row in tokens. Default: what the model's configuration allows."""
+    """Longest row in tokens. Default: the limit of the model's configuration."""
     trust_remote_code: bool = False
     """Run Python code that comes with the model. Only for models whose code you have read."""
 
@@ -189,7 +189,7 @@ def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
     )
 
     def revision() -> str:
-        """What identifies an adapter, and the base under it: either decides every score."""
+        """The identity of an adapter and of its base: both decide every score."""
         above = revision_of(name, options.revision, CONFIG)
         below = revision_of(base, config.get("revision"))
         return f"{above}+base:{below}"
@@ -260,7 +260,7 @@ def set_chat_template(tokenizer: Any, options: TemplateOptions) -> str:
     call.
 
     Returns:
-        What another template adds to the model's revision.
+        The addition of another template to the model's revision.
 
     Raises:
         CarbError: the template's file cannot be read, or no template uses a variable of that name.
@@ -343,7 +343,7 @@ def revision_of(name: str, revision: str | None, file: str = "config.json") -> s
 
     Args:
         name: a folder or a hub id.
-        revision: what was asked of the hub.
+        revision: the requested one.
         file: a file of the model, which is in the cache.
 
     Raises:

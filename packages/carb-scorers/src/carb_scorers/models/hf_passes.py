@@ -84,7 +84,7 @@ class Passes:
         outputs: function from what ``forward`` gives to a tensor ``(rows, places, D)``.
         whole: function from the model's inputs (``input_ids``, ``attention_mask``, and
             ``token_type_ids`` where rows have some), padded on the right, to ``(rows, places, D)``,
-            by the model's own forward pass: what every other way must agree with.
+            by the model's own forward pass, with which every other way must agree.
         head: whether one number is read from a row. The model's own pass chooses the place: the
             last token that is not the padding, even where the padding ends each turn.
     """

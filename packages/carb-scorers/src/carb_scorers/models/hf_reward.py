@@ -101,8 +101,8 @@ ADAPTERS: dict[str, Adapter] = {
 
 
 def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
-    """The adapter of a model, from its configuration, and what loads it; the plain one where none
-    is registered."""
+    """The adapter of a model, from its configuration, and its loader; the plain one where none is
+    registered."""
     transformers = require("transformers", package="carb-scorers", extra="hf")
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     try:
@@ -122,7 +122,7 @@ def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
 
 
 class HFRewardModel:
-    """See ``RewardModel``; what the conversations of an item have in common is computed once."""
+    """See ``RewardModel``; the common beginning of an item's conversations is computed once."""
 
     def __init__(
         self, target: str, loaded: Loaded, adapter: Adapter, options: RewardOptions

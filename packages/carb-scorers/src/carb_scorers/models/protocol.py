@@ -24,7 +24,7 @@ __all__ = ["LANGUAGE_MODELS", "Watch", "message", "read_backend_options"]
 
 
 class CannotError(CarbError):
-    """A backend has no such operation at all; the message says which option to change. Not an
+    """A backend has no such operation; the message names the option to change. Not an
     operation that failed."""
 
 
@@ -37,8 +37,8 @@ class Prompt:
     """Text put after the messages for a model without a chat template, whose answer then continues
     the text."""
     bare: bool = False
-    """Whether, without a chat template, to put only those special tokens before the text that the
-    tokenizer puts there by itself, as trainers do, instead of the start token in any case."""
+    """Without a chat template: whether only the tokenizer's own special tokens stand before the
+    text, as in trainers. Otherwise the start token always does."""
     at_once: bool = False
     """Whether an answer stands directly behind it, so that no thought may come before."""
     group: int | None = None
@@ -97,7 +97,7 @@ class Generation:
     was."""
     entropy: float | None = None
     """Mean entropy, in nats, of the distributions that the tokens were drawn from; ``None`` where
-    it was not asked for or the backend does not see whole distributions."""
+    it was not requested or the backend gives no whole distributions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ class Model(Protocol):
 class LanguageModel(Model, Protocol):
     """A generative model behind ``judge`` and ``implicit``.
 
-    A backend that cannot do one of the operations raises ``CannotError`` from it, saying which
-    option to change.
+    A backend that cannot do one of the operations raises ``CannotError`` from it, with the option
+    to change.
     """
 
     async def generate(

@@ -32,7 +32,7 @@ def answer_tokens(
         tokens: the reply's tokens as text.
         prompt: what stands before the answer.
         answer: what is to be spelled.
-        counted: how many tokens the server read, where it says so.
+        counted: how many tokens the server read, where it reports them.
 
     Raises:
         SpellingError: no tokens spell the text with a border between prompt and answer, or several

@@ -72,7 +72,7 @@ def read_answer(
     """A server's answer. Of one that is not JSON nothing is shown, since it could hold the key in
     any spelling.
 
-    ``proven`` says whether the server has answered before, so that URL, key and model are right.
+    ``proven``: the server has answered before, so that URL, key and model are right.
 
     Raises:
         RequestError: it is an error, or no answer.
@@ -163,7 +163,7 @@ def _code_of(answer: Any) -> str:
 
 
 def _refused_parameter(answer: Any, message: str) -> str:
-    """The field that a server says it does not take; empty where it says nothing of the kind."""
+    """The field that a server refuses; empty where it names none."""
     error = answer.get("error") if isinstance(answer, dict) else None
     named = error.get("param") if isinstance(error, dict) else None
     if not isinstance(named, str) or not named:

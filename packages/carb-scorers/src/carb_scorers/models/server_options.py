@@ -42,7 +42,7 @@ class ServerOptions(Frozen):
     """Seconds for one attempt, from connecting to the last byte."""
     retries: Annotated[int, Field(ge=0)] = 6
     """Most further attempts after an error that may pass: 408, 409, 425, 5xx, a timeout or a lost
-    connection. They wait exponentially longer, with jitter, or as long as ``Retry-After`` says."""
+    connection. They wait exponentially longer, with jitter, or as long as ``Retry-After`` asks."""
     patience: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 300.0
     """Seconds for which a request is tried while the server is overloaded or gone (429, 502, 503,
     504, 529, nobody listens). Then the request becomes an error row if others were answered
@@ -77,7 +77,7 @@ class ServerRewardOptions(ServerOptions):
 def key_of(options: ServerOptions) -> str | None:
     """The key for a server, from the environment.
 
-    A key that was not asked for by name is not sent in clear text over a network.
+    A key without ``key_env`` is not sent in clear text over a network.
 
     Raises:
         CarbError: the URL is not one, or the key is missing.

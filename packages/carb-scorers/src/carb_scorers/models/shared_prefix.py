@@ -1,4 +1,4 @@
-"""Rows of tokens that begin alike: what they have in common goes through the model once.
+"""Rows of tokens that begin alike: their common beginning goes through the model once.
 
 A causal model remembers a beginning by its keys and values. Scoring, rewards of criteria and
 training read behind it.

@@ -22,8 +22,8 @@ _OTHER_TIMES = (
     datetime(2011, 1, 17, 12, 30, tzinfo=UTC),
     datetime(2032, 6, 5, 4, 3, 2, 1, tzinfo=UTC),
 )
-"""Times of other years, months, weekdays and parts of a day: what a template writes at one of them
-shows whether it uses what it asked."""
+"""Times of other years, months, weekdays and parts of a day. A template's output at each shows
+whether it uses the clock."""
 _COPY = "a copy of the template with the date in it, given as chat_template="
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def stop_clock(tokenizer: Any) -> str:
     run.
 
     Returns:
-        What the date adds to the model's revision.
+        The addition of the date to the model's revision.
 
     Raises:
         CarbError: the template asks in a way in which the date cannot be written into it.

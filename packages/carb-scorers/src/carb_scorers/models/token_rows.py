@@ -20,7 +20,7 @@ Finish = Callable[[Sequence[Sequence[float]], Usage], A]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Token ids, and what is read at their last places."""
+    """Token ids, and the readings at their last places."""
 
     tokens: tuple[int, ...]
     shared: int | None = None
@@ -120,7 +120,7 @@ class TokenLanguageModel:
         """See ``LanguageModel``. A string of several tokens costs a further row.
 
         Raises:
-            CarbError: the tokenizer does not tell the strings apart.
+            CarbError: the tokenizer gives strings the same tokens.
         """
         tree = word_tree(self._tokenizer, wanted)
 

@@ -66,8 +66,7 @@ class VLLMOptions(TemplateOptions):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """``auto`` is vLLM's own choice: bfloat16 for most models."""
     max_length: Annotated[int, Field(ge=1)] | None = None
-    """Longest prompt and answer in tokens, vLLM's ``max_model_len``. Default: what the model
-    allows."""
+    """Longest prompt and answer in tokens, vLLM's ``max_model_len``. Default: the model's limit."""
     tensor_parallel: Annotated[int, Field(ge=1)] = 1
     """GPUs over which one model is spread."""
     trust_remote_code: bool = False

@@ -1,5 +1,5 @@
-"""Runs: scorers over a data set into a folder that says how to repeat it, and that goes on after
-any interruption."""
+"""Runs: scorers over a data set into a folder that records how to repeat it, and goes on after any
+interruption."""
 
 from carb_scorers.run.execute import run
 from carb_scorers.run.record import DatasetRecord, Machine, RunRecord, ScorerRecord

@@ -1,5 +1,4 @@
-"""A run: scorers over a data set into a folder that says everything needed to repeat it, and that
-resumes."""
+"""A run: scorers over a data set into a folder with everything needed to repeat and resume it."""
 
 from __future__ import annotations
 
@@ -57,9 +56,9 @@ async def run(
     """Score a data set into a folder; the same call goes on after any interruption.
 
     Writes ``run.json``, ``scores.parquet`` (a ``ScoreTable``), ``errors.jsonl``,
-    ``dataset.parquet`` (what was scored) and ``journal/``. What is in the journal is not asked
-    again. The folder keeps the scorers of earlier runs into it. Those not asked for now stay in its
-    record and its table as they are.
+    ``dataset.parquet`` (what was scored) and ``journal/``. Requests in the journal are not sent
+    again. The folder keeps the scorers of earlier runs into it. Scorers of earlier runs stay in its
+    record and its table.
 
     A scorer may be unable to go on: a user's mistake, a server that is gone, too many requests in a
     row without an answer. All others are scored first. Then the mistakes are reported together, and
@@ -318,12 +317,12 @@ def _error_rows(scorer: str, blinded: Blinded, result: ScoreResult) -> Iterator[
 
 
 def _all_of(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) -> CarbError:
-    """One error that says all mistakes."""
+    """One error with all mistakes."""
     if total == 1:
         return mistakes[0][1]
     lines = [f"{name}: {error}" for name, error in mistakes]
     done = (
-        f" What the other {total - len(mistakes)} scored is kept in {out}."
+        f" The scores of the other {total - len(mistakes)} are kept in {out}."
         if total > len(mistakes)
         else ""
     )
@@ -334,7 +333,7 @@ def _all_of(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) ->
 
 
 def _write(folder: Path, dataset: Dataset, outcomes: Sequence[_Outcome], record: RunRecord) -> None:
-    """The files of a finished run; ``run.json``, which says that it is finished, comes last."""
+    """The files of a finished run; ``run.json``, the mark of a finished run, comes last."""
     table = ScoreTable.concat([outcome.table for outcome in outcomes])
     errors = "".join(f"{row.model_dump_json()}\n" for outcome in outcomes for row in outcome.errors)
     (folder / "run.json").unlink(missing_ok=True)

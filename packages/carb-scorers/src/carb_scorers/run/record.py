@@ -32,19 +32,19 @@ class ScorerRecord(Frozen):
 
     spec: ScorerSpec
     items: int
-    """Requests asked."""
+    """Requests made."""
     errors: int
     """Requests of which at least one response has no score."""
     scored: int | None = None
     """Responses with a score; null in a record of an earlier version."""
     label_mass: float | None = None
     """Median over requests of the probability that the allowed answers held together, where a
-    judge's probabilities were read. Below 0.5 the model mostly says something else where its answer
-    is read."""
+    judge's probabilities were read. Below 0.5 the model mostly writes something else where its
+    answer is read."""
     usage: Usage
     """Cost of all calls whose outcome was kept, including those that were retried later."""
     lost: int = 0
-    """Requests asked whose result was not kept, since the run was killed or the server went away;
+    """Requests made whose result was not kept, since the run was killed or the server went away;
     neither usage nor cost holds them."""
     unanswered: int = 0
     """The last requests, which a server did not answer. They count as errors, and none is kept: the

@@ -1,4 +1,4 @@
-"""The journal of a scorer's results: what was scored is never scored again.
+"""The journal of a scorer's results: nothing is scored twice.
 
 It is a ``carb_data.journal.Store`` for each scorer. Results that come together, those of one
 window, stand in one line, so that they are there all together or not at all. After a resume windows
@@ -141,7 +141,7 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
         self._count = None if path is None else path.with_suffix(".asked")
 
     def asked(self, count: int) -> None:
-        """Note that requests are about to be asked: a byte for each, which survives a kill."""
+        """Note that requests are about to be made: a byte for each, which survives a kill."""
         if self._count is None:
             return
         try:
@@ -152,7 +152,7 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
 
     @property
     def lost(self) -> int:
-        """Requests that were asked, and whose result is not here."""
+        """Requests that were made, and whose result is not here."""
         if self._count is None or not self._count.exists():
             return 0
         return max(0, self._count.stat().st_size - len(self.values) - self._again)
@@ -187,8 +187,8 @@ async def score_missing(
     """Score what a journal has no result of, and keep each result as it comes; give all results, in
     order.
 
-    Requests at the end that got no answer are given as failed and not kept, since the server may be
-    gone: the same call asks them again.
+    Last requests without an answer are returned as failed and not kept, since the server may be
+    gone. The same call sends them again.
 
     Raises:
         NoAnswerError: ``STOP_AFTER`` requests in a row, or all, got no answer, and none of these
@@ -285,7 +285,7 @@ def read_presentations(folder: Path) -> pl.DataFrame:
         A row per response shown: ``scorer``, ``item_id``, ``order_id`` (number of the presentation
             within its item
         and scorer), ``response_id``, ``position`` (from 0, as shown), ``score`` (what this
-        presentation said: see the judge's modes). Without judges, or where they failed, no rows.
+        presentation gave: see the judge's modes). Without judges, or where they failed, no rows.
 
     Raises:
         CarbError: the folder holds no finished run, or its journal is damaged.
