@@ -60,14 +60,20 @@ def refuse(given: object, option: str, why: str) -> None:
         raise CarbError(f"{option} counts for nothing {why}. Leave one of them out.")
 
 
-def refuse_folder(path: Path | None) -> None:
-    """Refuse a folder where a file is to be written.
+def refuse_files(*paths: Path | None) -> None:
+    """Refuse a folder where a file is to be written, and two texts in one file.
 
     Raises:
-        CarbError: the path is a folder.
+        CarbError: a path is a folder, or two are the same file.
     """
-    if path is not None and path.is_dir():
-        raise CarbError(f"{path} is a folder. Name a file in it, such as {path / 'report.html'}.")
+    files = [path.resolve() for path in paths if path is not None and str(path) != "-"]
+    for path in files:
+        if path.is_dir():
+            raise CarbError(
+                f"{path} is a folder. Name a file in it, such as {path / 'report.html'}."
+            )
+        if files.count(path) > 1:
+            raise CarbError(f"Two options name the same file, {path}. Give each its own.")
 
 
 def refuse_loading(why: str) -> None:

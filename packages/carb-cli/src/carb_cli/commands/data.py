@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from carb_cli import display
 from carb_cli.json_output import print_json
-from carb_cli.options import DataFile, DataName, Json
+from carb_cli.options import DataFile, DataName, Json, refuse
 from carb_cli.progress import progress
 from carb_cli.selection import loaded
 from carb_data import SEED, CarbError, load, seed_folders
@@ -17,6 +17,9 @@ from carb_data.sources import build as build_source
 from carb_data.sources import open_source, source_names
 from carb_data.sources.source_files import Fetched, fetchable
 from carb_data.sources.source_files import fetch as fetch_source
+
+OWN = ("name", "path", "out", "seed", "progress")
+"""What a build takes beside the options of its source."""
 
 
 def list_(*, json: Json = False) -> None:
@@ -180,7 +183,9 @@ def build(
         key, separator, value = text.partition("=")
         if not separator:
             raise CarbError(f"--option {text}: write name=value.")
-        options[key.replace("-", "_")] = value
+        key = key.replace("-", "_")
+        refuse(key in (*options, *OWN), f"--option {key}", "beside another one of that name")
+        options[key] = value
     with progress() as report:
         result = build_source(
             name,

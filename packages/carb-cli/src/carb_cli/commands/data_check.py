@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.commands.data_show import show_home
 from carb_cli.json_output import print_json
-from carb_cli.main import FAILED, OK
+from carb_cli.main import FAILED, OK, invoked
 from carb_cli.options import DataName, Json, Several
 from carb_cli.selection import loaded
 from carb_data import (
@@ -214,7 +214,10 @@ def _show_contamination(copies: ContaminationReport) -> None:
 def _texts(names: Iterable[str]) -> Iterator[str | BonSet]:
     for name in names:
         if not name.endswith(".txt"):
-            yield from load(name, registry=None)
+            dataset = load(name, registry=None, skip_bad=invoked.skip_bad)
+            for sentence in dataset.notes:
+                display.advice(f"{name}: {sentence}")
+            yield from dataset
             continue
         try:
             with Path(name).open(encoding="utf-8") as file:

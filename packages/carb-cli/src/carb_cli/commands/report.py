@@ -18,7 +18,7 @@ from carb_cli.options import (
     MdFile,
     RunFolder,
     refuse,
-    refuse_folder,
+    refuse_files,
     refuse_mixed_output,
 )
 from carb_cli.report.content import Runs, content, read_runs
@@ -71,9 +71,9 @@ def report(
         raise CarbError(f"There is no section '{only}'.{near} There are {', '.join(SECTIONS)}.")
     refuse_mixed_output(False, json, md, latex)
     if str(json) == "-":
-        refuse(only and html is None, "--only", "where the whole content goes to stdout")
-    for path in (json, html, figure, md, latex):
-        refuse_folder(path)
+        partial = html or md or latex or (figure and only == "groups")
+        refuse(only and not partial, "--only", "where the whole content goes to stdout")
+    refuse_files(json, html, figure, md, latex)
     read = read_runs(_finished(runs))
     made = content(read, confidence=confidence)
     if only is not None and not sections(made, only):

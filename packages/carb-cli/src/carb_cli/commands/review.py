@@ -214,13 +214,14 @@ def collect(
         raise CarbError(
             "Name at least one file, for example: carb review collect thai.reviews answers.json"
         )
+    refuse(forget is not None and forget == renew, "--renew", "for a person who is forgotten")
     changes: list[tuple[str, dict[str, Any]]] = []
     with closing(review_file.connect(reviews)) as db:
+        outcomes = review_file.collect(db, answers)
         if forget is not None:
             changes.append(_forget(db, forget, reviews))
         if renew is not None:
             changes.append(_renew(db, renew))
-        outcomes = review_file.collect(db, answers)
         if written is not None:
             changes.append(_write_questions(db, written))
     states = Counter(one.state for _, one in outcomes)

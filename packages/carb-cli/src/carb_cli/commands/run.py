@@ -19,7 +19,7 @@ from carb_cli.options import (
     MdFile,
     Several,
     refuse,
-    refuse_folder,
+    refuse_files,
     refuse_mixed_output,
 )
 from carb_cli.planning import check_specs, plan_run, timed
@@ -75,11 +75,11 @@ def run(
     refuse(options.fresh and options.retry_errors, "--retry-errors", "with --fresh")
     if dry_run:
         refuse(options.retry_errors, "--retry-errors", "with --dry-run")
+        refuse(timeout_per_model, "--timeout-per-model", "with --dry-run")
         refuse(md, "--md", "with --dry-run")
         refuse(latex, "--latex", "with --dry-run")
     refuse_mixed_output(json, md, latex)
-    refuse_folder(md)
-    refuse_folder(latex)
+    refuse_files(md, latex)
     models = () if suite is None else read_suite(suite)
     for model in models:
         _say_whether_it_needs_code(model)

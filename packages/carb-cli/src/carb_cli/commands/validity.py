@@ -10,7 +10,7 @@ from pathlib import Path
 
 from carb_cli import display
 from carb_cli.json_output import print_json
-from carb_cli.options import Confidence, Json, refuse_folder
+from carb_cli.options import Confidence, Json, refuse, refuse_files
 from carb_cli.report.scatter import scatter
 from carb_data import CarbError, write_whole
 from carb_metrics import Interval, correlate
@@ -59,7 +59,9 @@ def validity(
     figure
         Write the points and the fitted line to this SVG file, a panel for each policy.
     """
-    refuse_folder(figure)
+    refuse_files(figure, file)
+    tested = ("benchmark", "downstream", str(benchmark))
+    refuse(against in tested, "--against", "for the same numbers")
     policies = _read(file, benchmark, against)
     correlations = {}
     for name, points in policies.items():
