@@ -164,6 +164,7 @@ def test_families_are_read_whole_and_stand_first(carb: Carb, tmp_path: Path) -> 
     ):
         made = content(rescored(runs, sign * right))
         assert made.families is not None
+        assert made.ranked_by == "place_win"
         row = made.families.of("baseline:label")
         headline = made.verdict.splitlines()[0]
         assert says in headline
@@ -191,8 +192,16 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
     )
     made = content(runs)
     assert made.families is not None
+    few = content(read_runs([run_of(carb, tmp_path / "few", *small_family(0))]))
+    assert few.ranked_by == "accuracy"
 
-    def said(p: float, other: float = 0.04, confidence: float = 0.95, **changes: float) -> str:
+    def said(
+        p: float,
+        other: float = 0.04,
+        confidence: float = 0.95,
+        words: float | None = None,
+        **changes: float,
+    ) -> str:
         rates = {
             "baseline:label": {"estimate": 0.6, "low": 0.5, "high": 0.7, "p": p} | changes,
             "baseline:length": {"estimate": 0.55, "low": 0.45, "high": 0.65, "p": other},
@@ -202,7 +211,8 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
             row.model_copy(update={"place_win": Interval(**rates[row.scorer])}) for row in rows
         )
         families = made.families.model_copy(update={"rows": rows}) if made.families else None
-        changed = made.model_copy(update={"families": families, "confidence": confidence})
+        shared = {"shared_words": Interval(estimate=words), "families": families}
+        changed = made.model_copy(update=shared | {"confidence": confidence})
         return verdict(changed).splitlines()[0]
 
     none = said(0.03)
@@ -217,6 +227,10 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
     assert "60.0% [50.0 – 70.0]" in reads.split(". ")[0]
     assert small.startswith("baseline:label is not shown to read the place: ")
     assert "below 52.0%" in small
+    assert said(0.02, words=0.5) == reads
+    beyond = said(0.02, words=0.51)
+    assert beyond.startswith("baseline:label is not shown to read the place beyond shared words")
+    assert "share reach 51.0%" in beyond
     for text in (none, reads, small, made.verdict):
         for sentence in text.replace("\n", " ").split(". "):
             assert len(sentence.split()) <= 25, sentence

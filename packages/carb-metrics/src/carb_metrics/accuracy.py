@@ -61,7 +61,9 @@ def bon_accuracy(
 
 
 def grouped_accuracy(
-    sets: pl.DataFrame, by: str | Sequence[str] = (), confidence: float = 0.95
+    sets: pl.DataFrame,
+    by: str | Sequence[str] = (),
+    confidence: float = 0.95,
 ) -> Grouped:
     """``bon_accuracy`` on a row per set, as ``Scored.sets`` gives it, possibly with further
     columns to group by."""

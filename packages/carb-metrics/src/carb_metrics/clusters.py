@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,22 +92,32 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
     """
     if CLUSTER in sets.columns:
         return sets[CLUSTER].to_numpy()
-    item = _codes(sets["item_id"])
+    item = codes(sets["item_id"])
     ties = [_tie(sets, item, kind) for kind in TIES]
-    items_known = int(item.max(initial=-1)) + 1
-    least = np.arange(items_known)
+    cluster = connected(int(item.max(initial=-1)) + 1, ties)
+    return cluster[item]
+
+
+def connected(count: int, ties: Iterable[tuple[Ints, Ints]]) -> Ints:
+    """(count,) the group of each item, by number: items with the same value of a tie are in one.
+
+    Args:
+        count: the number of items.
+        ties: of each kind of tie, items and the values that they have, as numbers.
+    """
+    kinds = [*ties]
+    least = np.arange(count)
     while True:  # the least item that each is known to be tied to
         before = least
         least = least[least]
-        for items, values in ties:
-            count = int(values.max(initial=-1)) + 1
-            of_value = np.full(count, items_known)
+        for items, values in kinds:
+            distinct = int(values.max(initial=-1)) + 1
+            of_value = np.full(distinct, count)
             np.minimum.at(of_value, values, least[items])
             np.minimum.at(least, items, of_value[values])
         if (least == before).all():
             break
-    _, cluster = np.unique(least, return_inverse=True)
-    return cluster[item]
+    return np.unique(least, return_inverse=True)[1]
 
 
 def _tie(
@@ -125,12 +135,12 @@ def _tie(
             known = column.is_not_null().to_numpy()
             items = np.concatenate([items, item[known]])
             values.append(column.drop_nulls())
-    return items, _codes(values)
+    return items, codes(values)
 
 
-def _codes(column: pl.Series) -> Ints:
+def codes(column: pl.Series) -> Ints:
     """Numbers of the distinct values of a column, in their order as text."""
     text = column.cast(pl.String)
     values = pl.Enum(text.unique().sort())
-    codes = text.cast(values).to_physical()
-    return codes.to_numpy().astype(np.int64)
+    physical = text.cast(values).to_physical()
+    return physical.to_numpy().astype(np.int64)

@@ -11,7 +11,7 @@ import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import OfSets
-from carb_metrics.clusters import TIES, Ints, cluster_of, number
+from carb_metrics.clusters import TIES, Bools, Ints, cluster_of, number
 from carb_metrics.families import PlaceComparison, compare_families
 from carb_metrics.interval import Difference, Interval
 from carb_metrics.intervals import Floats, check_confidence
@@ -23,6 +23,7 @@ from carb_metrics.paired import (
     minimum_detectable_difference,
     paired_rows,
     sets_needed,
+    won_alone,
 )
 
 ALIKE = ("culture", "domain")
@@ -170,7 +171,9 @@ def compare(
 
 
 def _join(
-    left: pl.DataFrame, right: pl.DataFrame, keys: tuple[str, ...]
+    left: pl.DataFrame,
+    right: pl.DataFrame,
+    keys: tuple[str, ...],
 ) -> tuple[pl.DataFrame, list[str | None], int]:
     """The sets that both scored, the names of both, and how many sets only one scored."""
     names = [_only_scorer(sets) for sets in (left, right)]
@@ -241,6 +244,14 @@ class _Pairs:
         self.d: Floats = self.a - self.b
         self.cluster = cluster_of(both)
 
+    def sides(self, where: Bools | slice) -> dict[str, float]:
+        """The accuracies on some sets, and the numbers of sets that only one side wins."""
+        return {
+            "accuracy_a": float(self.a[where].mean()),
+            "accuracy_b": float(self.b[where].mean()),
+            **won_alone(self.d[where]),
+        }
+
     def groups(self) -> tuple[ComparedGroup, ...]:
         if not self.keys:
             return ()
@@ -252,15 +263,11 @@ class _Pairs:
         groups = []
         for index, (name, test, p) in enumerate(zip(names, tests, adjusted, strict=True)):
             where = group == index
-            d = self.d[where]
             row = ComparedGroup.of(
                 test,
                 key="/".join(name),
-                only_a=int((d > 0).sum()),
-                only_b=int((d < 0).sum()),
-                accuracy_a=float(self.a[where].mean()),
-                accuracy_b=float(self.b[where].mean()),
                 p_adjusted=float(p),
+                **self.sides(where),
             )
             groups.append(row)
         return tuple(groups)
@@ -274,14 +281,11 @@ class _Pairs:
         units = "source items" if len(np.unique(self.cluster)) < len(self.d) else "sets"
         better = "a" if (whole.estimate or 0.0) > 0 else "b"
         facts = {
-            "accuracy_a": float(self.a.mean()),
-            "accuracy_b": float(self.b.mean()),
+            **self.sides(slice(None)),
             "strict_a": float((self.a == 1).mean()),
             "strict_b": float((self.b == 1).mean()),
             "ties_a": int((self.both["tied"] > 0).sum()),
             "ties_b": int((self.both["tied_b"] > 0).sum()),
-            "only_a": int((self.d > 0).sum()),
-            "only_b": int((self.d < 0).sum()),
             "test": f"t test of paired differences over {units}",
             "better": better if settled else None,
             "design_effect": whole.design_effect,
@@ -318,7 +322,9 @@ def _one_sided(d: Floats, cluster: Ints, shift: float) -> float:
 
 
 def _planning(
-    whole: Paired, discordance: float, confidence: float
+    whole: Paired,
+    discordance: float,
+    confidence: float,
 ) -> dict[str, float | int | None]:
     """What these sets can find, and how many would find the difference seen."""
     if not discordance or whole.estimate is None or whole.p is None:

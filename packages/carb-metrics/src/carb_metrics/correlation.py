@@ -325,7 +325,11 @@ def _reliability(
 
 
 def _corrected(
-    x: Floats, y: Floats, base: Ints, reliable: Sequence[float | None], confidence: float
+    x: Floats,
+    y: Floats,
+    base: Ints,
+    reliable: Sequence[float | None],
+    confidence: float,
 ) -> Interval | None:
     """Null where no errors are given, empty where they are as large as the differences."""
     if all(share is None for share in reliable):

@@ -171,7 +171,9 @@ def family_accuracy(
 
 
 def place_gap(
-    scores: ScoreTable, dataset: Dataset, confidence: float = 0.95
+    scores: ScoreTable,
+    dataset: Dataset,
+    confidence: float = 0.95,
 ) -> dict[str, PlaceComparison]:
     """How much smaller the place win rate is where cues tell the place, than where the question
     names it.
@@ -219,7 +221,10 @@ def place_gap(
 
 
 def compare_families(
-    a: ScoreTable, b: ScoreTable, dataset: Dataset, confidence: float
+    a: ScoreTable,
+    b: ScoreTable,
+    dataset: Dataset,
+    confidence: float,
 ) -> PlaceComparison | None:
     """The place win rates of two scorers over the pairs of sets that both scored. Null where there
     is none, or one scorer failed in all."""
@@ -266,7 +271,12 @@ def _groups(matrix: Matrices, by: str) -> np.ndarray:
 
 
 def _row(
-    scorer: str, group: str | None, reading: Reading, where: Bools, confidence: float, blind: bool
+    scorer: str,
+    group: str | None,
+    reading: Reading,
+    where: Bools,
+    confidence: float,
+    blind: bool,
 ) -> FamilyRow:
     """The row of a scorer over the families of ``where``, at least one."""
     whole = where & reading.whole
@@ -349,7 +359,11 @@ def chance_variance(answers: Ints) -> Floats:
 
 
 def _difference(
-    matrix: Matrices, a: Floats, b: Floats, families: Ints, confidence: float
+    matrix: Matrices,
+    a: Floats,
+    b: Floats,
+    families: Ints,
+    confidence: float,
 ) -> PlaceComparison:
     """Two values of each of some families."""
     d = a - b

@@ -12,7 +12,7 @@ import polars as pl
 from carb_data import CarbError, Dataset, ScoreTable, cultures
 from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, OfSets, Result
-from carb_metrics.clusters import Ints, cluster_of
+from carb_metrics.clusters import Ints, cluster_of, codes, connected
 from carb_metrics.frames import unperturbed
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
@@ -284,8 +284,11 @@ def _kept_together(
     """What the folds keep together, and its number for each set: topics where they leave several
     groups for a fold."""
     if "topic" in sets.columns:
-        ties = sets.select("item_id", mirrors="topic", source_item=pl.Series(cluster).cast(str))
-        unit = _in_order(cluster_of(ties))
+        every = np.arange(sets.height)
+        topic = sets["topic"]
+        known = every[topic.is_not_null().to_numpy()]
+        ties = [(every, cluster), (known, codes(topic.drop_nulls()))]
+        unit = _in_order(connected(sets.height, ties))
         sizes = np.bincount(unit)
         if len(sizes) >= 3 * FOLDS and sizes.max() <= len(unit) / FOLDS:
             return "topics", unit
@@ -315,7 +318,10 @@ def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, s
 
 
 def _floor(
-    group: dict[str, str], credit: dict[str, Floats], cluster: Ints, confidence: float
+    group: dict[str, str],
+    credit: dict[str, Floats],
+    cluster: Ints,
+    confidence: float,
 ) -> FloorRow:
     accuracy = {name: float(values.mean()) for name, values in credit.items()}
     best = max(accuracy, key=accuracy.__getitem__)
@@ -345,7 +351,10 @@ def _floor(
 
 
 def _above(
-    models: Mapping[str, Floats], best: Floats, cluster: Ints, confidence: float
+    models: Mapping[str, Floats],
+    best: Floats,
+    cluster: Ints,
+    confidence: float,
 ) -> list[str]:
     """The scorers that are above the floor before any correction: these may copy the surface."""
     if not models:

@@ -47,7 +47,9 @@ def few_degrees(freedom: Any, confidence: float) -> Any:
 
 
 def wilson(
-    successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95
+    successes: npt.ArrayLike,
+    n: npt.ArrayLike,
+    confidence: float = 0.95,
 ) -> tuple[Floats, Floats]:
     """Wilson's score interval of proportions.
 

@@ -29,7 +29,11 @@ def jackknife_error(without: Floats) -> float:
 
 
 def jackknife_interval(
-    units: Floats, statistic: Statistic, confidence: float = 0.95, *, log: bool = False
+    units: Floats,
+    statistic: Statistic,
+    confidence: float = 0.95,
+    *,
+    log: bool = False,
 ) -> Interval:
     """A statistic of sums over independent units, with the t interval of its jackknife standard
     error.

@@ -241,7 +241,10 @@ class Means:
 
 
 def means(
-    values: Floats, cluster: Ints, confidence: float, bounds: tuple[float, float] | None = None
+    values: Floats,
+    cluster: Ints,
+    confidence: float,
+    bounds: tuple[float, float] | None = None,
 ) -> Means:
     """Means of rows of values, with the one interval and the one test of means that the package
     has: t of the clusters.

@@ -70,7 +70,11 @@ def paired_difference(
 
 
 def paired_rows(
-    d: Floats, cluster: Ints, confidence: float, *, bounded: bool = True
+    d: Floats,
+    cluster: Ints,
+    confidence: float,
+    *,
+    bounded: bool = True,
 ) -> list[Paired]:
     """``paired_difference`` for each row of differences, NaN where a row has no such pair."""
     result = means(d, cluster, confidence, (-1.0, 1.0) if bounded else None)
@@ -86,6 +90,16 @@ def paired_rows(
         )
         rows.append(row)
     return rows
+
+
+def won_alone(d: Floats) -> dict[str, int]:
+    """The numbers of pairs in which each side has more; NaN counts for none."""
+    more = d > 0
+    less = d < 0
+    return {
+        "only_a": int(more.sum()),
+        "only_b": int(less.sum()),
+    }
 
 
 def _known(value: float) -> float | None:

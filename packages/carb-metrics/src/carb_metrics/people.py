@@ -92,7 +92,10 @@ def human_line(
 
 
 def _limits(
-    credit: Floats, of_set: Ints, of_person: Ints, confidence: float
+    credit: Floats,
+    of_set: Ints,
+    of_person: Ints,
+    confidence: float,
 ) -> tuple[float, float]:
     """The interval of ``human_line``."""
     share = float(credit.mean())

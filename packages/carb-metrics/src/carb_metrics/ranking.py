@@ -18,7 +18,7 @@ from carb_metrics.families import PlaceComparison, compared
 from carb_metrics.interval import Difference
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import counted_sets, credit_matrix
-from carb_metrics.paired import Paired, adjust, paired_rows
+from carb_metrics.paired import Paired, adjust, paired_rows, won_alone
 from carb_metrics.readings import Reading
 from carb_metrics.scored import Scored
 
@@ -146,7 +146,10 @@ def _lead(pair: PairRow, by_place: bool) -> tuple[float, float | None]:
 
 
 def _ranks(
-    pairs: Sequence[PairRow], by_place: bool, names: Sequence[str], confidence: float
+    pairs: Sequence[PairRow],
+    by_place: bool,
+    names: Sequence[str],
+    confidence: float,
 ) -> dict[str, RankRow]:
     """The rank of each scorer and its limits, from pairs with the better one first."""
     beaten = Counter[str]()
@@ -172,7 +175,10 @@ def _ranks(
 
 
 def _pairs(
-    sets: pl.DataFrame, names: Sequence[str], read: Mapping[str, Reading], confidence: float
+    sets: pl.DataFrame,
+    names: Sequence[str],
+    read: Mapping[str, Reading],
+    confidence: float,
 ) -> list[PairRow]:
     """A row per pair of scorers, in the order of their names."""
     known = sets.filter(pl.col("scorer").cast(pl.String).is_in(names))
@@ -217,12 +223,11 @@ def _counts(
     """The fields of a pair that sets give."""
     both = ~np.isnan(d)
     counts = {
-        "ties_a": tied_a[both].sum(),
-        "ties_b": tied_b[both].sum(),
-        "only_a": (d[both] > 0).sum(),
-        "only_b": (d[both] < 0).sum(),
+        "ties_a": int(tied_a[both].sum()),
+        "ties_b": int(tied_b[both].sum()),
+        **won_alone(d),
     }
-    return {name: int(count) if test.n else None for name, count in counts.items()}
+    return counts if test.n else dict.fromkeys(counts)
 
 
 def _adjusted(p: Sequence[float | None]) -> list[float | None]:

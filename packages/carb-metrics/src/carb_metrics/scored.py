@@ -91,11 +91,15 @@ class Scored(ScoreTable):
 
     def where(self, *conditions: pl.Expr) -> Scored:
         """The rows for which the conditions hold, in the same clusters."""
-        frame = self.frame.filter(*conditions) if conditions else self.frame
-        if frame.height == self.frame.height:
+        if not conditions:
             return self
-        part = Scored(ScoreTable(frame), clusters=self.clusters)
+        kept = self.frame.select(pl.all_horizontal(conditions)).to_series()
+        if kept.all():
+            return self
+        part = Scored(ScoreTable(self.frame.filter(kept)), clusters=self.clusters)
         part.dataset = self.dataset
+        if "rows" in self.__dict__:
+            part.__dict__["rows"] = self.rows.filter(kept)  # what the cached property would compute
         return part
 
     def beside(self, scores: ScoreTable) -> Scored:
