@@ -271,12 +271,7 @@ def _groups(matrix: Matrices, by: str) -> np.ndarray:
 
 
 def _row(
-    scorer: str,
-    group: str | None,
-    reading: Reading,
-    where: Bools,
-    confidence: float,
-    blind: bool,
+    scorer: str, group: str | None, reading: Reading, where: Bools, confidence: float, blind: bool
 ) -> FamilyRow:
     """The row of a scorer over the families of ``where``, at least one."""
     whole = where & reading.whole

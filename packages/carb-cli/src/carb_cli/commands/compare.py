@@ -21,7 +21,6 @@ from carb_cli.runs import dataset_of, find_scorer, only, scorers_of, scores_of
 from carb_data import CarbError, Dataset, ScoreTable, home_line
 from carb_metrics import compare as compare_tables
 from carb_metrics import sets_needed
-from carb_metrics.interval import Difference
 from carb_metrics.rows import ComparedGroup, Comparison, PlaceComparison
 from carb_scorers import RunRecord
 
@@ -160,8 +159,9 @@ def _place_win(comparison: Comparison) -> dict[str, Any] | None:
     """The comparison over families, in the form of that over sets: ``n`` counts families."""
     if (win := comparison.place_win) is None:
         return None
+    limits = win.difference.model_dump(include={"low", "high", "p"})
     sides = win.model_dump(include={"a", "b", "better"})
-    return sides | Difference.of(win.difference, n=win.families).model_dump()
+    return sides | limits | {"difference": win.difference.estimate, "n": win.families}
 
 
 def _plan(comparison: Comparison, confidence: float) -> list[dict[str, Any]]:
