@@ -259,3 +259,74 @@ def test_in_a_large_table_of_one_language_a_text_without_its_words_is_in_it():
 def test_the_words_of_a_text_tell_its_language_whatever_stands_beside_them():
     for text in ("the guest and the host were there", "(the) guest; and, were, there: the—host"):
         assert detect_all([text]) == ["en"]
+
+
+LACKING = {
+    "af": ["My broer werk in 'n hospitaal.", "Die kinders loop elke oggend skool toe."],
+    "as": ["আপোনাৰ সহায়ৰ বাবে বহুত ধন্যবাদ"],
+    "be": ["Мой брат працуе ў бальніцы."],
+    "bg": ["Брат ми работи в болница.", "Не знам отговора."],
+    "ca": ["El meu germà treballa en un hospital."],
+    "cy": ["Mae fy mrawd yn gweithio mewn ysbyty.", "Collodd y tîm neithiwr."],
+    "eu": ["Osaba autobusez etorri zen herenegun.", "Zein da zure kolore gogokoena?"],
+    "ha": ["Tsohuwar mata tana sayar da gyada.", "Kare yana barci a ƙarƙashin itace."],
+    "hr": ["Moj brat radi u bolnici.", "Želim kavu s mlijekom."],
+    "ig": ["Nwata ahụ na-ebu ite mmiri n'isi.", "Achọrọ m ịzụta uwe ọhụrụ."],
+    "is": ["Bróðir minn vinnur á spítala."],
+    "mr": ["मुले रोज सकाळी शाळेत जातात"],
+    "mt": ["Iż-żiju xtara dgħajsa ġdida.", "Fejn tixtieq tiekol illejla?"],
+    "ne": ["तपाईंको सहयोगका लागि धेरै धन्यवाद"],
+    "ps": ["ستاسو د مرستې څخه ډېره مننه"],
+    "sk": ["Môj brat pracuje v nemocnici."],
+    "so": ["Wiilku wuxuu cabbay caano kulul.", "Guriga dadkiisu way seexdeen."],
+    "sq": ["Vëllai im punon në spital."],
+    "xh": ["Abantwana badlala ibhola phandle.", "Ilobola ihlawulwa ngeenkomo okanye imali."],
+    "yi": ["איך ווייס נישט דעם ענטפֿער"],
+    "zu": ["Inja yami ilele ngaphansi kwetafula.", "Siyawuthanda umculo wesintu."],
+}
+KNOWN = {
+    "az": "Qardaşım xəstəxanada işləyir.",
+    "bn": "আমার ভাই হাসপাতালে কাজ করে।",
+    "cs": "Můj bratr pracuje v nemocnici.",
+    "da": "Min bror arbejder på et hospital.",
+    "de": "Mein Bruder arbeitet im Krankenhaus.",
+    "el": "Ο αδελφός μου δουλεύει σε νοσοκομείο.",
+    "en": "Could I get coffee with milk? See https://example.org/drinks/da/menu.",
+    "es": "Mi hermano trabaja en un hospital.",
+    "fa": "ساعت کار: https://example.org/hours",
+    "fi": "Veljeni työskentelee sairaalassa.",
+    "fr": "Mon frère travaille dans un hôpital.",
+    "he": "אחי עובד בבית חולים.",
+    "hi": "मेरा भाई अस्पताल में काम करता है।",
+    "hu": "A bátyám kórházban dolgozik.",
+    "id": "Kakak saya bekerja di rumah sakit.",
+    "it": "Mio fratello lavora in ospedale.",
+    "ms": "Abang saya bekerja di hospital.",
+    "nl": "Mijn broer werkt in een ziekenhuis.",
+    "pl": "Mój brat pracuje w szpitalu.",
+    "pt": "Meu irmão trabalha num hospital.",
+    "ro": "Fratele meu lucrează într-un spital.",
+    "sv": "Min bror jobbar på ett sjukhus.",
+    "sw": "Kaka yangu anafanya kazi hospitalini.",
+    "tl": "Nagtatrabaho sa ospital ang kuya ko.",
+    "tr": "Ağabeyim hastanede çalışıyor.",
+    "uk": "Мій брат працює в лікарні.",
+    "ur": "میرا بھائی ہسپتال میں کام کرتا ہے",
+    "vi": "Anh trai tôi làm việc ở bệnh viện.",
+}
+
+
+def test_a_text_in_a_language_that_the_detector_lacks_is_in_no_other_one():
+    texts = [text for some in LACKING.values() for text in some]
+    languages = zip(texts, detect_all(texts), strict=True)
+    assert {text: tag for text, tag in languages if tag is not None} == {}
+
+
+def test_short_texts_in_the_detected_languages_keep_their_language():
+    assert dict(zip(KNOWN, detect_all([*KNOWN.values()]), strict=True)) == {t: t for t in KNOWN}
+
+
+def test_texts_of_an_unknown_language_in_a_large_english_table_are_not_english():
+    english = ["The guests wait until the host has sat down, and then they eat with her."] * 1_500
+    zulu = ["Inja yami ilele ngaphansi kwetafula namhlanje ekuseni kakhulu."] * 2
+    assert detect_all(english + zulu)[-2:] == [None, None]

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any
 
@@ -55,6 +56,7 @@ DETECTED: tuple[str, ...] = tuple(_LANGUAGES["detected"])
 short texts ambiguous; it has no Hausa, and Norwegian by its written forms."""
 
 _FUNCTION_WORDS: dict[str, str] = resource("function_words")
+"""Frequent words of each language, also of languages that the detector lacks."""
 _CERTAIN = 2
 """A language is certain with so many more words than any other, and twice as many at least. A word
 of several languages counts its share."""
@@ -62,9 +64,28 @@ _SCRIPT_OF: dict[str, re.Pattern[str]] = {
     language: re.compile(f"[{letters}]") for language, letters in _LANGUAGES["letters"].items()
 }
 """Languages that alone write a script, among those that are detected."""
+_FOREIGN: dict[str, re.Pattern[str]] = {
+    language: re.compile(rf"[^{letters}\W\d_]")
+    for language, letters in _LANGUAGES["alphabets"].items()
+}
+"""Letters outside a language's alphabet."""
+_TELLING: dict[str, re.Pattern[str]] = {
+    language: re.compile(f"[{letters}]") for language, letters in _LANGUAGES["telling"].items()
+}
+"""Letters and marks of a language that others do without."""
 _MANY = 1_000
 _NEARLY_ALL = 0.99
-"""So many texts, and such a share, tell the language of one that has no other one's words."""
+"""So many texts, and such a share, tell the language of a short one without other one's words."""
+_FEW = 5
+"""Words of a sentence that may do without words of grammar."""
+_CARRIED = 0.15
+"""Share of a text's words that are frequent ones of its language, or of those with foreign
+letters in it."""
+_PROBABLE = 0.5
+_POSSIBLE = 0.05
+"""Confidence of a detector of all languages that it supports, of one whose words carry a text, and
+of one whose words do not."""
+_ADDRESS = re.compile(r"\w+://\S+")
 _LETTER = re.compile("[A-Za-z]")
 _WORD = re.compile(r"[^\s\d!-/:-@\[-`{-~«»¿¡“”„‘’…،؟؛]+")
 _HAN_OR_KANA = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
@@ -143,10 +164,10 @@ def check_language(tag: str, owner: str = "language") -> None:
 
 
 @cache
-def _detector(*, long: bool) -> Any:
+def _detector(*, long: bool, every: bool = False) -> Any:
     lingua = require("lingua", package="carb-data", extra="checks")
-    every = lingua.Language.all()
-    languages = [language for language in every if _code(language) in DETECTED]
+    known = lingua.Language.all()
+    languages = [language for language in known if every or _code(language) in DETECTED]
     builder = lingua.LanguageDetectorBuilder.from_languages(*languages)
     if long:
         builder = builder.with_low_accuracy_mode()
@@ -174,21 +195,67 @@ def _detected(texts: Sequence[str]) -> list[str | None]:
 
 
 def detect_all(texts: Sequence[str]) -> list[str | None]:
-    """The most likely languages of texts as codes of ISO 639-1; null for one without letters.
-    Without the detector, null for texts whose script and words are ambiguous, too."""
+    """The languages of texts as codes of ISO 639-1, of ``DETECTED``; null where neither script nor
+    words carry one of them, or where that takes the detector and it is not installed."""
+    texts = [_ADDRESS.sub(" ", text) if "://" in text else text for text in texts]
     languages = [_own_script(text) or _by_words(text) for text in texts]
     if usual := _usual(languages):
         for number, text in enumerate(texts):
             if languages[number] is None and text.isascii() and _LETTER.search(text):
                 languages[number] = _by_words(text, usual)
     numbers = [number for number, language in enumerate(languages) if language is None]
-    try:
-        detected = _detected([texts[number] for number in numbers])
-    except MissingExtraError:
-        return languages
-    for number, language in zip(numbers, detected, strict=True):
-        languages[number] = language
+    with suppress(MissingExtraError):
+        carried = _carried([texts[number] for number in numbers])
+        for number, language in zip(numbers, carried, strict=True):
+            languages[number] = language
+    return [
+        language if language in DETECTED and not _is_foreign(text, language) else None
+        for text, language in zip(texts, languages, strict=True)
+    ]
+
+
+def _carried(texts: Sequence[str]) -> list[str | None]:
+    """The detector's languages, where words, letters or the other languages that it supports do not
+    speak against them: it takes a text of any language for one of its own."""
+    detected = _detected(texts)
+    lines = [text[:_ENOUGH] for text in texts]
+    every = _detector(long=True, every=True).compute_language_confidence_values_in_parallel(lines)
+    languages: list[str | None] = []
+    for text, language, values in zip(texts, detected, every, strict=True):
+        words = {*_WORD.findall(text.lower())}
+        counts = _counts(words)
+        best = max(counts, key=lambda tag: counts[tag], default="")
+        if best in DETECTED and counts[best] >= counts.get(language or "", 0) + 1:
+            language = best
+        sure = next((value.value for value in values if _code(value.language) == language), 0)
+        carried = _is_carried(text, language or "", sure, words)
+        languages.append(language if carried else None)
     return languages
+
+
+def _is_carried(text: str, language: str, sure: float, words: set[str]) -> bool:
+    if language not in _FUNCTION_WORDS:
+        return True
+    counts = _counts(words)
+    ours = counts.get(language, 0)
+    other = max((counts[tag] for tag in counts if tag not in DETECTED), default=0)
+    if sure >= _PROBABLE:
+        return other <= ours + 1
+    known = words & {*_FUNCTION_WORDS[language].split()}
+    telling = _TELLING.get(language)
+    told = telling is not None and telling.search(text) is not None
+    if len(known) >= _CARRIED * len(words) and ours > other:
+        return True
+    return ours >= other and (told or sure >= _POSSIBLE)
+
+
+def _is_foreign(text: str, language: str) -> bool:
+    """Whether many words of a text have letters outside a language's alphabet."""
+    if text.isascii() or language not in _FOREIGN:
+        return False
+    words = _WORD.findall(text.lower())
+    foreign = sum(map(bool, map(_FOREIGN[language].search, words)))
+    return foreign > _CARRIED * len(words)
 
 
 def is_detected(tag: str) -> bool:
@@ -217,15 +284,10 @@ def _by_words(text: str, usual: str | None = None) -> str | None:
     return _by_grammar(_WORD.findall(small), usual)
 
 
-def _by_grammar(words: Iterable[str], usual: str | None = None) -> str | None:
-    tags_of = _tags_of()
-    counts: dict[str, float] = {}
-    for word in sorted(tags_of.keys() & words):  # in one order, for the same sums
-        tags = tags_of[word]
-        for tag in tags:
-            counts[tag] = counts.get(tag, 0) + 1 / len(tags)
+def _by_grammar(words: Sequence[str], usual: str | None = None) -> str | None:
+    counts = _counts(words)
     if not counts:
-        return usual
+        return usual if len(words) < _FEW else None
     best = max(counts, key=lambda tag: (counts[tag], tag == usual))
     first = counts.pop(best)
     second = max(counts.values(), default=0)
@@ -234,12 +296,27 @@ def _by_grammar(words: Iterable[str], usual: str | None = None) -> str | None:
     return None
 
 
+def _counts(words: Iterable[str]) -> dict[str, float]:
+    """How many words of grammar of each language there are; of several detected languages, a word
+    counts its share."""
+    tags_of = _tags_of()
+    counts: dict[str, float] = {}
+    for word in sorted(tags_of.keys() & words):  # in one order, for the same sums
+        tags = tags_of[word]
+        share = 1 / max(1, sum(tag in DETECTED for tag in tags))
+        for tag in tags:
+            counts[tag] = counts.get(tag, 0) + share
+    return counts
+
+
 def _usual(languages: Iterable[str | None]) -> str | None:
     """The language of nearly all of many texts, where it is written in Latin letters."""
-    known = Counter(filter(None, languages))
+    every = [*languages]
+    known = Counter(filter(None, every))
     for language, count in known.most_common(1):
-        usual, *_ = _LANGUAGES["codes"][language]
-        if usual == "Latn" and count >= max(_MANY, _NEARLY_ALL * known.total()):
+        script, *_ = _LANGUAGES["codes"].get(language, [""])
+        enough = max(_MANY, _NEARLY_ALL * known.total(), len(every) / 2)
+        if script == "Latn" and language in DETECTED and count >= enough:
             return language
     return None
 
@@ -251,7 +328,8 @@ def _own_script(text: str) -> str | None:
     half = sum(map(str.isalpha, text)) / 2
     for language, letters in _SCRIPT_OF.items():
         if len(letters.findall(text)) > half:
-            return language
+            counts = _counts(_WORD.findall(text)) | {"": 0}
+            return max(counts, key=lambda tag: (counts[tag], tag == language)) or language
     han = len(_HAN.findall(text))
     unquoted = _QUOTED.sub("", text)
     kana = len(_KANA.findall(unquoted))

@@ -896,8 +896,8 @@ def unsaid(sets: Iterable[BonSet]) -> list[str]:
     if told:
         named = ", ".join(f"{language} {count:,}" for language, count in told.most_common())
         gaps.append(
-            f"Languages were detected: {named}, out of {', '.join(DETECTED)}; a text in another "
-            f"language counts as one of these. {_fill('language')}"
+            f"Languages were detected: {named}, out of {', '.join(DETECTED)}; und is a "
+            f"text that its words show in none of these. {_fill('language')}"
         )
     return gaps
 
