@@ -229,6 +229,7 @@ def test_planning_inverts_itself():
                 assert sets_needed(-delta, discordance) == n
     assert minimum_detectable_difference(3, 0.1) is None
     assert sets_needed(0.0, 0.2) is None
+    assert sets_needed(1.0, 1.0) == 4  # every set differs: 1.96², rounded up
     assert sets_needed(0.01, 0.3) > sets_needed(0.05, 0.3)
 
 

@@ -170,6 +170,20 @@ def test_ece_by_hand():
     assert found.p < 0.01
 
 
+@pytest.mark.parametrize(("clusters", "each"), [(1000, 1), (100, 10), (1200, 2)])
+def test_the_p_of_a_calibrated_judge_is_anything_between_0_and_1(clusters, each):
+    """Many cases, few clusters, many clusters: each is simulated in a way of its own."""
+    rng = np.random.default_rng(clusters)
+    cluster = np.repeat(np.arange(clusters), each)
+    p = []
+    for _ in range(60):
+        stated = np.repeat(rng.uniform(0.3, 0.9, clusters), each)
+        right = np.repeat(rng.random(clusters), each) < stated
+        p.append(reliability(stated, right.astype(float), cluster).p)
+    assert 0.35 < np.mean(p) < 0.65
+    assert 0.2 < np.std(p) < 0.4  # 0.29 for a uniform one
+
+
 @pytest.mark.coverage
 def test_calibrated_judges_are_rejected_as_rarely_as_promised():
     rng, rounds = np.random.default_rng(4), 300

@@ -48,6 +48,15 @@ def test_a_scorer_that_lacks_a_culture_has_no_macro_average(make_table):
     assert found.of("part").overall.accuracy == 1.0
 
 
+def test_groups_that_are_all_won_are_worth_their_sets_and_no_more(make_table):
+    """A mean of groups is worth (groups)² / Σ 1/n sets where none shows a variance."""
+    cultures = ["thai"] * 4 + ["german"] * 12
+    macro = bon_accuracy(make_table([WON] * 16, cultures=cultures), by="culture").macro
+    worth = 2**2 / (1 / 4 + 1 / 12)
+    assert macro.high == 1
+    assert macro.low == pytest.approx(worth / (worth + 1.959964**2), abs=1e-6)
+
+
 def test_wilson_equals_statsmodels():
     proportion = pytest.importorskip(
         "statsmodels.stats.proportion", reason="reference implementation"
