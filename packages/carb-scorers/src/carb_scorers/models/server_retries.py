@@ -78,7 +78,10 @@ class Endpoint:
         self._newer_name = False
         if not is_this_machine(self.url):
             check_proxies()
-        self._certificates = _certificates() if self.url.startswith("https") else True
+        # Read once, since that takes as long as many requests; plain http needs none.
+        self._certificates: Any = self.url.startswith("https") and (
+            _certificates() or self._httpx.create_ssl_context()
+        )
 
     async def ask(
         self,
@@ -282,8 +285,8 @@ def check_proxies() -> None:
             )
 
 
-def _certificates() -> Any:
-    """Certificates that the environment names, for servers on this machine, too.
+def _certificates() -> ssl.SSLContext | None:
+    """Certificates that the environment names, for servers on this machine, too; else null.
 
     Raises:
         CarbError: they cannot be read.
@@ -291,7 +294,7 @@ def _certificates() -> Any:
     named = {name: os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
     file, folder = named.values()
     if not file and not folder:
-        return True
+        return None
     try:
         return ssl.create_default_context(cafile=file or None, capath=folder or None)
     except OSError as error:  # ssl's own errors, too
