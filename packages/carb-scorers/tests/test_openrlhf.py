@@ -54,6 +54,35 @@ RENDERED = {
     "Seed": "<seed:bos>system\n{system}<seed:eos><seed:bos>user\n{user}<seed:eos>"
     "<seed:bos>assistant\n",
     "MiniMax": "]~!b[]~b]system\n{system}[e~[\n]~b]user\n{user}[e~[\n]~b]ai\n<think>\n",
+    "Phi 4": "<|im_start|>system<|im_sep|>{system}<|im_end|><|im_start|>user<|im_sep|>{user}"
+    "<|im_end|><|im_start|>assistant<|im_sep|>",
+    "Jamba": "<|startoftext|><|bom|><|system|> {system}<|eom|><|bom|><|user|> {user}<|eom|>"
+    "<|bom|><|assistant|>",
+    "Hunyuan": "<｜hy_begin▁of▁sentence｜>{system}<｜hy_place▁holder▁no▁3｜><｜hy_User｜>{user}"
+    "<｜hy_Assistant｜>",
+    "Apertus": "<s><|system_start|>{system}<|system_end|><|developer_start|>Deliberation: disabled"
+    "\nTools: none<|developer_end|><|user_start|>{user}<|user_end|><|assistant_start|>",
+    "Ling": "<role>SYSTEM</role>{system}<|role_end|><role>HUMAN</role>{user}<|role_end|>"
+    "<role>ASSISTANT</role>",
+    "Nemotron": "<SPECIAL_10>System\n\n<SPECIAL_11>User\n{user}\n<SPECIAL_11>Assistant\n",
+    "TeleChat": "<_system>{system}<_end><_user>{user}<_bot>",
+    "Baichuan": "{system}<reserved_106>{user}<reserved_107>",
+    "MiniMax 1": "<beginning_of_sentence>system ai_setting=assistant\n{system}<end_of_sentence>\n"
+    "<beginning_of_sentence>user name=user\n{user}<end_of_sentence>\n"
+    "<beginning_of_sentence>ai name=assistant\n",
+    "dots": "<|system|>{system}<|endofsystem|><|userprompt|>{user}<|endofuserprompt|><|response|>",
+    "PLaMo": "<|plamo:bos|><|plamo:op|>system\n{system}<|plamo:op|>user\n{user}"
+    "<|plamo:op|>assistant\n",
+    "OpenChat": "<s>GPT4 Correct User: {user}<|end_of_turn|>GPT4 Correct Assistant:",
+    "GigaChat": "<s>system<|role_sep|>{system}<|message_sep|>user<|role_sep|>{user}<|message_sep|>"
+    "assistant<|role_sep|>",
+    "Step": "<s><|BOT|>system\n{system}<|EOT|><|BOT|>user\n{user}<|EOT|><|BOT|>assistant\n",
+    "BlueLM": "[|Human|]:{user}[|AI|]:",
+    "MiniCPM": "<用户>{user}<AI>",
+    "Skywork": "<s>[USER]{user}[SEP][BOT]",
+    "Grok": "Human: {user}<|separator|>\n\nAssistant:",
+    "Aquila": "{system}###Human: {user}###Assistant: ",
+    "YandexGPT": "<s> Пользователь: {user}\n\n Ассистент:[SEP]",
     "Vicuna": "{system} USER: {user} ASSISTANT:",
     "roles as headings": "{system}\n\n### Instruction:\n{user}\n\n### Response:\n",
     "roles as words": "User: {user}\nAssistant: ",
@@ -67,6 +96,15 @@ OTHERS = {
     "Llama 3, dates alone": "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
     "Cutting Knowledge Date: December 2023\n\n<|eot_id|><|start_header_id|>user<|end_header_id|>"
     "\n\n{user}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+    "GLM-4.5": "[gMASK]<sop><|user|>\n{user}/nothink<|assistant|>\n<think></think>\n",
+    "Baichuan, newer": "<C_Q>{user}<C_A>",
+    "Nemotron-4": "<extra_id_0>System\n\n<extra_id_1>User\n{user}\n<extra_id_1>Assistant\n",
+    "Mistral Small": "<s>[SYSTEM_PROMPT]You are Mistral Small 9, a model created by Mistral AI.\n"
+    "Today is Monday.[/SYSTEM_PROMPT][INST]{user}[/INST]",
+    "SmolLM3": "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\n"
+    "Today Date: 1 May 2026\n\n## Custom Instructions\n\n"
+    "You are a helpful AI assistant named SmolLM, trained by "
+    "Hugging Face.\n\n<|im_end|>\n<|im_start|>user\n{user}<|im_end|>\n<|im_start|>assistant\n",
     "Alpaca": "Below is an instruction that describes a task. Write it.\n\n### Instruction:\n{user}"
     "\n\n### Response:",
     "Guanaco": "### Human: {user}### Assistant:",
@@ -130,9 +168,10 @@ def test_turns_stay_turns() -> None:
     "prompt",
     [
         "<|role_of_user|>Was?<|role_of_bot|>",
-        "[|Human|]:Was?\n[|AI|]:",
-        "<role>HUMAN</role>Was?<role>ASSISTANT</role>",
-        "<用户>Was?<AI>",
+        "[|Kunde|]:Was?\n[|Berater|]:",
+        "<|kunde|>Was?<|berater|>",
+        "<C_Q>Was?<C_X>",
+        "<|startoftext|>Was?<|extra_0|>",
         "<|im_start|>user\nWas?<|im_end|>\n",  # no answer begins
         "Zuerst. <|im_start|>user\nWas?<|im_end|>\n<|im_start|>assistant\n",
         "<|im_start|>user\nWas?<|eot_id|><|im_end|>\n<|im_start|>assistant\n",
@@ -140,7 +179,7 @@ def test_turns_stay_turns() -> None:
     ],
 )
 def test_what_no_known_family_wrote_is_refused(prompt: str) -> None:
-    with pytest.raises(CarbError, match=r"ChatML, Llama 3.*--policy-template MODEL"):
+    with pytest.raises(CarbError, match=r"none of the \d+ families.*--policy-template MODEL"):
         Policy().question(prompt)
 
 

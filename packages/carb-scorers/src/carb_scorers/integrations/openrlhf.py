@@ -22,7 +22,7 @@ from carb_data import CarbError, Conversation, Frozen, read_file, require
 from carb_scorers.models.marks import control_pattern, guarded_unseen, thought_marks
 from carb_scorers.models.source import model_source
 
-__all__ = ["Policy", "PolicyTemplate", "families", "policy_of", "response_in"]
+__all__ = ["Policy", "PolicyTemplate", "policy_of", "response_in"]
 
 Turns = list[tuple[str, str]]
 """Role and content of each turn."""
@@ -115,10 +115,10 @@ class Policy:
         plain = _BEGINNING.sub("", prompt)
         if guarded_unseen(plain) != plain:
             raise CarbError(
-                "has control tokens, as a chat template renders it, of no family that is known "
-                f"({families()}). Start the server with --policy-template MODEL, the policy's "
-                "folder or hub id, or with --policy-template '{}' where they are words of the "
-                "question"
+                "has control tokens, as a chat template renders it, of none of the "
+                f"{len(TEMPLATES.families)} families that are known. Start the server with "
+                "--policy-template MODEL, the policy's folder or hub id, or with "
+                "--policy-template '{}' where they are words of the question"
             )
         if _begins_an_answer(plain):
             raise CarbError(
@@ -139,11 +139,6 @@ def _begins_an_answer(prompt: str) -> bool:
     return last is not None and _FIRST_ROLE.search(text[: last.start() + 1]) is not None
 
 
-def families() -> str:
-    """The names of the families whose templates are undone without an option."""
-    return ", ".join(family.name for family in TEMPLATES.families)
-
-
 def _turns(prompt: str, family: Family) -> Turns | None:
     """The turns of a prompt that a family's template rendered, up to where the answer begins."""
     header, end = family.patterns
@@ -152,7 +147,7 @@ def _turns(prompt: str, family: Family) -> Turns | None:
     before = text[: headers[0].start()] if headers else text
     if not headers or (before.strip() and not family.leading):
         return None
-    turns = [(family.leading, before)] if before.strip() else []
+    turns = [(family.leading, end.sub("", before))] if before.strip() else []
     for begin, following in zip(headers, [*headers[1:], None], strict=True):
         role = begin[1].casefold()
         content = text[begin.end() : following.start() if following else len(text)]
