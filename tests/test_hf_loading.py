@@ -259,6 +259,14 @@ def test_any_turn_that_the_template_leaves_out_is_an_error(template: str, role: 
         conversation(made(template), Prompt(talk), "Like so.")
 
 
+@pytest.mark.parametrize(
+    "code", ["{{ 1 / 0 }}", "{{ range(10 ** 9) | list }}", "{% include 'x' %}"]
+)
+def test_a_chat_template_that_fails_is_an_error_of_its_row(code: str) -> None:
+    with pytest.raises(ValueError, match="the chat template fails with"):
+        conversation(made(code), PROMPT, "Like so.")
+
+
 def test_a_template_may_change_a_turn() -> None:
     trimmed = made("{% for m in messages %}{{ (m.content | trim).split('</t>')[-1] }}{% endfor %}")
     assert conversation(trimmed, PROMPT, " <t>Hm.</t>Like so. ") == conversation(

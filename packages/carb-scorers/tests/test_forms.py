@@ -10,6 +10,7 @@ import pytest
 
 from carb_data import CarbError
 from carb_scorers import ScoreResult, ScorerSpec, Usage, open_scorer
+from carb_scorers.jinja_filling import fill
 from carb_scorers.judge import JudgeOptions, JudgeScorer, form_names, form_of, form_text, read_form
 from carb_scorers.judge.form import Mode
 from carb_scorers.judge.judge import with_defaults
@@ -239,3 +240,20 @@ def test_templates_cannot_reach_python(tmp_path: Path) -> None:
     form.write_text("title = 'x'\n[listwise]\nuser = '{{ candidate }}'")
     with pytest.raises(CarbError, match="It may use candidates, count, culture"):
         open_scorer(f"judge:{tmp_path}?form={form}")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "{% include 'other' %}",
+        "{% import 'other' as o %}",
+        "{% extends 'other' %}",
+        "{{ ['{0}'] | map('format', cycler) | list }}",
+        "{{ 1 / 0 }}",
+        "{{ range(10 ** 9) | list }}",
+        "{{ 'a' + 1 }}",
+    ],
+)
+def test_a_template_that_fails_is_a_sentence(code: str) -> None:
+    with pytest.raises(CarbError, match="x cannot be filled"):
+        fill(code, {"prompt": "?"}, "x")

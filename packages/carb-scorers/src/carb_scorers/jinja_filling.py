@@ -10,6 +10,9 @@ from carb_data import CarbError
 
 __all__ = ["fill"]
 
+TEMPLATE_FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+"""Errors of Python that a template's own code may raise, besides Jinja's."""
+
 
 def fill(text: str, fields: Mapping[str, Any], where: str) -> str:
     """Fill a template. Fields are inserted as they are and never read as template code.
@@ -26,7 +29,7 @@ def fill(text: str, fields: Mapping[str, Any], where: str) -> str:
 
     try:
         return str(_compiled(text).render(**fields))
-    except TemplateError as error:
+    except (TemplateError, *TEMPLATE_FAULTS) as error:
         raise CarbError(
             f"{where} cannot be filled: {error}. It may use {', '.join(sorted(fields))}."
         ) from None

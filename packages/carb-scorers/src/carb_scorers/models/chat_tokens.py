@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from jinja2 import TemplateError
 
 from carb_data import CarbError, Message
+from carb_scorers.jinja_filling import TEMPLATE_FAULTS
 from carb_scorers.models.marks import broken_up, guarded_unseen, opened_thought
 from carb_scorers.models.protocol import Choices, Prompt, Watch, chat, message, plain_text
 from carb_scorers.models.shared_prefix import common_prefix
@@ -231,17 +232,25 @@ def _templated(tokenizer: Any, messages: Sequence[Message], **given: bool) -> st
             would have one score.
     """
     turns = chat(messages, partial(guarded, tokenizer))
-    text = str(tokenizer.apply_chat_template(turns, tokenize=False, **given))
+    text = _rendered(tokenizer, turns, **given)
     for index, turn in enumerate(turns):
         if turn["role"] != "system" and turn["content"].strip() in text:
             continue
         changed = [*turns[:index], {**turn, "content": turn["content"] + " x"}, *turns[index + 1 :]]
-        if str(tokenizer.apply_chat_template(changed, tokenize=False, **given)) == text:
+        if _rendered(tokenizer, changed, **given) == text:
             raise ValueError(
                 f"the chat template leaves out the turn of the {turn['role']}, or its end; put its "
                 "text into the question, or give another chat_template="
             )
     return text
+
+
+def _rendered(tokenizer: Any, turns: Sequence[Mapping[str, str]], **given: Any) -> str:
+    try:
+        return str(tokenizer.apply_chat_template(turns, tokenize=False, **given))
+    except TEMPLATE_FAULTS as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"the chat template fails with {reason}") from None
 
 
 def _ids(tokenizer: Any, text: str, *, start: bool = True) -> list[int]:
@@ -294,10 +303,9 @@ def rendered_turns(tokenizer: Any, **variables: str) -> str:
     orders = (("user", "assistant"), ("system", "user"), ("user", "assistant", "user"))
     for roles, begun in product(orders if tokenizer.chat_template else (), (True, False)):
         turns = [{"role": role, "content": "x"} for role in roles]
-        given = {"tokenize": False, "add_generation_prompt": begun, **variables}
         # A template may take no turn of the system.
-        with suppress(TemplateError, TypeError, ValueError):
-            rendered.append(str(tokenizer.apply_chat_template(turns, **given)))
+        with suppress(TemplateError, ValueError):
+            rendered.append(_rendered(tokenizer, turns, add_generation_prompt=begun, **variables))
     return "".join(rendered)
 
 
