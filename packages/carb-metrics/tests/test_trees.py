@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from carb_metrics.surface import ranking
 from carb_metrics.trees import binned, boosted
 
 
@@ -66,3 +67,14 @@ def test_fits_that_grow_at_once_are_those_that_grow_alone(rows):
     for fit in range(3):
         alone = grown(bins, targets[:, fit], np.flatnonzero(fold != fit))
         assert np.array_equal(together[:, fit], alone)
+
+
+def test_scores_are_ranked_among_all_unless_sets_score_differently():
+    rng = np.random.default_rng(0)
+    number = np.repeat(np.arange(200), 4)
+    scores = rng.normal(size=800)
+    among_all = (scores.argsort().argsort() + 1) / 800
+    assert np.allclose(ranking(scores, number), among_all, atol=1e-12, rtol=0)
+    of_set = 1000 * rng.normal(size=200)
+    within = ranking(scores + of_set[number], number)
+    assert np.allclose(np.unique(within), [0, 1 / 3, 2 / 3, 1], atol=1e-12, rtol=0)
