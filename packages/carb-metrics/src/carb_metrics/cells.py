@@ -138,16 +138,24 @@ class Grouped(Totals, OfSets):
     def cells(self) -> dict[str, Cell]:
         """The cell of each group by its key, of which ``/`` joins the values."""
         keys = [pl.col(key).cast(pl.String).fill_null("none") for key in self.by]
-        names = self.groups.select(pl.concat_str(keys, separator="/")).to_series()
+        joined = pl.concat_str(keys, separator="/")
+        names = self.groups.select(joined).to_series()
         rows = self.groups.select(CELL).iter_rows(named=True)
-        return {name: Cell(**row) for name, row in zip(names, rows, strict=True)}
+        made = {}
+        for name, row in zip(names, rows, strict=True):
+            made[name] = Cell(**row)
+        return made
 
     def cell(self, *key: object) -> Cell:
         """The cell of one group, its key given in the order of ``by``; an empty cell where there is
         no such group."""
         if len(key) != len(self.by):
             raise CarbError(f"A group here is named by {self.by}; got {key}.")
-        rows = self.groups.filter(
-            *(pl.col(name).eq_missing(value) for name, value in zip(self.by, key, strict=True))
-        )
-        return Cell(**rows.select(*CELL).row(0, named=True)) if rows.height else Cell()
+        rows = self.groups
+        for name, value in zip(self.by, key, strict=True):
+            same = pl.col(name).eq_missing(value)
+            rows = rows.filter(same)
+        if not rows.height:
+            return Cell()
+        first = rows.select(*CELL).row(0, named=True)
+        return Cell(**first)

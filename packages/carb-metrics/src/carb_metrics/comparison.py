@@ -197,9 +197,13 @@ def _join(
 
 def _second_columns(columns: Sequence[str]) -> list[pl.Expr]:
     """The columns of the second table, their names with ``_b``."""
-    text = [name for name in (*TIES, *ALIKE) if name in columns]
-    shared = [pl.col(name).cast(pl.String).alias(f"{name}_b") for name in text]
-    return shared + [pl.col(name).alias(f"{name}_b") for name in VALUES]
+    second = []
+    for name in (*TIES, *ALIKE):
+        if name in columns:
+            text = pl.col(name).cast(pl.String)
+            second.append(text.alias(f"{name}_b"))
+    values = [pl.col(name).alias(f"{name}_b") for name in VALUES]
+    return second + values
 
 
 def _check_same_sets(both: pl.DataFrame) -> None:
@@ -256,10 +260,12 @@ class _Pairs:
         if not self.keys:
             return ()
         group, rows = number(self.both, self.keys)
-        apart = np.where(group == np.arange(rows.height)[:, None], self.d, np.nan)
+        each = np.arange(rows.height)[:, None]
+        apart = np.where(group == each, self.d, np.nan)
         tests = paired_rows(apart, self.cluster, self.confidence)
         adjusted = adjust([math.nan if test.p is None else test.p for test in tests])
-        names = rows.select(pl.col(self.keys).cast(pl.String).fill_null("none")).rows()
+        texts = pl.col(self.keys).cast(pl.String)
+        names = rows.select(texts.fill_null("none")).rows()
         groups = []
         for index, (name, test, p) in enumerate(zip(names, tests, adjusted, strict=True)):
             where = group == index

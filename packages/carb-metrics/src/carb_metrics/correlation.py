@@ -532,26 +532,25 @@ def rival(
     Raises:
         CarbError: the three cannot be correlations of the same data.
     """
-    determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
-    if max(abs(r_a), abs(r_b), abs(r_ab)) > 1 or not determinant >= -1e-9:  # nor NaN
+    squares = 1 - r_a**2 - r_b**2
+    determinant = squares - r_ab**2 + 2 * r_a * r_b * r_ab
+    largest = max(abs(r_a), abs(r_b), abs(r_ab))
+    if largest > 1 or not determinant >= -1e-9:  # nor NaN
         raise CarbError(f"No data has the correlations {r_a}, {r_b} and {r_ab} at once.")
-    result = Rival(
-        n=n,
-        r_a=r_a,
-        r_b=r_b,
-        r_ab=r_ab,
-        difference=Interval(estimate=r_a - r_b),
-    )
-    if n < 4 or max(abs(r_a), abs(r_b), abs(r_ab)) > 1 - 1e-12:
+    unsure = Interval(estimate=r_a - r_b)
+    result = Rival(n=n, r_a=r_a, r_b=r_b, r_ab=r_ab, difference=unsure)
+    if n < 4 or largest > 1 - 1e-12:
         return result
     mean = (r_a + r_b) / 2
-    scale = 2 * (n - 1) / (n - 3) * max(determinant, 0.0) + mean**2 * (1 - r_ab) ** 3
+    between = 2 * (n - 1) / (n - 3) * max(determinant, 0.0)
+    scale = between + mean**2 * (1 - r_ab) ** 3
     t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / scale)
     low_a, high_a = fisher_interval(r_a, n, confidence=confidence) or (r_a, r_a)
     low_b, high_b = fisher_interval(r_b, n, confidence=confidence) or (r_b, r_b)
     # Asymptotic correlation of two correlations that share a variable (Pearson and Filon 1898;
     # Steiger 1980).
-    product = r_ab * (1 - r_a**2 - r_b**2) - r_a * r_b / 2 * (1 - r_a**2 - r_b**2 - r_ab**2)
+    less = r_a * r_b / 2 * (squares - r_ab**2)
+    product = r_ab * squares - less
     shared = product / ((1 - r_a**2) * (1 - r_b**2))
 
     def away(a: float, b: float) -> float:

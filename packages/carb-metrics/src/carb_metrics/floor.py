@@ -113,7 +113,8 @@ class SurfaceFloor(OfSets):
     def test(self, scorer: str, **group: str) -> FloorTest | None:
         """A scorer's test on some sets (``culture="thai"``), by default all; null for a baseline,
         or if all failed."""
-        return next((t for t in self.tests if (t.scorer, t.group) == (scorer, group)), None)
+        tests = (one for one in self.tests if one.scorer == scorer)
+        return next((one for one in tests if one.group == group), None)
 
 
 def surface_floor(
@@ -224,7 +225,8 @@ class _Surface:
         self.cluster = _in_order(cluster_of(sets))
         self.together, self._unit = _kept_together(sets, self.cluster)
         features = np.column_stack([*answers.features.values()])
-        self._bins = binned(within_sets(features, answers.number), answers.kinds)
+        scaled = within_sets(features, answers.number)
+        self._bins = binned(scaled, answers.kinds)
 
     def predictors(self) -> dict[str, Floats]:
         """(sets,) credit of each predictor."""
@@ -312,8 +314,10 @@ def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, s
     """Each value of each column, and the indices of its sets; all sets first."""
     yield {}, np.arange(sets.height)
     for column in by:
-        numbered = sets.select(pl.col(column).cast(pl.String)).with_row_index("index")
-        for value, rows in numbered.group_by(column).agg("index").sort(column).drop_nulls().rows():
+        text = pl.col(column).cast(pl.String)
+        numbered = sets.select(text).with_row_index("index")
+        groups = numbered.group_by(column).agg("index")
+        for value, rows in groups.sort(column).drop_nulls().rows():
             yield {column: value}, np.array(rows)
 
 

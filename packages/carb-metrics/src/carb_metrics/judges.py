@@ -258,8 +258,11 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     """
     rows = []
     for name in frame["item_id"].unique():
-        if name in dataset:
-            rows += [(name, one.id, float(len(one.text))) for one in dataset[name].responses]
+        if name not in dataset:
+            continue
+        for one in dataset[name].responses:
+            length = float(len(one.text))
+            rows.append((name, one.id, length))
     keys = ["item_id", "response_id"]
     lengths = pl.DataFrame(rows, schema=[*keys, "length"], orient="row")
     scored = frame.drop_nulls("score")

@@ -123,7 +123,8 @@ def _mean(pairs: pl.DataFrame, confidence: float) -> Interval:
     sums = pairs.group_by("cluster").agg(pl.col("value").sum(), count)
     sums = sums.sort("cluster")
     units = sums.select("value", "len").to_numpy()
-    mean = within(jackknife_interval(units, ratio, confidence), 1.0)
+    interval = jackknife_interval(units, ratio, confidence)
+    mean = within(interval, 1.0)
     return mean.model_copy(update={"n": pairs.height})
 
 

@@ -63,7 +63,8 @@ def paired_difference(
             f"a and b must be lists of the same length; their shapes are {first.shape} and "
             f"{second.shape}."
         )
-    if bounded and ((first < 0) | (first > 1) | (second < 0) | (second > 1)).any():
+    both = np.concatenate([first, second])
+    if bounded and ((both < 0) | (both > 1)).any():
         raise CarbError(_OUTSIDE)
     cluster = numbered(clusters, len(first), "pairs")
     return paired_rows((first - second)[None], cluster, confidence, bounded=bounded)[0]

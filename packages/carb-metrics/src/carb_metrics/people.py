@@ -284,14 +284,12 @@ def _judges(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer``, ``item_id``, ``cluster``, ``position`` of the pick (null where undecided) and
     ``size`` of the set."""
     decided = ~pl.col("failed").any() & (pl.col("top").sum() == 1)
-    return (
-        with_shares(frame)
-        .group_by("scorer", "item_id")
-        .agg(
-            pl.col("cluster").first(),
-            pl.when(decided).then(pl.col("position").filter("top").first()).alias("position"),
-            pl.len().cast(pl.Int64).alias("size"),
-        )
+    pick = pl.col("position").filter("top").first()
+    sets = with_shares(frame).group_by("scorer", "item_id")
+    return sets.agg(
+        pl.col("cluster").first(),
+        position=pl.when(decided).then(pick),
+        size=pl.len().cast(pl.Int64),
     )
 
 

@@ -9,22 +9,24 @@ __all__ = ["latex_escape", "latex_table", "markdown_escape", "markdown_table"]
 
 Rows = Sequence[Sequence[str]]
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "−": "$-$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "–": "--",
-}
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "−": "$-$",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "–": "--",
+    }
+)
 
 
 def markdown_escape(text: str) -> str:
@@ -34,7 +36,8 @@ def markdown_escape(text: str) -> str:
 
 def latex_escape(text: str) -> str:
     """Plain text inside a LaTeX table, on one line."""
-    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
+    line = " ".join(text.split())
+    return line.translate(_LATEX)
 
 
 def markdown_table(head: Sequence[str], rows: Rows) -> str:
