@@ -141,11 +141,13 @@ class Dataset:
         _refuse_unknown("domain", domains, set(Domain))
         _refuse_unknown("language", languages, _known_languages(self._sets))
 
+        wanted = tuple(f"{language}-" for language in languages or ())
+
         def is_kept(item: BonSet) -> bool:
             return (
                 (cultures is None or not _with_parents(item.culture).isdisjoint(cultures))
                 and (domains is None or item.domain in domains)
-                and (languages is None or _is_form_of(item.language, languages))
+                and (languages is None or f"{item.language}-".startswith(wanted))
                 and (where is None or where(item))
             )
 
@@ -244,10 +246,6 @@ def _refuse_unknown(what: str, asked: Collection[str] | None, known: Collection[
             every = f" There are {', '.join(names)}." if what == "domain" else ""
             near = closest(str(name), names) or every
             raise CarbError(f"There is no {what} '{name}'.{near}")
-
-
-def _is_form_of(tag: str, languages: Collection[str]) -> bool:
-    return any(f"{tag}-".startswith(f"{language}-") for language in languages)
 
 
 def _drawn(name: str, fractions: Mapping[str, float]) -> str:

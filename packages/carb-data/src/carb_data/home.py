@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from carb_data.language import same_language
-from carb_data.models import BonSet, Frozen, Response
+from carb_data.models import BonSet, Frozen
 from carb_data.registry import cultures, is_mirror
 
 __all__ = ["HomeLine", "home_line", "home_lines"]
@@ -52,10 +52,10 @@ def home_lines(items: Iterable[BonSet]) -> dict[str, HomeLine]:
 
 def _share(item: BonSet) -> float:
     """1 where the right answer alone is of home, 1/k where k answers are, else 0."""
-    picked = [one for one in item.responses if _is_home(one, item.language)] or item.responses
+    at_home = []
+    for response in item.responses:
+        home = cultures.root(str(response.culture))
+        if same_language(home.language, item.language):
+            at_home.append(response)
+    picked = at_home or item.responses
     return (item.chosen in picked) / len(picked)
-
-
-def _is_home(response: Response, language: str) -> bool:
-    assert response.culture is not None
-    return same_language(cultures.root(response.culture).language, language)

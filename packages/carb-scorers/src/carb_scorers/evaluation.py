@@ -290,14 +290,11 @@ def _dataset(given: Sets) -> Dataset:
 
 
 def _list(scorers: Sequence[Scorer | str] | Scorer | str) -> Sequence[Scorer | str]:
-    given: Sequence[Scorer | str]
     if isinstance(scorers, str) or not isinstance(scorers, Sequence):
-        given = [scorers]
-    else:
-        given = list(scorers)
-    for one in given:
+        scorers = [scorers]
+    for one in scorers:
         check_given(one)
-    return given
+    return scorers
 
 
 def _refuse_a_fork() -> None:

@@ -57,11 +57,9 @@ class PromptConfig(Frozen):
 
     def is_chat(self, tokenizer: Any) -> bool:
         """Whether the tokenizer's chat template is used."""
-        return (
-            bool(getattr(tokenizer, "chat_template", None))
-            if self.chat == "auto"
-            else self.chat == "yes"
-        )
+        if self.chat == "auto":
+            return bool(getattr(tokenizer, "chat_template", None))
+        return self.chat == "yes"
 
 
 class HasPrompt(Protocol):

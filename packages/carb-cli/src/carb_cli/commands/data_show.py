@@ -11,10 +11,17 @@ from carb_cli.family_table import FamilyTable, examples, families_of, table_of
 from carb_cli.json_output import counts, print_json
 from carb_cli.options import DataName, Json
 from carb_cli.selection import loaded
-from carb_data import CarbError, Dataset, HomeLine, closest, home_line, home_lines
+from carb_data import (
+    UNSPECIFIED,
+    CarbError,
+    Dataset,
+    HomeLine,
+    closest,
+    home_line,
+    home_lines,
+)
 
 SHOWN_FAMILIES = 2
-UNKNOWN = "unspecified"
 
 
 def show(data: DataName, *, family: str | None = None, json: Json = False) -> None:
@@ -63,11 +70,11 @@ def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
         "cultures": counts(item.culture for item in dataset),
         "domains": counts(str(item.domain) for item in dataset),
         "languages": counts(item.language for item in dataset),
-        "kinds": counts(str(item.kind or UNKNOWN) for item in dataset),
+        "kinds": counts(str(item.kind or UNSPECIFIED) for item in dataset),
         "licenses": counts(item.provenance.license for item in dataset),
         "methods": counts(item.provenance.method for item in dataset),
         "sources": counts(item.provenance.source for item in dataset),
-        "tiers": counts(str(item.provenance.tier or UNKNOWN) for item in dataset),
+        "tiers": counts(str(item.provenance.tier or UNSPECIFIED) for item in dataset),
     }
 
 

@@ -108,10 +108,6 @@ class GivenUpError(Exception):
         super().__init__(step)
         self.step, self.reasons = step, tuple(reasons)
 
-    def about(self, name: str) -> GivenUp:
-        """The line of the report."""
-        return GivenUp(name=name, step=self.step, reasons=self.reasons)
-
 
 @dataclass
 class Writers:
@@ -218,7 +214,7 @@ def write_all(
             try:
                 made[number] = await make(job, writers)
             except GivenUpError as failure:
-                given_up[number] = failure.about(name)
+                given_up[number] = GivenUp(name=name, step=failure.step, reasons=failure.reasons)
             say(len(made) + len(given_up), len(jobs), len(given_up))
 
     async def run() -> Writers:
@@ -259,13 +255,9 @@ def clean(text: str) -> str:
     """A model's answer without white space and quotation marks around it."""
     text = text.strip()
     for opening, closing in ('""', "“”", "«»", "「」", "„“"):
-        if (
-            len(text) > 1
-            and text[0] == opening
-            and text[-1] == closing
-            and opening not in text[1:-1]
-        ):
-            text = text[1:-1].strip()
+        inner = text[1:-1]
+        if text == f"{opening}{inner}{closing}" and opening not in inner:
+            text = inner.strip()
     return text
 
 

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import anyio.from_thread
@@ -206,7 +205,7 @@ class Passes:
         check_cancelled()
         try:
             with self._torch.inference_mode():
-                for batch, outputs in self._forwards(rows):
+                for batch, outputs in self._by(self._way, rows):
                     done.update(zip(batch, read(outputs, batch), strict=True))
             return
         except (RuntimeError, MemoryError) as error:
@@ -223,9 +222,6 @@ class Passes:
         for half in (rows[:middle], rows[middle:]):
             self._group(half, read, done)
 
-    def _forwards(self, rows: Sequence[Row]) -> Batches:
-        return self._by(self._way, rows)
-
     def _by(self, way: Way, rows: Sequence[Row]) -> Batches:
         """Batches of rows with their outputs; what rows begin with is computed once for all of
         them."""
@@ -233,7 +229,11 @@ class Passes:
             for batch in self._split(way, rows, [len(row.tokens) for row in rows]):
                 yield batch, self._padded_right(batch)
             return
-        tokens = {row: self._as_read(row) for row in rows}
+        # a head reads up to its token: what follows cannot change that state
+        tokens = {
+            row: without_padding(row.tokens, self._padding) if self._head else row.tokens
+            for row in rows
+        }
         start = {row: min(row.shared or 0, len(tokens[row]) - row.keep) for row in rows}
         prefixes = list(dict.fromkeys(tokens[row][: start[row]] for row in rows))
         longest = max(map(len, tokens.values()))
@@ -252,10 +252,6 @@ class Passes:
             pairs = [(tokens[row][: start[row]], tokens[row][start[row] :]) for row in batch]
             output = known.outputs_behind(pairs, last=batch is batches[-1], **self._keeping(batch))
             yield batch, self._outputs(output)
-
-    def _as_read(self, row: Row) -> tuple[int, ...]:
-        """A row up to the token whose state a head reads; what follows cannot change that state."""
-        return without_padding(row.tokens, self._padding) if self._head else row.tokens
 
     def _pads(self, way: Way, length: int) -> bool:
         """Whether rows of that many tokens may be padded. Padding would push tokens out of a
@@ -319,7 +315,7 @@ class Passes:
         for cached in (True, False) if self._forward is not None else (False,):
             for batched in (True, False):
                 way = Way(cached, batched)
-                if self._agrees(partial(self._by, way), rows if batched else rows[:1], alone):
+                if self._agrees(way, rows if batched else rows[:1], alone):
                     return way
         # What no way gives is left to the model's own pass over each row: NaN agrees with nothing,
         # itself included.
@@ -331,7 +327,7 @@ class Passes:
             return
         some = rows[:HELD]
         try:
-            if not self._agrees(self._forwards, some, self._alone(some)):
+            if not self._agrees(self._way, some, self._alone(some)):
                 self._way = Way(cached=False, batched=False)
             self._held = True
         except (RuntimeError, MemoryError) as error:
@@ -343,17 +339,12 @@ class Passes:
         with self._torch.inference_mode():
             return {row: self._padded_right([row])[0, -1] for row in rows}
 
-    def _agrees(
-        self,
-        forwards: Callable[[Sequence[Row]], Batches],
-        rows: Sequence[Row],
-        alone: Mapping[Row, Any],
-    ) -> bool:
+    def _agrees(self, way: Way, rows: Sequence[Row], alone: Mapping[Row, Any]) -> bool:
         """Whether a way gives for rows what the model's own pass gives, within rounding."""
         last: dict[Row, Any] = {}
         try:
             with self._torch.inference_mode():
-                for batch, outputs in forwards(rows):
+                for batch, outputs in self._by(way, rows):
                     last.update(zip(batch, outputs[:, -1], strict=True))
             stacked = (self._torch.stack([some[row] for row in rows]) for some in (last, alone))
             return close(*stacked)
