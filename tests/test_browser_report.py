@@ -461,4 +461,48 @@ def test_printed_on_a4_nothing_is_cut_off(browser: Any, reports: dict[str, Path]
         .map((head) => head.textContent)"""
     )
     assert empty == []
+    cut = page.evaluate(
+        """[...document.querySelectorAll('svg text')].filter((text) => {
+          const [word, frame] = [text, text.ownerSVGElement].map((one) =>
+            one.getBoundingClientRect());
+          return word.width && (word.right > frame.right + 1 || word.left < frame.left - 1);
+        }).map((text) => text.textContent)"""
+    )
+    assert cut == []
     context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_numbers_of_the_heat_map_stand_out(
+    browser: Any, reports: dict[str, Path], scheme: str
+) -> None:
+    """4.5 to 1 is what WCAG asks of text of this size; axe does not look into drawings."""
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.goto(reports["mirrored"].as_uri())
+    page.locator("#heat-scorer").select_option(label="baseline:random")  # without ties
+    paper, ink, fill, tones = page.evaluate(
+        """[getComputedStyle(document.body).backgroundColor,
+          getComputedStyle(document.querySelector('#heat .beaten')).fill,
+          getComputedStyle(document.querySelector('#heat rect')).fill,
+          [...document.querySelectorAll('#heat rect')].map((one) =>
+            one.getAttribute('fill-opacity'))]"""
+    )
+    context.close()
+
+    def rgb(text: str) -> list[float]:
+        return [int(number) for number in re.findall(r"\d+", text)[:3]]
+
+    def light(colour: list[float]) -> float:
+        channels = [
+            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+            for c in (one / 255 for one in colour)
+        ]
+        return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2] + 0.05
+
+    tone = max(map(float, tones))
+    pairs = zip(rgb(fill), rgb(paper), strict=True)
+    blend = [tone * one + (1 - tone) * other for one, other in pairs]
+    low, high = sorted((light(blend), light(rgb(ink))))
+    assert tone > 0.5
+    assert high / low >= 4.5

@@ -78,6 +78,9 @@ def test_a_gate_for_ci(carb: Carb) -> None:
     ended = carb(*command, "place_wim=0.1")
     assert ended.code == 2
     assert "Did you mean 'place_win'?" in ended.err
+    for number in ("52", "-0.1", "nan", ""):  # a percentage let the gate fail after the whole run
+        ended = carb(*command, f"place_win={number}")
+        assert (ended.code, "from 0 to 1" in ended.err, "mean" in ended.err) == (2, True, False)
 
 
 def test_a_comparison_that_failed_counts_half_in_gate_verdict_and_entry(carb: Carb) -> None:

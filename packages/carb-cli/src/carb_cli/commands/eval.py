@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 import sys
@@ -194,14 +193,15 @@ def _gate(text: str) -> tuple[str, float]:
     """The measure and the least value of ``--fail-below``.
 
     Raises:
-        CarbError: it is not NAME=NUMBER, or there is no such measure.
+        CarbError: it is not NAME=NUMBER from 0 to 1, or there is no such measure.
     """
     name, _, number = text.partition("=")
     least = finite(number)
-    if name not in MEASURES or not math.isfinite(least):
+    if name not in MEASURES or not 0 <= least <= 1:
+        near = "" if name in MEASURES else closest(name, MEASURES)
         raise CarbError(
-            "--fail-below takes NAME=NUMBER, for example place_win=0.52; got "
-            f"'{text}'.{closest(name, MEASURES)} The names are {', '.join(MEASURES)}."
+            "--fail-below takes NAME=NUMBER from 0 to 1, for example place_win=0.52; got "
+            f"'{text}'.{near} The names are {', '.join(MEASURES)}."
         )
     return name, least
 

@@ -50,7 +50,7 @@ def _of_families(report: Report) -> str:
     else:
         how = "reads the place"
     rate = f"its place win rate is {_rate(best)}; chance is 50%."
-    return f"{name} {how}: {rate}{why}{_failed(best)} {_on_top(best)}"
+    return f"{name} {how}: {rate}{why}{_failed(best)} {_on_top(best, name)}"
 
 
 def _above(row: FamilyRow) -> bool:
@@ -68,7 +68,7 @@ def _not_shown(report: Report, best: FamilyRow, tested: int) -> str:
         finding += f"The highest place win rate is {_rate(best)}, that of {name}"
     power = _power(best, report.confidence)
     power += f" The test corrects for {tested} scorers." if tested > 1 else ""
-    return f"{finding}; chance is 50%.{power}{_failed(best)} {_on_top(best)}"
+    return f"{finding}; chance is 50%.{power}{_failed(best)} {_on_top(best, name)}"
 
 
 def _rate(row: FamilyRow) -> str:
@@ -83,14 +83,14 @@ def _failed(row: FamilyRow) -> str:
     return f" {row.failed:,} of {row.comparisons:,} comparisons failed and count half."
 
 
-def _on_top(row: FamilyRow) -> str:
+def _on_top(row: FamilyRow, name: str) -> str:
     """Row accuracy in words."""
     families = counted(row.families, "family", "families")
     if row.row.estimate is None:
         return f"None of the {families} is complete."
     left = f" {row.incomplete:,} incomplete families are not counted." if row.incomplete else ""
     return (
-        f"Its right answer is on top in {shown(row.row)} of the sets of "
+        f"{name} scores the right answer highest in {shown(row.row)} of the sets of "
         f"{families}; chance is {percent(row.chance)}%.{left}"
     )
 

@@ -39,7 +39,7 @@ const drawHeat = (data, sets, scorer) => {
     sets.forEach((other, column) => {
       const beaten = beatenBy(sets, item, rightOf(other), scorer);
       if (row === column) won += beaten ?? (size - 1) / 2;
-      cells[row * size + column].setAttribute("fill-opacity", (0.85 * (beaten ?? 0)) / (size - 1));
+      cells[row * size + column].setAttribute("fill-opacity", (0.7 * (beaten ?? 0)) / (size - 1));
       numbers[row * size + column].textContent = beaten ?? "–";
     });
   });
