@@ -6,12 +6,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from carb_data import ScoreTable
 from carb_metrics import bon_accuracy, compare
 from carb_metrics.families import chance_variance
 from carb_metrics.intervals import wilson
-from carb_metrics.means import clustered_mean
+from carb_metrics.means import clustered_mean, design
 from carb_metrics.paired import mean_interval
 
 WON, LOST = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
@@ -55,6 +56,31 @@ def test_groups_that_are_all_won_are_worth_their_sets_and_no_more(make_table):
     worth = 2**2 / (1 / 4 + 1 / 12)
     assert macro.high == 1
     assert macro.low == pytest.approx(worth / (worth + 1.959964**2), abs=1e-6)
+
+
+def test_a_mean_of_groups_is_as_uncertain_as_its_formula_says(make_table):
+    won, n = np.array([3, 5]), np.array([4, 12])
+    sets = [WON] * 3 + [LOST] + [WON] * 5 + [LOST] * 7
+    macro = bon_accuracy(make_table(sets, cultures=["thai"] * 4 + ["german"] * 12), "culture").macro
+    drawn = (won + 2 * (won.sum() + 1) / 18) / (n + 2)
+    parts = drawn * (1 - drawn) / n / 4
+    freedom = parts.sum() ** 2 / (parts**2 / (n + 2)).sum()
+    centre = ((won / n).mean() * 16 + 1) / 18
+    few = (stats.norm.ppf(0.975) / stats.t.ppf(0.975, freedom)) ** 2
+    worth = centre * (1 - centre) / parts.sum() * few
+    low, high = wilson((won / n).mean() * worth, worth)
+    assert (macro.low, macro.high) == pytest.approx((float(low), float(high)), abs=1e-12)
+
+
+def test_the_design_effect_is_blended_with_that_of_clusters_that_are_alike():
+    rng = np.random.default_rng(3)
+    cluster = np.repeat(np.arange(12), 4)
+    values = rng.normal(size=48) + 0.5 * rng.normal(size=12)[cluster]
+    residual = values - values.mean()
+    left_out = np.bincount(cluster, residual) / (1 - 4 / 48)
+    shown = 11 / 12 * (left_out**2).sum() / (residual**2).sum()
+    expected = (12 * shown + 2 * 4) / 14
+    assert design(cluster, residual).effect[0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_wilson_equals_statsmodels():
