@@ -8,6 +8,7 @@ import json
 import re
 import zipfile
 
+import polars as pl
 import pytest
 
 from carb_data import CarbError, DataError, load
@@ -456,3 +457,110 @@ def test_hidden_rows_and_columns_are_named(book):
 def test_short_names_of_options_are_known(tmp_path, heading):
     found = load(cells(tmp_path, f"{heading}\nq?,x,y,z,0\nw?,x,y,z,2\n"))
     assert [item.chosen.text for item in found] == ["x", "z"]
+
+
+HOW, BOTH, WHISTLE = "How do guests greet a host?", "With both hands.", "With a whistle."
+ROLES = [
+    ("[Kunde]", "[Berater]"),
+    ("<|kunde|>", "<|berater|>"),
+    ("【用户】", "【助手】"),
+    ("用户：", "助手："),
+    ("### Frage:", "### Antwort:"),
+    ("Q:", "A:"),
+    ("**User:**", "**Assistant:**"),
+    ("<human>:", "<bot>:"),
+    ("[INST]", "[/INST]"),
+]
+
+
+@pytest.mark.parametrize(("asks", "answers"), ROLES)
+@pytest.mark.parametrize("whole", [True, False])
+def test_answers_that_begin_with_a_role_are_refused(asks, answers, whole, tmp_path):
+    before = f"{asks} {HOW}\n{answers} " if whole else f"{answers} "
+    row = {"prompt": HOW, "chosen": f"{before}{BOTH}", "rejected": f"{before}{WHISTLE}"}
+    with pytest.raises(DataError) as raised:
+        load(lines(tmp_path, row))
+    (problem,) = raised.value.problems
+    assert (problem.line, problem.field) == (1, "chosen")
+    assert (asks if whole else answers).strip("*").strip() in problem.reason
+    assert "messages" in problem.reason
+
+
+@pytest.mark.parametrize(("asks", "answers"), ROLES)
+@pytest.mark.parametrize("turns", [["Hi", "Hello", HOW], [HOW, ""]])
+def test_a_question_of_several_turns_in_one_text_is_refused(asks, answers, turns, tmp_path):
+    marks = [asks, answers, asks]
+    prompt = "\n".join(f"{m} {turn}" for m, turn in zip(marks, turns, strict=False))
+    row = {"prompt": prompt, "chosen": BOTH, "rejected": WHISTLE}
+    with pytest.raises(DataError) as raised:
+        load(lines(tmp_path, row))
+    assert [problem.field for problem in raised.value.problems] == ["prompt"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "[Context] A village.\n[Question] Who greets?", "chosen": "A", "rejected": "B"},
+        {"prompt": HOW, "chosen": "[1] With both hands.", "rejected": "[1] With a whistle."},
+        {"prompt": HOW, "chosen": "Question: none asked.", "rejected": "They whistle."},
+        {"prompt": "Ana: Hi!\nBen: Hello!\nAna: Who?", "chosen": "Ana", "rejected": "Ben"},
+    ],
+)
+def test_other_marks_in_a_text_are_part_of_it(row, tmp_path):
+    (item,) = load(lines(tmp_path, row), language="en")
+    assert (item.prompt, item.chosen.text) == (row["prompt"], row["chosen"])
+
+
+@pytest.mark.parametrize("name", ["twice.jsonl", "twice.json"])
+def test_an_object_with_a_name_twice_is_refused(name, tmp_path):
+    path = tmp_path / name
+    line = '{"prompt": "How?", "chosen": "a", "chosen": "b", "rejected": "c"}'
+    path.write_text(line if name.endswith("l") else f"[{line}]")
+    with pytest.raises(CarbError, match="chosen: stands twice"):
+        load(path)
+
+
+def test_options_with_a_letter_twice_are_refused(tmp_path):
+    path = tmp_path / "options.jsonl"
+    path.write_text('{"question": "How?", "options": {"A": "a", "A": "b"}, "answer": "A"}')
+    with pytest.raises(DataError, match="A: stands twice"):
+        load(path)
+
+
+def test_a_text_with_a_nul_byte_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r":1: chosen: .*NUL"):
+        load(lines(tmp_path, {"prompt": HOW, "chosen": "With bo\0th.", "rejected": WHISTLE}))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252"])
+@pytest.mark.parametrize("name", ["a.json", "a.csv", "a.jsonl"])
+def test_a_file_in_another_encoding_is_refused_with_utf_8(name, encoding, tmp_path):
+    row = {"prompt": "Wie grüßt man?", "chosen": "Höflich.", "rejected": "Laut."}
+    text = json.dumps(row, ensure_ascii=False)
+    if name == "a.csv":
+        text = "prompt,chosen,rejected\nWie grüßt man?,Höflich.,Laut.\n"
+    (tmp_path / name).write_bytes((f"[{text}]" if name == "a.json" else text).encode(encoding))
+    with pytest.raises(CarbError, match="UTF-8"):
+        load(tmp_path / name)
+
+
+def test_a_link_to_a_file_of_the_same_folder_is_refused(tmp_path):
+    lines(tmp_path, {"prompt": HOW, "chosen": BOTH, "rejected": WHISTLE})
+    (original,) = tmp_path.iterdir()
+    (tmp_path / "z.jsonl").symlink_to(original)
+    with pytest.raises(CarbError, match=rf"z\.jsonl and .*{original.name} are one file"):
+        load(tmp_path)
+
+
+def test_a_number_of_single_precision_is_the_text_that_people_wrote(tmp_path):
+    table = {"prompt": [HOW], "chosen": pl.Series([0.1], dtype=pl.Float32), "rejected": ["0.5"]}
+    pl.DataFrame(table).write_parquet(tmp_path / "a.parquet")
+    assert load(tmp_path / "a.parquet")[0].chosen.text == "0.1"
+
+
+def test_a_workbook_with_a_password_and_other_spreadsheets_say_what_to_save(excel, tmp_path):
+    (tmp_path / "a.xlsx").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
+    (tmp_path / "b.ods").write_bytes(b"PK")
+    for name, cause in (("a.xlsx", "password"), ("b.ods", "unknown file type")):
+        with pytest.raises(CarbError, match=rf"{name}.*{cause}.*\.xlsx or .*CSV UTF-8"):
+            load(tmp_path / name)

@@ -11,7 +11,7 @@ from carb_data.language import UNDETERMINED
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry
 from carb_data.shapes import Loaded, Progress, checked, left_out, read_sets, silent
-from carb_data.tables import TABLE_SUFFIXES, first_record, kind_of
+from carb_data.tables import TABLE_SUFFIXES, first_record, kind_of, unknown_kind
 from carb_data.values import unpacked
 
 __all__ = ["holds_sets", "load_path", "table_files"]
@@ -97,10 +97,14 @@ def table_files(path: Path) -> list[Path]:
     """
     if not path.is_dir():
         if path.is_file() and kind_of(path) is None:
-            known = ", ".join(TABLE_SUFFIXES)
-            raise CarbError(f"{path}: unknown file type; carb reads {known}.")
+            raise CarbError(unknown_kind(path))
         return [path]
     files = sorted(p for p in path.rglob("*") if p.is_file() and kind_of(p) is not None)
+    first: dict[Path, Path] = {}
+    for file in files:
+        other = first.setdefault(file.resolve(), file)
+        if other != file:
+            raise CarbError(f"{file} and {other} are one file, by a link; remove the link.")
     if not files:
         raise CarbError(f"The folder {path} holds no file of {', '.join(TABLE_SUFFIXES)}.")
     return files

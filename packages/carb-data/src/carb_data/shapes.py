@@ -46,6 +46,7 @@ from carb_data.language import DETECTED, UNDETERMINED, detect_all, language_defe
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry, cultures, find_country
 from carb_data.tables import Record, Table, plain, read_table
+from carb_data.turn_marks import refuse_turns
 from carb_data.validation import line_problems
 from carb_data.values import UnreadError, at, text, turns, unpacked
 
@@ -687,9 +688,10 @@ class _Reader:
             defects += error.defects
         try:
             given = self.plain(record) or read_record(self.shape.rule, record, system)
+            refuse_turns(given.prompt, (*given.right, *given.wrong))
         except UnreadError as error:
             defects = [*error.defects, *defects]
-        if given is None or fields is None:
+        if defects or given is None or fields is None:
             raise UnreadError(*defects)
         self.lettered += given.lettered
         name = self._id(fields["id"], number)

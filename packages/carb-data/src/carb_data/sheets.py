@@ -18,6 +18,8 @@ _LARGEST = 128 * 1024 * 1024
 """Bytes of an unpacked workbook; more is refused, since each cell takes some hundred bytes."""
 _MOST_CELLS = 20_000_000
 """Cells of a sheet's area, the empty ones too: a stray cell far away makes it huge."""
+_OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""How files of the old format begin, and encrypted ones."""
 _BY_READER = ("mm-dd-yy", "m/d/yy h:mm")
 """Formats that Excel shows in the order of the reader's country."""
 _DATE_NAMES = {
@@ -55,6 +57,10 @@ def read_sheets(path: Path, file: BinaryIO) -> list[Sheet]:
         CarbError: the file is damaged, or too large to be held in memory.
     """
     library = require("openpyxl", package="carb-data", extra="excel")
+    if file.read(len(_OLD)) == _OLD:
+        raise CarbError(
+            f"{path} has a password, or is an .xls file; save it without one as .xlsx or CSV UTF-8."
+        )
     try:
         size = sum(member.file_size for member in zipfile.ZipFile(file).infolist())
         if size > _LARGEST:

@@ -7,6 +7,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import re
 import sys
 import zipfile
@@ -36,6 +37,7 @@ __all__ = [
     "parquet_rows",
     "plain",
     "read_table",
+    "unknown_kind",
 ]
 
 _CELLS = (".csv", ".tsv", ".xlsx")
@@ -96,6 +98,14 @@ def plain(name: str) -> str:
     return re.sub(r"[\s\-_]+", "_", name.strip().strip(".:*()").casefold())
 
 
+def unknown_kind(path: Path) -> str:
+    """Why a file is not read, and what to do."""
+    known = ", ".join(TABLE_SUFFIXES)
+    other = path.suffix.lower() in (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
+    remedy = " Save the table as .xlsx or as CSV UTF-8." if other else ""
+    return f"{path}: unknown file type; carb reads {known}.{remedy}"
+
+
 def kind_of(path: Path) -> str | None:
     """The kind of a table by its file name, without the ending of a packed file."""
     name = path.name.lower().removesuffix(".gz")
@@ -125,7 +135,7 @@ def read_table(path: Path, knows: Knows, heading_of: HeadingOf = lambda _: ()) -
             else:
                 _records(table, _numbered(table, kind, file, knows))
     except UnicodeDecodeError:
-        raise CarbError(f"{path} is not text in UTF-8; save it as CSV UTF-8.") from None
+        raise CarbError(f"{path} is not text in UTF-8; save it as UTF-8.") from None
     except (EOFError, zlib.error, zipfile.BadZipFile, OSError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CarbError(f"Cannot read {path}: {reason}.") from None
@@ -142,7 +152,7 @@ def first_record(path: Path) -> Mapping[str, Any]:
                 return {}
             rows = _numbered(table, kind, file, lambda names: "responses" in names)
             _, record = next(rows, (0, None))
-    except (EOFError, zlib.error, zipfile.BadZipFile, OSError):
+    except (EOFError, zlib.error, zipfile.BadZipFile, OSError, UnicodeDecodeError):
         return {}  # whoever reads the file says it
     if isinstance(record, Mapping):
         return record
@@ -154,7 +164,7 @@ def _opened(path: Path) -> Iterator[tuple[str, BinaryIO]]:
     """The kind of a file and its unpacked bytes."""
     kind = kind_of(path)
     if kind is None:
-        raise CarbError(f"{path}: unknown file type; carb reads {', '.join(TABLE_SUFFIXES)}.")
+        raise CarbError(unknown_kind(path))
     if kind == ".zip":
         with zipfile.ZipFile(path) as archive:
             member = _only_member(path, archive)
@@ -221,7 +231,34 @@ def json_lines(path: Path, file: BinaryIO, problems: list[Problem]) -> Iterator[
         except ValueError as error:
             problems.append(Problem(str(path), number, "", _not_json(line, error)))
             continue
+        if _may_repeat(line, content) and (name := _repeated(line)):
+            problems.append(Problem(str(path), number, name, _TWICE))
+            continue
         yield number, content
+
+
+_TWICE = "stands twice in the object; keep one"
+
+
+def _may_repeat(line: bytes, content: Any) -> bool:
+    """Whether an object of a line may have a name twice, by a look that costs little."""
+    if not isinstance(content, dict):
+        return False
+    nested = any(isinstance(value, dict) for value in content.values())
+    return nested or any(line.count(f'"{name}"'.encode()) > 1 for name in content)
+
+
+def _repeated(document: bytes) -> str | None:
+    """The first name that an object has twice; a parser keeps the last value alone."""
+    twice: list[str] = []
+
+    def pairs(entries: list[tuple[str, Any]]) -> None:
+        if len(dict(entries)) < len(entries):
+            names = Counter(name for name, _ in entries)
+            twice.extend(name for name, count in names.items() if count > 1)
+
+    json.loads(document, object_pairs_hook=pairs, parse_int=str)
+    return next(iter(twice), None)
 
 
 def _not_json(line: bytes, error: ValueError) -> str:
@@ -239,6 +276,7 @@ def parquet_rows(file: Path | BinaryIO) -> Iterator[tuple[int, Record]]:
         height = frame.select(pl.len()).collect().item()
         for start in range(0, height, _PARQUET_SLICE):
             rows = frame.slice(start, _PARQUET_SLICE).collect()
+            rows = rows.with_columns(pl.col(pl.Float32).cast(pl.String))  # 0.1 is no 0.10000000149
             yield from enumerate(rows.iter_rows(named=True), start + 1)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise CarbError(f"{file} is not a readable Parquet file: {error}") from None
@@ -270,6 +308,7 @@ def _add_title(table: Table, name: str) -> str:
 def _json(table: Table, content: bytes, knows: Knows) -> Iterator[tuple[int, Any]]:
     """The records of a JSON document: a list, JSON Lines, or a form of pandas' ``to_json``."""
     bare = content.removeprefix(codecs.BOM_UTF8)
+    bare.decode()
     try:
         whole = from_json(bare)
     except ValueError as error:
@@ -280,6 +319,8 @@ def _json(table: Table, content: bytes, knows: Knows) -> Iterator[tuple[int, Any
             raise CarbError(f"{table.path} is not JSON: {error}.") from None
         yield from json_lines(table.path, io.BytesIO(content), table.problems)
         return
+    if name := _repeated(bare):
+        raise CarbError(f"{table.path}: {name}: {_TWICE}.")
     yield from enumerate(_listed(table.path, whole, knows), 1)
 
 

@@ -199,6 +199,8 @@ def plain_text(value: Any) -> str | None:
     ``answers`` and ``text`` must read."""
     if type(value) is not str or value.startswith(_STRUCTURES) or _TURN in value:
         return None
+    if "\0" in value:
+        return None
     whole = value.strip()
     if len(whole) <= _LONGEST_ERROR and whole[:1] in _BEGINNINGS:
         return None
@@ -227,6 +229,8 @@ def text(value: Any, field: str) -> str:
     if not isinstance(value, str) and not _is_finite(value):
         raise UnreadError((field, _NO_TEXT))
     whole = str(value).strip()
+    if "\0" in whole:
+        raise UnreadError((field, "holds a NUL byte; the file is damaged, so save it again"))
     if len(whole) <= _LONGEST_ERROR and _ERRORS.fullmatch(whole):
         reason = f"holds '{whole}', which stands for a missing value; write the text, or empty it"
         raise UnreadError((field, reason))
