@@ -9,7 +9,7 @@ first and the second reading, and eight languages after the third; the fifth rea
 unchanged, and shows how much readers differ. Arabic, Korean and Thai were reworded again before the
 sixth. ``perturbed.csv`` says of each perturbed version whether its reader found it as it should be,
 ``families.csv`` what readers found who had the facts before them, and ``every_family.csv`` what
-editors found so in all families of seven languages; each before correction.
+editors found so in all families; each before correction.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def families_lines(rows: list[Row]) -> list[str]:
 
 
 def whole_line(rows: list[Row]) -> str:
-    """What editors found in every family of seven languages, before they corrected it."""
+    """What editors found in every family, before they corrected it."""
     pairs = sum(int(row["pairs"]) for row in rows)
     second = sum(len(row["second"].split()) for row in rows)
     alone = sum(row["alone"] not in ("", "yes") for row in rows)
     changed = sum(row["changed"] == "yes" for row in rows)
     return (
-        f"every family of seven languages, {len(rows)}: {second} of {pairs} pairs right too, in "
+        f"every family, {len(rows)}: {second} of {pairs} pairs right too, in "
         f"{alone} the facts alone do not answer, {changed} were changed"
     )
 
