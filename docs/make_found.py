@@ -154,8 +154,11 @@ def write_sets(folder: Path, model: str | None = None) -> None:
         print(language, len(items))
 
 
-def write_places(folder: Path, model: str | None = None) -> None:
-    """Whoever only associates a place's name with words of its answers wins here, too."""
+def place_sets() -> list[BonSet]:
+    """The named sets of customs, norms and taboos with the place's name alone as the question.
+
+    Whoever only associates a place's name with words of its answers wins here, too.
+    """
     bank = read_bank(seed_folders()["carb-seed"], [])
     families = {line.content.id: line.content for line in bank.families}
     items = []
@@ -169,13 +172,16 @@ def write_places(folder: Path, model: str | None = None) -> None:
         if item.place == "named" and item.kind in PRACTICE and len(names) == 1:
             [name] = names
             items.append(item.model_copy(update={"prompt": name.strip(" ,")}))
-    if model:
-        scored = {
-            row["text"]
-            for row in read_csv("scores.csv")
-            if (row["data"], row["model"]) == (PLACE, model)
-        }
-        items = [item for item in items if text_key(item) not in scored]
+    return items
+
+
+def write_places(folder: Path, model: str | None = None) -> None:
+    scored = {
+        row["text"]
+        for row in read_csv("scores.csv")
+        if (row["data"], row["model"]) == (PLACE, model)
+    }
+    items = [item for item in place_sets() if text_key(item) not in scored]
     folder.mkdir(parents=True, exist_ok=True)
     Dataset(items).save(folder / f"{PLACE}-alone.jsonl")
     print(len(items))
@@ -213,8 +219,12 @@ def keep(folders: Iterable[Path]) -> None:
             row["text"] = described[row["set"]]["text"]
             scores[score_key(row)] = row
         records += kept_records(record, data)
-    today = {text_key(item) for item in short_families()}
-    sets = {key: row for key, row in sets.items() if row["data"] != SEED or row["text"] in today}
+    today = {text_key(item) for item in (*short_families(), *place_sets())}
+    sets = {
+        key: row
+        for key, row in sets.items()
+        if row["data"] not in (SEED, PLACE) or row["text"] in today
+    }
     scores = {key: row for key, row in scores.items() if (row["data"], *key[3:]) in sets}
     write_csv("sets.csv", SETS, (sets[key] for key in sorted(sets)))
     write_csv("scores.csv", SCORES, (scores[key] for key in sorted(scores)))
