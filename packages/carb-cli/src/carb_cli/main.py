@@ -306,6 +306,9 @@ def _share(text: str) -> float:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
+    Args:
+        argv: the words after ``carb``; those of the process if left out.
+
     Returns:
         0 on success, 1 when a requested check failed, 2 on wrong use, 130 when
         interrupted.

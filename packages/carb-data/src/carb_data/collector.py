@@ -11,14 +11,15 @@ __all__ = ["uncollected"]
 
 @contextmanager
 def uncollected(*, lasting: bool = False) -> Iterator[None]:
-    """Keep the collector from running meanwhile.
+    """Keep Python's garbage collector from running inside a ``with`` block.
 
-    Loaded things (sets, torch and transformers, a large vocabulary) stay. The collector would go
-    through them again and again: a sixth of the processor time of a start.
+    The block loads things that stay: sets, torch and transformers, a large vocabulary. The
+    collector would search them again and again, for a sixth of the processor time of a start.
 
     Args:
-        lasting: whether later searches leave out what exists by then, too, until the process ends.
-            Sets stay that long; a model is given back.
+        lasting: whether later searches, too, leave out what exists at the end of the block, until
+            the process ends (``gc.freeze``). Right for sets, which stay that long; wrong for a
+            model, whose memory is given back.
     """
     enabled = gc.isenabled()
     gc.disable()

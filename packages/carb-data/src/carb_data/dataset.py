@@ -96,7 +96,11 @@ class Dataset:
 
     def save(self, path: str | Path) -> None:
         """Write all sets to a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file; the content is the
-        same either way."""
+        same either way.
+
+        Raises:
+            CarbError: the name has another ending, or the file cannot be written.
+        """
         files.write(Path(path), self._sets)
 
     @cached_property
@@ -272,11 +276,11 @@ def _with_parents(culture: str) -> set[str]:
 
 
 def content_hash(item: BonSet) -> str:
-    """sha256 (hex) of what a set asks and which answer is right: its prompt, culture, and responses
-    with their roles.
+    """The SHA-256 hash of what a set asks and which answer is right, as 64 hex digits.
 
-    Votes, sources, notes and perturbed versions may change without changing it; the order of
-    responses does not matter.
+    It covers the id, culture, language, prompt, and responses with their roles. Votes, sources,
+    notes and perturbed versions may change without changing it; the order of responses does not
+    matter.
     """
     prompt = (
         item.prompt
@@ -306,13 +310,17 @@ def load(
             or folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where one is
             wanted.
         registry: cultures that may occur; ``None`` accepts any.
-        prefix: as for ``Dataset.load``, as are the others.
-        skip_bad: how many bad rows may be left out.
+        prefix: whether ids in a table begin with its file's name.
+        skip_bad: how many rows of a file, or which share below 1, may be left out because they make
+            no set; ``notes`` names them.
         progress: called with how many rows of a table were read, of how many.
         given: ``culture``, ``domain`` and ``language`` of what has none of its own.
 
     Raises:
-        CarbError: there is no such data set, or it is not valid.
+        DataError: some rows are no sets; all of them are reported.
+        CarbError: there is no such data set, it cannot be read, or ``given`` is used with the seed,
+            whose sets have their own.
+        MissingExtraError: the data set is on the Hugging Face hub, and the extra ``hf`` is missing.
     """
     name = str(name_or_path)
     seeds = seed_folders()

@@ -133,7 +133,19 @@ def load_facts(path: Path) -> list[Fact]:
 def read_lines(
     paths: Iterable[Path], model: type[_M], problems: list[Problem]
 ) -> Iterator[Line[_M]]:
-    """The valid lines of JSON Lines files, in order; every bad line is appended to ``problems``."""
+    """Read JSON Lines files, each line into a model.
+
+    Args:
+        paths: The files.
+        model: The model of a line.
+        problems: A list to which the defects of every bad line are appended.
+
+    Returns:
+        The valid lines in order, each with its file, its number from 1, and its content.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
     for path in paths:
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             if line.strip():

@@ -164,6 +164,9 @@ def read_bank(folder: Path, problems: list[Problem]) -> Bank:
 def load_families(folder: Path) -> list[BonSet]:
     """The sets of all families of a folder.
 
+    Args:
+        folder: A fact bank, with ``facts/*.jsonl`` and ``families/*.jsonl``.
+
     Raises:
         DataError: with every bad line, and every family whose facts are not in the bank.
     """
@@ -195,12 +198,12 @@ def missing_facts(family: Family, facts: Mapping[str, Fact]) -> list[str]:
 
 
 def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ...]:
-    """The sets of a family: one a place, with the same answers under the same ids.
+    """Make the sets of a family: one for each place, with the same answers under the same ids.
 
-    Where its places have implied questions, as many sets follow that ask these. They are a family
-    of their own (``wording_of`` names the first) of the same source item: a split keeps both
-    together. So are the families ``ID``, ``ID-reply``, ``ID-hant`` and ``ID-reply-hant``, which
-    follow the same facts.
+    Where its places have implied questions, another set for each place asks these. Those sets are a
+    family of their own; their ``wording_of`` names the first family. Both families have one source
+    item, so a split keeps them together. The families ``ID``, ``ID-reply``, ``ID-hant`` and
+    ``ID-reply-hant`` have one source item, too, since they follow the same facts.
 
     The order of the answers comes from a hash of the family and the fact. It is the same in every
     set of the family: the position of the right answer carries no information.

@@ -14,19 +14,23 @@ __all__ = ["HomeLine", "home_line", "home_lines"]
 
 
 class HomeLine(Frozen):
-    """The accuracy of a rule that knows where each answer is right, but not the question."""
+    """The accuracy of a rule that knows where each answer is right, but not the question.
+
+    The rule picks an answer of home: one that is right where the set's language is spoken.
+    """
 
     accuracy: float | None
-    """Share of sets in which the home's answer is right. Of k answers of home each counts 1/k;
-    without one, all answers count alike. Null where no set counts."""
+    """Share of sets, from 0 to 1, in which the rule picks the right answer. Of k answers of home it
+    picks each with chance 1/k; without one, it picks among all. Null where no set counts."""
     n: int
     """Main sets in which every answer names its place (``Response.culture``)."""
 
 
 def home_line(items: Iterable[BonSet]) -> HomeLine:
-    """The home line of the main sets among these.
+    """The home line of the main sets among these; sets that are mirrors are left out.
 
-    Home are the answers whose culture's root speaks the set's language.
+    An answer is of home where the main language of its culture is the set's language. A variety
+    (``german-at``) counts as the culture into which it rolls up.
     """
     shares = [
         _share(item)

@@ -48,7 +48,7 @@ class DiskError(CarbError):
 
 
 class OtherHeadError(CarbError):
-    """A store holds records of something else."""
+    """A store's file has another head than the given one: its records are of something else."""
 
     def __init__(self, path: Path, changed: Sequence[str]) -> None:
         self.changed = tuple(changed)
@@ -170,8 +170,16 @@ class Store(Generic[H, R, K]):
 
 
 def read_store(path: Path, head: type[H], record: type[R]) -> tuple[H, list[R]]:
-    """The head and the records of a store in the order of writing; it may be in use, and nothing is
-    changed.
+    """Read a store without changing it, even while another process writes into it.
+
+    Args:
+        path: The file.
+        head: The model of its first line.
+        record: The model of a record.
+
+    Returns:
+        The head, and the records in the order of writing. A damaged line is passed over with a
+        warning.
 
     Raises:
         CarbError: It is no store, or cannot be read.

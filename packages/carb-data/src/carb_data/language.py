@@ -148,10 +148,14 @@ def language_defect(tag: str) -> str | None:
 
 
 def check_language(tag: str, owner: str = "language") -> None:
-    """Refuse what a user wrote for a language and is no tag of one: ``jp``, ``Deutsch``.
+    """Check that a text is the tag of a language, and refuse others such as ``jp`` or ``Deutsch``.
+
+    Args:
+        tag: What a user wrote: a BCP 47 tag, such as ``en`` or ``zh-Hant``.
+        owner: The beginning of the error's message.
 
     Raises:
-        CarbError: with the nearest tag.
+        CarbError: it is no such tag; the message names the nearest one.
     """
     usual = language_tag(tag)
     if defect := language_defect(usual):

@@ -68,8 +68,10 @@ class ContaminationReport(Frozen):
     """The overlap of test data and training data."""
 
     train_texts: int
+    """Number of training texts; each prompt and each response of a set is one."""
     test_items: int
     threshold: float
+    """Share of a test text's n-grams that makes a near-duplicate, 0 to 1."""
     overlaps: tuple[Overlap, ...]
     """Overlaps found, at most one for each text of the test data, in the order of the test data."""
     train_positions: tuple[int, ...]
@@ -100,15 +102,20 @@ def check_contamination(
 ) -> ContaminationReport:
     """Look for the test items in the training data: by source item, fact, exact text and n-grams.
 
-    ``train`` is streamed, so its size does not matter to memory; ``test`` is held and indexed.
-    Every match at or above ``THRESHOLD`` is found (there is no sampling), and none below is
-    reported.
+    ``train`` is streamed, so its size does not matter to memory; ``test`` is held and indexed. A
+    near-duplicate is a training text that holds the share ``THRESHOLD`` of a test text's character
+    n-grams, or more. Every one is found, since there is no sampling. PaLM took 70% of 8-grams
+    (Chowdhery et al. 2022, arXiv 2204.02311, section 8).
 
     Args:
         train: texts (a prompt, a document, a conversation), or sets, whose prompt and responses are
             each one text.
-        test: sets, or plain texts. Responses shorter than ``MIN_BYTES`` are not looked for; prompts
-            always are.
+        test: sets, or plain texts. Responses shorter than ``MIN_BYTES`` (of UTF-8) are not looked
+            for; prompts always are.
+
+    Returns:
+        ``.overlaps``: at most one for each test text, with its strongest evidence.
+        ``.train_positions``: the positions of training entries to leave out, counted from 0.
     """
     items = list(test)
     wanted = _Wanted(items)
@@ -260,8 +267,11 @@ _ASCII_LEFT_OUT = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 def normalise(text: str) -> str:
-    """The text as it is compared: NFKC, case folded, without punctuation, spaces and marks that may
-    be left out."""
+    """The form of a text in which texts are compared.
+
+    It is in Unicode's form NFKC (Unicode Standard Annex 15) with case folded. Punctuation, spaces
+    and optional marks, such as Arabic vowel signs, are taken out.
+    """
     if text.isascii():  # the same, eight times as fast
         return text.lower().encode().translate(None, _ASCII_LEFT_OUT).decode()
     folded = unicodedata.normalize("NFKC", text).casefold()

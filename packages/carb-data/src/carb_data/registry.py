@@ -47,6 +47,8 @@ class Registry:
     Country-level cultures are found by id and are not iterated: those that narrow one of these down
     (``spanish-mx``; ``varieties`` lists them) roll up to it, the others (``turkish``) say where an
     answer of another culture's set would be right.
+
+    ``registry["spanish"]`` gives a culture, and raises ``UnknownCultureError`` where there is none.
     """
 
     def __init__(
@@ -63,6 +65,9 @@ class Registry:
             files: Names the culture files of the user, as for ``add``, when the registry is first
                 used: a mistake in one is an error of the command that needs cultures, and not of
                 ``import carb_data``.
+
+        Raises:
+            CarbError: a parent is missing, or a culture is its own ancestor.
         """
         shown = list(listed)
         self.listed = [culture.id for culture in shown]
@@ -132,7 +137,11 @@ class Registry:
         return named or sorted(culture.id for culture in matches if culture.id not in broader)
 
     def is_called(self, culture_id: str, text: str) -> bool:
-        """Whether a text is the id or the name of a culture, in letters of any case."""
+        """Whether a text is the id or the name of a culture, in letters of any case.
+
+        Raises:
+            UnknownCultureError: no culture has the id.
+        """
         return text.strip().casefold() in (culture_id, self[culture_id].name.casefold())
 
     def add(self, *new: Culture | str | Path) -> None:
@@ -156,12 +165,19 @@ class Registry:
             raise
 
     def varieties(self, culture_id: str) -> tuple[Culture, ...]:
-        """All cultures whose parent is ``culture_id``."""
+        """All cultures whose parent is ``culture_id``.
+
+        Raises:
+            UnknownCultureError: no culture has the id.
+        """
         return tuple(c for c in self._all.values() if c.parent == self[culture_id].id)
 
     def root(self, culture_id: str) -> Culture:
-        """The culture into which results of ``culture_id`` roll up: itself, or its topmost
-        parent."""
+        """The culture into which results of ``culture_id`` roll up: itself, or its topmost parent.
+
+        Raises:
+            UnknownCultureError: no culture has the id.
+        """
         culture = self[culture_id]
         if culture.parent is None:
             return culture

@@ -40,12 +40,20 @@ _NAMED = {pl.String: "text", pl.Boolean: "true or false", pl.Float64: "numbers"}
 
 
 class ScoreTable:
-    """A polars frame whose schema and content were checked; ``frame`` gives it back.
+    """The scores of responses: a checked polars frame with a row per scorer and response.
 
-    Text columns may be String, Categorical or Enum, and stay what they are; scores become Float64.
+    It has the columns ``COLUMNS``, and those of ``OPTIONAL`` after ``with_items``. Text columns may
+    be String, Categorical or Enum, and stay what they are; scores become Float64. Higher is better,
+    on the scorer's own scale. ``frame`` gives the frame back.
     """
 
     def __init__(self, frame: pl.DataFrame) -> None:
+        """Check a frame.
+
+        Raises:
+            CarbError: a column is missing or has another type, a value is not allowed, or a row is
+                repeated or missing.
+        """
         if defect := _kind_defect(frame):
             raise CarbError(f"Not a score table: {defect}.")
         frame = _typed(frame)
@@ -59,14 +67,22 @@ class ScoreTable:
 
     @classmethod
     def load(cls, path: str | Path) -> ScoreTable:
-        """Read a Parquet file that ``save`` wrote."""
+        """Read a Parquet file that ``save`` wrote.
+
+        Raises:
+            CarbError: it cannot be read, or is no score table.
+        """
         try:
             return cls(pl.read_parquet(path))
         except (OSError, pl.exceptions.PolarsError) as error:
             raise CarbError(f"Cannot read the score table {path}: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the table as Parquet, whole or not at all."""
+        """Write the table as Parquet, whole or not at all.
+
+        Raises:
+            DiskError: it cannot be written.
+        """
         write_whole(Path(path), lambda partial: self.frame.write_parquet(partial))
 
     @classmethod

@@ -89,6 +89,11 @@ def validate(
 def read_options(model: type[_Model], owner: str, options: Mapping[str, Any]) -> _Model:
     """Validate options against a model that forbids unknown ones.
 
+    Args:
+        model: The model.
+        owner: Whose options they are: the beginning of the error's message.
+        options: Values by name.
+
     Raises:
         CarbError: Names every option that is unknown or has a bad value, and those that there are.
     """
@@ -98,8 +103,16 @@ def read_options(model: type[_Model], owner: str, options: Mapping[str, Any]) ->
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'X'?`` for the known name nearest to ``name``, or the first that contains it,
-    or nothing."""
+    """A question for the end of an error's message: does the user mean a known name?
+
+    Args:
+        name: What the user wrote.
+        known: The names that there are.
+
+    Returns:
+        `` Did you mean 'X'?`` with the known name that is most similar, or else the first that
+        contains ``name``. An empty text where there is neither.
+    """
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     holding = (other for other in names if name and name in other)
@@ -107,8 +120,11 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def read_query(query: str | None, owner: str) -> dict[str, str]:
-    """The names and values of ``key=value&...``; ``owner`` names their owner in an error:
-    ``Scorer 'judge:x'``.
+    """Split ``key=value&...`` into names and values.
+
+    Args:
+        query: The text; null or empty has no options.
+        owner: Whose options they are, for the error's message: ``Scorer 'judge:x'``.
 
     Raises:
         CarbError: it does not have that form, or gives an option twice.
@@ -182,8 +198,10 @@ def line_problems(path: str | Path, line: int, error: ValidationError) -> Iterat
 
 
 def first_defect(error: ValidationError) -> str:
-    """The first defect, ``field: reason``, without the value: equal for items that are wrong in the
-    same way."""
+    """The first defect of a pydantic error, as ``field: reason``.
+
+    It leaves out the value, so that items that are wrong in the same way have equal texts.
+    """
     field, reason, _ = next(_each(error))
     if field:
         return f"{field}: {reason}"

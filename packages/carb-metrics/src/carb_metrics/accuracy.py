@@ -32,9 +32,10 @@ def bon_accuracy(
     ``chosen`` shares the highest score, else 0. ``Cell.strict`` is the share of sets won outright.
     Perturbed rows never count.
 
-    Single cells carry Wilson's interval, on an effective sample size where credits are fractions or
-    where several sets stem from one source item or one family (``ScoreTable.with_items``); see
-    ``means.design``. So do averages over groups, at an effective sample size that also counts
+    Single cells carry Wilson's interval (1927, JASA 22:209-212). Where credits are fractions, it
+    takes an effective sample size (Korn and Graubard 1998, Survey Methodology 24:193-201). So it
+    does where several sets stem from one source item or one family (``ScoreTable.with_items``); see
+    ``means.design``. Averages over groups carry it, too. Their effective sample size also counts
     small groups without any variance (``Tally.macro``).
 
     Args:
@@ -52,8 +53,8 @@ def bon_accuracy(
         macro average of a scorer that lacks a group which another one has.
 
     Raises:
-        CarbError: unknown column or option, several scorers without ``scorer`` in ``by``, or
-            malformed sets.
+        CarbError: unknown column, several scorers without ``scorer`` in ``by``, or malformed sets.
+            Or ``confidence`` is not between 0 and 1.
     """
     scores, counted = counted_sets(scores, mirrors=mirrors)
     grouped = grouped_accuracy(scores.sets, by, confidence)
@@ -141,7 +142,8 @@ def breakdown(
 
     Cells and intervals are those of ``bon_accuracy``. A set about a variety (``spanish-mx``) counts
     for the culture into which it rolls up (``spanish``), whose language, script, family and
-    resource class it takes. ``bon_accuracy(by="culture")`` counts varieties apart.
+    resource class it takes. ``bon_accuracy(by="culture")`` counts varieties apart. Resource classes
+    go from 0 to 5 (Joshi et al. 2020, ACL).
 
     Args:
         scores: the table, of one or several scorers.
@@ -149,8 +151,15 @@ def breakdown(
             too.
         confidence, mirrors: as for ``bon_accuracy``.
 
+    Returns:
+        ``.overall``, one cell, and a table for each grouping: ``.by_culture``, ``.by_domain``,
+        ``.by_culture_domain``, ``.by_resource_class``, ``.by_family``, ``.by_script``. Accuracies
+        are shares from 0 to 1. Each table has a row per group; with several scorers, per scorer
+        and group.
+
     Raises:
-        CarbError: a culture of the table is not in the registry, or the sets are malformed.
+        CarbError: a culture of the table is not in the registry, the sets are malformed, or
+            ``confidence`` is not between 0 and 1.
     """
     registry = cultures if isinstance(cultures, Registry) else Registry(cultures)
     scores, counted = counted_sets(scores, mirrors=mirrors)

@@ -64,13 +64,14 @@ def calibration(
     *,
     mirrors: bool = False,
 ) -> tuple[MarginRow, ...]:
-    """From how clearly a scorer picks to the probability that it is right, and what leaving unclear
-    sets out brings.
+    """Is a scorer right where it picks clearly, and how accurate is it without the unclear sets?
 
-    For scores of any scale, the probability is a logistic regression of being right on the highest
-    score minus the second highest, cross-validated with whole source items in a fold (Platt 1999,
-    in Advances in Large Margin Classifiers). Risk and coverage: El-Yaniv and Wiener (2010), JMLR
-    11:1605-1641. For calibration see ``reliability``.
+    How clearly it picks is its margin: the highest score of a set minus the second highest. A
+    logistic regression makes a probability of being right from the margin, for scores of any scale
+    (Platt 1999, in Advances in Large Margin Classifiers). It is cross-validated, with whole source
+    items in a fold. ``calibration`` of a row compares these probabilities with being right: the
+    expected calibration error (Naeini, Cooper and Hauskrecht 2015, AAAI). ``coverage`` of a row is
+    the accuracy among the surest sets (El-Yaniv and Wiener 2010, JMLR 11:1605-1641).
 
     Args:
         scores: table of any scorers; perturbed rows and sets with an error are left out.
@@ -82,7 +83,7 @@ def calibration(
         for each scorer a row of all sets, then a row for each group.
 
     Raises:
-        CarbError: ``by`` is another column.
+        CarbError: ``by`` is another column, or ``confidence`` is not between 0 and 1.
     """
     check_confidence(confidence)
     if by not in (None, "culture", "domain", "language"):

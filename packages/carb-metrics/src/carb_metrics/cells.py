@@ -69,8 +69,11 @@ CELL = ("accuracy", "low", "high", "n", "ties", "errors", "strict")
 
 
 class Cell(Interval):
-    """One accuracy with its uncertainty. Shares are null where every set failed, and all but ``n``
-    without sets."""
+    """One accuracy with its uncertainty.
+
+    All shares lie between 0 and 1. Where every set failed they are null. Without any set,
+    everything but ``n`` is null.
+    """
 
     estimate: float | None = Field(default=None, alias="accuracy")
     """Mean credit of the sets, 0 to 1: ties share, unless the caller asked otherwise."""

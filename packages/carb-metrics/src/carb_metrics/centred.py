@@ -18,8 +18,9 @@ and Croux 1993)."""
 def centred(scores: ScoreTable, scorer: str | None = None) -> Callable[[float], float]:
     """A scale on which a policy gains little where a scorer's scores are extreme.
 
-    A score becomes the logistic function of its distance from the median of ``scores``, in robust
-    spreads: 0.5 at the median, and between 0 and 1 everywhere.
+    A score x becomes ``1 / (1 + exp(−(x − m) / s))``: 0.5 at m, and between 0 and 1 everywhere. m
+    is the median of ``scores``. s is 1.4826 times their median absolute deviation, which is the
+    standard deviation of normal scores (Rousseeuw and Croux 1993, JASA 88:1273-1283).
 
     Args:
         scores: what the scorer gave to a calibration set, such as
@@ -27,10 +28,11 @@ def centred(scores: ScoreTable, scorer: str | None = None) -> Callable[[float], 
         scorer: name of the scorer, where the table has several; null where it has one.
 
     Returns:
-        A function of a score, which other processes can be given.
+        A function from one score to one number. It can be sent to other processes.
 
     Raises:
-        CarbError: the table has no scores of the scorer, or half of them or more are the same.
+        CarbError: the table has no scores of the scorer, or their median absolute deviation is 0,
+            since half of them or more are the same.
     """
     frame = scores.frame.filter(pl.col("score").is_not_null())
     names = frame["scorer"].unique().sort().to_list()

@@ -119,12 +119,11 @@ def compare(
     margin: float | None = None,
     dataset: Dataset | None = None,
 ) -> Comparison:
-    """The paired difference of two scorers, with interval and p, which come from one t
-    (``means.means``).
+    """Is scorer a more accurate than scorer b? The paired difference, with its interval and p.
 
-    The same sets are harder for both, so differences are taken set by set. Where sets share a
-    source item or a family in either table, whole clusters are the units. ``rank`` and the report
-    use the same test.
+    Some sets are harder for both, so differences are taken set by set. Where sets share a source
+    item or a family in either table, whole clusters are the units. Interval and p come from one t
+    test (``means.means``), as in ``paired_difference``. ``rank`` and the report use the same test.
 
     Args:
         a: table of one scorer.
@@ -137,6 +136,10 @@ def compare(
             p alone does not show that.
         dataset: the sets that were scored; with it the place win rates of both are compared over
             mirrored families, and decide which is better.
+
+    Returns:
+        The accuracy of a minus that of b over all sets, from -1 to 1; null without common sets.
+        ``.groups`` has it for each group. ``.margin`` is the test of ``margin``.
 
     Raises:
         CarbError: a table holds several scorers, both are not about the same sets, or an option is

@@ -122,24 +122,34 @@ def correlate(
 ) -> Correlation:
     """Correlate two measurements of the same scorers, for example benchmark and downstream results.
 
-    Intervals are analytic (``coefficients.fisher_interval``). That of Pearson's r is at least the
-    jackknife's, since Fisher's is too short for pairs that are not normal. Scorers that stem from
-    one base model are no independent points. The variance of Pearson's artanh r then grows by the
-    design effect of its influence function (``means.design``). t has the degrees of freedom that
-    the base models leave. All other p and limits are then unknown: null. Errors of measurement draw
-    r towards 0. The correction is Spearman's (1904, American Journal of Psychology 15:72-101), r
-    over the root of the product of the reliabilities ``1 − mean(error²)/variance``, which are taken
-    as known.
+    Intervals are made on the scale of artanh r. The standard errors are those of Fisher (1921,
+    Metron 1:3-32) for Pearson's r, and of Bonett and Wright (2000, Psychometrika 65:23-28) for
+    Spearman's ρ. Kendall's τ has that of Fieller, Hartley and Pearson (1957, Biometrika
+    44:470-481). Fisher's is too small for pairs that are not normal. So Pearson's interval is at
+    least as wide as the jackknife's (Efron and Tibshirani 1993, An Introduction to the Bootstrap,
+    chapter 11).
+
+    Scorers that stem from one base model are no independent points. ``bases`` tells them. The
+    variance of Pearson's artanh r then grows by the design effect of its influence function
+    (``means.design``). t has the degrees of freedom that the base models leave. No such method is
+    known here for Spearman's ρ, Kendall's τ, the line, ``.partial`` and ``.rival``. Their p and
+    limits are then null.
+
+    Errors of measurement draw r towards 0. ``.corrected`` is r over the root of the product of both
+    reliabilities (Spearman 1904, American Journal of Psychology 15:72-101). A reliability is
+    ``1 − mean(error²)/variance``, and is taken as known.
 
     Args:
         x: (n,) predictor, for example accuracies on a benchmark.
         y: (n,) outcome, for example downstream scores.
-        covariates: (n,) or (n, k) the values that are held constant; they add ``.partial``.
+        covariates: (n,) or (n, k) the values that are held constant; they add ``.partial``, the
+            correlation of the residuals (Fisher 1924, Metron 3:329-332).
         confidence: The level of all intervals, a share such as 0.95.
         x_error, y_error: (n,) standard errors of x and y; they add ``.corrected``. Without either,
             values are exact.
         bases: (n,) the base model of each point; null entries stand alone, and all do if left out.
-        against: (n,) another predictor; it adds ``.rival``.
+        against: (n,) another predictor; it adds ``.rival``, which compares both predictors
+            (Williams 1959, JRSS B 21:396-399; Zou 2007, Psychological Methods 12:399-413).
         labels: (n,) names of the points; they add ``.influence``.
 
     Returns:

@@ -89,7 +89,7 @@ class PlaceComparison(Result):
 
 
 class FamilyReport(Result):
-    """Readings of families, a row per scorer and group."""
+    """The result of ``family_accuracy``: a row per scorer and group."""
 
     by: str | None
     rows: tuple[FamilyRow, ...]
@@ -118,16 +118,21 @@ def family_accuracy(
     *,
     blind: Collection[str] = BLIND,
 ) -> FamilyReport | None:
-    """Does a scorer read the place? The place win rate of mirrored families, and their rows.
+    """Does a scorer read the place? Its place win rate over mirrored families.
 
     The sets of a family ask one question about several places; each place makes another answer
-    right. Two sets with different right answers that both show both answers are a pair. It counts
-    two comparisons: does each of the two answers score higher under its own place than under the
-    other one? A scorer that adds a liking for answers to a liking for places wins exactly one of
-    them. Its place win rate is exactly 1/2, whatever it likes. No strictly increasing map of scores
-    changes it. A family's value is the mean over its pairs, and families weigh the same.
+    right. Two sets with different right answers that both show both answers are a pair. A pair
+    counts two comparisons: does each of the two answers score higher under its own place than under
+    the other one? A family's value is the share of comparisons won, averaged over its pairs. The
+    place win rate is the mean over families, from 0 to 1: families weigh the same.
 
-    A pair with a failed score counts as a tie, so that nobody gains by failing.
+    Some scorers only add a liking for answers to a liking for places. These win exactly one
+    comparison of each pair, so that their place win rate is exactly 1/2, whatever they like. No
+    strictly increasing map of scores changes the rate. A pair with a failed score counts as a tie,
+    so that nobody gains by failing.
+
+    The interval is a t interval over clusters of families, on the linearised jackknife's variance
+    (``means.clustered_mean``; Bell and McCaffrey 2002, Survey Methodology 28:169-181).
 
     Args:
         scores: table of any scorers; perturbed rows are left out.
@@ -138,10 +143,12 @@ def family_accuracy(
         blind: scorers that do not read the place by construction; their 1/2 has no uncertainty.
 
     Returns:
-        null where no family has a pair of scored sets.
+        A row per scorer, and per scorer and group; ``.of(scorer)`` finds one. Null where no family
+        has a pair of scored sets.
 
     Raises:
-        CarbError: ``by`` is another column, or the sets of one family differ in it.
+        CarbError: ``by`` is another column, the sets of one family differ in it, or ``confidence``
+            is not between 0 and 1.
     """
     check_confidence(confidence)
     if by is not None and by not in GROUPS:
@@ -175,11 +182,11 @@ def place_gap(
     dataset: Dataset,
     confidence: float = 0.95,
 ) -> dict[str, PlaceComparison]:
-    """How much smaller the place win rate is where cues tell the place, than where the question
-    names it.
+    """How much lower is the place win rate where the question only implies the place?
 
-    Both wordings ask about the same places with the same answers, so a family is compared with
-    itself.
+    One wording of a family names the place; the other one gives cues that tell it. Both ask about
+    the same places with the same answers, so a family is compared with itself. For the rate and its
+    interval see ``family_accuracy``.
 
     Args:
         scores: table of any scorers; perturbed rows are left out.
@@ -187,8 +194,12 @@ def place_gap(
         confidence: The level of the intervals, a share such as 0.95.
 
     Returns:
-        By scorer: ``a`` is the place win rate of named places, ``b`` that of implied ones, over the
-        families that were scored in both wordings. Scorers without such a family are left out.
+        By scorer: ``a`` is the place win rate of named places, ``b`` that of implied ones, each
+        from 0 to 1. Both are over the families that were scored in both wordings. Scorers without
+        such a family are left out.
+
+    Raises:
+        CarbError: ``confidence`` is not between 0 and 1.
     """
     check_confidence(confidence)
     scored = Scored.of(scores, dataset)

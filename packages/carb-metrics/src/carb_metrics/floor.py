@@ -96,7 +96,7 @@ class FloorTest(Result):
 
 
 class SurfaceFloor(OfSets):
-    """The floor, and the test of every scorer against it."""
+    """The result of ``surface_floor``: the best surface predictor, and each scorer's test."""
 
     rows: tuple[FloorRow, ...]
     """All sets first, then each value of each column."""
@@ -126,20 +126,23 @@ def surface_floor(
     mirrors: bool = False,
     baselines: Mapping[str, str] | None = None,
 ) -> SurfaceFloor | None:
-    """The best surface predictor that the data admit, and the paired test of each scorer against
-    it.
+    """How accurate is the best predictor that sees only the surface, and which scorers beat it?
 
-    Predictors are the baselines, each surface feature with the sign that fits, and boosted trees
-    over all of them with the culture and the language of the set. All are computed from the texts:
-    the same sets have the same floor, whichever scorers ran. What has to be learnt is learnt on
-    other sets: families, source items and, where there are enough, topics are kept together.
-    Nothing here reads what an answer says. The best of many predictors is a little too good by
+    The floor is the accuracy of that predictor. The candidates are the baselines, and each surface
+    feature (such as length) with the sign that fits. Others are boosted trees over all features,
+    with the culture and the language of the set (oblivious trees; Prokhorenkova et al. 2018,
+    CatBoost, NeurIPS). All are computed from the texts: the same sets have the same floor,
+    whichever scorers ran. Nothing here reads what an answer says.
+
+    What has to be learnt is learnt on other sets. Families and source items are kept together, and
+    topics where there are enough of them. The best of many predictors is a little too good by
     selection, which errs on the side of a higher floor.
 
-    A scorer that beats the floor is then held against *its own surface*: trees over the same
-    features that predict its ranking of each set, not the right answers. A scorer that mixes
-    surface cues in a way of its own is copied by them, however few right answers teach that
-    mixture. The power of all this is simulated: ``nox -s coverage``.
+    A scorer that beats the floor is then tested against *its own surface*. These are trees over the
+    same features that predict the scorer's ranking of each set, not the right answers. They copy a
+    scorer that only mixes surface cues in a way of its own, even where few right answers teach that
+    mixture. Tests are paired (``paired_difference``), and Holm corrects their p values
+    (``adjust``). ``nox -s coverage`` simulates their power.
 
     Args:
         scores: table of the scorers, baselines among them or not.
@@ -153,11 +156,13 @@ def surface_floor(
             "baseline:length"}``. Baselines are not tested.
 
     Returns:
-        null for an empty table.
+        ``.rows``: the floor of all sets, then of each group, as a share from 0 to 1. ``.tests``: a
+        row per scorer and group. Null for an empty table.
 
     Raises:
-        CarbError: a set of the table is not in the data set or has other responses there, ``by``
-            names what is not a column, or a culture is not in the registry.
+        CarbError: a set of the table is not in the data set or has other responses there. Or ``by``
+            names what is not a column, a culture is not in the registry, or ``confidence`` is not
+            between 0 and 1.
     """
     check_confidence(confidence)
     if isinstance(by, str):

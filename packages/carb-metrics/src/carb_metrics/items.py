@@ -39,13 +39,19 @@ class ItemAnalysis(OfSets):
 def item_analysis(scores: ScoreTable, *, mirrors: bool = False) -> ItemAnalysis:
     """Difficulty and discrimination of every item.
 
-    Discrimination is the corrected item-total correlation (Lord and Novick 1968, Statistical
-    Theories of Mental Test Scores, chapter 15).
+    Difficulty is the mean credit of the scorers, from 0 to 1: 1 is easy. Discrimination is the
+    corrected item-total correlation, from -1 to 1 (Lord and Novick 1968, Statistical Theories of
+    Mental Test Scores, chapter 15). It correlates, over scorers, the credit here with the accuracy
+    on all other items.
 
     Args:
         scores: table of several scorers on the same sets; perturbed rows and sets with an error are
             left out.
         mirrors: whether sets other than the main ones are analysed too.
+
+    Returns:
+        ``.items``: a row per item, in order of their ids. Discrimination is null with fewer than
+        five scorers.
 
     Raises:
         CarbError: malformed sets.

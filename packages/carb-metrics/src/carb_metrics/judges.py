@@ -83,11 +83,13 @@ def judge_bias(
     * *self-agreement*: the same for pairs in the same order, that is, for repeated samples. What
       swapping costs is the difference of the two. A tie at the top is a pick of its own.
     * *length*: within sets, the correlation of score and length after what being ``chosen``
-      explains is taken out of both (partial correlation; Fisher 1924, Metron 3:329-332). Above 0, a
-      longer text scores higher than an equally right, shorter one.
+      explains is taken out of both (partial correlation; Fisher 1924, Metron 3:329-332). Lengths
+      are in characters. Above 0, a longer text scores higher than an equally right, shorter one.
 
-    Shares carry Wilson's interval, clustered by source item or else item. The length's interval is
-    the jackknife's on the scale of artanh r, with the same clusters.
+    Shares lie between 0 and 1, and carry Wilson's interval (1927, JASA 22:209-212), clustered by
+    source item or else item. The length's interval is the jackknife's on the scale of artanh r,
+    with the same clusters (Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter
+    11).
 
     Args:
         scores: table of one or several scorers, for roles, and for the scores behind the length
@@ -101,8 +103,13 @@ def judge_bias(
         mirrors: whether sets other than the main ones count too; presentations of sets that do not
             are left out.
 
+    Returns:
+        ``.scorers``: a row per scorer. ``.positions``: a row per scorer and position, counted from
+        0. What the input does not tell is null.
+
     Raises:
-        CarbError: a frame is not as described, or names a set or response that the table lacks.
+        CarbError: a frame is not as described, or names a set or response that the table lacks. Or
+            ``confidence`` is not between 0 and 1.
     """
     check_confidence(confidence)
     scored = Scored.of(scores)

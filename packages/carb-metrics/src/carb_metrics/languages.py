@@ -43,12 +43,14 @@ def cross_lingual_consistency(
     *,
     mirrors: bool = False,
 ) -> Consistency:
-    """Mean of exp(−k·abs(Δ)) over pairs of languages, Δ the difference of scores of the same
-    content.
+    """Does the same content get the same score in every language? 1 is the same, 0 far apart.
 
-    Source: Zhang et al., arXiv 2509.21798. A content is a response with its CL perturbations: the
-    original and its versions in other languages; every two make a pair. The interval is the
-    jackknife's, with source items, or else items, as units, and k taken as given.
+    A content is a response with its CL perturbations: the original and its versions in other
+    languages. Every two of them make a pair, and Δ is the difference of their scores. The
+    consistency is the mean of ``exp(−k·abs(Δ))`` over pairs (Zhang et al., arXiv 2509.21798).
+
+    The interval is the jackknife's, with k taken as given (Efron and Tibshirani 1993, An
+    Introduction to the Bootstrap, chapter 11). Its units are source items, or else items.
 
     Args:
         scores: table with CL rows, of one or several scorers.
@@ -58,8 +60,13 @@ def cross_lingual_consistency(
         confidence: The level of the intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
 
+    Returns:
+        ``.scorers``: a row per scorer with its consistency, its k, and its standard deviation in
+        units of its scores.
+
     Raises:
-        CarbError: k is not above 0, or a CL row lacks its original.
+        CarbError: k is not above 0, ``confidence`` is not between 0 and 1, or a CL row lacks its
+            original.
     """
     check_confidence(confidence)
     if k is not None and not 0 < k < math.inf:

@@ -97,13 +97,18 @@ def failures(
 ) -> Failures:
     """Find what all good scorers miss, and which culture's answer they take instead.
 
-    Good are the scorers whose accuracy, as the report shows it, is above chance with its whole 95%
-    interval.
+    A scorer is good where the whole 95% interval of its accuracy (``bon_accuracy``) is above
+    chance. Chance is the mean of 1 / (number of responses) over the sets.
 
     Args:
         dataset: the sets that were scored.
         scores: scores of one or more scorers on these sets. A tie with a wrong answer is a miss.
         mirrors: whether sets other than the main ones count too.
+
+    Returns:
+        ``.missed`` is the number of sets that all good scorers miss. ``.expected`` is that number
+        if they erred independently within a culture. ``.clusters`` tells where they miss, and
+        ``.confusion`` which culture's answer they take.
 
     Raises:
         CarbError: no scorer is good, or a set of the table lacks a response.

@@ -38,6 +38,9 @@ def main_sets(scores: ScoreTable) -> ScoreTable:
     A mirror asks about a place where another language is spoken, only to keep answers from winning
     by their looks; controls have no culture. A table without ``ScoreTable.with_items``, or of
     controls alone, is given back as it is.
+
+    Raises:
+        CarbError: something else than a ``ScoreTable`` is given.
     """
     return counted_sets(scores, mirrors=False)[0]
 

@@ -40,8 +40,12 @@ def paired_difference(
     *,
     bounded: bool = True,
 ) -> Paired:
-    """The mean of ``a − b`` over pairs, with the one interval and the one test of paired
-    differences.
+    """The mean of ``a − b`` over pairs, with its t interval and its t test.
+
+    For bounded values, two clusters of average size are added, one at each bound. So values that
+    are all alike do not look certain (Bonett and Price 2012, Journal of Educational and Behavioral
+    Statistics 37:479-488). With clusters, the variance grows by their design effect
+    (``means.design``). Every comparison of this package uses this interval and this test.
 
     Args:
         a, b: (pairs,) values of the same things, such as credits of two scorers for the same sets.
@@ -50,9 +54,13 @@ def paired_difference(
         confidence: The level of the interval, a share such as 0.95.
         bounded: whether both lie between 0 and 1; the interval then allows for it.
 
+    Returns:
+        One difference in the unit of the values, with limits, a two-sided p, the number of pairs
+        and the design effect. Null without pairs.
+
     Raises:
         CarbError: unequal lengths, a missing or infinite value, or ``bounded`` values outside 0 to
-            1.
+            1. Or there is a cluster too many or too few, or ``confidence`` is not between 0 and 1.
     """
     check_confidence(confidence)
     same_order(a=a, b=b)
@@ -114,7 +122,10 @@ def mean_interval(
     *,
     bounded: bool = True,
 ) -> Interval:
-    """A mean with its interval: that of ``paired_difference`` for a single sample, without a test.
+    """A mean with the t interval of ``paired_difference`` for a single sample, without a test.
+
+    For bounded values, two clusters of average size are added, one at each bound (Agresti and Coull
+    1998, The American Statistician 52:119-126).
 
     Args:
         values: (units,) the values whose mean is wanted.
@@ -123,9 +134,12 @@ def mean_interval(
         confidence: The level of the interval, a share such as 0.95.
         bounded: whether values lie between 0 and 1; the interval then allows for it.
 
+    Returns:
+        One mean in the unit of the values, with its limits; null without values.
+
     Raises:
-        CarbError: a missing or infinite value, ``bounded`` values outside 0 to 1, or a cluster too
-            many or too few.
+        CarbError: a missing or infinite value, or ``bounded`` values outside 0 to 1. Or there is a
+            cluster too many or too few, or ``confidence`` is not between 0 and 1.
     """
     x = finite(values, "values")
     check_confidence(confidence)
@@ -141,15 +155,19 @@ def mean_interval(
 
 
 def adjust(p: npt.ArrayLike) -> Floats:
-    """p values corrected for their number: the chance of any false finding stays below the level.
+    """Correct p values for their number, so that few false findings get through.
 
-    Holm (1979), Scandinavian Journal of Statistics 6:65-70.
+    The chance of any false finding among all tests then stays below the level of the tests. The
+    method is Holm's (1979, Scandinavian Journal of Statistics 6:65-70).
 
     Args:
         p: (tests,) the p values; NaN stays NaN and does not count as a test.
 
     Returns:
         (tests,) adjusted values, at most 1, in the given order.
+
+    Raises:
+        CarbError: a value is below 0 or above 1.
     """
     values = np.asarray(p, dtype=np.float64)
     if ((values < 0) | (values > 1)).any():
@@ -173,9 +191,9 @@ def sets_needed(
 ) -> int | None:
     """Sets at which ``compare`` finds a true paired difference with the given power.
 
-    ``n = (z_{1−α/2}·sqrt(ψ) + z_{power}·sqrt(ψ − δ²))² / δ²``, rounded up; Connor (1987), "Sample
-    size for testing differences in proportions for the paired-sample design", Biometrics
-    43:207-211.
+    ``n = (z_{1−α/2}·sqrt(ψ) + z_{power}·sqrt(ψ − δ²))² / δ²``, times the design effect, rounded up.
+    Source: Connor (1987), "Sample size for testing differences in proportions for the paired-sample
+    design", Biometrics 43:207-211.
 
     Args:
         difference: δ, the true difference of accuracies.

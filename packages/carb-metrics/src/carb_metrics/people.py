@@ -22,7 +22,7 @@ from carb_metrics.ties import with_shares
 
 
 class HumanLine(Interval):
-    """How often people pick the key; null without answers."""
+    """How often people pick the key, which is the right answer: a share, null without answers."""
 
     FEWEST_PEOPLE: ClassVar[int] = 3
     FEWEST_ANSWERS: ClassVar[int] = 30
@@ -48,15 +48,17 @@ def human_line(
     people: Sequence[str | None],
     confidence: float = 0.95,
 ) -> HumanLine:
-    """Share of answers that are the key, with an interval over other people and other sets.
+    """How often people pick the key (the right answer), with an interval.
 
-    Answers of one person are alike, and so are answers to one set. So the variance is clustered
-    both ways. It is that by set plus that by person minus that by their pair (Cameron, Gelbach and
-    Miller 2011, Journal of Business & Economic Statistics 29:238-249), at least the larger of the
-    first two. The interval is Wilson's at the sample size that has this variance, with t at the
-    degrees of freedom of the smaller number of clusters (Korn and Graubard 1998, Survey Methodology
-    24:193-201). Where all answers are alike, each set counts once. With one person the interval is
-    over sets alone and says nothing of other people.
+    The interval allows for other people and for other sets. Answers of one person are alike, and so
+    are answers to one set. So the variance is clustered both ways (Cameron, Gelbach and Miller
+    2011, Journal of Business & Economic Statistics 29:238-249). It is that by set plus that by
+    person minus that by their pair, and at least the larger of the first two.
+
+    The interval is Wilson's (1927, JASA 22:209-212) at the sample size that has this variance. It
+    takes t at the degrees of freedom of the smaller number of clusters (Korn and Graubard 1998,
+    Survey Methodology 24:193-201). Where all answers are alike, each set counts once. With one
+    person the interval is over sets alone and says nothing of other people.
 
     Args:
         agrees: (answers,) 1 where the pick is the key, else 0.
@@ -64,8 +66,13 @@ def human_line(
         people: (answers,) who gave it; null or empty where that is not known.
         confidence: The level of the interval, a share such as 0.95.
 
+    Returns:
+        The share of answers that are the key, from 0 to 1, with its limits and the numbers of
+        answers, people and sets. Null without answers.
+
     Raises:
-        CarbError: lengths differ, or a value is neither 0 nor 1.
+        CarbError: lengths differ, a value of ``agrees`` is neither 0 nor 1, or ``confidence`` is
+            not between 0 and 1.
     """
     check_confidence(confidence)
     credit = np.asarray(agrees, dtype=np.float64)
@@ -195,7 +202,8 @@ def judge_vs_human(
         a row per scorer, in their order.
 
     Raises:
-        CarbError: a frame is not as described, or people picked a response that the table lacks.
+        CarbError: a frame is not as described, people picked a response that the table lacks, or
+            ``confidence`` is not between 0 and 1.
     """
     table, counted = counted_sets(scores, mirrors=mirrors)
     frame = unperturbed(table.rows)

@@ -98,17 +98,23 @@ def perturbation_sensitivity(
     * *flips*: with the perturbed text in its original's place, is another response (or none, at a
       tie) on top?
 
-    Intervals are jackknife t intervals (``jackknife.jackknife_interval``; of the ratio, on its
-    logarithm) and, for flips, Wilson's; both take source items, or else items, as the independent
-    units. Null where undefined: no pairs, no spread.
+    Intervals are jackknife t intervals, of the ratio on its logarithm (Efron and Tibshirani 1993,
+    An Introduction to the Bootstrap, chapter 11). For flips they are Wilson's (1927, JASA
+    22:209-212). All take source items, or else items, as the independent units. Null where
+    undefined: no pairs, no spread.
 
     Args:
         scores: table with perturbed rows, of one or several scorers.
         confidence: The level of all intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
 
+    Returns:
+        ``.kinds``: a row per scorer and perturbation. ``.scorers``: a row per scorer, with the
+        ratio, and with the spread in units of its scores.
+
     Raises:
-        CarbError: a perturbed row has no original in the table.
+        CarbError: a perturbed row has no original in the table, or ``confidence`` is not between 0
+            and 1.
     """
     check_confidence(confidence)
     table, counted = counted_sets(scores, mirrors=mirrors)

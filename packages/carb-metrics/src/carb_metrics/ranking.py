@@ -91,17 +91,26 @@ def rank(
 
     Scorers are ordered by the place win rate where the data set has families enough for its
     interval, else by accuracy. Each pair is compared as ``compare`` does, on the sets that both
-    scored. A scorer's rank is 1 + the number of scorers that are better on the sets in common. It
-    lies between 1 + the number of scorers significantly better and the number of scorers − those
-    significantly worse. That holds for all scorers at once with the given confidence, because the p
-    values behind it are Holm's (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for ranks",
-    Review of Economic Studies 91:476-518). Ranks are whole numbers, so this covers at least, not
-    exactly, ``confidence``.
+    scored. A scorer's rank is 1 + the number of scorers that are better on the sets in common.
+
+    The lower limit of a rank is 1 + the number of scorers that are significantly better. The upper
+    limit is the number of scorers − those that are significantly worse. The limits hold for all
+    scorers at once with the given confidence, because the p values behind them are Holm's
+    (``adjust``; Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for ranks", Review of Economic
+    Studies 91:476-518). Ranks are whole numbers, so this covers at least, not exactly,
+    ``confidence``.
 
     Args:
         scores: table of any number of scorers.
         confidence, mirrors: as for ``compare``.
         dataset: the sets that were scored, for their families.
+
+    Returns:
+        ``.scorers``: a row per scorer, the best first, with its accuracy and its rank (1 is best).
+        ``.pairs``: a row per pair of scorers. A scorer that failed in all sets has no rank.
+
+    Raises:
+        CarbError: malformed sets, or ``confidence`` is not between 0 and 1.
     """
     check_confidence(confidence)
     read = {} if dataset is None else Scored.of(scores, dataset).readings

@@ -44,16 +44,19 @@ def agreement(
 ) -> Agreement:
     """Percent agreement, Cohen's κ, Krippendorff's nominal α and Gwet's AC1.
 
-    All but the first are (p − e)/(1 − e) with p the observed agreement and e that expected by
-    chance. They differ in what chance does: Cohen's raters keep their own shares of categories
-    (Cohen 1960, Educational and Psychological Measurement 20:37-46), Krippendorff's draw from the
-    ratings given, and ratings may be missing (Krippendorff 2011, "Computing Krippendorff's
-    alpha-reliability"), Gwet's guess only on hard items, which keeps AC1 stable where one category
-    is frequent (Gwet 2008, British Journal of Mathematical and Statistical Psychology 61:29-48).
+    All but the first are ``(p − e)/(1 − e)``, with p the observed agreement and e the agreement
+    that chance would give. They differ in what a rater does by chance:
 
-    Intervals are jackknife t intervals over items, or over whole clusters of them
-    (``jackknife.jackknife_interval``). They are null where leaving an item out changes nothing, as
-    with perfect agreement.
+    * *Cohen's κ*: each of two raters keeps their own shares of categories (Cohen 1960, Educational
+      and Psychological Measurement 20:37-46).
+    * *Krippendorff's α*: raters draw from all ratings given, and ratings may be missing
+      (Krippendorff 2011, "Computing Krippendorff's alpha-reliability").
+    * *Gwet's AC1*: raters guess only on hard items, which keeps AC1 stable where one category is
+      frequent (Gwet 2008, British Journal of Mathematical and Statistical Psychology 61:29-48).
+
+    Intervals are jackknife t intervals over items, or over whole clusters of them (Efron and
+    Tibshirani 1993, An Introduction to the Bootstrap, chapter 11). They are null where leaving an
+    item out changes nothing, as with perfect agreement.
 
     Args:
         ratings: (items, raters); None or NaN is a missing rating. Lists, an array, or a frame of
@@ -62,6 +65,10 @@ def agreement(
         categories: all values that can occur; the values that do occur if left out.
         clusters: (items,) the source item of each item, where several items come from one; one
             without a label, or without labels each, is its own.
+
+    Returns:
+        Four numbers with their intervals, each at most 1, and the number of items with two ratings
+        or more. Cohen's κ is null for more than two raters.
 
     Raises:
         CarbError: the ratings are not a table of at least two raters, a column of a frame names the

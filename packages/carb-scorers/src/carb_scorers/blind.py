@@ -124,13 +124,27 @@ def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> 
 
 
 def request_name(item_id: str, seed: int, variant: str = "") -> str:
-    """The opaque id of the request about a set; ``variant`` is the perturbed text that it is
-    about."""
+    """The opaque id of the request about a set, 24 hex digits.
+
+    Args:
+        item_id: The id of the set.
+        seed: The seed of the evaluation.
+        variant: The id of the perturbed response that the request is about; empty for none.
+    """
     return hashlib.sha256(_bytes(f"{seed}\0{item_id}\0{variant}")).hexdigest()[:24]
 
 
 def in_order(item: BonSet, shown: Sequence[Response], seed: int) -> list[Response]:
-    """Responses of a set in the order in which a scorer is given them; see ``blind``."""
+    """Put responses of a set into the order in which a scorer is given them.
+
+    The order follows hashes of the seed, the family and each text. It looks random, is the same in
+    every run with the seed, and tells nothing of the right answer.
+
+    Args:
+        item: The set.
+        shown: Its responses, or perturbed versions of them.
+        seed: The seed of the evaluation.
+    """
     family = item.wording_of or item.family or item.id
     begun = hashlib.sha256(_bytes(f"{seed}\0{family}\0"))
 

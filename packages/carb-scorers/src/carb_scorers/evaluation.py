@@ -50,10 +50,15 @@ class Progress:
     """How far one scorer has come."""
 
     scorer: str
+    """Name of the scorer."""
     done: int
+    """Requests with a result."""
     total: int
+    """All requests."""
     errors: int
+    """Requests of which at least one response has no score."""
     tokens: int
+    """Tokens read and written."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -226,7 +231,10 @@ async def evaluate_async(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> ScoreTable:
-    """``evaluate`` for callers that have an event loop already (asyncio or trio)."""
+    """Do what ``evaluate`` does, for callers that have an event loop already (asyncio or trio).
+
+    Arguments, result and errors are those of ``evaluate``.
+    """
     _refuse_a_fork()
     sets, given = _dataset(dataset), _list(scorers)
     names: set[str] = set()
@@ -326,8 +334,9 @@ def evaluate(
         on_progress: the function that is called after each window.
 
     Returns:
-        A row per scorer and response, perturbed ones included; ``score`` is null where scoring
-        failed, and a warning gives the reasons. It has the columns of ``with_items``, so that main
+        A row per scorer and response, perturbed ones included. ``score`` is on the scorer's own
+        scale, higher being better. It is null where scoring failed, and a warning gives the
+        reasons. The table has the columns of ``with_items``, so that main
         sets and mirrors differ as in the command.
 
     Raises:

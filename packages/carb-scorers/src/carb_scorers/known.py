@@ -87,7 +87,7 @@ class KnownModels(Frozen):
 
 @cache
 def known_models() -> KnownModels:
-    """The registry."""
+    """The registry of published reward models, read from the package's own file once."""
     return read_file(
         KnownModels,
         resources.files("carb_scorers") / "resources" / "known_models.toml",

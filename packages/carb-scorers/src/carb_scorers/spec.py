@@ -133,7 +133,7 @@ def parse_spec(text: str) -> ParsedSpec:
 
     Raises:
         CarbError: it does not have the form ``KIND:TARGET?key=value&...``, gives an option twice,
-            or holds a key.
+            or holds an API key.
     """
     if not isinstance(text, str):
         kind = type(text).__name__
@@ -221,7 +221,13 @@ def check_given(scorer: object) -> None:
 
 @asynccontextmanager
 async def using(given: Scorer | str) -> AsyncIterator[Scorer]:
-    """A scorer, opened from its spec and closed in the end; one that is given open stays open."""
+    """Use a scorer in an ``async with`` block.
+
+    A spec string is opened first, and closed in the end. A ``Scorer`` that is given stays open.
+
+    Raises:
+        CarbError: it is neither, or cannot be opened.
+    """
     check_given(given)
     if not isinstance(given, str):
         yield given

@@ -21,12 +21,16 @@ _CHECK_EVERY = 0.2
 
 
 def wait_for(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Run asynchronous code to its end from any thread, one that runs an event loop (a notebook's)
-    included.
+    """Call an asynchronous function from ordinary code, wait for its end, and return its result.
 
-    In the main thread without a loop it runs there, so that Ctrl-C ends it at once. Elsewhere it
-    runs in a thread of its own, and the caller's thread waits: a loop that runs there stands still
+    It works in any thread, also in one that runs an event loop, such as a notebook's. In the main
+    thread without a loop the call runs there, so that Ctrl-C ends it at once. Elsewhere it runs in
+    a thread of its own, and the caller's thread waits. A loop that runs there stands still
     meanwhile.
+
+    Args:
+        call: The asynchronous function.
+        arguments: Its arguments.
     """
     if threading.current_thread() is threading.main_thread() and not _runs_a_loop():
         return anyio.run(call, *arguments)

@@ -24,7 +24,7 @@ def correctness_reward(
     direct: bool = False,
 ) -> list[float]:
     """R_corr of Think-as-Locals: +1 where the verdict is the label, -1 otherwise (Zhang et al.
-    2025, section 5).
+    2025, arXiv 2509.21798, section 5).
 
     The verdict of an output without form counts as well (``FormatError.verdict``): form is measured
     apart.
@@ -36,7 +36,7 @@ def correctness_reward(
             both forms.
 
     Returns:
-        +1.0 or -1.0 for each; an output whose verdict cannot be read counts as wrong.
+        (outputs,) +1.0 or -1.0; an output whose verdict cannot be read counts as wrong.
 
     Raises:
         ValueError: the two differ in length.
@@ -51,7 +51,14 @@ def correctness_reward(
 
 
 def format_reward(judgements: Sequence[Judgement | FormatError]) -> list[float]:
-    """1 for a well-formed judgement, 0 otherwise. Not in the paper."""
+    """1 for a well-formed judgement, 0 otherwise. Not in the paper.
+
+    Args:
+        judgements: parsed outputs, as ``parse_judgement`` gives them.
+
+    Returns:
+        (outputs,) 1.0 or 0.0.
+    """
     return [1.0 if isinstance(judgement, Judgement) else 0.0 for judgement in judgements]
 
 
@@ -97,12 +104,16 @@ class CriteriaCase(NamedTuple):
 
 
 class Appropriateness(NamedTuple):
-    """R_appr and its two terms, natural logarithms, each averaged over the orders that were
-    measured."""
+    """R_appr, which pays for criteria that help to the right verdict, and the terms that make it.
+
+    All are in nats (natural logarithms). The terms are averaged over the orders that were measured.
+    """
 
     value: float
+    """R_appr: the first term minus the second, bounded by the clip."""
     with_criteria: float
-    """The label's log-odds, or its log-probability, after q, y1, y2 and z."""
+    """The label's log-odds, or its log-probability, after the question q, the responses y1 and y2,
+    and the criteria z."""
     without_criteria: float
     """The same after q, y1 and y2."""
 
@@ -114,23 +125,30 @@ def criteria_reward(
     odds: bool = True,
     clip: float | None = CLIP,
 ) -> list[Appropriateness]:
-    """R_appr of Think-as-Locals (Zhang et al. 2025, section 5), by teacher forcing on the verdict's
-    token.
+    """R_appr of Think-as-Locals: how far the criteria of an output help to the right verdict.
 
-    The paper's form (``odds=False, clip=None``, cases without ``swapped``) is
-    ``log pi(j | q, y1, y2, z) - log pi(j | q, y1, y2)`` with j the true verdict, over the whole
-    vocabulary. It pays three things beside criteria. One is the format, since the z-free term is
-    low where a verdict is not expected. One is text that moves the reader towards even: a logarithm
-    gains more on one order than it loses on the other. The third is a code for a verdict. The
-    default takes the log-odds of the true verdict against the other, x| / clip)``: a reader that is
-    sure still tells better criteria from worse ones, which a sharp clip does not.|averages them
-    over both orders and subtracts. It bends the gain x once, to ``x / (1 + |x| / clip)``. A reader
-    that is sure still tells better criteria from worse ones; with a sharp clip it would not. |x| /
-    clip)``: a reader that is sure still tells better criteria from worse ones, which a sharp clip
-    does not. What says nothing about the responses, in whatever code or language, then earns 0 in
-    expectation; what points to the true one gains as much as what points to the other loses. One
-    small study, in which R_appr could hardly differ from R_corr, found no effect on accuracy. There
-    is no evidence for or against it at 7B.
+    The source is Zhang et al. 2025 (arXiv 2509.21798, section 5). A model reads an output up to its
+    verdict, and tells the log-probability of each verdict there (teacher forcing). q is the
+    question, y1 and y2 are the responses, z is the criteria, and j is the true verdict.
+
+    The paper's form is ``log pi(j | q, y1, y2, z) - log pi(j | q, y1, y2)`` over the whole
+    vocabulary: ``odds=False, clip=None``, and cases without ``swapped``. It pays three things
+    beside criteria:
+
+    * *format*: the term without z is low where a verdict is not expected.
+    * *evenness*: text can move the reader towards even. A logarithm gains more on one order of the
+      responses than it loses on the other.
+    * *codes*: a code can stand for a verdict.
+
+    The default takes the log-odds of the true verdict against the other one. It averages them over
+    both orders, and subtracts the mean without z from the mean with z. It bends this gain x once,
+    to ``x / (1 + abs(x) / clip)``. A reader that is sure still tells better criteria from worse
+    ones; with a sharp clip it would not. What says nothing about the responses then earns 0 in
+    expectation, in whatever code or language. What points to the true one gains as much as what
+    points to the other loses.
+
+    One small study, in which R_appr could hardly differ from R_corr, found no effect on accuracy.
+    There is no evidence for or against it at 7B.
 
     Args:
         cases: the outputs to measure, each with its prompt and its right verdict.
@@ -142,12 +160,13 @@ def criteria_reward(
             null means no bound.
 
     Returns:
-        One per case; the value of a case that is not ``paid`` is 0.
+        (cases,) one each; the value of a case that is not ``paid`` is 0.
 
     Raises:
-        CarbError: a log-probability is NaN or infinity, or R_appr is no finite number. A
-            probability of exactly 0 (a log-probability of minus infinity) on one side alone earns
-            the clip.
+        CarbError: a label is neither ``A`` nor ``B``, a log-probability is NaN or infinity, or
+            R_appr is no finite number. A probability of exactly 0 (a log-probability of minus
+            infinity) on one side alone earns the clip.
+        ValueError: the clip is not above 0.
     """
     if clip is not None and not clip > 0:
         raise ValueError(f"clip must be above 0, got {clip}")
@@ -227,14 +246,19 @@ def total_reward(
     formats: Sequence[float] | None = None,
     format_weight: float = 0.0,
 ) -> list[float]:
-    """R = R_corr + lambda * R_appr (Zhang et al. 2025, section 5), with an optional reward of form.
+    """R = R_corr + lambda * R_appr, with an optional reward of form.
+
+    The source is Zhang et al. 2025 (arXiv 2509.21798, section 5), without the reward of form.
 
     Args:
-        correctness: R_corr of each output.
-        criteria: R_appr of each output.
+        correctness: (outputs,) R_corr of each output.
+        criteria: (outputs,) R_appr of each output, or its value in nats.
         weight: lambda. The paper's value is not known to us; 1 is ours.
         formats: ``format_reward`` of each output; needed when ``format_weight`` is not 0.
         format_weight: the weight of the format reward; off (0) by default, as in the paper.
+
+    Returns:
+        (outputs,) R of each output.
 
     Raises:
         ValueError: lengths differ.

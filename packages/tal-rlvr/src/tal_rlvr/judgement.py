@@ -81,7 +81,8 @@ class Judgement(Frozen):
     assessment: str
     verdict: Verdict
     reasoning_end: int
-    """Where z ends, in characters: the start of the verdict's line."""
+    """Where z, the criteria and the assessment, ends: the start of the verdict's line, counted in
+    characters from 0."""
 
 
 class FormatError(Frozen):

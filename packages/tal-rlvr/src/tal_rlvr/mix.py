@@ -37,7 +37,11 @@ class MixSource(Frozen):
         return self.model_dump(include={"culture", "language", "skip_bad"})
 
     def read(self) -> list[Pair]:
-        """All pairs of the source."""
+        """All pairs of the source.
+
+        Raises:
+            CarbError: the source cannot be read.
+        """
         pairs = read_pairs(self.form, self.path, **self.given)
         return [pair for pair in pairs if not self.languages or pair.language in self.languages]
 

@@ -40,13 +40,26 @@ TRL's own defaults differ.
 
 
 def paper_config(**overrides: Any) -> GRPOConfig:
-    """A ``GRPOConfig`` with the paper's objective; anything may be overridden, TRL's other losses
-    included."""
+    """TRL's ``GRPOConfig`` with the paper's objective (``PAPER``).
+
+    The objective is GRPO's (Zhang et al. 2025, arXiv 2509.21798, section 5; Shao et al. 2024, arXiv
+    2402.03300, equation 3).
+
+    Args:
+        overrides: Settings of ``GRPOConfig`` by name, which replace the paper's; TRL's other losses
+            are allowed.
+    """
     return GRPOConfig(**{**PAPER, "report_to": "none", **overrides})
 
 
 class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
-    """TRL's ``GRPOTrainer`` with R = R_corr + lambda R_appr.
+    """TRL's ``GRPOTrainer`` with the reward R = R_corr + lambda R_appr (Zhang et al. 2025, arXiv
+    2509.21798, section 5).
+
+    R_corr pays for right verdicts (``correctness_reward``), and R_appr for criteria that help to
+    them (``criteria_reward``). With the settings of ``paper_config``, advantages are
+    ``(R - mean) / (max(std, floor) + 1e-4)`` within the outputs of one prompt. ``rewards`` gives
+    the floor.
 
     Rows of ``train_dataset`` are those of ``training_rows``. Everything else of TRL works as it
     does there: LoRA by ``peft_config``, vLLM rollouts by ``use_vllm``, evaluation and the best

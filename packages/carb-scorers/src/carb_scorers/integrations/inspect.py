@@ -16,8 +16,9 @@ def as_inspect_scorer(
     """A scorer for Inspect's ``Task(scorer=...)``.
 
     A scorer that rates each text on its own gives its rating of the model's output. A scorer that
-    compares (a judge) gets the output among the sample's targets. The value is the output's score
-    less that of the best target: above 0, the output is preferred to every reference.
+    compares (a judge) gets the output among the sample's targets. The value is then the output's
+    score minus that of the best target, in units of the scorer. Above 0, the output is preferred to
+    every target.
 
     Args:
         scorer: a spec string (opened when first used) or a ``Scorer``.
@@ -31,6 +32,9 @@ def as_inspect_scorer(
 
     Raises:
         MissingExtraError: inspect_ai is not installed.
+        CarbError: the argument is no scorer. When a sample is scored, too: the scorer cannot be
+            opened, or reads a culture or language that is missing. Or it compares, and the sample
+            has no target.
     """
     inspect = require("inspect_ai.scorer", package="carb-scorers", extra="inspect")
     opened = Opened(scorer)

@@ -163,7 +163,9 @@ def as_trl_reward(
         not be scored gets ``None``, which TRL leaves out of the group's mean.
 
     Raises:
-        CarbError: TRL is older than 1.6, which takes ``None`` for 0.
+        CarbError: TRL is older than 1.6, which takes ``None`` for 0. Or the argument is no scorer,
+            the culture is not registered, or the language is no tag. A wrong spec is found at the
+            first call.
     """
     _check_trl()
     check_about(culture or UNKNOWN, language or UNDETERMINED)

@@ -49,6 +49,11 @@ def as_verl_reward(
         that compares (a judge) needs. It needs ``prompt`` (a text or messages) in ``extra_info``,
         and ``culture`` and ``language`` where the scorer reads them. Data source and ground truth
         are not used.
+
+    Raises:
+        CarbError: the argument is no scorer. When ``compute_score`` is called, too: the scorer
+            cannot be opened, or it compares and gets one response alone.
+        NoRewardError: when called, a response has no score, and ``when_failed`` is not given.
     """
     opened = Opened(scorer)
 

@@ -247,7 +247,10 @@ def _settled(unanswered: list[ScoreResult], results: Sequence[ScoreResult]) -> l
 
 
 def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:
-    """The head of a journal, and its results by request id; the file is not changed.
+    """Read the journal of a scorer; the file is not changed.
+
+    Returns:
+        The head, which tells the scorer and the data, and the results by request id.
 
     Raises:
         CarbError: it is no journal.
@@ -274,18 +277,18 @@ SCHEMA = {
 def read_presentations(folder: Path) -> pl.DataFrame:
     """The presentations of a finished run, as ``carb_metrics.judge_bias`` takes them.
 
-    They are read from the journal, and the labels are joined to them. Left out are sets in which a
-    perturbed text replaces its original, and presentations of a single candidate, as a pointwise
-    judge has them.
+    A presentation is one time that a judge was shown a set. They are read from the journal, and the
+    ids of sets and responses are joined to them. Left out are sets in which a perturbed text
+    replaces its original, and presentations of a single candidate, as a pointwise judge has them.
 
     Args:
         folder: the folder of the run.
 
     Returns:
-        A row per response shown: ``scorer``, ``item_id``, ``order_id`` (number of the presentation
-            within its item
-        and scorer), ``response_id``, ``position`` (from 0, as shown), ``score`` (what this
-        presentation gave: see the judge's modes). Without judges, or where they failed, no rows.
+        A row per response shown: ``scorer``, ``item_id``, ``order_id``, ``response_id``,
+        ``position``, ``score``. ``order_id`` is the number of the presentation within its item and
+        scorer, as a text. ``position`` counts from 0, as shown. ``score`` is what this presentation
+        gave; its scale follows the judge's mode. Without judges, or where they failed, no rows.
 
     Raises:
         CarbError: the folder holds no finished run, or its journal is damaged.
