@@ -203,6 +203,18 @@ def test_nonsense_becomes_error_rows(answer: object) -> None:
     assert all(r.error is not None for r in results)
 
 
+def test_fewer_results_than_requests_give_no_score() -> None:
+    """Whose score is missing cannot be known: none of the window counts."""
+
+    class Short(Fake):
+        async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+            return (await super().score(requests))[1:]
+
+    errors = [result.error for result in anyio.run(score_window, Short(), REQUESTS[:3])]
+    assert [error and error.kind for error in errors] == ["contract"] * 3
+    assert all(error and "2 results for 3 requests" in error.message for error in errors)
+
+
 class NotAsynchronous(Fake):
     def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:  # type: ignore[override]
         return [self.result(request) for request in requests]
