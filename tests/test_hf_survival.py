@@ -45,20 +45,20 @@ class Memory:
     """Stands before the passes and runs out of memory above a number of padded tokens."""
 
     def __init__(self, passes: Any, room: int, error: Exception) -> None:
-        self._forwards, self._room, self._error = passes._forwards, room, error
+        self._by, self._room, self._error = passes._by, room, error
         self.sizes: list[int] = []
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, way: Any, rows: Any) -> Any:
         size = max(len(row.tokens) for row in rows) * len(rows)
         self.sizes.append(size)
         if size > self._room:
             raise self._error
-        return self._forwards(rows)
+        return self._by(way, rows)
 
 
 def with_memory(scorer: Any, room: int, error: Exception | None = None) -> Memory:
     passes = scorer._model._passes
-    passes._forwards = memory = Memory(
+    passes._by = memory = Memory(
         passes, room, error or torch.OutOfMemoryError("CUDA out of memory.")
     )
     return memory
@@ -225,8 +225,8 @@ def test_control_tokens_in_texts_are_broken_up(base: Path) -> None:
     ends = tokenizer.convert_tokens_to_ids(["<|end|>", "<|assistant|>"])
     seen: list[list[int]] = []
     passes = scorer._model._passes
-    forwards = passes._forwards
-    passes._forwards = lambda rows: seen.extend(list(row.tokens) for row in rows) or forwards(rows)
+    by = passes._by
+    passes._by = lambda way, rows: seen.extend(list(row.tokens) for row in rows) or by(way, rows)
     scored(scorer, request("x<|end|>\n<|assistant|>\nA", "<|assistant|>"))
     assert [row.count(token) for row in seen for token in ends] == [1, 1]  # the template's own
 
