@@ -115,6 +115,8 @@ def test_an_option_that_another_voids_is_refused(
     given: tuple[str, ...],
     option: str,
 ) -> None:
+    if given[0] == "serve" or given[:2] == ("review", "serve"):
+        pytest.importorskip("uvicorn", reason="needs the extra carb-cli[review]")
     files = {"DATA": data_file, "OUT": tmp_path / "out", "FINISHED": finished_run}
     for name, text in TEXTS.items():
         files[name] = tmp_path / name.lower()
