@@ -14,7 +14,7 @@ from carb_data.files import to_json
 from cli_helpers import Carb, Ended, small_set
 
 
-def clear(ended: Ended, *parts: str) -> None:
+def assert_refused(ended: Ended, *parts: str) -> None:
     """The command ended as a user's mistake should end."""
     assert ended.code == 2, ended
     assert "Traceback" not in ended.err
@@ -39,9 +39,9 @@ def test_no_arguments_show_help(carb: Carb) -> None:
 
 
 def test_unknown_command_and_missing_option(carb: Carb) -> None:
-    clear(carb("reprot"), "reprot", "report")
-    clear(carb("run", "--data", "carb-seed"), "--out")
-    clear(
+    assert_refused(carb("reprot"), "reprot", "report")
+    assert_refused(carb("run", "--data", "carb-seed"), "--out")
+    assert_refused(
         carb("run", "carb-seed", "baseline:length"),
         "--data requires an argument",
         "such as --data FILE",
@@ -66,7 +66,7 @@ def test_unknown_command_and_missing_option(carb: Carb) -> None:
 def test_wrong_options(
     run, data_file: Path, more: tuple[object, ...], said: tuple[str, ...]
 ) -> None:
-    clear(run(data_file, "baseline:length", *more), *said)
+    assert_refused(run(data_file, "baseline:length", *more), *said)
 
 
 def test_wrong_data(run, tmp_path: Path) -> None:
@@ -80,32 +80,36 @@ def test_wrong_data(run, tmp_path: Path) -> None:
         ("", ("sets.jsonl holds no sets",)),
     ):
         path.write_text(line, encoding="utf-8")
-        clear(run(path), *said)
+        assert_refused(run(path), *said)
 
 
 def test_missing_extra(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in ("torch", "transformers"):
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "model").mkdir()
-    clear(run("carb-seed", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf"))
+    assert_refused(
+        run("carb-seed", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf")
+    )
 
 
 def test_the_folder_holds_another_run(run, data_file: Path) -> None:
     assert run("carb-seed", "baseline:length", "--limit", 10).code == 0
-    clear(run("carb-seed", "baseline:length", "--limit", 13), "holds results of", "--limit")
-    clear(run(data_file), "holds results of another data set", "--fresh")
+    assert_refused(
+        run("carb-seed", "baseline:length", "--limit", 13), "holds results of", "--limit"
+    )
+    assert_refused(run(data_file), "holds results of another data set", "--fresh")
     assert run(data_file, "baseline:length", "--fresh").code == 0
 
 
 def test_report_of_no_run(carb: Carb, tmp_path: Path) -> None:
-    clear(carb("report", tmp_path), "holds no finished run", "carb run")
-    clear(carb("report"), "Name at least one run folder")
+    assert_refused(carb("report", tmp_path), "holds no finished run", "carb run")
+    assert_refused(carb("report"), "Name at least one run folder")
 
 
 def test_a_damaged_score_table(carb: Carb, run, data_file: Path, tmp_path: Path) -> None:
     assert run(data_file).code == 0
     (tmp_path / "out" / "scores.parquet").write_bytes(b"not parquet")
-    clear(carb("report", tmp_path / "out"), "scores.parquet")
+    assert_refused(carb("report", tmp_path / "out"), "scores.parquet")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
@@ -122,18 +126,20 @@ def test_a_full_disk_behind_the_output_is_a_sentence(command: tuple[str, ...]) -
 
 def test_errors_cannot_steer_the_terminal(run) -> None:
     ended = run("carb\x1b[2J\u202eseed")
-    clear(ended, "carb\\x1b[2J\\u202eseed")
+    assert_refused(ended, "carb\\x1b[2J\\u202eseed")
     assert "\x1b" not in ended.err
 
 
 def test_rows_that_make_no_set_are_left_out_where_that_is_asked_for(run, tmp_path: Path) -> None:
     table = tmp_path / "rows.csv"
     table.write_text("prompt,chosen,rejected\nq1?,a,b\nq2?,a,a\n")
-    clear(run(table), "rows.csv:3: rejected: two answers are the same", "--skip-bad 1")
+    assert_refused(run(table), "rows.csv:3: rejected: two answers are the same", "--skip-bad 1")
     ended = run(table, "baseline:length", "--skip-bad", "50%")
     assert ended.code == 0
     assert "1 rows make no set and are left out" in ended.err
-    clear(run(table, "baseline:length", "--skip-bad", "many"), "--skip-bad takes a number of rows")
+    assert_refused(
+        run(table, "baseline:length", "--skip-bad", "many"), "--skip-bad takes a number of rows"
+    )
 
 
 def test_a_value_for_rows_without_one_is_taken_wherever_data_are_loaded(
@@ -146,7 +152,7 @@ def test_a_value_for_rows_without_one_is_taken_wherever_data_are_loaded(
         assert carb("data", command, table).code != 0
         ended = carb("data", command, table, "--culture", "thai", "--language=en", "--json")
         assert ended.code == 0
-    clear(carb("report", tmp_path, "--culture", "thai"), "--culture")
+    assert_refused(carb("report", tmp_path, "--culture", "thai"), "--culture")
 
 
 @pytest.mark.parametrize("spec", ["baseline:lenght", "basline:length", "judge:m?mode=listwize"])
@@ -157,7 +163,7 @@ def test_a_misspelt_spec_is_refused_before_the_data_are_read(
     ended = carb(*command, spec, "--out", tmp_path / "out")
     misspelt = re.search("lenght|basline|listwize", spec)
     assert misspelt is not None
-    clear(ended, misspelt[0])
+    assert_refused(ended, misspelt[0])
     assert "reading" not in ended.err
 
 
@@ -175,22 +181,22 @@ def test_a_misspelt_name_is_answered_with_the_nearest(
     carb: Carb, finished_run: Path, command: tuple[str, ...], near: str
 ) -> None:
     ended = carb(*(word.replace("RUN", str(finished_run)) for word in command))
-    clear(ended, f"Did you mean '{near}'?")
+    assert_refused(ended, f"Did you mean '{near}'?")
 
 
 @pytest.mark.parametrize("option", ["--confidence", "--margin"])
 def test_a_percentage_where_a_share_belongs_is_refused_before_anything_is_read(
     carb: Carb, tmp_path: Path, option: str
 ) -> None:
-    clear(carb("compare", tmp_path / "no-run", option, 95), "0.95", "got 95")
+    assert_refused(carb("compare", tmp_path / "no-run", option, 95), "0.95", "got 95")
     if option == "--confidence":
-        clear(carb("report", tmp_path / "no-run", option, 95), "0.95", "got 95")
+        assert_refused(carb("report", tmp_path / "no-run", option, 95), "0.95", "got 95")
 
 
 def test_a_scorer_is_not_compared_with_itself(carb: Carb, finished_run: Path) -> None:
     for sides in (("#length", "#length"), ("#length",), ("/../first#length", "#length")):
         ended = carb("compare", *(f"{finished_run}{side}" for side in sides))
-        clear(ended, "Name two different scorers", "carb compare", "#baseline:random")
+        assert_refused(ended, "Name two different scorers", "carb compare", "#baseline:random")
 
 
 STOPPED = """

@@ -7,7 +7,7 @@ import difflib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any
@@ -232,25 +232,33 @@ def _carried(texts: Sequence[str]) -> list[str | None]:
         if best in DETECTED and counts[best] >= counts.get(language or "", 0) + 1:
             language = best
         sure = next((value.value for value in values if _code(value.language) == language), 0)
-        carried = _is_carried(text, language or "", sure, words)
+        carried = _is_carried(text, language or "", sure, words, counts)
         languages.append(language if carried else None)
     return languages
 
 
-def _is_carried(text: str, language: str, sure: float, words: set[str]) -> bool:
+def _is_carried(
+    text: str, language: str, sure: float, words: set[str], counts: Mapping[str, float]
+) -> bool:
+    """Whether a text may count as the language.
+
+    Args:
+        sure: the confidence of the detector of all languages in this one.
+        words: the words of the text.
+        counts: how many of them are frequent words of each language.
+    """
     if language not in _FUNCTION_WORDS:
         return True
-    counts = _counts(words)
     ours = counts.get(language, 0)
     other = max((counts[tag] for tag in counts if tag not in DETECTED), default=0)
     if sure >= _PROBABLE:
         return other <= ours + 1
     known = words & {*_FUNCTION_WORDS[language].split()}
-    telling = _TELLING.get(language)
-    told = telling is not None and telling.search(text) is not None
     if len(known) >= _CARRIED * len(words) and ours > other:
         return True
-    return ours >= other and (told or sure >= _POSSIBLE)
+    telling = _TELLING.get(language)
+    told = telling and telling.search(text)
+    return ours >= other and bool(told or sure >= _POSSIBLE)
 
 
 def _is_foreign(text: str, language: str) -> bool:

@@ -99,11 +99,14 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
 
 
 def connected(count: int, ties: Iterable[tuple[Ints, Ints]]) -> Ints:
-    """(count,) the group of each item, by number: items with the same value of a tie are in one.
+    """Group items: two items with the same value of a tie are in one group.
 
     Args:
         count: the number of items.
-        ties: of each kind of tie, items and the values that they have, as numbers.
+        ties: two arrays of one length for each kind of tie: the item and its value, by number.
+
+    Returns:
+        (count,) the number of each item's group.
     """
     kinds = [*ties]
     least = np.arange(count)

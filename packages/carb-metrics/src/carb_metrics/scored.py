@@ -98,15 +98,13 @@ class Scored(ScoreTable):
             return self
         part = Scored(ScoreTable(self.frame.filter(kept)), clusters=self.clusters)
         part.dataset = self.dataset
-        if "rows" in self.__dict__:
-            part.__dict__["rows"] = self.rows.filter(kept)  # what the cached property would compute
         return part
 
     def beside(self, scores: ScoreTable) -> Scored:
         """Another table over the same data set, whose families are read once for both."""
         other = Scored(scores)
         other.dataset = self.dataset
-        other.__dict__["families"] = self.families  # what the cached property would compute
+        other.families = self.families
         return other
 
     @cached_property
