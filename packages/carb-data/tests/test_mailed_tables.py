@@ -520,6 +520,25 @@ def test_an_object_with_a_name_twice_is_refused(name, tmp_path):
         load(path)
 
 
+@pytest.mark.parametrize("field", ["prompt", "chosen"])
+def test_a_message_with_a_text_twice_is_refused(field, tmp_path):
+    row = {"prompt": "How?", "chosen": "a", "rejected": "b"}
+    path = tmp_path / "messages.jsonl"
+    message = '[{"role": "assistant", "content": "a", "content" : "b"}]'
+    path.write_text(json.dumps(row | {field: "HERE"}).replace('"HERE"', message))
+    with pytest.raises(DataError, match=r"messages\.jsonl:1: content: stands twice"):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet", "a.json"])
+def test_a_pointer_in_place_of_a_file_is_refused(name, tmp_path):
+    """A clone without Git LFS holds such pointers."""
+    path = tmp_path / name
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n")
+    with pytest.raises(CarbError, match=f"{name}.*git lfs pull"):
+        load(path)
+
+
 def test_options_with_a_letter_twice_are_refused(tmp_path):
     path = tmp_path / "options.jsonl"
     path.write_text('{"question": "How?", "options": {"A": "a", "A": "b"}, "answer": "A"}')

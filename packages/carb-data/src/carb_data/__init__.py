@@ -51,6 +51,7 @@ from carb_data.validation import (
     read_file,
     read_options,
     read_query,
+    repeated_name,
     validate,
 )
 
@@ -119,6 +120,7 @@ __all__ = [
     "read_options",
     "read_query",
     "read_store",
+    "repeated_name",
     "require",
     "same_language",
     "seed_folders",

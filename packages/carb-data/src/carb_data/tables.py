@@ -7,7 +7,6 @@ import codecs
 import csv
 import gzip
 import io
-import json
 import re
 import sys
 import zipfile
@@ -27,6 +26,7 @@ from pydantic_core import from_json
 
 from carb_data.errors import CarbError, Problem
 from carb_data.sheets import Unreadable, read_sheets
+from carb_data.validation import repeated_name
 
 __all__ = [
     "TABLE_SUFFIXES",
@@ -159,6 +159,9 @@ def first_record(path: Path) -> Mapping[str, Any]:
     return {}
 
 
+_POINTER = b"version https://git-lfs"
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[str, BinaryIO]]:
     """The kind of a file and its unpacked bytes."""
@@ -174,6 +177,10 @@ def _opened(path: Path) -> Iterator[tuple[str, BinaryIO]]:
             yield kind, cast("BinaryIO", packed)
     else:
         with path.open("rb") as file:
+            if file.peek(len(_POINTER)).startswith(_POINTER):
+                raise CarbError(
+                    f"{path} is a pointer of Git LFS, not the file; fetch it: git lfs pull."
+                )
             yield kind, file
 
 
@@ -231,7 +238,7 @@ def json_lines(path: Path, file: BinaryIO, problems: list[Problem]) -> Iterator[
         except ValueError as error:
             problems.append(Problem(str(path), number, "", _not_json(line, error)))
             continue
-        if _may_repeat(line, content) and (name := _repeated(line)):
+        if _may_repeat(line, content) and (name := repeated_name(line)):
             problems.append(Problem(str(path), number, name, _TWICE))
             continue
         yield number, content
@@ -241,24 +248,20 @@ _TWICE = "stands twice in the object; keep one"
 
 
 def _may_repeat(line: bytes, content: Any) -> bool:
-    """Whether an object of a line may have a name twice, by a look that costs little."""
-    if not isinstance(content, dict):
-        return False
-    nested = any(isinstance(value, dict) for value in content.values())
-    return nested or any(line.count(f'"{name}"'.encode()) > 1 for name in content)
+    """Whether an object of a line, at any depth, may have a name twice: it has more of what ends a
+    name than names. Slow parsing is left to such lines."""
+    return len(_NAME_END.findall(line)) > _names_in(content)
 
 
-def _repeated(document: bytes) -> str | None:
-    """The first name that an object has twice; a parser keeps the last value alone."""
-    twice: list[str] = []
+_NAME_END = re.compile(rb'"\s*:')
 
-    def pairs(entries: list[tuple[str, Any]]) -> None:
-        if len(dict(entries)) < len(entries):
-            names = Counter(name for name, _ in entries)
-            twice.extend(name for name, count in names.items() if count > 1)
 
-    json.loads(document, object_pairs_hook=pairs, parse_int=str)
-    return next(iter(twice), None)
+def _names_in(content: Any) -> int:
+    if isinstance(content, dict):
+        return len(content) + sum(map(_names_in, content.values()))
+    if isinstance(content, list):
+        return sum(map(_names_in, content))
+    return 0
 
 
 def _not_json(line: bytes, error: ValueError) -> str:
@@ -319,7 +322,7 @@ def _json(table: Table, content: bytes, knows: Knows) -> Iterator[tuple[int, Any
             raise CarbError(f"{table.path} is not JSON: {error}.") from None
         yield from json_lines(table.path, io.BytesIO(content), table.problems)
         return
-    if name := _repeated(bare):
+    if name := repeated_name(bare):
         raise CarbError(f"{table.path}: {name}: {_TWICE}.")
     yield from enumerate(_listed(table.path, whole, knows), 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = [
     "read_file",
     "read_options",
     "read_query",
+    "repeated_name",
     "validate",
 ]
 
@@ -247,3 +249,21 @@ def _sentence(
     shown = isinstance(value, str | int | float) and len(repr(value)) <= _LONGEST_VALUE
     told = f"{reason}, got {value!r}" if shown else reason
     return f"{field}: {told}" if field else told
+
+
+def repeated_name(document: bytes) -> str | None:
+    """The first name that an object of a JSON document has twice; null where there is none.
+
+    A parser keeps the last of the values, and drops the others.
+
+    Raises:
+        ValueError: the document is no JSON.
+    """
+    twice: list[str] = []
+
+    def count(pairs: list[tuple[str, Any]]) -> None:
+        times = Counter(name for name, _ in pairs)
+        twice.extend(name for name in times if times[name] > 1)
+
+    json.loads(document, object_pairs_hook=count, parse_int=str)
+    return next(iter(twice), None)

@@ -8,7 +8,6 @@ answer are bounded.
 from __future__ import annotations
 
 import hmac
-import json
 import re
 import socket
 from collections import Counter
@@ -19,7 +18,15 @@ import anyio
 import anyio.to_thread
 from pydantic import Field, ValidationError
 
-from carb_data import CarbError, Conversation, Frozen, LanguageTag, first_defect, require
+from carb_data import (
+    CarbError,
+    Conversation,
+    Frozen,
+    LanguageTag,
+    first_defect,
+    repeated_name,
+    require,
+)
 from carb_scorers.integrations.openrlhf import Policy, response_in
 from carb_scorers.spec import asked_about, needs
 from carb_scorers.texts import Opened, Scored, Text
@@ -321,16 +328,11 @@ def _check_company(texts: Sequence[Text]) -> None:
 def _read(model: type[_Sent], body: bytes) -> _Sent:
     try:
         sent = model.model_validate_json(body)
-        json.loads(body, object_pairs_hook=_check_fields)
     except ValidationError as error:
         raise RefusalError(422, first_defect(error)) from None
+    if name := repeated_name(body):
+        raise RefusalError(422, f"The field '{name}' stands twice in one object.")
     return sent
-
-
-def _check_fields(pairs: list[tuple[str, Any]]) -> None:
-    for name, times in Counter(name for name, _ in pairs).items():
-        if times > 1:
-            raise RefusalError(422, f"The field '{name}' stands {times} times in one object.")
 
 
 def _refused(request: Request, error: Exception) -> Response:
