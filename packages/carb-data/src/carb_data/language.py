@@ -69,10 +69,6 @@ _FOREIGN: dict[str, re.Pattern[str]] = {
     for language, letters in _LANGUAGES["alphabets"].items()
 }
 """Letters outside a language's alphabet."""
-_TELLING: dict[str, re.Pattern[str]] = {
-    language: re.compile(f"[{letters}]") for language, letters in _LANGUAGES["telling"].items()
-}
-"""Letters and marks of a language that others do without."""
 _MANY = 1_000
 _NEARLY_ALL = 0.99
 """So many texts, and such a share, tell the language of a short one without other one's words."""
@@ -232,14 +228,12 @@ def _carried(texts: Sequence[str]) -> list[str | None]:
         if best in DETECTED and counts[best] >= counts.get(language or "", 0) + 1:
             language = best
         sure = next((value.value for value in values if _code(value.language) == language), 0)
-        carried = _is_carried(text, language or "", sure, words, counts)
+        carried = _is_carried(language or "", sure, words, counts)
         languages.append(language if carried else None)
     return languages
 
 
-def _is_carried(
-    text: str, language: str, sure: float, words: set[str], counts: Mapping[str, float]
-) -> bool:
+def _is_carried(language: str, sure: float, words: set[str], counts: Mapping[str, float]) -> bool:
     """Whether a text may count as the language.
 
     Args:
@@ -256,9 +250,7 @@ def _is_carried(
     known = words & {*_FUNCTION_WORDS[language].split()}
     if len(known) >= _CARRIED * len(words) and ours > other:
         return True
-    telling = _TELLING.get(language)
-    told = telling and telling.search(text)
-    return ours >= other and bool(told or sure >= _POSSIBLE)
+    return ours >= other and sure >= _POSSIBLE
 
 
 def _is_foreign(text: str, language: str) -> bool:
