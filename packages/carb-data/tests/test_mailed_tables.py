@@ -473,8 +473,15 @@ ROLES = [
 ]
 
 
-@pytest.mark.parametrize(("asks", "answers"), ROLES)
-@pytest.mark.parametrize("whole", [True, False])
+LABELS = ("### Antwort:", "A:")
+"""Policies write them before an answer, and people before one question."""
+SPEAKERS = [roles for roles in ROLES if roles[1] not in LABELS]
+
+
+@pytest.mark.parametrize(
+    ("asks", "answers", "whole"),
+    [(*roles, True) for roles in ROLES] + [(*roles, False) for roles in SPEAKERS],
+)
 def test_answers_that_begin_with_a_role_are_refused(asks, answers, whole, tmp_path):
     before = f"{asks} {HOW}\n{answers} " if whole else f"{answers} "
     row = {"prompt": HOW, "chosen": f"{before}{BOTH}", "rejected": f"{before}{WHISTLE}"}
@@ -486,8 +493,11 @@ def test_answers_that_begin_with_a_role_are_refused(asks, answers, whole, tmp_pa
     assert "messages" in problem.reason
 
 
-@pytest.mark.parametrize(("asks", "answers"), ROLES)
-@pytest.mark.parametrize("turns", [["Hi", "Hello", HOW], [HOW, ""]])
+@pytest.mark.parametrize(
+    ("asks", "answers", "turns"),
+    [(*roles, ["Hi", "Hello", HOW]) for roles in ROLES]
+    + [(*r, [HOW, ""]) for r in ROLES if r[1] != "A:"],
+)
 def test_a_question_of_several_turns_in_one_text_is_refused(asks, answers, turns, tmp_path):
     marks = [asks, answers, asks]
     prompt = "\n".join(f"{m} {turn}" for m, turn in zip(marks, turns, strict=False))
@@ -503,12 +513,41 @@ def test_a_question_of_several_turns_in_one_text_is_refused(asks, answers, turns
         {"prompt": "[Context] A village.\n[Question] Who greets?", "chosen": "A", "rejected": "B"},
         {"prompt": HOW, "chosen": "[1] With both hands.", "rejected": "[1] With a whistle."},
         {"prompt": HOW, "chosen": "Question: none asked.", "rejected": "They whistle."},
+        {"prompt": HOW, "chosen": f"Answer: {BOTH}", "rejected": f"Answer: {WHISTLE}"},
+        {
+            "prompt": HOW,
+            "chosen": f"ANSWER: {BOTH}\nSource: a",
+            "rejected": "ANSWER: no\nSource: b",
+        },
+        {
+            "prompt": HOW,
+            "chosen": f"**Respuesta:** {BOTH}",
+            "rejected": f"**Respuesta:** {WHISTLE}",
+        },
+        {
+            "prompt": f"Question: {HOW}\nAnswer:",
+            "chosen": f"Answer: {BOTH}",
+            "rejected": "Answer: no",
+        },
+        {"prompt": HOW, "chosen": f"回答：{BOTH}", "rejected": f"回答：{WHISTLE}"},
+        {"prompt": HOW, "chosen": "[Your Name]\n[Date]\nHi", "rejected": "[Your Name]\n[Date]\nYo"},
+        {"prompt": HOW, "chosen": f"[Verse 1]\n{BOTH}", "rejected": f"[Verse 1]\n{WHISTLE}"},
+        {"prompt": HOW, "chosen": f"### Greeting: {BOTH}", "rejected": f"### Greeting: {WHISTLE}"},
         {"prompt": "Ana: Hi!\nBen: Hello!\nAna: Who?", "chosen": "Ana", "rejected": "Ben"},
     ],
 )
 def test_other_marks_in_a_text_are_part_of_it(row, tmp_path):
     (item,) = load(lines(tmp_path, row), language="en")
     assert (item.prompt, item.chosen.text) == (row["prompt"], row["chosen"])
+
+
+@pytest.mark.parametrize("asks", ["[Gast]", "Question:", "**Q:**"])
+def test_answers_that_hold_the_question_and_a_second_turn_are_refused(asks, tmp_path):
+    before = f"{asks} {HOW}\n[Wirt] "
+    row = {"prompt": HOW, "chosen": f"{before}{BOTH}", "rejected": f"{before}{WHISTLE}"}
+    with pytest.raises(DataError) as raised:
+        load(lines(tmp_path, row))
+    assert [(one.line, one.field) for one in raised.value.problems] == [(1, "chosen")]
 
 
 @pytest.mark.parametrize("name", ["twice.jsonl", "twice.json"])

@@ -3,40 +3,56 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from carb_data.packaged import resource
 from carb_data.values import UnreadError
 
 __all__ = ["refuse_turns"]
 
-_SPEAKERS = "|".join(resource("headings")["speakers"])
+_SPEAKER, _LABEL = ("|".join(resource("headings")[kind]) for kind in ("speakers", "labels"))
+_WORD = rf"(?:{_SPEAKER}|{_LABEL})"
 _OPENING = re.compile(
     r"\s*(<\|[^<>|\n]{1,30}\|>|<(?:start|end)_of_turn>|\[/?[^\W\d_][^\]\n]{0,29}\]|【[^】\n]{1,30}】"
     r"|#{2,4} ?[^\n:：]{1,30}[:：]"
-    rf"|</?(?:{_SPEAKERS})>:?|\**(?:{_SPEAKERS})\**\s*[:：]\**)",
+    rf"|</?{_WORD}>:?|\**{_WORD}\**\s*[:：]\**)",
     re.IGNORECASE,
 )
 """A mark of a role: between brackets any word, and before a colon a known one."""
 _TURN = re.compile(rf"(?:\A|\n){_OPENING.pattern}", re.IGNORECASE)
 _OPEN = re.compile(f"(?:{_OPENING.pattern})+", re.IGNORECASE)
 """A last line of marks alone, behind which an answer is due."""
+_SPEAKS = re.compile(rf"<\||<(?:start|end)_|\W*(?:{_SPEAKER})\W*\Z", re.IGNORECASE)
+_KNOWN = re.compile(rf"\W*{_WORD}\W*", re.IGNORECASE)
+_LABELLED = re.compile(rf"(?:{_LABEL})\s*[:：]", re.IGNORECASE)
 _REMEDY = "write the turns as messages of the user and the assistant, or take the marks off"
 
 
-def refuse_turns(prompt: object, answers: Iterable[str]) -> None:
+def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     """Refuse answers that all begin with a role, and a question of several turns.
+
+    ``Assistant:`` is a role. ``Answer:`` and ``[Your Name]`` are written by policies: they are
+    part of an answer, unless each answer holds a whole conversation.
 
     Raises:
         UnreadError: with the mark.
     """
     openings = {match[1] if (match := _OPENING.match(answer)) else "" for answer in answers}
-    if len(openings) == 1 and (mark := openings.pop()):
+    mark = openings.pop() if len(openings) == 1 else ""
+    if mark and (_SPEAKS.match(mark) or all(_is_talk(answer, prompt) for answer in answers)):
         raise UnreadError(("chosen", f"all answers begin with the role '{mark}'; {_REMEDY}"))
     if not isinstance(prompt, str) or not _OPENING.match(prompt):
         return
     marks = [match[1] for match in _TURN.finditer(prompt)]
     last = prompt.rstrip().rpartition("\n")[2]
-    if len(marks) > 1 and (len({*marks}) < len(marks) or _OPEN.fullmatch(last)):
+    due = _OPEN.fullmatch(last) and not _LABELLED.fullmatch(last.strip())
+    if len(marks) > 1 and (len({*marks}) < len(marks) or due):
         reason = f"holds turns of several roles ('{marks[0]}', '{marks[1]}'); {_REMEDY}"
         raise UnreadError(("prompt", reason))
+
+
+def _is_talk(answer: str, prompt: object) -> bool:
+    """Whether a text holds several turns: of known words, or with the question itself."""
+    others = [match[1] for match in _TURN.finditer(answer)][1:]
+    asked = isinstance(prompt, str) and prompt in answer
+    return any(_KNOWN.fullmatch(mark) for mark in others) or bool(others and asked)
