@@ -7,12 +7,11 @@ import anyio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data import load
+from carb_data import UNSPECIFIED, load
 from carb_data.facts import Fact
 from carb_data.models import as_text
 from carb_scorers import open_scorer
 from carb_scorers.open_book import HEADING, FactSearch, OpenBookScorer, search_of
-from carb_scorers.scorer import UNKNOWN
 from fake_scorer import FakeScorer
 from fake_scorer import request as about
 
@@ -56,7 +55,7 @@ def test_the_fact_of_the_place_and_the_topic_is_shown():
         shown.prompt == f"{HEADING}\n- In Austria motorways need a vignette.\n\n{request().prompt}"
     )
     assert library().find(request(culture="thai")) == []
-    assert library().shown(request(culture=UNKNOWN)) == request(culture=UNKNOWN)
+    assert library().shown(request(culture=UNSPECIFIED)) == request(culture=UNSPECIFIED)
 
 
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=4, unique=True), st.permutations(FACTS))

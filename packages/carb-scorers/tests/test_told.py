@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from carb_data import BonSet, CarbError, Dataset, cultures, load
+from carb_data import UNSPECIFIED, BonSet, CarbError, Dataset, cultures, load
 from carb_scorers import ScoreRequest, ScoreResult, evaluate, open_scorer
 from carb_scorers.blind import blind
 from carb_scorers.judge import JudgeOptions, form_names, form_of, read_form
@@ -123,7 +123,7 @@ def asked(scorer: FakeScorer, dataset: Dataset) -> Iterator[ScoreRequest]:
 
 def test_any_scorer_is_told_the_culture_only_where_its_spec_says_so() -> None:
     data = example_dataset(2)
-    assert {request.culture for request in asked(Recorder(), data)} == {"unknown"}
+    assert {request.culture for request in asked(Recorder(), data)} == {UNSPECIFIED}
     assert {request.culture for request in asked(Recorder(tell="culture"), data)} == {"english"}
 
 

@@ -54,9 +54,11 @@ def test_without_a_culture_no_local_is_asked_for(judge):
     """The prompt spoke of a local of unknown culture."""
     seen = []
     opened = judge(lambda text: seen.append(text) or judgement("A"))
-    anyio.run(opened.score, [REQUEST.model_copy(update={"culture": "unknown", "language": "und"})])
+    anyio.run(
+        opened.score, [REQUEST.model_copy(update={"culture": "unspecified", "language": "und"})]
+    )
     assert seen
-    assert not any("unknown" in text or "local" in text for text in seen)
+    assert not any("unspecified" in text or "local" in text for text in seen)
 
 
 @pytest.fixture

@@ -15,7 +15,13 @@ from carb_data.facts import Fact, load_facts, read_lines
 from carb_data.family import Family, expand_family, load_families
 from carb_data.home import HomeLine, home_line, home_lines
 from carb_data.journal import DiskError, OtherHeadError, Store, read_store, write_whole
-from carb_data.language import check_language, in_language, language_tag, same_language
+from carb_data.language import (
+    UNDETERMINED,
+    check_language,
+    in_language,
+    language_tag,
+    same_language,
+)
 from carb_data.models import (
     UNSPECIFIED,
     BonSet,
@@ -59,6 +65,7 @@ __all__ = [
     "COLUMNS",
     "HUB_ANSWERS_WITHIN",
     "SEED",
+    "UNDETERMINED",
     "UNSPECIFIED",
     "BonSet",
     "CarbError",

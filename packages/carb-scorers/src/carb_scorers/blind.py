@@ -12,15 +12,15 @@ from typing import NamedTuple, overload
 
 import polars as pl
 
-from carb_data import COLUMNS, BonSet, Dataset, Response, ScoreTable
-from carb_scorers.scorer import UNKNOWN, Candidate, ScoreRequest, ScoreResult, failed
+from carb_data import COLUMNS, UNSPECIFIED, BonSet, Dataset, Response, ScoreTable
+from carb_scorers.scorer import Candidate, ScoreRequest, ScoreResult, failed
 
 __all__ = ["blind", "in_order", "request_name"]
 
 
 _CANDIDATE = Candidate(id="1", text="text").compacted()
 _REQUEST = ScoreRequest(
-    request_id="name", prompt="text", candidates=(_CANDIDATE,), culture=UNKNOWN, language="en"
+    request_id="name", prompt="text", candidates=(_CANDIDATE,), culture=UNSPECIFIED, language="en"
 ).compacted()
 """A request whose values are exchanged: those of a set were checked when it was made."""
 
@@ -52,7 +52,7 @@ class Blinded(NamedTuple):
                 _CANDIDATE.changed(id=str(position), text=response.text)
                 for position, response in enumerate(self._ordered(), 1)
             ),
-            culture=self.item.culture if self.told else UNKNOWN,
+            culture=self.item.culture if self.told else UNSPECIFIED,
             language=self.item.language,
         )
 

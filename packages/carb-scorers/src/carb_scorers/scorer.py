@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_valida
 
 from carb_data import UNSPECIFIED, Conversation, Frozen
 
-__all__ = ["UNKNOWN", "Presentation", "ScorerSpec", "Usage", "told_culture"]
+__all__ = ["Presentation", "ScorerSpec", "Usage", "told_culture"]
 
 
 def _writable(text: str) -> str:
@@ -22,10 +22,6 @@ def _writable(text: str) -> str:
 
 
 Writable = Annotated[str, AfterValidator(_writable)]
-
-UNKNOWN, UNDETERMINED = "unknown", "und"
-"""Culture and language of a prompt where they are not given; ``und`` is BCP 47's own tag for
-that."""
 
 
 class ScorerSpec(Frozen):
@@ -83,15 +79,15 @@ class ScoreRequest(Frozen):
     candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
     """The candidates in the presented order, which is random and seeded."""
     culture: str
-    """Id of the culture that the prompt is about, or ``UNKNOWN``. About the sets of a data set only
-    scorers that are ``told_culture`` learn it."""
+    """Id of the culture that the prompt is about, or ``UNSPECIFIED``. Scorers that are not
+    ``told_culture`` never learn a data set's."""
     language: str
     """BCP 47 tag of the prompt's language, or ``UNDETERMINED``."""
 
     @property
     def named_culture(self) -> str | None:
         """The culture; ``None`` where it is not given."""
-        return None if self.culture in (UNKNOWN, UNSPECIFIED) else self.culture
+        return None if self.culture == UNSPECIFIED else self.culture
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Self:

@@ -15,10 +15,17 @@ from urllib.parse import quote, urlencode
 
 from pydantic import Field
 
-from carb_data import UNSPECIFIED, CarbError, Frozen, check_language, closest, cultures, read_query
-from carb_scorers.scorer import (
+from carb_data import (
     UNDETERMINED,
-    UNKNOWN,
+    UNSPECIFIED,
+    CarbError,
+    Frozen,
+    check_language,
+    closest,
+    cultures,
+    read_query,
+)
+from carb_scorers.scorer import (
     Scorer,
     ScoreRequest,
     ScorerSpec,
@@ -265,8 +272,8 @@ def _language_reader(kind: str) -> Callable[[ScorerSpec], bool]:
 def asked_about(
     spec: ScorerSpec, culture: str | None, language: str | None, remedy: str
 ) -> tuple[str, str]:
-    """Culture and language as a request names them, ``UNKNOWN`` and ``UNDETERMINED`` where neither
-    is given and the scorer does not read them.
+    """Culture and language as a request names them; ``UNSPECIFIED`` and ``UNDETERMINED`` where not
+    given and not read by the scorer.
 
     Args:
         spec: the scorer's.
@@ -288,7 +295,7 @@ def asked_about(
         raise cultures.unknown(str(culture))
     if language is not None:
         check_language(language)
-    return culture or UNKNOWN, language or UNDETERMINED
+    return culture or UNSPECIFIED, language or UNDETERMINED
 
 
 def check_about(culture: str, language: str) -> None:
@@ -297,7 +304,7 @@ def check_about(culture: str, language: str) -> None:
     Raises:
         CarbError: one is; the message suggests a name.
     """
-    if culture not in (UNKNOWN, UNSPECIFIED) and culture not in cultures:
+    if culture != UNSPECIFIED and culture not in cultures:
         raise cultures.unknown(culture)
     check_language(language)
 

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from carb_data import CarbError, Conversation, Message, as_text, validate
+from carb_data import UNDETERMINED, UNSPECIFIED, CarbError, Conversation, Message, as_text, validate
 from carb_scorers.evaluation import score_all
 from carb_scorers.scorer import (
-    UNDETERMINED,
-    UNKNOWN,
     Candidate,
     ScoreError,
     Scorer,
@@ -270,7 +268,7 @@ def best_of_n(
     prompt: str | Conversation | Messages,
     responses: Sequence[str],
     *,
-    culture: str = UNKNOWN,
+    culture: str = UNSPECIFIED,
     language: str = UNDETERMINED,
     seed: int = 0,
 ) -> Pick:
@@ -314,7 +312,7 @@ def score(
     prompts: Sequence[str | Conversation | Messages],
     responses: Sequence[str],
     *,
-    culture: str = UNKNOWN,
+    culture: str = UNSPECIFIED,
     language: str = UNDETERMINED,
     seed: int = 0,
 ) -> list[float]:

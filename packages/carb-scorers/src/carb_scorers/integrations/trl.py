@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio.to_thread
 
-from carb_data import CarbError
-from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer
+from carb_data import UNDETERMINED, UNSPECIFIED, CarbError
+from carb_scorers.scorer import Scorer
 from carb_scorers.spec import asked_about, check_about
 from carb_scorers.texts import Opened, Text, as_prompt, is_list, score_texts, text_of
 from carb_scorers.waiting import wait_for
@@ -168,6 +168,6 @@ def as_trl_reward(
             first call.
     """
     _check_trl()
-    check_about(culture or UNKNOWN, language or UNDETERMINED)
+    check_about(culture or UNSPECIFIED, language or UNDETERMINED)
     kind = AsyncTRLReward if awaited else TRLReward
     return kind(scorer, culture, language, seed, scale)
