@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import polars as pl
 
@@ -78,27 +78,11 @@ class Blinded(NamedTuple):
 Asked = Blinded | ScoreRequest
 
 
-class Requests(Sequence[ScoreRequest]):
-    """Requests, of which those of blinded sets are made when they are asked for."""
-
-    def __init__(self, asked: Sequence[Asked]) -> None:
-        self._asked = asked
-
-    def __len__(self) -> int:
-        return len(self._asked)
-
-    @overload
-    def __getitem__(self, index: int) -> ScoreRequest: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[ScoreRequest]: ...
-    def __getitem__(self, index: int | slice) -> ScoreRequest | list[ScoreRequest]:
-        if isinstance(index, slice):
-            return [*map(_made, self._asked[index])]
-        return _made(self._asked[index])
-
-
-def _made(asked: Asked) -> ScoreRequest:
-    return asked.request if isinstance(asked, Blinded) else asked
+def made(asked: Asked) -> ScoreRequest:
+    """The request itself; that of a blinded set is made now."""
+    if isinstance(asked, Blinded):
+        return asked.request
+    return asked
 
 
 def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> Iterator[Blinded]:

@@ -17,7 +17,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
-from carb_scorers.blind import Blinded, Requests, blind, checked, unblind
+from carb_scorers.blind import Asked, Blinded, blind, checked, made, unblind
 from carb_scorers.scorer import (
     Scorer,
     ScoreRequest,
@@ -124,7 +124,7 @@ def windows(
 
 async def score_all(
     scorer: Scorer,
-    requests: Sequence[ScoreRequest],
+    requests: Sequence[Asked],
     on_results: OnResults,
     *,
     window: int | None = WINDOW,
@@ -134,7 +134,8 @@ async def score_all(
 
     A scorer with ``spec.in_flight`` gets its requests one by one, that many at a time, any other in
     ``windows`` (null: those that go by time). Scores from before an interruption are handed over
-    before it goes on. ``on_asked`` is given the number of requests before each call of the scorer.
+    before it goes on. A request about a blinded set is made when its turn comes. ``on_asked`` is
+    given the number of requests before each call of the scorer.
 
     Raises:
         CarbError: the scorer met a user's mistake, the window is below 1, or ``on_results`` raised
@@ -147,14 +148,14 @@ async def score_all(
     if scorer.spec.in_flight is None:
         for part in windows(requests, window):
             on_asked(len(part))
-            on_results(await score_window(scorer, part))
+            on_results(await score_window(scorer, [*map(made, part)]))
     else:
         await _score_each(scorer, requests, on_results, scorer.spec.in_flight, on_asked)
 
 
 async def _score_each(
     scorer: Scorer,
-    requests: Sequence[ScoreRequest],
+    requests: Sequence[Asked],
     on_results: OnResults,
     in_flight: int,
     on_asked: Callable[[int], None],
@@ -172,7 +173,7 @@ async def _score_each(
     async def work() -> None:
         for request in waiting:
             on_asked(1)
-            ready.extend(await score_window(scorer, [request]))
+            ready.extend(await score_window(scorer, [made(request)]))
             await checkpoint()  # whoever else is done adds a result meanwhile
             hand_over()
 
@@ -269,7 +270,7 @@ async def _evaluate_one(
         results.update((result.request_id, result) for result in part)
         tally.add(part)
 
-    await score_all(scorer, Requests(blinded), keep)
+    await score_all(scorer, blinded, keep)
     outcomes = [(one, results[one.request_id]) for one in blinded]
     table = unblind(dataset, scorer.spec.name, outcomes)
     return table, _failure(scorer.spec.name, list(results.values()))

@@ -9,7 +9,7 @@ candidates. Without a reference it is the plain log-likelihood.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from carb_data import Frozen, as_text
@@ -21,6 +21,7 @@ from carb_scorers.models.protocol import (
     Failure,
     LanguageModel,
     Prompt,
+    Reward,
     RewardModel,
     message,
     read_backend_options,
@@ -57,9 +58,7 @@ class ClassifierScorer:
         """See ``Scorer``."""
         prompts, answers = flatten(requests)
         rewards = await self._model.rewards(prompts, answers)
-        return collect(
-            requests, [r if isinstance(r, Failure) else (r.value, r.usage) for r in rewards]
-        )
+        return collect(requests, rewards)
 
     async def aclose(self) -> None:
         """Close the backend."""
@@ -79,6 +78,8 @@ def _open_classifier(name: str, target: str, options: Mapping[str, str]) -> Scor
         spec_of(name, "classifier", target, model, read, comparative=False), model
     )
 
+
+NO_NUMBER = ScoreError(kind="non-finite", message="the model gave NaN or infinity")
 
 CUE = "\n"
 """Between prompt and response for a model without a chat template."""
@@ -123,15 +124,11 @@ class ImplicitScorer:
         """See ``Scorer``."""
         prompts, answers = flatten(requests, CUE)
         end = self._options.end_of_turn
-        rewards = [
-            self._reduced(c)
-            for c in await self._policy.continuation_logprobs(prompts, answers, end_of_turn=end)
-        ]
+        given = await self._policy.continuation_logprobs(prompts, answers, end_of_turn=end)
+        rewards = [*map(self._reduced, given)]
         if self._reference is not None:
-            other = await self._reference.continuation_logprobs(prompts, answers, end_of_turn=end)
-            rewards = [
-                _difference(a, self._reduced(b)) for a, b in zip(rewards, other, strict=True)
-            ]
+            given = await self._reference.continuation_logprobs(prompts, answers, end_of_turn=end)
+            rewards = [*map(_difference, rewards, map(self._reduced, given))]
         return collect(requests, rewards)
 
     async def aclose(self) -> None:
@@ -140,21 +137,22 @@ class ImplicitScorer:
         if self._reference is not None:
             await self._reference.aclose()
 
-    def _reduced(self, given: Continuation | Failure) -> tuple[float, Usage] | Failure:
+    def _reduced(self, given: Continuation | Failure) -> Reward | Failure:
         if isinstance(given, Failure):
             return given
-        total = math.fsum(given.logprobs)  # exact: the order of summation cannot show
-        return total if self._options.reduce == "sum" else total / len(given.logprobs), given.usage
+        value = math.fsum(given.logprobs)  # exact: the order of summation cannot show
+        if self._options.reduce == "mean":
+            value /= len(given.logprobs)
+        return Reward(value, given.usage)
 
 
-def _difference(
-    policy: tuple[float, Usage] | Failure, reference: tuple[float, Usage] | Failure
-) -> tuple[float, Usage] | Failure:
+def _difference(policy: Reward | Failure, reference: Reward | Failure) -> Reward | Failure:
     if isinstance(policy, Failure):
         return policy
+    usage = policy.usage + reference.usage
     if isinstance(reference, Failure):
-        return Failure(reference.error, policy[1] + reference.usage)
-    return policy[0] - reference[0], policy[1] + reference[1]
+        return Failure(reference.error, usage)
+    return Reward(policy.value - reference.value, usage)
 
 
 def _open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer:
@@ -167,16 +165,20 @@ def _open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer
     read, kind = read_backend_options(ImplicitOptions, LANGUAGE_MODELS, name, options)
     policy: LanguageModel = kind.open(target, read)
     reference: LanguageModel | None = None
+    added = {}
     if read.ref != "none":
-        reference = kind.open(read.ref, read.model_copy(update={"revision": read.ref_revision}))
-    added = {} if reference is None else {"ref_revision": reference.revision}
+        options_of_ref = read.model_copy(update={"revision": read.ref_revision})
+        reference = kind.open(read.ref, options_of_ref)
+        added["ref_revision"] = reference.revision
     spec = spec_of(name, "implicit", target, policy, read, comparative=False, **added)
     return ImplicitScorer(spec, policy, reference, read)
 
 
 def _plan(name: str, target: str, options: Mapping[str, str]) -> Planned:  # noqa: ARG001
     """Each answer behind its prompt, by the reference model as well where there is one."""
-    models = 1 if options.get("ref", "none") == "none" else 2
+    models = 2
+    if options.get("ref", "none") == "none":
+        models = 1
 
     def asks(request: ScoreRequest) -> list[tuple[str, str]]:
         prompt = as_text(request.prompt)
@@ -191,16 +193,16 @@ open_implicit = Kind(_open_implicit, _plan)
 
 def flatten(requests: Sequence[ScoreRequest], cue: str = "") -> tuple[list[Prompt], list[str]]:
     """The item's prompt, once for each candidate, and the candidates' texts."""
-    prompts = [
-        prompt
-        for n, request in enumerate(requests)
-        for prompt in [_asked(request, cue, n)] * len(request.candidates)
-    ]
-    return prompts, [candidate.text for request in requests for candidate in request.candidates]
+    prompts: list[Prompt] = []
+    texts: list[str] = []
+    for number, request in enumerate(requests):
+        prompts += [_asked(request, cue, number)] * len(request.candidates)
+        texts += [candidate.text for candidate in request.candidates]
+    return prompts, texts
 
 
 def collect(
-    requests: Sequence[ScoreRequest], outcomes: Sequence[tuple[float, Usage] | Failure]
+    requests: Sequence[ScoreRequest], outcomes: Iterable[Reward | Failure]
 ) -> list[ScoreResult]:
     """Results from one score per candidate; a failure, NaN or infinity is the error of its own
     candidate alone."""
@@ -212,29 +214,26 @@ def collect(
         usage = Usage()
         for candidate in request.candidates:
             entry = next(values)
-            usage += entry.usage if isinstance(entry, Failure) else entry[1]
+            usage += entry.usage
             if isinstance(entry, Failure):
                 errors[candidate.id] = entry.error
-            elif not math.isfinite(entry[0]):
-                errors[candidate.id] = ScoreError(
-                    kind="non-finite", message="the model gave NaN or infinity"
-                )
+            elif not math.isfinite(entry.value):
+                errors[candidate.id] = NO_NUMBER
             else:
-                scores[candidate.id] = entry[0]
+                scores[candidate.id] = entry.value
         if scores:
-            results.append(
-                ScoreResult(
-                    request_id=request.request_id, scores=scores, errors=errors, usage=usage
-                )
-            )
+            name = request.request_id
+            result = ScoreResult(request_id=name, scores=scores, errors=errors, usage=usage)
         else:
             first = next(iter(errors.values()))
-            results.append(failed(request, first.kind, first.message, usage))
+            result = failed(request, first.kind, first.message, usage)
+        results.append(result)
     return results
 
 
 def _asked(request: ScoreRequest, cue: str, group: int) -> Prompt:
     """A conversation as it is; a text is a turn of the user."""
-    given = request.prompt
-    turns = (message("user", given),) if isinstance(given, str) else given
+    turns = request.prompt
+    if isinstance(turns, str):
+        turns = (message("user", turns),)
     return Prompt(turns, cue=cue, at_once=True, group=group)

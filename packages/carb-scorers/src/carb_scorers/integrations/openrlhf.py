@@ -18,9 +18,9 @@ from importlib import resources
 
 from pydantic import TypeAdapter, ValidationError
 
-from carb_data import CarbError, Conversation, Frozen, read_file, require
+from carb_data import CarbError, Conversation, Frozen, read_file
 from carb_scorers.models.marks import control_pattern, guarded_unseen, thought_marks
-from carb_scorers.models.source import model_source
+from carb_scorers.models.source import hf_library, model_source
 
 __all__ = ["Policy", "PolicyTemplate", "policy_of", "response_in"]
 
@@ -226,9 +226,7 @@ class PolicyTemplate(Policy):
                 )
         raise CarbError("was not rendered by the chat template that --policy-template names")
 
-    def _shape(
-        self, roles: tuple[str, ...]
-    ) -> tuple[tuple[str, ...], list[re.Pattern[str]]] | None:
+    def _shape(self, roles: tuple[str, ...]) -> Shape | None:
         """The text before, between and behind turns of these roles."""
         names = [f"carbturn{number}x" for number in range(len(roles))]
         try:
@@ -273,7 +271,7 @@ def policy_of(given: str | None) -> Policy:
         return Policy()
     if "{}" in given:
         return PolicyFormat(given)
-    transformers = require("transformers", package="carb-scorers", extra="hf")
+    transformers = hf_library("transformers")
     source = model_source(given)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source)

@@ -11,8 +11,15 @@ from carb_scorers.judge.form import Mode, Wording
 from carb_scorers.judge.order_and_prompt import Ask
 from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
 from carb_scorers.models.chat_tokens import groups_of
-from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel, Writing
-from carb_scorers.scorer import ScoreError, Usage
+from carb_scorers.models.protocol import (
+    Choices,
+    Failure,
+    Generation,
+    LanguageModel,
+    Writing,
+    failure,
+)
+from carb_scorers.scorer import Usage
 
 MOST_MASS = 1.01
 """Probability that the allowed answers can hold together, with what rounding adds."""
@@ -74,9 +81,7 @@ def _from_choices(
             ),
         )
     if not all(map(math.isfinite, values)):
-        return Failure(
-            ScoreError(kind="non-finite", message="an answer has probability 0"), choices.usage
-        )
+        return failure("non-finite", "an answer has probability 0", choices.usage)
     return Read(values, choices.usage, mass=choices.mass)
 
 
@@ -100,7 +105,7 @@ def _from_text(written: Generation, ask: Ask, mode: Mode, wording: Wording) -> R
         pick = parse_pick(written.text, ask.labels, wording, finished=written.finished)
     except VerdictError as error:
         cut = "" if written.finished else "; the text was cut off, raise max_tokens"
-        return Failure(ScoreError(kind="parse", message=f"{error}{cut}"), written.usage)
+        return failure("parse", f"{error}{cut}", written.usage)
     count = len(ask.labels)
     if pick is None:  # a tie is shared
         return Read((1 / count,) * count, written.usage, written.text)
@@ -133,9 +138,7 @@ def among_labels(
     if not any(map(math.isfinite, values.values())) or any(
         math.isnan(value) for value in values.values()
     ):
-        return Failure(
-            ScoreError(kind="non-finite", message="the model gave NaN or infinity"), choices.usage
-        )
+        return failure("non-finite", "the model gave NaN or infinity", choices.usage)
     if choices.mass is not None and choices.mass > MOST_MASS:
         return _no_logprobs(
             f"the answers {', '.join(labels)} hold {choices.mass:.0%} of the probability: the "
@@ -155,4 +158,4 @@ def among_labels(
 
 
 def _no_logprobs(message: str, choices: Choices) -> Failure:
-    return Failure(ScoreError(kind="logprobs", message=message), choices.usage)
+    return failure("logprobs", message, choices.usage)

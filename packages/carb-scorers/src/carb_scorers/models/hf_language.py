@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
-from carb_data import require, uncollected
+from carb_data import uncollected
 from carb_scorers.models.chat_tokens import prompt_ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet
 from carb_scorers.models.hf_memory import batch_tokens
@@ -25,7 +25,7 @@ from carb_scorers.models.protocol import (
     seeds_for,
 )
 from carb_scorers.models.shared_prefix import padded, token_budget_batches
-from carb_scorers.models.source import model_source
+from carb_scorers.models.source import hf_library, model_source
 from carb_scorers.models.token_rows import Finish, Row, RowsOf, TokenLanguageModel, fitted
 from carb_scorers.scorer import Usage
 
@@ -93,7 +93,7 @@ class HFLanguageModel(TokenLanguageModel):
 
 def _read(logits: Any, rows: Sequence[Row]) -> list[list[float]]:
     """The log-probabilities of each row's targets."""
-    torch = require("torch", package="carb-scorers", extra="hf")
+    torch = hf_library("torch")
     values = []
     for line, row in enumerate(rows):
         last = logits[line, -row.keep :].float()
@@ -167,8 +167,8 @@ def _written(
     Raises:
         CarbError: a watched word is not one token.
     """
-    torch = require("torch", package="carb-scorers", extra="hf")
-    transformers = require("transformers", package="carb-scorers", extra="hf")
+    torch = hf_library("torch")
+    transformers = hf_library("transformers")
     model, tokenizer = loaded.model, loaded.tokenizer
     ids, mask = padded(rows, model.device)
     ends = _ends(model, tokenizer)

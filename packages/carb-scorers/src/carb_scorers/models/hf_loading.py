@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from carb_data import CarbError, Frozen, JsonObject, require
+from carb_data import CarbError, Frozen, JsonObject
 from carb_scorers.models.peft_adapters import (
     CONFIG,
     adapter_config,
@@ -25,7 +25,14 @@ from carb_scorers.models.peft_adapters import (
     load_adapted,
 )
 from carb_scorers.models.shared_prefix import dense_head
-from carb_scorers.models.source import gguf_arguments, gguf_revision, model_source, reachable
+from carb_scorers.models.source import (
+    first_line,
+    gguf_arguments,
+    gguf_revision,
+    hf_library,
+    model_source,
+    reachable,
+)
 from carb_scorers.models.template_clock import stop_clock
 
 __all__ = ["TemplateOptions", "set_chat_template"]
@@ -125,9 +132,7 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
             some, or has code that was not trusted.
         MissingExtraError: torch or transformers is not installed.
     """
-    broken: type[Exception] = require(
-        "safetensors", package="carb-scorers", extra="hf"
-    ).SafetensorError
+    broken: type[Exception] = hf_library("safetensors").SafetensorError
     failures = (OSError, ValueError, RuntimeError, ImportError, KeyError, AssertionError, broken)
     where = device_of(options)
     try:
@@ -137,9 +142,9 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
             if options.device_map is None:
                 opened.model.to(where)
     except failures as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error).rstrip(".")
         raise CarbError(
-            f"Cannot load the model '{target}': {reason.rstrip('.')}. Give a local folder or a "
+            f"Cannot load the model '{target}': {reason}. Give a local folder or a "
             "hub id owner/name whose weights are in safetensors format, or a GGUF file."
         ) from None
     model, tokenizer = opened.model, opened.tokenizer
@@ -162,7 +167,7 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
 
 
 def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
-    transformers = require("transformers", package="carb-scorers", extra="hf")
+    transformers = hf_library("transformers")
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     if name.endswith(".gguf"):
         file = Path(name)
@@ -201,8 +206,8 @@ def _weights(
     name: str, options: HFOptions, loader: Any, **given: Any
 ) -> tuple[Any, dict[str, Any]]:
     """A model, and transformers' information about what was loaded."""
-    torch = require("torch", package="carb-scorers", extra="hf")
-    transformers = require("transformers", package="carb-scorers", extra="hf")
+    torch = hf_library("torch")
+    transformers = hf_library("transformers")
     placed = {} if options.device_map is None else {"device_map": options.device_map}
     if options.attention != "auto":
         placed["attn_implementation"] = options.attention
@@ -223,7 +228,7 @@ def device_of(options: HFOptions) -> Any:
     Raises:
         CarbError: an unknown device, or a GPU where there is none.
     """
-    torch = require("torch", package="carb-scorers", extra="hf")
+    torch = hf_library("torch")
     if options.device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -243,7 +248,7 @@ def device_of(options: HFOptions) -> Any:
 def quiet() -> Iterator[None]:
     """Keep transformers' progress bars and remarks off the terminal meanwhile; its errors still
     show."""
-    log = require("transformers", package="carb-scorers", extra="hf").utils.logging
+    log = hf_library("transformers").utils.logging
     bars, verbosity = log.is_progress_bar_enabled(), log.get_verbosity()
     log.disable_progress_bar()
     log.set_verbosity_error()
@@ -351,7 +356,7 @@ def revision_of(name: str, revision: str | None, file: str = "config.json") -> s
     """
     if Path(name).is_dir():
         return hash_of(name)
-    hub = require("transformers", package="carb-scorers", extra="hf").utils.hub
+    hub = hf_library("transformers").utils.hub
     path = hub.cached_file(name, file, revision=revision)
     commit = hub.extract_commit_hash(str(path), None)
     if commit is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from carb_data import require
+from carb_scorers.models.source import hf_library
 
 ON_A_CPU = 4096
 """Padded tokens on a CPU, which larger batches make no faster."""
@@ -49,7 +49,7 @@ def batch_tokens(given: int | None, model: Any, *, logits: bool = False) -> int:
         return given
     if model.device.type != "cuda":
         return ON_A_CPU
-    torch = require("torch", package="carb-scorers", extra="hf")
+    torch = hf_library("torch")
     free, _ = torch.cuda.mem_get_info(model.device)
     eager = getattr(model.config, "_attn_implementation", None) == "eager"
     try:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import anyio.from_thread
 
-from carb_data import CarbError, require
+from carb_data import CarbError
 from carb_scorers.models.chat_tokens import groups_of
 from carb_scorers.models.hf_loading import HFOptions, Loaded
 from carb_scorers.models.hf_memory import batch_tokens
@@ -25,6 +25,7 @@ from carb_scorers.models.shared_prefix import (
     padded,
     token_budget_batches,
 )
+from carb_scorers.models.source import hf_library
 from carb_scorers.models.token_rows import Row, RowsOf, fitted, without_padding
 from carb_scorers.scorer import ScoreError, Usage
 
@@ -100,7 +101,7 @@ class Passes:
         head: bool = False,
     ) -> None:
         self.loaded: Loaded | None = loaded
-        self._torch = require("torch", package="carb-scorers", extra="hf")
+        self._torch = hf_library("torch")
         self._forward, self._outputs, self._whole = forward, outputs, whole
         self._device = loaded.model.device
         self._keeps = (

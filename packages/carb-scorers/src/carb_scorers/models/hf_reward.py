@@ -16,13 +16,13 @@ from typing import Any
 
 import anyio.to_thread
 
-from carb_data import CarbError, require, uncollected
+from carb_data import CarbError, uncollected
 from carb_scorers.models.chat_tokens import conversation
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet
 from carb_scorers.models.hf_passes import Passes
 from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
-from carb_scorers.models.source import model_source, reachable
+from carb_scorers.models.source import hf_library, model_source, reachable
 from carb_scorers.models.token_rows import Row
 
 
@@ -65,7 +65,7 @@ def _last_of_sequence(output: Any) -> Any:
 def _deep_head(transformers: Any, config: Any) -> Any:
     """A decoder classifier whose head is Linear, ReLU, Linear; its weights are ``score.0`` and
     ``score.2``."""
-    torch = require("torch", package="carb-scorers", extra="hf")
+    torch = hf_library("torch")
     base = transformers.AutoModelForSequenceClassification._model_mapping[type(config)]
     size = config.get_text_config().hidden_size
 
@@ -103,7 +103,7 @@ ADAPTERS: dict[str, Adapter] = {
 def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
     """The adapter of a model, from its configuration, and its loader; the plain one where none is
     registered."""
-    transformers = require("transformers", package="carb-scorers", extra="hf")
+    transformers = hf_library("transformers")
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     try:
         with quiet():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError, require
-from carb_scorers.models.source import model_source
+from carb_scorers.models.source import first_line, hf_library, model_source
 
 __all__ = ["adapter_config", "adapter_file", "base_of", "load_adapted"]
 
@@ -48,7 +48,7 @@ def adapter_file(name: str, file: str, revision: str | None) -> Path | None:
     if Path(name).is_dir():
         path = Path(name) / file
         return path if path.is_file() else None
-    hub = require("transformers", package="carb-scorers", extra="hf").utils
+    hub = hf_library("transformers").utils
     try:
         cached = hub.cached_file(
             name, file, revision=revision, _raise_exceptions_for_missing_entries=False
@@ -120,8 +120,9 @@ def load_adapted(
             warnings.simplefilter("ignore")  # of what is missing, which is looked at below
             adapted = peft.PeftModel.from_pretrained(model, name, revision=revision)
     except (ValueError, RuntimeError, TypeError, KeyError) as error:
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise CarbError(f"peft cannot put the adapter '{name}' into its base: {reason}") from None
+        raise CarbError(
+            f"peft cannot put the adapter '{name}' into its base: {first_line(error)}"
+        ) from None
     if adapted.active_peft_config.is_prompt_learning:
         raise CarbError(
             f"The adapter '{name}' is a prompt that was learned ({config.get('peft_type')}), which "
@@ -133,7 +134,7 @@ def load_adapted(
 
 def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """The shape of each of an adapter's weights, by the name that it has in the base."""
-    safetensors = require("safetensors", package="carb-scorers", extra="hf")
+    safetensors = hf_library("safetensors")
     with safetensors.safe_open(path, "pt") as file:
         keys = list(file.keys())
         return {_plain(key): tuple(file.get_slice(key).get_shape()) for key in keys}
@@ -149,8 +150,8 @@ def _head(
     """The last weight of a classifier's head, if the adapter holds it: its rows are the labels."""
     if loader != CLASSIFIER:
         return None
-    transformers = require("transformers", package="carb-scorers", extra="hf")
-    torch = require("torch", package="carb-scorers", extra="hf")
+    transformers = hf_library("transformers")
+    torch = hf_library("torch")
     base = transformers.AutoConfig.from_pretrained(
         base_of("", config), revision=config.get("revision")
     )

@@ -220,6 +220,11 @@ def spec_of(
     )
 
 
+def failure(kind: str, message: str, usage: Usage | None = None) -> Failure:
+    """Why a prompt has no answer, by the kind and the message of its error."""
+    return Failure(ScoreError(kind=kind, message=message), usage or Usage())
+
+
 def seeds_for(prompts: Sequence[Prompt], writing: Writing) -> list[int]:
     """Each prompt's own seed in [0, 2**31), from the run's seed and its messages, whatever its
     neighbours are."""

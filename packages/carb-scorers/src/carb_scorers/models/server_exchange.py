@@ -157,15 +157,19 @@ def _refused(
     raise RequestError("too-long" if too_long else "http", f"{status}: {message}")
 
 
-def _code_of(answer: Any) -> str:
+def _details(answer: Any) -> dict[str, Any]:
+    """The fields of an answer's error; none where it is a mere text, or is missing."""
     error = answer.get("error") if isinstance(answer, dict) else None
-    return str(error.get("code", "")) if isinstance(error, dict) else ""
+    return error if isinstance(error, dict) else {}
+
+
+def _code_of(answer: Any) -> str:
+    return str(_details(answer).get("code", ""))
 
 
 def _refused_parameter(answer: Any, message: str) -> str:
     """The field that a server refuses; empty where it names none."""
-    error = answer.get("error") if isinstance(answer, dict) else None
-    named = error.get("param") if isinstance(error, dict) else None
+    named = _details(answer).get("param")
     if not isinstance(named, str) or not named:
         quoted = re.search(r"[Uu]nsupported (?:parameter|value)\W+(\w+)", message)
         named = quoted[1] if quoted else ""

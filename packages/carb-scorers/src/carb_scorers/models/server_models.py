@@ -23,6 +23,7 @@ from carb_scorers.models.protocol import (
     Watch,
     Writing,
     chat,
+    failure,
     message,
     plain_text,
     seeds_for,
@@ -34,7 +35,7 @@ from carb_scorers.models.server_options import (
     ServerRewardOptions,
 )
 from carb_scorers.models.server_retries import Clock, Endpoint, gather
-from carb_scorers.scorer import ScoreError, Usage
+from carb_scorers.scorer import Usage
 
 T = TypeVar("T")
 
@@ -205,11 +206,9 @@ class ServerLanguageModel(ServerModel):
             )
         reason = choice.get("finish_reason")
         if reason == "content_filter" or (content is None and message.get("refusal")):
-            return Failure(
-                ScoreError(kind="refused", message="the server refused to answer"), usage
-            )
+            return failure("refused", "the server refused to answer", usage)
         if not content and _thought(message):
-            return Failure(ScoreError(kind="parse", message=_ONLY_THOUGHT), usage)
+            return failure("parse", _ONLY_THOUGHT, usage)
         if not isinstance(content, str | None) or (content is None and "content" not in message):
             raise TypeError("the content is not text")
         choices = None if watch is None else self._watched(watch, choice)
@@ -252,7 +251,7 @@ class ServerLanguageModel(ServerModel):
                     f"use read=generate, a scale that ends before {longer[0]}, or "
                     "backend=vllm or backend=hf"
                 )
-                return Failure(ScoreError(kind="logprobs", message=message), usage)
+                return failure("logprobs", message, usage)
         return choices
 
     def _watched(self, watch: Watch, choice: Mapping[str, Any]) -> Choices | None:
@@ -353,14 +352,14 @@ def _continuation(
     reported = choice["logprobs"]
     if not reported or not reported.get("tokens"):
         message = "the server's reply has no tokens of the text that it was given (echo)"
-        return Failure(ScoreError(kind="tokens", message=message), usage)
+        return failure("tokens", message, usage)
     tokens, values = reported["tokens"], reported["token_logprobs"]
     try:
         if len(values) != len(tokens):
             raise SpellingError(f"{len(tokens)} tokens have {len(values)} log-probabilities")
         places = answer_tokens(tokens, prompt, answer, usage.input_tokens or None)
     except SpellingError as error:
-        return Failure(ScoreError(kind="tokens", message=str(error)), usage)
+        return failure("tokens", str(error), usage)
     return Continuation(tuple(_logprob(values[index]) for index in places), usage)
 
 

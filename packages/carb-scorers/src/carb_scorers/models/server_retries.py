@@ -19,10 +19,10 @@ import anyio
 from anyio import CapacityLimiter
 
 from carb_data import CarbError, require
-from carb_scorers.models.protocol import Failure
+from carb_scorers.models.protocol import Failure, failure
 from carb_scorers.models.server_exchange import RequestError, Secret, read_answer, shown
 from carb_scorers.models.server_options import ServerOptions, is_this_machine, key_of
-from carb_scorers.scorer import ScoreError, Usage
+from carb_scorers.scorer import Usage
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 _LARGEST_ANSWER = 32 * 2**20
@@ -108,15 +108,14 @@ class Endpoint:
                     break
                 except RequestError as error:
                     if not await self._comes_again(error, given, attempt, began):
-                        reason = ScoreError(kind=error.kind, message=error.message)
-                        return Failure(reason, Usage(requests=attempt))
+                        return failure(error.kind, error.message, Usage(requests=attempt))
         usage = _usage(answer, attempt)
         try:
             return read(answer, usage)
         except _MALFORMED as error:
             named = f"{type(error).__name__}: {error}"[:100]
             message = f"the server's answer does not have the form of {path} ({named})"
-            return Failure(ScoreError(kind="http", message=message), usage)
+            return failure("http", message, usage)
 
     async def _answer(self, opened: _Open, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Send a request once its turn has come, and read the answer."""

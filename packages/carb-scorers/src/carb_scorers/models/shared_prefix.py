@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from carb_data import require
+from carb_scorers.models.source import hf_library
 
 __all__ = [
     "PrefixCache",
@@ -74,7 +74,7 @@ class PrefixCache:
     ) -> Any:
         """The model's output over the suffix of each row. With ``last`` the cache is used up and
         not copied first."""
-        torch = require("torch", package="carb-scorers", extra="hf")
+        torch = hf_library("torch")
         ids, mask = padded([suffix for _, suffix in rows], self._device)
         if self._cache is None:
             return self._forward(**_inputs(ids, mask, 0), use_cache=False, **options)
@@ -105,7 +105,7 @@ def dense_head(model: Any) -> None:
 def _cache_name() -> str:
     """The name of remembered keys and values in transformers: ``cache``, and ``past_key_values``
     before 5.24."""
-    outputs = require("transformers.modeling_outputs", package="carb-scorers", extra="hf")
+    outputs = hf_library("transformers.modeling_outputs")
     return (
         "cache"
         if "cache" in outputs.CausalLMOutputWithPast.__dataclass_fields__
@@ -150,7 +150,7 @@ def padded(
     rows: Sequence[Tokens], device: Any, *, right: bool = False, token: int = 0
 ) -> tuple[Any, Any]:
     """Token ids and mask, padded with a token on the left, or on the right."""
-    torch = require("torch", package="carb-scorers", extra="hf")
+    torch = hf_library("torch")
     width = max(map(len, rows))
     ids = torch.full((len(rows), width), token, dtype=torch.long)
     mask = torch.zeros_like(ids)

@@ -32,6 +32,20 @@ CONFIGURATIONS = ("config.json", "adapter_config.json")
 _HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+")
 
 
+def hf_library(name: str) -> Any:
+    """A library of the extra ``hf``.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    return require(name, package="carb-scorers", extra="hf")
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's message; its type where it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def model_source(target: str, *, gguf: bool = False) -> str:
     """The name to load a model by: its folder or file where there is one, else its hub id.
 
@@ -86,7 +100,7 @@ def reachable(name: str) -> str:
     """
     if Path(name).exists():
         return name
-    hub = require("huggingface_hub", package="carb-scorers", extra="hf")
+    hub = hf_library("huggingface_hub")
     cached = (hub.try_to_load_from_cache(name, file) for file in CONFIGURATIONS)
     if any(isinstance(path, str) for path in cached):
         return name

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from jinja2 import TemplateError
 
 from carb_scorers.models.chat_tokens import answer_ids, conversation_key, prompt_ids, word_tree
-from carb_scorers.models.protocol import Choices, Continuation, Failure, Prompt
-from carb_scorers.scorer import ScoreError, Usage
+from carb_scorers.models.protocol import Choices, Continuation, Failure, Prompt, failure
+from carb_scorers.scorer import Usage
 
 A = TypeVar("A")
 Finish = Callable[[Sequence[Sequence[float]], Usage], A]
@@ -78,20 +78,17 @@ def _fitted(
     except (ValueError, TypeError, TemplateError) as error:
         # A lone surrogate (UnicodeEncodeError is a ValueError), no tokens, or a template that
         # objects.
-        return Failure(ScoreError(kind="text", message=f"cannot be put into tokens: {error}"))
+        return failure("text", f"cannot be put into tokens: {error}")
     usage = Usage(input_tokens=len(rows[0].tokens))
     if (longest := max(len(row.tokens) for row in rows)) > limit:
-        return Failure(
-            ScoreError(kind="too-long", message=f"{longest} tokens, there is room for {limit}"),
-            usage,
-        )
+        return failure("too-long", f"{longest} tokens, there is room for {limit}", usage)
     largest = max(max(row.tokens) for row in rows)
     if embeddings is not None and largest >= embeddings:
         message = (
             f"token {largest} has no embedding: the tokenizer has more tokens than the model's "
             f"{embeddings}; the two do not belong together"
         )
-        return Failure(ScoreError(kind="text", message=message), usage)
+        return failure("text", message, usage)
     return rows, usage
 
 

@@ -35,7 +35,7 @@ from carb_scorers.models.protocol import (
     Writing,
     seeds_for,
 )
-from carb_scorers.models.source import model_source, reachable
+from carb_scorers.models.source import first_line, model_source, reachable
 from carb_scorers.models.token_rows import (
     Finish,
     Row,
@@ -111,8 +111,7 @@ class VLLMEngine:
                 self._llm: Any = self._portal.call(_made, vllm, wanted)
                 self._ending = ending.pop_all()
         except (OSError, ValueError, RuntimeError, ImportError, TypeError) as error:
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise CarbError(f"vLLM cannot load the model '{target}': {reason}") from None
+            raise CarbError(f"vLLM cannot load the model '{target}': {first_line(error)}") from None
         self.target = target
         self.revision = revision_of(name, options.revision) + template
         self.config = config

@@ -15,7 +15,7 @@ import polars as pl
 from filelock import FileLock, Timeout
 
 from carb_data import CarbError, Dataset, DiskError, ScoreTable, write_whole
-from carb_scorers.blind import Blinded, Requests, unblind
+from carb_scorers.blind import Blinded, unblind
 from carb_scorers.evaluation import OnProgress, requests_for
 from carb_scorers.run.record import (
     DatasetRecord,
@@ -158,7 +158,7 @@ async def _scored(job: _Job, label: str, given: Scorer | str) -> _Outcome:
                 if error.ever:
                     raise
                 message = f"no answer at all; {error.last.message}"
-                results = [failed(one, error.last.kind, message) for one in Requests(blinded)]
+                results = [failed(one.request, error.last.kind, message) for one in blinded]
             return _outcome(job.dataset, spec, blinded, results, journal)
 
 

@@ -24,7 +24,7 @@ from carb_data import (
     cultures,
     read_store,
 )
-from carb_scorers.blind import Asked, Requests, blind
+from carb_scorers.blind import Asked, blind
 from carb_scorers.evaluation import OnProgress, ProgressCounter, score_all
 from carb_scorers.run.record import RunRecord
 from carb_scorers.scorer import (
@@ -218,7 +218,7 @@ async def score_missing(
 
     named = zip(names, requests, strict=False)  # none where the journal is empty
     missing = [one for request, one in named if request not in kept] if kept else requests
-    await score_all(scorer, Requests(missing), keep, window=window, on_asked=journal.asked)
+    await score_all(scorer, missing, keep, window=window, on_asked=journal.asked)
     if unanswered and not journal.values:
         raise NoAnswerError(name, unanswered, ever=False)
     tail = {result.request_id: result for result in unanswered}
