@@ -81,8 +81,8 @@ class Source:
     license: str
     rows: Callable[[Path, Any, int], Iterator[BonSet | Skip | str]]
     """Function of the path, the options and the seed. It yields a set or a ``Skip`` for every item
-    of the source, and sentences on what was not read, in an order and with a content that depend on
-    its arguments alone, and raises ``CarbError`` when the path does not hold the source."""
+    of the source, and sentences on what was not read. Order and content depend on its arguments
+    alone. It raises ``CarbError`` when the path does not hold the source."""
     options: type[Frozen] = Frozen
     """Each field is an option by name, with a default and a docstring."""
     has_files: bool = True

@@ -226,11 +226,11 @@ def reliability(
     """Expected calibration error over bins of equally many cases.
 
     ECE = Σ n_b/n·abs(accuracy_b − confidence_b) (Naeini, Cooper and Hauskrecht 2015, AAAI; Guo et
-    al. 2017, ICML). Estimated from finite data it is above 0 even for a perfect judge, so it comes
-    with a p by simulation (consistency resampling; Bröcker and Smith 2007, Weather and Forecasting
-    22:651-661), not with an interval. Where cases share clusters, p turns the signs of whole
-    clusters' distances between being right and confidence (Cameron, Gelbach and Miller 2008, Review
-    of Economics and Statistics 90:414-427).
+    al. 2017, ICML). Finite data give a perfect judge an ECE above 0. So it has no interval, but a p
+    by simulation (consistency resampling; Bröcker and Smith 2007, Weather and Forecasting
+    22:651-661). Where cases share clusters, p turns the signs of whole clusters' distances between
+    being right and confidence (Cameron, Gelbach and Miller 2008, Review of Economics and Statistics
+    90:414-427).
 
     Args:
         stated: (n,) probabilities of being right, 0 to 1, at least one.

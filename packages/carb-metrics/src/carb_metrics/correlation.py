@@ -527,11 +527,11 @@ def rival(
     """Test whether two predictors correlate differently with an outcome, from the three
     correlations.
 
-    "Benchmark A predicts better than B" is a claim about a difference of two correlations, which
-    are dependent as they share the outcome and the scorers. Williams's t has n−3 degrees of freedom
-    (Williams 1959, JRSS B 21:396-399; given in Steiger 1980, Psychological Bulletin 87:245-251).
-    The interval is that of Zou (2007, Psychological Methods 12:399-413), from the intervals of both
-    correlations.
+    "Benchmark A predicts better than B" is a claim about a difference of two correlations. They
+    share the outcome and the scorers, so they are dependent. Williams's t has n−3 degrees of
+    freedom (Williams 1959, JRSS B 21:396-399; given in Steiger 1980, Psychological Bulletin
+    87:245-251). The interval is that of Zou (2007, Psychological Methods 12:399-413), from the
+    intervals of both correlations.
 
     Args:
         r_a, r_b: correlations of the predictors with the outcome.

@@ -132,8 +132,8 @@ def _distinct(family: Ints, values: Ints, count: int) -> Ints:
 def _columns(sets: Sequence[BonSet]) -> dict[Cell, int]:
     """The column of each cell.
 
-    An answer has one id under every place. Where a family repeats a text under several ids, as
-    files with an id for each row do, its answers are told apart by their texts.
+    An answer has one id under every place. Files with an id for each row repeat a text under
+    several ids. There the texts tell the answers of a family apart.
     """
     ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for item in sets:

@@ -21,9 +21,9 @@ FEWEST = 6
 """Effective clusters below which a mean of families has no interval and no test."""
 
 PSEUDO = 2.0
-"""Weight, in clusters, of what is assumed beside what the clusters of the data show, so that values
-which are all alike do not look certain: all sets of a cluster alike in a design effect, and a
-scorer at chance in a mean of families."""
+"""Weight, in clusters, of an assumption beside the clusters of the data, so that equal values do
+not look certain. A design effect assumes that all sets of a cluster turn out alike. A mean of
+families assumes a scorer at chance."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def design(
     """The design effect of means, each over its own sets.
 
     Few clusters may look more independent than they are. So the effect that they show
-    (``_Pairs.shown``) is averaged with the one that holds if all sets of a cluster turn out alike,
-    which gets the weight of ``PSEUDO`` clusters. Large clusters may have lost no set yet. So the
+    (``_Pairs.shown``) is averaged with the effect of clusters whose sets all turn out alike. The
+    latter has the weight of ``PSEUDO`` clusters. Large clusters may have lost no set yet. So the
     effect is at least ``1 + ρ·(Σ w_c²/Σ w² − 1)`` (Kish 1965, Survey Sampling, section 5.4), where
     all clusters estimate the intracluster correlation ρ. There are ``W²/Σ w_c² − 1`` degrees of
     freedom, as many as equally large clusters would leave. The effect is 1 where no cluster has two
@@ -249,11 +249,11 @@ def means(
     """Means of rows of values, with the one interval and the one test of means that the package
     has: t of the clusters.
 
-    Where values are bounded, two clusters of average size are added, one at each bound, so that
-    values which are all alike do not look certain (Agresti and Coull 1998, The American
-    Statistician 52:119-126; for paired differences, Bonett and Price 2012, Journal of Educational
-    and Behavioral Statistics 37:479-488). The variance of a mean grows by the design effect of its
-    clusters, and t has the degrees of freedom that they leave (``design``).
+    Where values are bounded, two clusters of average size are added, one at each bound. So equal
+    values do not look certain (Agresti and Coull 1998, The American Statistician 52:119-126; for
+    paired differences, Bonett and Price 2012, Journal of Educational and Behavioral Statistics
+    37:479-488). The variance of a mean grows by the design effect of its clusters, and t has the
+    degrees of freedom that they leave (``design``).
 
     Args:
         values: (rows, units), NaN where a row has no such unit.

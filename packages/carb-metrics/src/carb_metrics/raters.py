@@ -71,8 +71,8 @@ def agreement(
         or more. Cohen's κ is null for more than two raters.
 
     Raises:
-        CarbError: the ratings are not a table of at least two raters, a column of a frame names the
-            items (``id``, ``item_id``, texts that occur once), raters outnumber items without
+        CarbError: the ratings are not a table of at least two raters. A column of a frame names the
+            items (``id``, ``item_id``, texts that occur once). Raters outnumber items without
             ``clusters``, or an option is wrong.
     """
     check_confidence(confidence)

@@ -209,9 +209,9 @@ def oriented(answers: Answers, feature: Floats, fold: Ints) -> Floats:
 def ranking(scores: Floats, number: Ints) -> Floats:
     """(answers,) what trees learn of a scorer, whose scale they need not know.
 
-    It is the rank of each score among all scores. Where sets as a whole score differently
-    (``APART``), as with a judge that adds a number of its own to each question, it is the rank
-    within the set.
+    It is the rank of each score among all scores. Some judges add a number of their own to each
+    question, so that sets as a whole score differently (``APART``). There it is the rank within the
+    set.
     """
     order = pl.Series(scores).rank().to_numpy()
     rank: Floats = order / len(scores)

@@ -237,9 +237,9 @@ class Tally:
         of freedom are Satterthwaite's (1946, Biometrics Bulletin 2:110-114), and not more than
         clusters leave. A small group in which all is won or lost shows no variance of its own. So
         each group's variance is drawn towards that of all groups: it is a posterior variance under
-        a beta prior with the weight of ``PRIOR`` sets and the common accuracy, to which one set won
-        and one lost are added (Agresti and Coull 1998, The American Statistician 52:119-126, with
-        the common accuracy in the place of 1/2).
+        a beta prior of the common accuracy, which weighs ``PRIOR`` sets. One set won and one lost
+        are added (Agresti and Coull 1998, The American Statistician 52:119-126, with the common
+        accuracy instead of 1/2).
         """
         # The names of groups do not decide this order, so they change no digit.
         order = np.lexsort(self.counts[rows].T)

@@ -2,12 +2,12 @@
 
 The curve is exact from one pool of N samples, over all subsets, without drawing any.
 Order the samples by score. A sample is the pick of a random subset of n exactly when the subset
-holds it and none above it. Of the C(N, n) subsets, C(N−b, n) hold none of the b samples above a
-group of g equal scores, and C(N−b−g, n) hold none of the group either. The difference is the number
-in which the group wins. Each of its members is picked in an equal share of them. The mean over
-subsets is an unbiased estimate of the worth of the pick of n fresh samples. Without ties it is the
-weighting of Nakano et al. 2021 (WebGPT, arXiv:2112.09332, appendix I), and for the best of n the
-pass@k estimator of Chen et al. 2021 (arXiv:2107.03374, section 2.1).
+holds it and none above it. Take a group of g equal scores with b samples above it. Of the C(N, n)
+subsets, C(N−b, n) hold no sample above it, and C(N−b−g, n) none of the group either. The group wins
+in the difference. Each of its members is picked in an equal share of them. The mean over subsets is
+an unbiased estimate of the worth of the pick of n fresh samples. Without ties it is the weighting
+of Nakano et al. 2021 (WebGPT, arXiv:2112.09332, appendix I), and for the best of n the pass@k
+estimator of Chen et al. 2021 (arXiv:2107.03374, section 2.1).
 """
 
 from __future__ import annotations

@@ -62,9 +62,9 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     the floor.
 
     Rows of ``train_dataset`` are those of ``training_rows``. Everything else of TRL works as it
-    does there: LoRA by ``peft_config``, vLLM rollouts by ``use_vllm``, evaluation and the best
-    checkpoint by ``eval_strategy`` and ``load_best_model_at_end``, accelerate, DeepSpeed and FSDP
-    by their launchers, resuming by ``train(resume_from_checkpoint=...)``.
+    does there. LoRA comes by ``peft_config``, vLLM rollouts by ``use_vllm``, evaluation and the
+    best checkpoint by ``eval_strategy`` and ``load_best_model_at_end``, accelerate, DeepSpeed and
+    FSDP by their launchers, resuming by ``train(resume_from_checkpoint=...)``.
 
     Args:
         model: folder or hub id (the KL reference is reloaded from it), or a model.

@@ -1,8 +1,8 @@
 """BLEnD's short answers, graded against all answers of the people of a place.
 
 Myung et al. 2024, BLEnD, NeurIPS Datasets and Benchmarks, arXiv:2406.09948. As in its published
-scorer, a question does not count where three or more people gave no answer or found it not
-applicable, where five did not know, or where nobody answered. Answers are tried from the most to
+scorer, a question does not count where nobody answered, or where five people did not know. Nor does
+it where three or more gave no answer or found it not applicable. Answers are tried from the most to
 the least voted. The unweighted grade is 1 for a match, the weighted one the votes of the matched
 answer over those of the most voted.
 
