@@ -143,17 +143,23 @@ def table(
 
 def percent(value: float | None) -> str:
     """A share as a percentage with one digit, or a dash where there is none."""
-    return "–" if value is None else f"{100 * value:z.1f}".replace("-", "−")
+    if value is None:
+        return "–"
+    return f"{100 * value:z.1f}".replace("-", "−")
 
 
 def signed(value: float | None) -> str:
     """A difference of shares in points, with its sign; empty where there is none."""
-    return "" if value is None else f"{100 * value:+.1f}".replace("-", "−")
+    if value is None:
+        return ""
+    return f"{100 * value:+.1f}".replace("-", "−")
 
 
 def number(value: float | None, digits: int = 2) -> str:
     """A number with a proper minus, or a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+    if value is None:
+        return "–"
+    return f"{value:.{digits}f}".replace("-", "−")
 
 
 def whole(value: int | None) -> str:
@@ -168,7 +174,9 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 def money(value: float | None) -> str:
     """A cost with at least two decimals and two significant digits; a dash where there is none."""
-    digits = 2 if not value else max(2, 1 - math.floor(math.log10(value)))
+    digits = 2
+    if value:
+        digits = max(2, 1 - math.floor(math.log10(value)))
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
@@ -184,18 +192,24 @@ def p_value(value: float | None) -> str:
 def p_clause(value: float | None) -> str:
     """The same in a sentence: ``p = 0.021``."""
     shown = p_value(value)
-    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+    if shown.startswith("<"):
+        return f"p {shown}"
+    return f"p = {shown}"
 
 
 def interval(low: float | None, high: float | None) -> str:
     """Two shares as percentages."""
-    return "" if low is None or high is None else f"{percent(low)} – {percent(high)}"
+    if low is None or high is None:
+        return ""
+    return f"{percent(low)} – {percent(high)}"
 
 
 def shown(estimate: Interval) -> str:
     """A share as a percentage with its interval; one of no width, as of a baseline that is blind by
     construction, is none."""
-    limits = f" [{interval(estimate.low, estimate.high)}]" if estimate.low != estimate.high else ""
+    limits = ""
+    if estimate.low != estimate.high:
+        limits = f" [{interval(estimate.low, estimate.high)}]"
     return f"{percent(estimate.estimate)}%{limits}"
 
 

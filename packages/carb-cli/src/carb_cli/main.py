@@ -93,16 +93,13 @@ RESULTS_COMMANDS = {
     ),
     "site": (f"{_COMMANDS}.results:site", "Write a leaderboard site from runs and entries."),
 }
+OF_ROWS = ("culture", "domain", "language", "skip-bad")
 LOADING = {
-    **dict.fromkeys(("run", "eval"), ("culture", "domain", "language", "skip-bad")),
-    **{
-        f"data {name}": ("culture", "domain", "language", "skip-bad")
-        for name in ("show", "check", "split", "perturb")
-    },
-    **{f"review {name}": ("domain", "language", "skip-bad") for name in ("serve", "page")},
-    "review apply": ("culture", "domain", "language", "skip-bad"),
-    "results check": ("culture", "domain", "language", "skip-bad"),
-    "results site": ("culture", "domain", "language", "skip-bad"),
+    **dict.fromkeys(
+        ("run", "eval", "data show", "data check", "data split", "data perturb"), OF_ROWS
+    ),
+    **dict.fromkeys(("review apply", "results check", "results site"), OF_ROWS),
+    **dict.fromkeys(("review serve", "review page"), OF_ROWS[1:]),
 }
 """Commands that load data, and which of the options for it they take."""
 EVERYWHERE = (
@@ -269,19 +266,19 @@ def _without_those_of_every_command(arguments: Sequence[str]) -> list[str]:
     ``invoked``."""
     vars(invoked).update(vars(Invocation(tuple(arguments))))
     words = [one for one in arguments if not one.startswith("-")]
-    loading = LOADING.get(" ".join(words[:1]), LOADING.get(" ".join(words[:2]), ()))
+    command = words[:1]
+    if " ".join(command) not in LOADING:
+        command = words[:2]
+    loading = LOADING.get(" ".join(command), ())
+    noted = {"--culture-file", *(f"--{option}" for option in loading)}
     rest: list[str] = []
     waiting = iter(arguments)
     for argument in waiting:
         name, equals, value = argument.partition("=")
         if argument == "--":
             rest += [argument, *waiting]
-        elif name == "--culture-file":
-            invoked.culture_files.append(value if equals else next(waiting, ""))
-        elif name == "--skip-bad" and name[2:] in loading:
-            invoked.skip_bad = _share(value if equals else next(waiting, ""))
-        elif name.startswith("--") and name[2:] in loading:
-            invoked.filling[name[2:]] = value if equals else next(waiting, "")
+        elif name in noted:
+            _note(name, value if equals else next(waiting, ""))
         elif argument in ("--quiet", "-q"):
             invoked.quiet = True
         else:
@@ -289,13 +286,24 @@ def _without_those_of_every_command(arguments: Sequence[str]) -> list[str]:
     return rest
 
 
+def _note(option: str, value: str) -> None:
+    """Keep the value of an option in ``invoked``."""
+    if option == "--culture-file":
+        invoked.culture_files.append(value)
+    elif option == "--skip-bad":
+        invoked.skip_bad = _share(value)
+    else:
+        invoked.filling[option[2:]] = value
+
+
 def _share(text: str) -> float:
     """A number of rows, or a share of them below 1: ``12``, ``0.05`` or ``5%``."""
     try:
         number = float(text.removesuffix("%"))
-        number = min(number / 100, 0.999999) if text.endswith("%") else number
     except ValueError:
         number = -1.0
+    if text.endswith("%"):
+        number = min(number / 100, 0.999999)
     if not 0 <= number < float("inf") or (number > 1 and not number.is_integer()):
         from carb_data import CarbError
 

@@ -108,6 +108,8 @@ class OptionGroup:
         for option in fields(self):
             value = getattr(self, option.name)
             if value != option.default:
-                several = value if isinstance(value, tuple) else (str(value),)
+                several = value
+                if not isinstance(value, tuple):
+                    several = (str(value),)
                 given += [f"--{option.name.replace('_', '-')}", *(() if value is True else several)]
         return given

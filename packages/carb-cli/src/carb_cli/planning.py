@@ -145,7 +145,9 @@ def timed(plan: RunPlan, dataset: Dataset, scorers: Sequence[str]) -> RunPlan:
             display.note(f"{one.scorer}: {len(some)} sets are scored, to measure the time.")
             seconds = _seconds_of(spec, some)
         scale = len(dataset) / max(len(some), 1)
-        whole = None if seconds is None else seconds * scale
+        whole = None
+        if seconds is not None:
+            whole = seconds * scale
         planned.append(one.model_copy(update={"seconds": whole}))
     return plan.model_copy(update={"scorers": tuple(planned)})
 
@@ -164,7 +166,9 @@ def _seconds_of(scorer: str, some: Dataset) -> float | None:
         except CarbError as error:
             display.note(str(error))
             return None
-    return times[-1] - times[0] if record.scorers[0].scored else None
+    if not record.scorers[0].scored:
+        return None
+    return times[-1] - times[0]
 
 
 def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
@@ -172,16 +176,14 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
     if planned is None:
         return ScorerPlan(scorer=spec.name)
     asks = planned.asks
-    asked = (
-        [
+    asked = []
+    if asks is not None:
+        asked = [
             sum(map(_tokens, texts))
             for item in dataset
             for blinded in blind(item, seed=0, comparative=planned.comparative, told=True)
             for texts in asks(blinded.request)
         ]
-        if asks is not None
-        else []
-    )
     calls, input_tokens = len(asked), sum(asked)
     output_tokens = calls * planned.longest
     return ScorerPlan(

@@ -79,11 +79,9 @@ def why(asked: tuple[Asked, ...]) -> str:
     """The chosen way, and the result of each, in sentences."""
     told = []
     for one in asked:
-        agreement = (
-            ""
-            if one.agreement is None
-            else f", the same pick in {percent(one.agreement)}% of two orders"
-        )
+        agreement = ""
+        if one.agreement is not None:
+            agreement = f", the same pick in {percent(one.agreement)}% of two orders"
         told.append(f"{one.mode}: place win rate {percent(one.place_win)}%{agreement}")
     best = asked[0].mode
     return (

@@ -35,7 +35,9 @@ class Recognised(Frozen):
 
     def asked(self, spec: str, why: str) -> Recognised:
         """The same model with another spec."""
-        named = spec if self.name is None else f"{self.name}={spec}"
+        named = spec
+        if self.name is not None:
+            named = f"{self.name}={spec}"
         return Recognised(spec=named, why=why, name=self.name)
 
 
@@ -158,7 +160,9 @@ def _configuration(model: str) -> tuple[dict[str, Any], bool]:
 def _has_template(model: str) -> bool:
     """Whether a model's tokenizer has a chat template."""
     tokenizer = _file(model, "tokenizer_config.json")
-    settings = {} if tokenizer is None else parse_file(tokenizer, "configuration")
+    settings = {}
+    if tokenizer is not None:
+        settings = parse_file(tokenizer, "configuration")
     return bool(settings.get("chat_template")) or _file(model, "chat_template.jinja") is not None
 
 
@@ -167,7 +171,9 @@ def _file(model: str, name: str) -> Path | None:
     source = model_source(model)
     if Path(source).is_dir():
         path = Path(source) / name
-        return path if path.is_file() else None
+        if path.is_file():
+            return path
+        return None
     hub = require("huggingface_hub", package="carb-scorers", extra="hf")
     try:
         return Path(hub.hf_hub_download(source, name, etag_timeout=HUB_ANSWERS_WITHIN))

@@ -62,7 +62,9 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
         )
     if copies := len(dataset.origins.copies):
         display.advice(copies_sentence(copies, len(dataset)))
-    return dataset if options.perturbed else dataset.without_perturbed()
+    if options.perturbed:
+        return dataset
+    return dataset.without_perturbed()
 
 
 def loaded(name: str, *, prefix: bool = False) -> Dataset:
@@ -115,8 +117,12 @@ def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
         CarbError: nothing is left, or a culture is unknown.
     """
     dataset = select((data,), SetOptions(perturbed=True))
-    wanted = dataset.filter(cultures=set(cultures)) if cultures else dataset
-    mains = wanted.filter(lambda item: is_main(item.culture, item.language)) if cultures else wanted
+    wanted = dataset
+    if cultures:
+        wanted = dataset.filter(cultures=set(cultures))
+    mains = wanted
+    if cultures:
+        mains = wanted.filter(lambda item: is_main(item.culture, item.language))
     kept = mains if len(mains) else wanted
     for culture in cultures:
         places = Counter(
@@ -198,4 +204,6 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
 def chance(dataset: Dataset) -> float | None:
     """Accuracy of a random pick without ties: the mean of 1/N; null for an empty data set."""
     sizes = [len(item.responses) for item in dataset]
-    return sum(1 / size for size in sizes) / len(sizes) if sizes else None
+    if not sizes:
+        return None
+    return sum(1 / size for size in sizes) / len(sizes)

@@ -52,7 +52,9 @@ class SuiteModel(Frozen):
     def scorer(self) -> ParsedSpec:
         """The spec to score."""
         parsed = parse_spec(self.spec)
-        pinned = {} if self.revision is None else {"revision": self.revision}
+        pinned = {}
+        if self.revision is not None:
+            pinned = {"revision": self.revision}
         return parsed.model_copy(update={"given": self.name, "options": parsed.options | pinned})
 
     def wanted(self, *, any_gpu: bool) -> int:
@@ -192,7 +194,10 @@ def run_suite(
 
     async def one(task: _Task, where: _Machine | _Cluster, bar: _Bar) -> None:
         done = _is_done(task, dataset)
-        outcomes[task.model.name] = Outcome(shown=True) if done else await where.score(task, bar)
+        if done:
+            outcomes[task.model.name] = Outcome(shown=True)
+        else:
+            outcomes[task.model.name] = await where.score(task, bar)
         bar.ended()
 
     async def work(where: _Machine | _Cluster) -> None:
@@ -227,7 +232,9 @@ def _record_of(task: _Task) -> RunRecord | None:
         record = RunRecord.read(task.folder)
     except CarbError:
         return None
-    return record if record.command == ("carb", *task.arguments) else None
+    if record.command == ("carb", *task.arguments):
+        return record
+    return None
 
 
 class _Machine:
@@ -279,7 +286,9 @@ class _Cluster:
         at its GPUs'."""
         model = task.model
         number = model.wanted(any_gpu=any("GPU" in machine for machine in self._machines))
-        memory = 0 if number else int((model.memory_gb or 0.0) * 1e9)
+        memory = 0
+        if not number:
+            memory = int((model.memory_gb or 0.0) * 1e9)
         if not any(
             has.get("GPU", 0) >= number and has.get("memory", 0) >= memory for has in self._machines
         ):

@@ -70,7 +70,9 @@ def numbers(
     failed_sets = dict(failed.iter_rows())
     rows = {}
     for name in (scorer.spec.name for scorer in scorers):
-        row = None if families is None else families.of(name)
+        row = None
+        if families is not None:
+            row = families.of(name)
         rows[name] = Numbers(
             sets=len(dataset),
             failed=failed_sets.get(name, 0),
@@ -128,7 +130,9 @@ def _show_doubts(record: RunRecord) -> None:
 def _legend(rows: list[Numbers], dataset: Dataset) -> str:
     """The meaning of the numbers, and chance."""
     main = max(one.accuracy.n for one in rows)
-    which = f" of the {main:,} main sets" if main < len(dataset) else ""
+    which = ""
+    if main < len(dataset):
+        which = f" of the {main:,} main sets"
     families = any(one.place_win is not None for one in rows)
     places = "Chance is 50% of the place win rate, and " if families else "Chance is "
     return (

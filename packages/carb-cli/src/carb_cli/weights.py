@@ -14,6 +14,8 @@ from carb_scorers import ParsedSpec
 
 FORMATS = (".safetensors", ".bin", ".gguf")
 """A model in several formats is loaded from the first."""
+Model = tuple[str, str | None]
+"""A folder, a file or a hub id, and its revision."""
 
 
 class Weights(Frozen):
@@ -30,9 +32,7 @@ class Weights(Frozen):
         return f"{display.size(self.on_disk)} on disk" if self.on_disk else "none"
 
 
-def of_hub(
-    models: Sequence[tuple[str, str | None]], **options: Any
-) -> Iterator[tuple[str, str | None, Any]]:
+def of_hub(models: Sequence[Model], **options: Any) -> Iterator[tuple[str, str | None, Any]]:
     """The hub's records of models, of those that it knows; none where it cannot be reached.
 
     Args:
@@ -42,48 +42,55 @@ def of_hub(
     # whatever a missing network, a proxy, the offline mode or a missing library raises
     with suppress(Exception):
         hub = require("huggingface_hub", package="carb-scorers", extra="hf")
+        options["timeout"] = HUB_ANSWERS_WITHIN
         for name, revision in models:
             with suppress(hub.errors.HfHubHTTPError):  # an answer about this model alone
-                asked = hub.model_info(
-                    name, revision=revision, timeout=HUB_ANSWERS_WITHIN, **options
-                )
-                yield name, revision, asked
+                yield name, revision, hub.model_info(name, revision=revision, **options)
 
 
 def weights(specs: Sequence[ParsedSpec]) -> list[Weights]:
     """The weights of each scorer, with its reference model; the hub is asked for those that are not
     here."""
-    wanted = list(map(_models, specs))
+    wanted = [_models(spec) for spec in specs]
     here = {model: _on_disk(*model) for models in wanted for model in models}
     asked = [model for model, size in here.items() if size is None and "/" in model[0]]
-    there: dict[tuple[str, str | None], int | None] = {}
+    there: dict[Model, int | None] = {}
     for name, revision, info in of_hub(asked, files_metadata=True):
         files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
         there[name, revision] = _size(files)
-    sizes = [[(here[model], there.get(model)) for model in models] for models in wanted]
-    return list(map(_sum, sizes))
+    return [_sum(models, here, there) for models in wanted]
 
 
-def _sum(sizes: Sequence[tuple[int | None, int | None]]) -> Weights:
+def _sum(
+    models: Sequence[Model],
+    here: Mapping[Model, int | None],
+    there: Mapping[Model, int | None],
+) -> Weights:
     """The weights of models by their bytes here and on the hub; unknown where those of one are."""
-    on_disk = to_fetch = 0
-    for here, there in sizes:
-        if here is not None:
-            on_disk += here
-        elif there is not None:
-            to_fetch += there
-        else:
+    on_disk = 0
+    to_fetch = 0
+    for model in models:
+        size = here[model]
+        if size is not None:
+            on_disk += size
+            continue
+        size = there.get(model)
+        if size is None:
             return Weights()
+        to_fetch += size
     return Weights(on_disk=on_disk, to_fetch=to_fetch)
 
 
-def _models(spec: ParsedSpec) -> list[tuple[str, str | None]]:
+def _models(spec: ParsedSpec) -> list[Model]:
     """The models that this machine opens for a scorer, with their revisions."""
-    if spec.kind == "baseline" or spec.options.get("backend") == "openai":
+    options = spec.options
+    if spec.kind == "baseline" or options.get("backend") == "openai":
         return []
-    reference = spec.options.get("ref", "none")
-    others = [] if reference == "none" else [(reference, spec.options.get("ref_revision"))]
-    return [(spec.target, spec.options.get("revision")), *others]
+    models = [(spec.target, options.get("revision"))]
+    reference = options.get("ref", "none")
+    if reference != "none":
+        models.append((reference, options.get("ref_revision")))
+    return models
 
 
 def _on_disk(name: str, revision: str | None) -> int | None:
@@ -94,16 +101,22 @@ def _on_disk(name: str, revision: str | None) -> int | None:
         with suppress(Exception):  # as above; a name that is no hub id
             hub = require("huggingface_hub", package="carb-scorers", extra="hf")
             cached = hub.try_to_load_from_cache(name, "config.json", revision=revision)
-            path = Path(cached).parent if isinstance(cached, str) else path
-    files = path.iterdir() if path.is_dir() else [path] if path.is_file() else []
-    return _size({file.name: file.stat().st_size for file in files if file.is_file()})
+            if isinstance(cached, str):
+                path = Path(cached).parent
+    files = [path]
+    if path.is_dir():
+        files = [*path.iterdir()]
+    sizes = {file.name: file.stat().st_size for file in files if file.is_file()}
+    return _size(sizes)
 
 
 def _size(files: Mapping[str, int]) -> int | None:
     """The bytes of the weights among files, by name; null where there are none or parts lack."""
     for ending in FORMATS:
         parts = [name for name in files if name.endswith(ending) and "/" not in name]
-        number = re.search(r"-of-0*(\d+)\.", parts[0]) if parts else None
-        if parts and (number is None or int(number[1]) == len(parts)):
+        if not parts:
+            continue
+        number = re.search(r"-of-0*(\d+)\.", parts[0])
+        if number is None or int(number[1]) == len(parts):
             return sum(files[name] for name in parts)
     return None

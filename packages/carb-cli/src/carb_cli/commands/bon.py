@@ -6,6 +6,7 @@ import json as json_module
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import anyio
@@ -103,24 +104,27 @@ def _result(
     policy: str, samples: Samples, task: Task, scored: Mapping[str, Scores], grades: Grades
 ) -> dict[str, Any]:
     """The content of ``bon.json``; qualities are null where nothing is graded."""
-    rows = [
-        [grade for grade in grades[key] if grade is not None]
-        for key, row in samples.items()
-        if all(sample.error is None for sample in row) and None not in grades[key]
-    ]
+    means = []
+    best = []
+    failed = 0
+    for key, row in samples.items():
+        errors = sum(sample.error is not None for sample in row)
+        failed += errors
+        graded = [grade for grade in grades[key] if grade is not None]
+        if not errors and len(graded) == len(grades[key]):
+            means.append(fmean(graded))
+            best.append(max(graded))
+    scorers = []
+    for name, scores in scored.items():
+        scorers.append({"scorer": name, **_picked(samples, task, scores, grades)})
     return {
         "policy": policy,
         "task": task.name,
         "prompts": len(task.prompts),
-        "failed_samples": sum(
-            sample.error is not None for row in samples.values() for sample in row
-        ),
-        "random": sum(sum(row) / len(row) for row in rows) / len(rows) if rows else None,
-        "best": sum(max(row) for row in rows) / len(rows) if rows else None,
-        "scorers": [
-            {"scorer": name, **_picked(samples, task, scores, grades)}
-            for name, scores in scored.items()
-        ],
+        "failed_samples": failed,
+        "random": fmean(means) if means else None,
+        "best": fmean(best) if best else None,
+        "scorers": scorers,
     }
 
 
@@ -130,13 +134,17 @@ def _picked(samples: Samples, task: Task, scores: Scores, grades: Grades) -> dic
     result = bon_curve(samples, scores, grades)
     items = [prompt.source_item for prompt in task.prompts if prompt.id in result.picked]
     values = list(result.picked.values())
-    mean = mean_interval(values, items, bounded=all(0 <= value <= 1 for value in values))
+    bounded = all(0 <= value <= 1 for value in values)
+    mean = mean_interval(values, items, bounded=bounded)
+    regret = None
+    if result.curve:
+        regret = result.curve[-1].regret
     return {
         **result.model_dump(exclude={"picked"}),
         "quality": mean.estimate,
         "low": mean.low,
         "high": mean.high,
-        "regret": result.curve[-1].regret if result.curve else None,
+        "regret": regret,
         "prompts": len(values),
     }
 
@@ -162,18 +170,16 @@ def _show(result: Mapping[str, Any]) -> None:
 def _show_curves(task: str, graded: Sequence[Mapping[str, Any]]) -> None:
     """Print the quality of the picks of each scorer, by number of samples."""
     points = graded[0]["curve"]
-    columns = ["scorer", *(f"n={point['n']}" for point in points), "95%", "regret", "prompts"]
+    sizes = [f"n={point['n']}" for point in points]
+    columns = ["scorer", *sizes, "95%", "regret", "prompts"]
     short = labels(one["scorer"] for one in graded)
-    rows = [
-        (
-            short[one["scorer"]],
-            *(percent(point["picked"]) for point in one["curve"]),
-            display.interval(one["low"], one["high"]),
-            percent(one["regret"]),
-            one["prompts"],
-        )
-        for one in graded
-    ]
-    best = ("best available", *(percent(point["best"]) for point in points), "", "", "")
+    rows = []
+    for one in graded:
+        picked = [percent(point["picked"]) for point in one["curve"]]
+        limits = display.interval(one["low"], one["high"])
+        label = short[one["scorer"]]
+        rows.append((label, *picked, limits, percent(one["regret"]), one["prompts"]))
+    best = [percent(point["best"]) for point in points]
+    rows.append(("best available", *best, "", "", ""))
     title = f"Quality of the pick, in percent: {task}"
-    display.table(title, columns, [*rows, best], right=columns[1:])
+    display.table(title, columns, rows, right=columns[1:])

@@ -73,7 +73,9 @@ def compare(
     if any(item.kind for item in sets):
         keys.append("kind")
     groups = {key: _groups(one, two, key, confidence) for key in keys}
-    planned = _plan(result, confidence) if plan else []
+    planned = []
+    if plan:
+        planned = _plan(result, confidence)
     if json:
         more = {"mark_a": marks[0], "mark_b": marks[1], "home_line": home.accuracy}
         print_json(_as_json(result, errors | more, groups, planned))
@@ -91,7 +93,9 @@ def compare(
             )
         _show_groups(groups)
         _show_plan(planned)
-    return FAILED if result.estimate is None else OK
+    if result.estimate is None:
+        return FAILED
+    return OK
 
 
 def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> list[ComparedGroup]:
@@ -120,7 +124,9 @@ def _as_json(
 def _both(a: str, b: str | None) -> tuple[tuple[Path, str], tuple[Path, str]]:
     folder, _, part = a.partition("#")
     held = scorers_of(Path(folder))
-    pair = [find_scorer(a), find_scorer(b or a)] if b or part else held
+    pair = held
+    if b or part:
+        pair = [find_scorer(a), find_scorer(b or a)]
     different = {(run.resolve(), name) for run, name in pair}
     if len(different) != 2:
         names = [name for _, name in held]
@@ -182,7 +188,9 @@ def _families_needed(comparison: Comparison, size: float, confidence: float) -> 
     if (win := comparison.place_win) is None:
         return None
     least = detectable(win.difference, confidence)
-    return None if least is None else math.ceil(win.families * (least / size) ** 2)
+    if least is None:
+        return None
+    return math.ceil(win.families * (least / size) ** 2)
 
 
 def _sets_needed(comparison: Comparison, size: float, confidence: float) -> int | None:
@@ -218,7 +226,9 @@ def _show(
             f"{side}  {short[name or side]}: {percent(accuracy)}% right with ties shared, "
             f"{percent(strict)}% where a tie is a loss ({ties:,} ties)"
         )
-    which = "main sets" if comparison.counted == "main" else "sets"
+    which = "sets"
+    if comparison.counted == "main":
+        which = "main sets"
     limits = f"[{signed(comparison.low)}, {signed(comparison.high)}]"
     tested = f"{display.p_clause(comparison.p)} ({comparison.test})"
     display.say(
@@ -237,7 +247,9 @@ def _show(
 
 def _show_accuracy_verdict(comparison: Comparison, confidence: float) -> None:
     if comparison.p is not None and comparison.p < 1 - confidence:
-        side = "a" if (comparison.estimate or 0.0) > 0 else "b"
+        side = "b"
+        if (comparison.estimate or 0.0) > 0:
+            side = "a"
         display.say(f"{side} is right more often; a difference like this is unlikely to be noise.")
         return
     display.say("This may be noise: the data do not settle which is right more often.")

@@ -97,7 +97,9 @@ def check(
 
 def _form_only(dataset: Dataset, against: tuple[str, ...], *, json: bool) -> int:
     """Look for the sets in the training data, where there is any, and for nothing else."""
-    copies = check_contamination(_texts(against), dataset) if against else None
+    copies = None
+    if against:
+        copies = check_contamination(_texts(against), dataset)
     clean = copies is None or copies.clean
     if json:
         facts = {"valid": clean, "sets": len(dataset), "fingerprint": dataset.fingerprint}

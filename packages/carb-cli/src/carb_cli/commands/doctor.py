@@ -158,7 +158,9 @@ def keys(variables: Mapping[str, str]) -> dict[str, bool]:
 
 def _machine() -> dict[str, str]:
     free = free_memory()
-    memory = "unknown" if free is None else display.size(free)
+    memory = "unknown"
+    if free is not None:
+        memory = display.size(free)
     cards = [
         f"{gpu.name} ({display.size(gpu.free)} free of {display.size(gpu.total)})" for gpu in gpus()
     ]

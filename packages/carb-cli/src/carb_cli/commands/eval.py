@@ -96,9 +96,13 @@ def eval_(
     refuse(fail_below and model is None, "--fail-below", "without a model")
     refuse(dry_run and fail_below, "--fail-below", "with --dry-run")
     refuse(dry_run and open_report, "--open", "with --dry-run")
-    gate = None if fail_below is None else _gate(fail_below)
+    gate = None
+    if fail_below is not None:
+        gate = _gate(fail_below)
     folder = out or _folder(model, data, sets)
-    asked = None if model is None else _asked(model, mode, folder, fresh=fresh, dry_run=dry_run)
+    asked = None
+    if model is not None:
+        asked = _asked(model, mode, folder, fresh=fresh, dry_run=dry_run)
     dataset = select([data], sets)
     scorers = _scorers(asked, dataset)
     plan = plan_run([data], dataset, scorers)
@@ -198,7 +202,9 @@ def _gate(text: str) -> tuple[str, float]:
     name, _, number = text.partition("=")
     least = finite(number)
     if name not in MEASURES or not 0 <= least <= 1:
-        near = "" if name in MEASURES else closest(name, MEASURES)
+        near = ""
+        if name not in MEASURES:
+            near = closest(name, MEASURES)
         raise CarbError(
             "--fail-below takes NAME=NUMBER from 0 to 1, for example place_win=0.52; got "
             f"'{text}'.{near} The names are {', '.join(MEASURES)}."
@@ -210,17 +216,19 @@ def _passed(report: Report, scorer: str, measure: str, least: float) -> tuple[bo
     """Whether a scorer reaches the least value, and a sentence with the interval."""
     reading: Interval = report.scorers[scorer].overall
     if measure != "accuracy":
-        row = None if report.families is None else report.families.of(scorer)
-        reading = Interval() if row is None else getattr(row, measure)
+        row = None
+        if report.families is not None:
+            row = report.families.of(scorer)
+        reading = Interval()
+        if row is not None:
+            reading = getattr(row, measure)
     value, low, high = reading.estimate, reading.low, reading.high
     passed = value is not None and value >= least
     shown = f"{display.number(value, 3)} [{display.number(low, 3)}, {display.number(high, 3)}]"
     how = "is not below" if passed else "is below"
-    luck = (
-        ", perhaps by luck: the interval reaches below"
-        if passed and (low is None or low < least)
-        else ""
-    )
+    luck = ""
+    if passed and (low is None or low < least):
+        luck = ", perhaps by luck: the interval reaches below"
     return (
         passed,
         (

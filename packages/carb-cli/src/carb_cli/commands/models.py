@@ -71,11 +71,9 @@ def _tables(benchmark: str | None) -> Iterator[str]:
             f"'{benchmark}' is no benchmark; figures are known of {', '.join(known.benchmarks)}."
         )
     small = [m for m in known.models if m.kind == "classifier" and 0 < (m.parameters or 0) < 10**10]
-    chosen = (
-        small
-        if benchmark is None
-        else [model for model in known.models if benchmark in model.scores]
-    )
+    chosen = small
+    if benchmark is not None:
+        chosen = [model for model in known.models if benchmark in model.scores]
     unnamed = [(m.id, None) for m in chosen if m.memory is not None and m.revision is None]
     newest = {name: str(info.sha) for name, _, info in of_hub(unnamed)}
     unpinned = 0
@@ -186,8 +184,6 @@ def _billions(value: int | None, digits: int) -> str:
 
 
 def _licence(model: KnownModel) -> str:
-    return (
-        "not found"
-        if model.licence is None
-        else f"{model.licence}{'' if model.licence_source else '?'}"
-    )
+    if model.licence is None:
+        return "not found"
+    return f"{model.licence}{'' if model.licence_source else '?'}"

@@ -100,7 +100,9 @@ def _save_pages(
     if html is not None:
         write_whole(html, page.render(made, read, written(read.folders), only=only))
     if figure is not None:
-        by_group = page.group_figure(made) if only == "groups" else ""
+        by_group = ""
+        if only == "groups":
+            by_group = page.group_figure(made)
         write_whole(figure, by_group or page.figure(page.chart_of(made)))
     return [path for path in (html, figure) if path is not None]
 

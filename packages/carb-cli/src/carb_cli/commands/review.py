@@ -83,12 +83,16 @@ def serve(
     from carb_cli.review import page_server
 
     sets = reviewable(data, culture)
-    scorer = None if beat in (None, "none") else open_scorer(beat)
+    scorer = None
+    if beat not in (None, "none"):
+        scorer = open_scorer(beat)
     with page_server.listen(host, port, public_url) as taken:
         taken_port = taken.getsockname()[1]
         _say_which_regions(region_of(one) for one in sets)
         page = f"{public_url.rstrip('/')}/" if public_url else f"http://127.0.0.1:{taken_port}/"
-        model = scorer.spec.name if scorer else ""
+        model = ""
+        if scorer:
+            model = scorer.spec.name
         with closing(
             handing_out.create(out, sets, data, beat=None if beat is None else model, url=page)
         ) as db:

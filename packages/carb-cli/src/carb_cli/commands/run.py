@@ -160,7 +160,9 @@ def _show_suite(
     from carb_cli.report.content import content, read_runs
 
     folders = [out / name for name, outcome in outcomes.items() if outcome.shown]
-    report = content(read_runs(folders)) if folders else None
+    report = None
+    if folders:
+        report = content(read_runs(folders))
     files, printed = ([], False) if report is None else save(report, md=md, latex=latex)
     failed = [(name, outcome.why) for name, outcome in outcomes.items() if outcome.why is not None]
     if json:

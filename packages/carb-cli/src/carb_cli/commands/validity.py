@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json as json_module
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from carb_cli import display
 from carb_cli.json_output import print_json
@@ -25,9 +27,9 @@ class Points:
     """The reward models of one policy, and their numbers."""
 
     names: list[str]
+    bases: list[str]
+    """The base model of each; its own name where the file names none."""
     columns: dict[str, list[float]]
-    bases: list[str] | None
-    """The base model of each; null where the file has no such column."""
 
 
 def validity(
@@ -78,12 +80,16 @@ def validity(
             labels=points.names,
         )
     if figure is not None:
-        drawn = {name: (_pairs(points), correlations[name]) for name, points in policies.items()}
-        write_whole(figure, scatter(drawn))
+        panels = {}
+        for name, points in policies.items():
+            panels[name] = (_pairs(points), correlations[name])
+        write_whole(figure, scatter(panels))
     if json:
-        dumped = {name: one.model_dump(mode="json") for name, one in correlations.items()}
-        settings = {"confidence": confidence, "against": against}
-        print_json((dumped[""] if list(dumped) == [""] else {"policies": dumped}) | settings)
+        content: dict[str, Any] = {}
+        for name, one in correlations.items():
+            content[name] = one.model_dump(mode="json")
+        content = content[""] if list(content) == [""] else {"policies": content}
+        print_json(content | {"confidence": confidence, "against": against})
         return
     for name, one in correlations.items():
         _show(one, confidence, against, name)
@@ -104,49 +110,66 @@ def _read(path: Path, benchmark: Path | None, against: str | None) -> dict[str, 
             comes twice; every bad line is named.
     """
     header, rows = _rows(path)
-    reports = {} if benchmark is None else {"benchmark": _accuracies(benchmark)}
+    reports = {}
+    if benchmark is not None:
+        reports["benchmark"] = _accuracies(benchmark)
     if against is not None and against not in header and Path(against).is_file():
         reports[against] = _accuracies(Path(against))
     if benchmark is not None and "benchmark" in header:
         raise CarbError(f"{path} has the column benchmark, and --benchmark gives it, too.")
-    numbers = ["benchmark", "downstream", *([against] if against else [])]
-    needed = [name for name in ("scorer", *numbers) if name not in reports]
-    missing = ", ".join(name for name in needed if name not in header)
+    numbers = ["benchmark", "downstream"]
+    if against:
+        numbers.append(against)
+    known = {*header, *reports}
+    missing = ", ".join(name for name in ("scorer", *numbers) if name not in known)
     if missing:
         raise CarbError(f"{path} lacks the column {missing}. It has {', '.join(header) or 'none'}.")
     numbers += [name for name in OPTIONAL if name in header]
     policies: dict[str, Points] = {}
     problems = []
     for line, row in rows:
-        name, policy = ((row.get(key) or "").strip() for key in ("scorer", "policy"))
-        fresh = Points([], {key: [] for key in numbers}, [] if "base" in header else None)
-        points = policies.setdefault(policy, fresh)
-        if not name or name in points.names:
-            fault = "comes twice" if name else "is empty"
-            problems.append(f"line {line}: scorer '{name}' {fault}")
-        points.names.append(name)
-        if points.bases is not None:
-            points.bases.append((row.get("base") or "").strip() or name)
-        for column, values in points.columns.items():
-            text = row.get(column) or ""
-            known = reports.get(column)
-            values.append(finite(text) if known is None else known.get(name, math.nan))
-            if math.isnan(values[-1]):
-                why = f"'{text}', not a number" if known is None else f"not known of '{name}'"
-                problems.append(f"line {line}: {column} is {why}")
+        policy = row.get("policy", "")
+        points = policies.setdefault(policy, Points([], [], {name: [] for name in numbers}))
+        problems += [f"line {line}: {problem}" for problem in _add(points, row, reports)]
     if problems:
         raise CarbError(f"{path}: {'; '.join(problems)}. Correct these lines, or leave them out.")
     return policies
 
 
-def _rows(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str | None]]]]:
-    """The header of a CSV file, and its rows with their lines."""
+def _add(
+    points: Points, row: Mapping[str, str], reports: Mapping[str, Mapping[str, float]]
+) -> Iterator[str]:
+    """Add the reward model of a row; yields what is wrong with it."""
+    name = row["scorer"]
+    if not name:
+        yield "scorer '' is empty"
+    elif name in points.names:
+        yield f"scorer '{name}' comes twice"
+    points.names.append(name)
+    points.bases.append(row.get("base") or name)
+    for column, values in points.columns.items():
+        if column in reports:
+            value = reports[column].get(name, math.nan)
+            fault = f"not known of '{name}'"
+        else:
+            value = finite(row[column])
+            fault = f"'{row[column]}', not a number"
+        if math.isnan(value):
+            yield f"{column} is {fault}"
+        values.append(value)
+
+
+def _rows(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """The header of a CSV file, and its rows with their lines; a missing value is empty."""
+    rows = []
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
             header = [name.strip() for name in reader.fieldnames or []]
             reader.fieldnames = header
-            rows = [(reader.line_num, row) for row in reader]
+            for row in reader:
+                values = {name: (row[name] or "").strip() for name in header}
+                rows.append((reader.line_num, values))
     except (csv.Error, UnicodeDecodeError) as error:
         raise CarbError(f"{path} is not a CSV file in UTF-8: {error}.") from None
     if header and not rows:
@@ -168,39 +191,44 @@ def _accuracies(path: Path) -> dict[str, float]:
         raise CarbError(f"{path} is no report. Write one: carb report RUN --json {path}") from None
 
 
-def finite(text: str | None) -> float:
+def finite(text: str) -> float:
     """The number; NaN where it is none, or infinite."""
     try:
-        value = float(text or "")
+        value = float(text)
     except ValueError:
         return math.nan
-    return value if math.isfinite(value) else math.nan
+    if math.isfinite(value):
+        return value
+    return math.nan
 
 
 def _show(correlation: Correlation, confidence: float, against: str | None, policy: str) -> None:
+    fit = correlation.fit
     rows = [
         ("Spearman's ρ", correlation.spearman),
         ("Kendall's τ", correlation.kendall),
         ("Pearson's r", correlation.pearson),
-        ("r² of the fitted line", Interval(estimate=correlation.fit.r2, p=correlation.fit.p)),
+        ("r² of the fitted line", Interval(estimate=fit.r2, p=fit.p)),
     ]
-    if correlation.partial is not None:
-        rows.append(("Spearman's ρ, covariate taken out", correlation.partial.spearman))
-        rows.append(("Pearson's r, covariate taken out", correlation.partial.pearson))
+    partial = correlation.partial
+    if partial is not None:
+        rows.append(("Spearman's ρ, covariate taken out", partial.spearman))
+        rows.append(("Pearson's r, covariate taken out", partial.pearson))
     if correlation.corrected is not None:
         rows.append(("Pearson's r without errors of measurement", correlation.corrected))
     if correlation.rival is not None:
         rows.append((f"difference to the r of {against} (Williams)", correlation.rival.difference))
-    known = sorted(
-        (row.pearson, row.label) for row in correlation.influence or () if row.pearson is not None
-    )
-    for r, label in (known[0], known[-1]) if known else ():
+    influence = correlation.influence or ()
+    known = sorted((one.pearson, one.label) for one in influence if one.pearson is not None)
+    extremes = [known[0], known[-1]] if known else []
+    for r, label in extremes:
         rows.append((f"Pearson's r without {label}", Interval(estimate=r)))
     columns = ["correlation", "estimate", f"{100 * confidence:.0f}%", "p"]
     shown = [(name, *_cells(estimate)) for name, estimate in rows]
     title = display.counted(correlation.n, "reward model")
-    heading = f"{policy}: {title}" if policy else title
-    display.table(heading, columns, shown, right=columns[1:])
+    if policy:
+        title = f"{policy}: {title}"
+    display.table(title, columns, shown, right=columns[1:])
     if correlation.pearson.estimate is None:
         display.say(
             "No correlation can be computed: that needs several reward models with "
@@ -214,6 +242,9 @@ def _show(correlation: Correlation, confidence: float, against: str | None, poli
 
 
 def _cells(estimate: Interval) -> tuple[str, str, str]:
-    low, high = display.number(estimate.low, 3), display.number(estimate.high, 3)
-    limits = "" if estimate.low is None else f"[{low}, {high}]"
+    limits = ""
+    if estimate.low is not None:
+        low = display.number(estimate.low, 3)
+        high = display.number(estimate.high, 3)
+        limits = f"[{low}, {high}]"
     return display.number(estimate.estimate, 3), limits, display.p_value(estimate.p)

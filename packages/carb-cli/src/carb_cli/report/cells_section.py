@@ -35,4 +35,6 @@ def _table(report: Report, name: str, part: ScorerPart) -> Table:
 
 
 def _cell(cell: Cell | None) -> Shown:
-    return Shown("–") if cell is None else share(cell)
+    if cell is None:
+        return Shown("–")
+    return share(cell)

@@ -68,10 +68,11 @@ class Runs:
 
 def merged(several: Sequence[Runs]) -> Runs:
     """Runs on the same sets, with different scorers, as one; the data set is that of the first."""
-    folders = tuple(folder for runs in several for folder in runs.folders)
-    records = tuple(record for runs in several for record in runs.records)
     return Runs(
-        folders, records, several[0].dataset, ScoreTable.concat([runs.scores for runs in several])
+        folders=tuple(folder for runs in several for folder in runs.folders),
+        records=tuple(record for runs in several for record in runs.records),
+        dataset=several[0].dataset,
+        scores=ScoreTable.concat([runs.scores for runs in several]),
     )
 
 
@@ -83,11 +84,10 @@ def read_runs(folders: Sequence[Path]) -> Runs:
             same name.
     """
     records = [RunRecord.read(folder) for folder in folders]
-    prints = {record.dataset.fingerprint for record in records}
-    if len(prints) > 1:
-        listed = ", ".join(
-            f"{f}: {r.dataset.fingerprint[:12]}" for f, r in zip(folders, records, strict=True)
-        )
+    prints = [record.dataset.fingerprint for record in records]
+    if len({*prints}) > 1:
+        pairs = zip(folders, prints, strict=True)
+        listed = ", ".join(f"{folder}: {fingerprint[:12]}" for folder, fingerprint in pairs)
         raise CarbError(
             f"These runs scored different data sets and cannot be put together ({listed})."
         )
@@ -108,7 +108,9 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         CarbError: a culture is not registered, or the table is malformed.
     """
     scores = Scored(runs.scores, runs.dataset)
-    main = scores.main if len(scores.main) else scores
+    main = scores
+    if len(scores.main):
+        main = scores.main
     ranking = rank(_without_controls(runs, scores), confidence=confidence, dataset=runs.dataset)
     baselines = {
         name: f"baseline:{s.spec.model}"
@@ -165,16 +167,19 @@ def _home(dataset: Dataset) -> tuple[HomeLine, dict[str, dict[str, HomeLine]]]:
         }
         for column, value in traits.items():
             if value is not None:
-                shares.setdefault(column, {}).setdefault(str(value), []).append(share)
-    groups = {
-        column: {value: _mean_line(known) for value, known in by_value.items()}
-        for column, by_value in shares.items()
-    }
+                by_value = shares.setdefault(column, {})
+                by_value.setdefault(str(value), []).append(share)
+    groups = {}
+    for column, by_value in shares.items():
+        groups[column] = {value: _mean_line(known) for value, known in by_value.items()}
     return _mean_line(every), groups
 
 
 def _mean_line(shares: Sequence[float]) -> HomeLine:
-    return HomeLine(accuracy=fmean(shares) if shares else None, n=len(shares))
+    mean = None
+    if shares:
+        mean = fmean(shares)
+    return HomeLine(accuracy=mean, n=len(shares))
 
 
 def _above_home(
@@ -209,7 +214,9 @@ def _without_controls(runs: Runs, scores: Scored) -> Scored:
     """The scores of all but the controls, which were shown facts; of all if there are controls
     alone."""
     known = [name for name, one in runs.scorers.items() if "facts" not in one.spec.parameters]
-    return scores.where(pl.col("scorer").cast(pl.String).is_in(known)) if known else scores
+    if not known:
+        return scores
+    return scores.where(pl.col("scorer").cast(pl.String).is_in(known))
 
 
 def _scorers(
@@ -218,35 +225,40 @@ def _scorers(
     """What was found about each scorer, the best first; controls last."""
     parts = breakdown(scores, confidence=confidence)
     perturbed = scores.frame["perturbation"].null_count() < len(scores)
-    sensitivity = perturbation_sensitivity(scores, confidence) if perturbed else None
+    sensitivity = None
+    if perturbed:
+        sensitivity = perturbation_sensitivity(scores, confidence)
     consistency = cross_lingual_consistency(scores, confidence=confidence)
     kinds = _by_kind(main, [*runs.scorers], confidence)
     ranks = {row.scorer: row.standing for row in ranking.scorers}
+    unranked = sorted(runs.scorers.keys() - ranks.keys())
     rows = {}
-    for name, record in runs.scorers.items():
-        its_parts = parts.of(name) if len(runs.scorers) > 1 else parts
-        cells: dict[str, Any] = {
+    for name in (*ranks, *unranked):
+        record = runs.scorers[name]
+        its_parts = parts
+        if len(runs.scorers) > 1:
+            its_parts = parts.of(name)
+        more: dict[str, Any] = {
             key: part.cells for key, part in its_parts if isinstance(part, Grouped)
         }
+        if sensitivity is not None:
+            of_kinds = [row for row in sensitivity.kinds if row.scorer == name]
+            more["perturbation"] = {row.perturbation: row for row in of_kinds}
+            more["causal_to_surface"] = sensitivity.of(name).ratio
         rows[name] = ScorerPart(
             spec=record.spec,
             told=told_culture(record.spec),
             usage=record.usage,
             cost=record.cost,
             label_mass=record.label_mass,
-            rank=ranks.get(name, RankRow(rank=None, low=None, high=None)),
+            rank=ranks.get(name, RankRow()),
             overall=its_parts.overall,
             macro=its_parts.by_culture_domain.macro,
-            **cells,
             by_kind=kinds.get(name, {}),
-            perturbation={r.perturbation: r for r in sensitivity.kinds if r.scorer == name}
-            if sensitivity
-            else {},
-            causal_to_surface=sensitivity.of(name).ratio if sensitivity else Interval(),
             consistency=consistency.of(name),
+            **more,
         )
-    order = {row.scorer: number for number, row in enumerate(ranking.scorers)}
-    return dict(sorted(rows.items(), key=lambda one: (order.get(one[0], len(order)), one[0])))
+    return rows
 
 
 def _by_kind(main: Scored, names: Sequence[str], confidence: float) -> dict[str, Cells]:
@@ -263,17 +275,21 @@ def _families(runs: Runs, scores: Scored, confidence: float) -> FamilyReport | N
     kind."""
     unable = blind(runs.scorers.values())
     families = family_accuracy(scores, runs.dataset, "domain", confidence, blind=unable)
-    if families is None or not any(item.kind for item in runs.dataset if item.family):
+    if not any(item.kind for item in runs.dataset if item.family):
         return families
     by_kind = family_accuracy(scores, runs.dataset, "kind", confidence, blind=unable)
-    more = () if by_kind is None else tuple(row for row in by_kind.rows if row.group is not None)
-    return families.model_copy(update={"rows": families.rows + more})
+    if families is None or by_kind is None:
+        return None
+    of_kinds = tuple(row for row in by_kind.rows if row.group is not None)
+    return families.model_copy(update={"rows": families.rows + of_kinds})
 
 
 def _shared_words(scores: Scored, dataset: Dataset, confidence: float) -> Interval | None:
     overlap = scores.beside(overlap_scores(dataset))
     families = family_accuracy(overlap, dataset, confidence=confidence)
-    return None if families is None else families.of("baseline:overlap").place_win
+    if families is None:
+        return None
+    return families.of("baseline:overlap").place_win
 
 
 MOST_ITEMS = 40
@@ -296,19 +312,22 @@ def _judges(
     """Bias and calibration on the main sets; without a journal, as in entries of a leaderboard,
     none of position."""
     parts = [read_presentations(folder) for folder in folders if (folder / "journal").is_dir()]
-    shown = pl.concat(parts) if parts else None
+    shown = None
+    if parts:
+        shown = pl.concat(parts)
     # Each variety stands under the culture for which it counts, as in ``breakdown``.
-    roots = {
-        name: cultures.root_id(name) for name in scores.frame["culture"].unique().cast(pl.String)
-    }
-    frame = scores.frame.with_columns(pl.col("culture").cast(pl.String).replace(roots))
+    names = scores.frame["culture"].unique().cast(pl.String)
+    roots = {name: cultures.root_id(name) for name in names}
+    root = pl.col("culture").cast(pl.String).replace(roots)
+    frame = scores.frame.with_columns(root)
     rolled_up = Scored(ScoreTable(frame), clusters=scores.clusters)
+    by_culture = {}
+    for name in frame["culture"].unique(maintain_order=True):
+        of_culture = rolled_up.where(pl.col("culture") == name)
+        by_culture[name] = _bias(of_culture, shown, dataset, confidence)
     return JudgesPart(
         bias=_bias(rolled_up, shown, dataset, confidence),
-        bias_by_culture={
-            root: _bias(rolled_up.where(pl.col("culture") == root), shown, dataset, confidence)
-            for root in dict.fromkeys(frame["culture"].to_list())
-        },
+        bias_by_culture=by_culture,
         calibration=calibration(rolled_up, "culture", confidence=confidence),
     )
 
@@ -317,10 +336,13 @@ def _bias(
     scores: Scored, shown: pl.DataFrame | None, dataset: Dataset, confidence: float
 ) -> JudgeBias:
     """The bias of judges on the sets of a table."""
-    sets = scores.frame.select(pl.col("item_id").cast(pl.String))
-    known = None if shown is None else shown.join(sets, on="item_id", how="semi")
-    some = known if known is not None and known.height else None
-    return judge_bias(scores, some, dataset, confidence)
+    known = None
+    if shown is not None:
+        sets = scores.frame.select(pl.col("item_id").cast(pl.String))
+        known = shown.join(sets, on="item_id", how="semi")
+    if known is not None and not known.height:
+        known = None
+    return judge_bias(scores, known, dataset, confidence)
 
 
 def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
@@ -331,21 +353,16 @@ def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
     folder. A part of a data set (``--limit``) has the line of the whole. The part lacks retired
     sets, on which people disagreed: its own line would be too high.
     """
-    findings = next(
-        (
-            one
-            for folder in runs.folders
-            if (one := line_beside(folder / "dataset.parquet")) is not None
-        ),
-        None,
-    )
+    reviews = (line_beside(folder / "dataset.parquet") for folder in runs.folders)
+    findings = next(filter(None, reviews), None)
     if findings is None:
         return PeoplePart()
     groups = {name: line for name, line in findings.lines.items() if name != WHOLE}
+    of_cultures = [line for name, line in groups.items() if name.endswith("/")]
     return PeoplePart(
         line=findings.lines[WHOLE],
         groups=groups,
-        cultures=sum(line.n > 0 for name, line in groups.items() if name.endswith("/")),
+        cultures=sum(line.n > 0 for line in of_cultures),
         whole=findings.fingerprint != runs.records[0].dataset.fingerprint,
         scorers=_against_people(findings, scores, confidence),
     )
@@ -356,20 +373,18 @@ def _against_people(
 ) -> tuple[JudgedRow, ...]:
     """Who of the people picked which answer is not kept, so the picks of a set are numbered; that
     changes no measure used here."""
-    picks = [
-        (one.set_id, f"{one.set_id} {number}", response)
-        for one in findings.sets
-        for number, response in enumerate(
-            option.response for option in one.options for _ in range(option.best)
-        )
-    ]
-    known = set(scores.frame["item_id"].cast(pl.String).unique())
-    human = pl.DataFrame(
-        [pick for pick in picks if pick[0] in known],
-        schema=["item_id", "rater", "response_id"],
-        orient="row",
-    )
-    return judge_vs_human(scores, human, confidence) if human.height else ()
+    known = {*scores.frame["item_id"].cast(pl.String)}
+    picks = []
+    for one in findings.sets:
+        if one.set_id not in known:
+            continue
+        responses = [option.response for option in one.options for _ in range(option.best)]
+        for number, response in enumerate(responses):
+            picks.append((one.set_id, f"{one.set_id} {number}", response))
+    if not picks:
+        return ()
+    human = pl.DataFrame(picks, schema=["item_id", "rater", "response_id"], orient="row")
+    return judge_vs_human(scores, human, confidence)
 
 
 def _dataset(runs: Runs) -> DatasetPart:

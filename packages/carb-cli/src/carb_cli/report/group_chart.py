@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from carb_cli.report.report_json import Report
+from carb_metrics import Cell
 
 PANELS = (
     ("resource_class", "Resource class of the language"),
@@ -30,20 +31,26 @@ def _panel(report: Report, column: str, title: str) -> dict[str, Any]:
     cells = {name: getattr(part, f"by_{column}") for name, part in report.scorers.items()}
     groups = sorted({group for of_scorer in cells.values() for group in of_scorer})
     lines = []
+    of_models = []
     for name, of_scorer in cells.items():
-        shares = [of_scorer[group].accuracy if group in of_scorer else None for group in groups]
+        shares = [of_scorer.get(group, Cell()).accuracy for group in groups]
         model = name in report.models
+        if model:
+            of_models.append(shares)
         lines.append({"name": name, "model": model, "points": _points(shares), "shares": shares})
-    columns = zip(*(line["shares"] for line in lines if line["model"]), strict=True)
-    known = [[share for share in shares if share is not None] for shares in columns]
-    mean = _points([fmean(shares) if shares else None for shares in known])
-    return {"title": title, "groups": groups, "lines": lines, "mean": mean}
+    means = []
+    for of_group in zip(*of_models, strict=True):
+        known = [share for share in of_group if share is not None]
+        means.append(fmean(known) if known else None)
+    return {"title": title, "groups": groups, "lines": lines, "mean": _points(means)}
 
 
 def _points(shares: list[float | None]) -> list[tuple[int, float]]:
     """Where a line's points stand; a group without a share has none."""
-    return [
-        (STEP * index + STEP // 2, round(HEIGHT * (1 - share), 1))
-        for index, share in enumerate(shares)
-        if share is not None
-    ]
+    points = []
+    for index, share in enumerate(shares):
+        if share is not None:
+            x = STEP * index + STEP // 2
+            y = round(HEIGHT * (1 - share), 1)
+            points.append((x, y))
+    return points

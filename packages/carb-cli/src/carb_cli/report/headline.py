@@ -28,7 +28,9 @@ def verdict(report: Report) -> str:
 def _of_families(report: Report) -> str:
     """The highest place win rate of a model, and how often the right answer is on top under the
     place."""
-    rows = [] if report.families is None else [report.families.of(name) for name in report.models]
+    rows = []
+    if report.families is not None:
+        rows = [report.families.of(name) for name in report.models]
     rows = [row for row in rows if row.place_win.estimate is not None]
     if not rows:
         return ""
@@ -36,7 +38,9 @@ def _of_families(report: Report) -> str:
     best = max(rows, key=lambda row: (row.scorer in sure and _above(row), row.place_win.estimate))
     if best.scorer not in sure:
         return _not_shown(report, best, len(rows))
-    words = None if report.shared_words is None else report.shared_words.estimate
+    words = None
+    if report.shared_words is not None:
+        words = report.shared_words.estimate
     name = safe(labels(report.scorers)[best.scorer])
     why = ""
     if not _above(best):
@@ -73,7 +77,9 @@ def _not_shown(report: Report, best: FamilyRow, tested: int) -> str:
 
 def _rate(row: FamilyRow) -> str:
     """The place win rate with its interval."""
-    few = "" if row.place_win.low is not None else " [too few families for an interval]"
+    few = " [too few families for an interval]"
+    if row.place_win.low is not None:
+        few = ""
     return shown(row.place_win) + few
 
 
@@ -150,7 +156,9 @@ def _of_people(report: Report) -> str:
     line = report.people.line
     if line is None or not line.enough:
         return ""
-    of_all = " of the whole reviewed data set" if report.people.whole else ""
+    of_all = ""
+    if report.people.whole:
+        of_all = " of the whole reviewed data set"
     return (
         f"People of the cultures pick the key{of_all} in {shown(line)} "
         f"of {line.n:,} answers ({line.people:,} people)."

@@ -29,13 +29,14 @@ class HeatMap:
     @property
     def won(self) -> float:
         """Comparisons that the right answers win; a failed one counts half."""
-        others = len(self.table.places) - 1
+        half = (len(self.table.places) - 1) / 2
         diagonal = [row[index] for index, row in enumerate(self.beaten)]
-        return sum(others / 2 if beaten is None else beaten for beaten in diagonal)
+        return sum(half if beaten is None else beaten for beaten in diagonal)
 
     @property
     def comparisons(self) -> int:
-        return len(self.table.places) * (len(self.table.places) - 1)
+        places = len(self.table.places)
+        return places * (places - 1)
 
 
 def heat_map(report: Report, runs: Runs) -> HeatMap | None:
@@ -44,13 +45,16 @@ def heat_map(report: Report, runs: Runs) -> HeatMap | None:
     names = examples(families, 1)
     if not names or not report.scorers:
         return None
-    name, scorer = names[0], next(iter(report.scorers))
+    name = names[0]
+    scorer = next(iter(report.scorers))
     sets = sorted(families[name], key=lambda item: item.id)  # as the page's script draws them
     table = table_of(name, sets)
     scores = _scores(runs, scorer, sets)
-    values = [
-        [scores.get((item.id, _id_of(item, text))) for text in table.answers] for item in sets
-    ]
+    values = []
+    for item in sets:
+        id_of = {answer.text: answer.id for answer in reversed(item.responses)}
+        row = [scores.get((item.id, id_of[text])) for text in table.answers]
+        values.append(row)
     return HeatMap(table, marked_labels(report)[scorer], beaten(values))
 
 
@@ -61,22 +65,25 @@ def beaten(values: Sequence[Sequence[float | None]]) -> tuple[tuple[float | None
         values: (places, answers) scores; null where one is missing.
     """
     matrix = np.array(values, dtype=np.float64)
-    counts = higher(matrix[:, None], matrix[None]).sum(axis=1) - 0.5  # less the tie with itself
-    return tuple(tuple(None if np.isnan(n) else float(n) for n in row) for row in counts)
-
-
-def _id_of(item: BonSet, text: str) -> str:
-    return next(answer.id for answer in item.responses if answer.text == text)
+    of_places = higher(matrix[:, None], matrix[None])
+    counts = of_places.sum(axis=1) - 0.5  # less the tie with itself
+    known = counts.astype(object)
+    known[np.isnan(counts)] = None
+    return tuple(map(tuple, known.tolist()))
 
 
 def _scores(
     runs: Runs, scorer: str, sets: Sequence[BonSet]
 ) -> Mapping[tuple[str, str], float | None]:
     """The scores of one scorer by set and answer."""
+    ids = [item.id for item in sets]
     rows = runs.scores.frame.filter(
-        pl.col("perturbation").is_null()
-        & (pl.col("scorer") == scorer)
-        & pl.col("item_id").cast(pl.String).is_in([item.id for item in sets])
+        pl.col("perturbation").is_null(),
+        pl.col("scorer") == scorer,
+        pl.col("item_id").cast(pl.String).is_in(ids),
     )
     keys = pl.col("item_id", "response_id").cast(pl.String)
-    return {(item, answer): score for item, answer, score in rows.select(keys, "score").rows()}
+    scores = {}
+    for item, answer, score in rows.select(keys, "score").rows():
+        scores[item, answer] = score
+    return scores

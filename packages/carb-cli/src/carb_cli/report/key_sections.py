@@ -79,7 +79,9 @@ def human_lines(lines: Mapping[str, HumanLine]) -> Table:
 
 def _group(key: str) -> str:
     culture, _, domain = key.partition("/")
-    return group_name("culture", culture) if culture else domain or "all"
+    if culture:
+        return group_name("culture", culture)
+    return domain or "all"
 
 
 def items(report: Report) -> Section | None:

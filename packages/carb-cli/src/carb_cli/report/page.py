@@ -76,7 +76,9 @@ def chart_of(report: Report) -> dict[str, Any]:
             win, share = families.of(name).place_win, families.of(name).row
         named = {"name": marked[name], "whole": name, "model": name in report.models}
         rows.append(named | {"share": share, "win": win})
-    chance = report.dataset.chance if families is None else families.rows[0].chance
+    chance = report.dataset.chance
+    if families is not None:
+        chance = families.rows[0].chance
     chart = {"rows": rows, "families": families is not None, "chance": chance}
     drawn = base64.b64encode(figure(chart).encode("utf-8")).decode("ascii")
     return chart | {"svg": f"data:image/svg+xml;base64,{drawn}"}
@@ -91,7 +93,9 @@ def group_figure(report: Report) -> str:
     """Accuracy by group as an SVG file; empty where no column has two groups."""
     made = panels(report)
     chance = report.dataset.chance or 0.5
-    return drawn("groups.svg.jinja", panels=made, chance=chance) if made else ""
+    if not made:
+        return ""
+    return drawn("groups.svg.jinja", panels=made, chance=chance)
 
 
 def drawn(name: str, /, **fields: object) -> str:

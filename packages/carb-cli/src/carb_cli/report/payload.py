@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from carb_cli.report.content import Runs
 from carb_cli.report.report_json import Report
 from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.report.tables import marked_labels
-from carb_data import BonSet, Response, is_main
+from carb_data import BonSet, Dataset, Response, is_mirror
 from carb_data import cultures as registry
 from carb_metrics.scored import outcomes
 from carb_metrics.ties import rounded
@@ -66,38 +67,47 @@ def payload(
         written: what judges wrote, by scorer.
         most: characters of sets that the page may hold, and of what judges wrote.
     """
-    names, items, told = list(report.scorers), list(runs.dataset), written or {}
-    outcomes = _outcomes(runs, names)
-    order = _order(outcomes, [name in report.models for name in names], items)
+    names = list(report.scorers)
+    texts = written or {}
     given = {scorer.spec.name: record.seed for record in runs.records for scorer in record.scorers}
     seeds = list(dict.fromkeys(given.values()))
+    outcomes = _outcomes(runs, names)
     scores = _scores(runs, names)
-    judges = {n: told[name] for n, name in enumerate(names) if name in told}
+    judges = {index: texts[name] for index, name in enumerate(names) if name in texts}
     sets: list[dict[str, Any]] = []
-    left, unsaid = most, most
-    for item in order:
-        left -= sum(
-            min(len(text), LONGEST_TEXT)
-            for text in (item.prompt_text, *(one.text for one in item.responses))
-        )
+    left = most
+    left_for_rationales = most
+    for item in _order(outcomes, [name in report.models for name in names], runs.dataset):
+        left -= _shown_characters(item)
         if left < 0:
             break
-        wrote = {
-            n: text[:LONGEST_RATIONALE]
-            for n, judge in judges.items()
-            if (text := judge.about(item))
-        }
-        unsaid -= sum(map(len, wrote.values()))
+        rationales = {index: judge.about(item) for index, judge in judges.items()}
+        kept = {index: text[:LONGEST_RATIONALE] for index, text in rationales.items() if text}
+        left_for_rationales -= sum(map(len, kept.values()))
+        if left_for_rationales < 0:
+            kept = {}
         entry = _entry(item, seeds, outcomes[item.id], scores[item.id])
-        sets.append(entry | {"written": wrote if unsaid >= 0 else {}})
+        sets.append(entry | {"written": kept})
+    orders = [seeds.index(given[name]) for name in names]
     data = {
-        "scorers": _named(report, told, [seeds.index(given[name]) for name in names], items),
+        "scorers": _named(report, texts, orders, list(runs.dataset)),
         "sets": sets,
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     packed = gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)
-    failures = sum(letters != WON * len(names) for letters in outcomes.values())
-    return Payload(base64.b64encode(packed).decode("ascii"), len(items), failures, len(sets))
+    all_won = WON * len(names)
+    return Payload(
+        encoded=base64.b64encode(packed).decode("ascii"),
+        sets=len(runs.dataset),
+        failures=sum(letters != all_won for letters in outcomes.values()),
+        embedded=len(sets),
+    )
+
+
+def _shown_characters(item: BonSet) -> int:
+    """Characters of a set's texts, each cut to its longest."""
+    texts = [item.prompt_text, *(response.text for response in item.responses)]
+    return sum(min(len(text), LONGEST_TEXT) for text in texts)
 
 
 def _named(
@@ -132,12 +142,9 @@ def _outcomes(runs: Runs, names: Sequence[str]) -> dict[str, str]:
         .otherwise(pl.lit(LOST))
     )
     rows = outcomes(runs.scores.frame).select("scorer", "item_id", value=letter)
-    keys = pl.DataFrame({"item_id": [item.id for item in runs.dataset]})
-    letters = _matrix(rows, keys, names, FAILED)
-    return {
-        item.id: "".join(of_set)
-        for item, of_set in zip(runs.dataset, letters.tolist(), strict=True)
-    }
+    ids = [item.id for item in runs.dataset]
+    letters = _matrix(rows, pl.DataFrame({"item_id": ids}), names, FAILED)
+    return dict(zip(ids, map("".join, letters.tolist()), strict=True))
 
 
 def _matrix(
@@ -148,30 +155,31 @@ def _matrix(
     Args:
         rows: ``scorer``, the columns of ``keys``, and ``value``.
     """
+    scorers = pl.DataFrame({"scorer": names})
     texts = rows.with_columns(pl.col("scorer", *keys.columns).cast(pl.String))
-    scorers = pl.DataFrame({"scorer": names}).with_row_index("column")
-    cells = texts.join(keys.with_row_index("row"), on=keys.columns).join(scorers, on="scorer")
+    numbered = texts.join(keys.with_row_index("row"), on=keys.columns)
+    cells = numbered.join(scorers.with_row_index("column"), on="scorer")
     matrix = np.full((len(keys), len(names)), missing, dtype=object)
     matrix[cells["row"], cells["column"]] = cells["value"].to_numpy()
     return matrix
 
 
-def _order(
-    outcomes: Mapping[str, str], is_model: Sequence[bool], items: Sequence[BonSet]
-) -> list[BonSet]:
+def _order(outcomes: Mapping[str, str], is_model: Sequence[bool], dataset: Dataset) -> list[BonSet]:
     """All sets: first those that no model wins, then those that some scorer does not win, then
     those that all win.
 
     Within that, by a hash of their id, so that every culture and domain comes up.
     """
 
-    keyed = []
-    for index, item in enumerate(items):
+    def key(item: BonSet) -> tuple[bool, bool, bytes]:
         letters = outcomes[item.id]
-        won = any(letter == WON for letter, model in zip(letters, is_model, strict=True) if model)
-        hashed = hashlib.sha256(item.id.encode("utf-8", "replace")).digest()
-        keyed.append((won, letters == WON * len(letters), hashed, index))
-    return [items[index] for *_, index in sorted(keyed)]
+        of_models = itertools.compress(letters, is_model)
+        won_by_a_model = WON in of_models
+        won_by_all = letters == WON * len(letters)
+        hashed = hashlib.sha256(item.id.encode("utf-8", "replace"))
+        return won_by_a_model, won_by_all, hashed.digest()
+
+    return sorted(dataset, key=key)
 
 
 def _scores(runs: Runs, names: Sequence[str]) -> dict[str, list[list[float | None]]]:
@@ -179,12 +187,19 @@ def _scores(runs: Runs, names: Sequence[str]) -> dict[str, list[list[float | Non
     known = pl.col("perturbation").is_null() & pl.col("score").is_not_null()
     score = rounded(pl.col("score"))
     rows = runs.scores.frame.filter(known).select("scorer", "item_id", "response_id", value=score)
-    answers = [(item.id, one.id) for item in runs.dataset for one in _chosen_first(item)]
+    answers = []
+    sizes = []
+    for item in runs.dataset:
+        of_set = _chosen_first(item)
+        answers += [(item.id, answer.id) for answer in of_set]
+        sizes.append(len(of_set))
     keys = pl.DataFrame(answers, schema=["item_id", "response_id"], orient="row")
     matrix = _matrix(rows, keys, names)
-    ends = np.cumsum([len(item.responses) for item in runs.dataset])
-    of_sets = np.split(matrix, ends[:-1])
-    return {item.id: of.T.tolist() for item, of in zip(runs.dataset, of_sets, strict=True)}
+    ends = np.cumsum(sizes)
+    scores = {}
+    for item, of_answers in zip(runs.dataset, np.split(matrix, ends[:-1]), strict=True):
+        scores[item.id] = of_answers.T.tolist()
+    return scores
 
 
 def _chosen_first(item: BonSet) -> tuple[Response, ...]:
@@ -201,7 +216,10 @@ def _entry(
     seed; how each scorer did, and what it gave."""
     answers = _chosen_first(item)
     ids = [answer.id for answer in answers]
-    given = [[response.id for response in in_order(item, item.responses, seed)] for seed in seeds]
+    orders = []
+    for seed in seeds:
+        given = in_order(item, item.responses, seed)
+        orders.append([ids.index(response.id) for response in given])
     source = item.provenance
     stated = item.chosen.source
     gloss = (stated and stated.note) or ""
@@ -212,14 +230,14 @@ def _entry(
         "root": registry.root_id(item.culture),
         "domain": str(item.domain),
         "family": item.family or "",
-        "mirror": bool(item.family) and not is_main(item.culture, item.language),
+        "mirror": is_mirror(item),
         "topic": " · ".join(str(part) for part in (item.topic, item.kind) if part),
         "language": item.language,
         "prompt": [[text[:LONGEST_TEXT], len(text), role] for role, text in _turns(item)],
         "answers": list(map(_answer, answers)),
         "source": f"{source.source}, {source.license}",
         "gloss": gloss[:LONGEST_TEXT],
-        "orders": [[ids.index(key) for key in order] for order in given],
+        "orders": orders,
         "outcomes": outcomes,
         "scores": scores,
     }
@@ -248,5 +266,7 @@ def _cited(answer: Response) -> str:
     cited = answer.source
     if cited is None:
         return ""
-    read = None if cited.accessed is None else f"read {cited.accessed}"
-    return " · ".join(part for part in (cited.fact, cited.title, cited.url, read) if part)
+    parts = [cited.fact, cited.title, cited.url]
+    if cited.accessed is not None:
+        parts.append(f"read {cited.accessed}")
+    return " · ".join(filter(None, parts))

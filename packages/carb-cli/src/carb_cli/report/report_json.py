@@ -85,16 +85,18 @@ class ScorerPart(Frozen):
     by_script: Cells
     by_kind: Cells
     """By kind of fact; empty where no set says its kind."""
-    perturbation: dict[str, KindRow]
+    perturbation: dict[str, KindRow] = Field(default_factory=dict)
     """Results by perturbation (CC, RC, CL, RP), for those that the data set has."""
-    causal_to_surface: Interval
+    causal_to_surface: Interval = Interval()
     """Mean change under CC over that under RC, CL and RP."""
     consistency: ConsistencyRow
 
     @property
     def kind(self) -> str:
         """The kind of its spec; a scorer that is shown facts of a bank is a control."""
-        return "open-book control" if self.control else self.spec.kind
+        if self.control:
+            return "open-book control"
+        return self.spec.kind
 
     @property
     def control(self) -> bool:

@@ -20,24 +20,30 @@ Points = Sequence[tuple[str, float, float]]
 
 def scatter(policies: Mapping[str, tuple[Points, Correlation]]) -> str:
     """An SVG file with a panel for each policy: its points, the fitted line, r² and p."""
-    panels = [_panel(name, points, correlation) for name, (points, correlation) in policies.items()]
+    panels = []
+    for name, (points, correlation) in policies.items():
+        panels.append(_panel(name, points, correlation))
     return drawn("scatter.svg.jinja", panels=panels)
 
 
 def _panel(title: str, points: Points, correlation: Correlation) -> dict[str, Any]:
-    xs, ys = [x for _, x, _ in points], [y for _, _, y in points]
-    line, fit = None, correlation.fit
+    xs = [x for _, x, _ in points]
+    ys = [y for _, _, y in points]
+    fit = correlation.fit
+    line = None
     if fit.slope is not None and fit.intercept is not None:
-        ends = (min(xs), max(xs))
-        fitted = [fit.intercept + fit.slope * x for x in ends]
-        line = [(_at(x, xs), SIZE - _at(y, ys)) for x, y in zip(ends, fitted, strict=True)]
+        line = []
+        for x in (min(xs), max(xs)):
+            y = fit.intercept + fit.slope * x
+            line.append((_at(x, xs), SIZE - _at(y, ys)))
+    drawn_points = []
+    for name, x, y in points:
+        drawn_points.append({"name": name, "x": _at(x, xs), "y": SIZE - _at(y, ys)})
     return {
         "title": title or "all scorers",
         "fit": f"r² {number(fit.r2, 3)}, p {p_value(fit.p)}, n {correlation.n}",
         "line": line,
-        "points": [
-            {"name": name, "x": _at(x, xs), "y": SIZE - _at(y, ys)} for name, x, y in points
-        ],
+        "points": drawn_points,
         "low": (number(min(xs), 3), number(min(ys), 3)),
         "high": (number(max(xs), 3), number(max(ys), 3)),
     }
@@ -45,6 +51,10 @@ def _panel(title: str, points: Points, correlation: Correlation) -> dict[str, An
 
 def _at(value: float, values: Sequence[float]) -> float:
     """Where a value stands between the lowest and the highest."""
-    low, high = min(values), max(values)
-    share = 0.5 if high == low else (value - low) / (high - low)
-    return round(SIZE * (MARGIN + (1 - 2 * MARGIN) * share), 1)
+    low = min(values)
+    high = max(values)
+    share = 0.5
+    if high != low:
+        share = (value - low) / (high - low)
+    inside = 1 - 2 * MARGIN
+    return round(SIZE * (MARGIN + inside * share), 1)

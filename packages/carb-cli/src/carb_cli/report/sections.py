@@ -71,7 +71,9 @@ def _place_cells(row: FamilyRow) -> list[Shown]:
 def _why(row: FamilyRow) -> tuple[str, ...]:
     if row.note is None or row.place_win.estimate is None:
         return ()
-    return ("too few",) if row.place_win.low is None else ("blind by construction",)
+    if row.place_win.low is None:
+        return ("too few",)
+    return ("blind by construction",)
 
 
 def _leaderboard_note(report: Report) -> str:
@@ -86,7 +88,9 @@ def _leaderboard_note(report: Report) -> str:
         note += f"; place win rate and row count {counted(most, 'family', 'families')}"
     if report.ranked_by == "place_win":
         return f"{note}. Ranks are by place win rate."
-    why = ", since there are too few families" if report.families is not None else ""
+    why = ""
+    if report.families is not None:
+        why = ", since there are too few families"
     return f"{note}. Ranks are by accuracy{why}."
 
 
@@ -124,8 +128,12 @@ def _all_families(report: Report, family_report: FamilyReport) -> Table:
 
 def _family_cells(report: Report, row: FamilyRow) -> tuple[Shown, ...]:
     win, accuracy = _place_cells(row)
-    failed = [f"{row.failed:,} failed"] if row.failed else []
-    incomplete = [f"{row.incomplete:,} incomplete"] if row.incomplete else []
+    failed = []
+    if row.failed:
+        failed = [f"{row.failed:,} failed"]
+    incomplete = []
+    if row.incomplete:
+        incomplete = [f"{row.incomplete:,} incomplete"]
     return (
         scorer_cell(report, row.scorer),
         win,
@@ -235,7 +243,9 @@ def _pair_cells(report: Report, measure: str) -> dict[tuple[str, str], Shown]:
         sure = corrected is not None and corrected < 1 - report.confidence
         for one, other, sign in ((row.a, row.b, 1), (row.b, row.a, -1)):
             value = sign * difference
-            address = link(report, whose=other, rival=one) if measure == "accuracy" else ""
+            address = ""
+            if measure == "accuracy":
+                address = link(report, whose=other, rival=one)
             shown[one, other] = Shown(
                 signed(value), (f"p {p_value(p)}",), colour(value, sure), address
             )
@@ -361,12 +371,16 @@ def _with_home(
         return table
     groups = sorted({group for _, group in shown})
     lines = [_home_cell(report, column, group) for group in groups]
-    return replace(table, rows=[*table.rows, (Shown("home line"), *lines)]) if groups else table
+    if not groups:
+        return table
+    return replace(table, rows=[*table.rows, (Shown("home line"), *lines)])
 
 
 def _home_cell(report: Report, column: str, group: str) -> Shown:
     line = report.home_by.get(column, {}).get(group)
-    return Shown("–") if line is None else Shown(percent(line.accuracy), (f"n {line.n:,}",))
+    if line is None:
+        return Shown("–")
+    return Shown(percent(line.accuracy), (f"n {line.n:,}",))
 
 
 def _grid(
@@ -489,7 +503,9 @@ def _first_positions(bias: JudgeBias) -> dict[str, PositionRow]:
 
 
 def _picked(row: PositionRow | None) -> Interval:
-    return Interval() if row is None else row.share
+    if row is None:
+        return Interval()
+    return row.share
 
 
 def _judges_by_culture(report: Report) -> list[Table]:

@@ -40,12 +40,12 @@ def write_site(
     boards = []
     for key, runs in gathered.items():
         report = content(runs, confidence=confidence)
-        stem = f"{entries.slug(_data_name(report.dataset.names))}-{key[:8]}"
+        name = _data_name(report.dataset.names)
+        stem = f"{entries.slug(name)}-{key[:8]}"
+        whole = report.model_dump(mode="json")
+        text = json.dumps(whole, ensure_ascii=False, indent=1)
         write_whole(site / f"{stem}.html", render(report, runs, written(runs.folders)))
-        write_whole(
-            site / f"{stem}.json",
-            json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n",
-        )
+        write_whole(site / f"{stem}.json", f"{text}\n")
         boards.append((stem, report, leaderboard(report), chart_of(report)))
     write_whole(site / "index.html", page("index.html.jinja", (), boards=boards, gone=gone))
     return len(boards)
@@ -63,33 +63,43 @@ def _gather(
             gathered.append(read_runs([source]))
         else:
             gathered += _of_entries(source, known, gone)
+    gathered.sort(key=lambda runs: runs.records[0].created, reverse=True)
     groups: dict[str, list[Runs]] = {}
-    for runs in sorted(gathered, key=lambda runs: runs.records[0].created, reverse=True):
-        same = groups.setdefault(",".join(sorted(map(content_hash, runs.dataset))), [])
+    for runs in gathered:
+        key = ",".join(sorted(map(content_hash, runs.dataset)))
+        same = groups.setdefault(key, [])
         newer = {name for other in same for name in other.scorers}
-        kept = tuple(scorer for name, scorer in runs.scorers.items() if name not in newer)
+        kept = [name for name in runs.scorers if name not in newer]
         if kept:
-            record = runs.records[0].model_copy(update={"scorers": kept})
-            rows = pl.col("scorer").cast(pl.String).is_in([scorer.spec.name for scorer in kept])
-            same.append(
-                replace(runs, records=(record,), scores=ScoreTable(runs.scores.frame.filter(rows)))
-            )
+            same.append(_with_scorers(runs, kept))
     return {key: merged(same) for key, same in groups.items()}, gone
+
+
+def _with_scorers(runs: Runs, names: Sequence[str]) -> Runs:
+    """The part of some scorers."""
+    scorers = tuple(runs.scorers[name] for name in names)
+    record = runs.records[0].model_copy(update={"scorers": scorers})
+    rows = pl.col("scorer").cast(pl.String).is_in(names)
+    scores = ScoreTable(runs.scores.frame.filter(rows))
+    return replace(runs, records=(record,), scores=scores)
 
 
 def _of_entries(source: Path, known: Sequence[entries.Hashed], gone: list[str]) -> Iterator[Runs]:
     for folder in entries.found_in(source):
         entry, rows = entries.read(folder)
+        run = entry.run
         dataset = entries.holding(rows, known)
         if dataset is None:
-            gone.append(
-                f"{entry.name} on {_data_name(entry.run.dataset.names)}, {entry.run.created.date()}"
-            )
+            data = _data_name(run.dataset.names)
+            gone.append(f"{entry.name} on {data}, {run.created.date()}")
             continue
-        if problems := entries.check(folder, known).problems:
+        problems = entries.check(folder, known).problems
+        if problems:
             raise CarbError(f"{folder}: {problems[0]}. See `carb results check`.")
-        yield Runs((folder,), (entry.run,), dataset, entries.table_of(rows, dataset, entry.name))
+        scores = entries.table_of(rows, dataset, entry.name)
+        yield Runs((folder,), (run,), dataset, scores)
 
 
 def _data_name(names: Sequence[str]) -> str:
-    return " + ".join(Path(name).stem for name in names) or "data"
+    stems = [Path(name).stem for name in names]
+    return " + ".join(stems) or "data"

@@ -34,7 +34,9 @@ class Shown:
     @property
     def line(self) -> str:
         """The cell on one line."""
-        return f"{self.text} [{'; '.join(self.small)}]" if self.small and self.text else self.text
+        if self.small and self.text:
+            return f"{self.text} [{'; '.join(self.small)}]"
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +141,14 @@ def marked_labels(report: Report) -> dict[str, str]:
 
 def group_name(column: str, group: str) -> str:
     """A group as people call it."""
-    return cultures[group].name if column in ("culture", "variety") and group in cultures else group
+    if column in ("culture", "variety") and group in cultures:
+        return cultures[group].name
+    return group
 
 
 def link(report: Report, **choices: str) -> str:
     """An address within the page that shows these choices, as ``web/address.js`` reads it."""
-    main = {"sets": "main"} if report.dataset.mirrors and "whose" in choices else {}
+    main = {}
+    if report.dataset.mirrors and "whose" in choices:
+        main = {"sets": "main"}
     return "#" + urlencode(choices | main, errors="replace")

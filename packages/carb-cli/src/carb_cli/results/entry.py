@@ -61,7 +61,9 @@ class ResultEntry(Frozen):
         """Where the entry belongs within a folder of results: names that look alike get different
         folders."""
         data = self.run.dataset
-        first = Path(data.names[0]).stem if data.names else "data"
+        first = "data"
+        if data.names:
+            first = Path(data.names[0]).stem
         return (
             Path(f"{slug(first)}-{data.fingerprint[:8]}")
             / f"{slug(self.name)}-{_digest(self.name)[:8]}"
@@ -146,7 +148,9 @@ def found_in(results: Path) -> list[Path]:
     Raises:
         CarbError: there is no entry.
     """
-    folders = sorted(path.parent for path in results.rglob(ENTRY)) if results.is_dir() else []
+    folders = []
+    if results.is_dir():
+        folders = sorted(path.parent for path in results.rglob(ENTRY))
     if not folders:
         again = shlex.join(["carb", "results", "add", "runs/first", "--out", str(results)])
         raise CarbError(f"{results} holds no entry. Make one with: {again}")

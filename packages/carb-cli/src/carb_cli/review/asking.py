@@ -54,7 +54,9 @@ class ReviewItem:
         self.id = _digest(json.dumps([item.id, item.culture, content]))[:20]
         """Hash of what is shown: a changed text is another item."""
         self.region = region_of(item)
-        named = region_name(self.region) if self.region else ""
+        named = ""
+        if self.region:
+            named = region_name(self.region)
         self.shown = {"id": self.id, **content, "region": self.region, "place": named}
 
 

@@ -241,7 +241,9 @@ def _reviewer(
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+    if not values:
+        return None
+    return sum(values) / len(values)
 
 
 def apply(dataset: Dataset, findings: Findings) -> tuple[Dataset, Findings]:
@@ -276,7 +278,9 @@ def voted(item: BonSet, counted: SetTally) -> BonSet:
     responses = tuple(one.model_copy(update={"votes": votes[one.id]}) for one in item.responses)
     made = item.model_copy(update={"responses": responses})
     mark = f"verified by {counted.reviews} native speakers (rules {RULES_NAME})"
-    return _noted(made, mark) if counted.verdict == "keep" else made
+    if counted.verdict != "keep":
+        return made
+    return _noted(made, mark)
 
 
 def _noted(item: BonSet, *notes: str, **more: object) -> BonSet:
@@ -307,13 +311,13 @@ def written(db: sqlite3.Connection) -> Dataset:
     for item, answers in texts:
         counted = tally(item, answers)
         agree = sum(one.event.answer.best == item.key for one in answers)
-        header = (
-            f"{agree} of {counted.reviews} other people agree"
-            if counted.reviews
-            else "nobody else has read it"
-        )
+        header = "nobody else has read it"
+        if counted.reviews:
+            header = f"{agree} of {counted.reviews} other people agree"
         notes = "written by a person of the place", header, models[item.id]
-        tier = "human-voted" if 2 * agree > counted.reviews else "human-written"
+        tier = "human-written"
+        if 2 * agree > counted.reviews:
+            tier = "human-voted"
         made.append(_noted(voted(item.set, counted), *notes, tier=tier))
     return Dataset(made)
 

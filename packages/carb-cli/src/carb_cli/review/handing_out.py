@@ -35,7 +35,9 @@ def create(
     """
     if not len(dataset):
         raise CarbError("There is no set to review; check --culture.")
-    written_about = set() if beat is None else {f"{i.culture} {i.language}" for i in dataset}
+    written_about = set()
+    if beat is not None:
+        written_about = {f"{i.culture} {i.language}" for i in dataset}
     if len(written_about) > 1:
         raise CarbError(
             "People write questions about one place in one language; name it with --culture."

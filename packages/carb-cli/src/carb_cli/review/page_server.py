@@ -184,7 +184,9 @@ class ReviewPage:
         self._scorer, self._asked = scorer, asyncio.Lock()
         public = urlsplit(public_url or "")
         local = {f"http://127.0.0.1:{port}", f"http://localhost:{port}"}
-        named = {f"{public.scheme}://{public.netloc.lower()}"} if public_url else set()
+        named = set()
+        if public_url:
+            named = {f"{public.scheme}://{public.netloc.lower()}"}
         self._origins = local | named
         self._prefix = public.path.rstrip("/")
         self._secure = public.scheme == "https"
@@ -315,7 +317,9 @@ class ReviewPage:
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    reason = error.detail if isinstance(error, RefusalError) else "There is nothing here."
+    reason = "There is nothing here."
+    if isinstance(error, RefusalError):
+        reason = error.detail
     return refused(request, {"reason": reason}, error)
 
 
@@ -339,8 +343,14 @@ def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "un
         pick = best_of_n(scorer, item.prompt, texts, culture=item.culture, language=item.language)
         if pick.index is not None:
             tie = tied(pick.scores[0], pick.scores[1])
-            return "undecided" if tie else ("not fooled" if pick.index == 0 else "fooled")
-        reason = pick.error.message if pick.error else ""
+            if tie:
+                return "undecided"
+            if pick.index == 0:
+                return "not fooled"
+            return "fooled"
+        reason = ""
+        if pick.error:
+            reason = pick.error.message
     except Exception as error:  # a third party's scorer may raise anything
         reason = f"{type(error).__name__}: {error}"
     display.advice(f"The model gave no answer: {reason}")

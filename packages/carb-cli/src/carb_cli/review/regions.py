@@ -20,7 +20,9 @@ def _names() -> dict[str, str]:
 
 def region_of(item: BonSet) -> str:
     """The code of the province or town that a set is about; empty where it is about a country."""
-    return item.region if item.region is not None and "-" in item.region else ""
+    if item.region is not None and "-" in item.region:
+        return item.region
+    return ""
 
 
 def region_name(code: str) -> str:

@@ -106,7 +106,9 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 def setting(db: sqlite3.Connection, name: str) -> str:
     """A stored setting of the review; empty where it is not set."""
     row = db.execute("SELECT value FROM project WHERE name = ?", (name,)).fetchone()
-    return "" if row is None else str(row["value"])
+    if row is None:
+        return ""
+    return str(row["value"])
 
 
 def places(db: sqlite3.Connection) -> dict[str, list[str]]:
