@@ -295,6 +295,14 @@ def test_letters_of_the_options_are_taken_off_only_in_their_order(tmp_path):
     assert load(lines(tmp_path, row | same))[0].chosen.text == "A. Smith"
 
 
+def test_letters_are_taken_off_where_one_option_has_none(tmp_path):
+    row = {"question": "q?", "options": ["(A) bow", "(B) sing", "None of these"]}
+    found = load(lines(tmp_path, row | {"answer": "B"}, row | {"question": "w?", "answer": "C"}))
+    assert [item.chosen.text for item in found] == ["sing", "None of these"]
+    assert {answer.text for answer in found[0].rejected} == {"bow", "None of these"}
+    assert any("carry their own letters" in note for note in found.notes)
+
+
 def test_languages_are_read_as_tags_or_refused(tmp_path):
     row = {"prompt": "q?", "chosen": "bow", "rejected": "sing"}
     tags = {
@@ -349,7 +357,16 @@ def test_answers_may_be_joined_as_their_script_or_html_joins(tmp_path, cell):
 
 
 @pytest.mark.parametrize(
-    "cell", ["a kick, a shout, a song", "a kick, a shout", "蹴る、叫ぶ、歌う", "kick / shout"]
+    "cell",
+    [
+        "a kick, a shout, a song",
+        "a kick, a shout",
+        "蹴る、叫ぶ、歌う",
+        "kick / shout",
+        "a kick/a shout/a song",
+        "kick && shout",
+        "kick\tshout",
+    ],
 )
 def test_a_cell_of_several_answers_that_may_be_one_is_refused(tmp_path, cell):
     row = {"prompt": "q?", "correct answer": "bow"}
@@ -357,6 +374,45 @@ def test_a_cell_of_several_answers_that_may_be_one_is_refused(tmp_path, cell):
         load(lines(tmp_path, row | {"wrong answers": cell}))
     (item,) = load(lines(tmp_path, row | {"wrong answer": cell}))
     assert item.rejected[0].text == cell
+
+
+def test_answers_of_a_plural_column_that_are_one_text_are_named(tmp_path):
+    row = {"prompt": "q?", "correct answer": "bow", "wrong answers": "kick +++ shout"}
+    found = load(lines(tmp_path, row))
+    assert [answer.text for answer in found[0].rejected] == ["kick +++ shout"]
+    assert any("wrong answers counts as one answer" in note for note in found.notes)
+    joined = row | {"prompt": "w?", "wrong answers": "kick; shout"}
+    assert not load(lines(tmp_path, row, joined)).notes
+
+
+@pytest.mark.parametrize("cell", [r"('kick', 'don\'t')", r"{'don\'t', 'kick'} "])
+def test_answers_may_be_written_as_python_writes_several(tmp_path, cell):
+    (item,) = load(lines(tmp_path, {"prompt": "q?", "chosen": "bow", "rejected": cell}))
+    assert {answer.text for answer in item.rejected} == {"kick", "don't"}
+
+
+@pytest.mark.parametrize("cell", ["(laughs)", "('kick')", "(kick, shout)", '"kick"', "{kick}"])
+def test_brackets_and_quotes_around_one_answer_stay(tmp_path, cell):
+    (item,) = load(lines(tmp_path, {"prompt": "q?", "chosen": "bow", "rejected": cell}))
+    assert item.rejected[0].text == cell
+
+
+def test_a_conversation_that_was_written_as_json_twice_is_read(tmp_path):
+    def twice(answer):
+        turns = [{"role": "user", "content": "q?"}, {"role": "assistant", "content": answer}]
+        return json.dumps(json.dumps(turns))
+
+    row = {"prompt": "q?", "chosen": twice("bow"), "rejected": twice("kick")}
+    (item,) = load(lines(tmp_path, row))
+    assert (item.prompt, item.chosen.text, item.rejected[0].text) == ("q?", "bow", "kick")
+
+
+def test_two_turns_of_the_system_are_refused(tmp_path):
+    turns = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "q?"}]
+    row = {"system": "Be kind.", "prompt": turns, "chosen": "bow", "rejected": "kick"}
+    with pytest.raises(DataError, match=r"a\.jsonl:1: system: .*another"):
+        load(lines(tmp_path, row))
+    assert load(lines(tmp_path, row | {"system": "Be short."}))[0].prompt[0].content == "Be short."
 
 
 def test_a_conversation_that_numpy_printed_is_refused(tmp_path):
@@ -608,6 +664,17 @@ def test_a_link_to_a_file_of_the_same_folder_is_refused(tmp_path):
     (tmp_path / "z.jsonl").symlink_to(original)
     with pytest.raises(CarbError, match=rf"z\.jsonl and .*{original.name} are one file"):
         load(tmp_path)
+
+
+def test_other_files_of_a_folder_are_named_and_hidden_ones_are_not_read(tmp_path):
+    text = "prompt,chosen,rejected\nq?,bow,kick\n"
+    for name in ("a.csv", "old.xls", ".b.csv", "~$a.xlsx", "._a.csv"):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = load(tmp_path)
+    assert [item.chosen.text for item in found] == ["bow"]
+    (note,) = [note for note in found.notes if "not read" in note]
+    assert "old.xls" in note
+    assert "~$a.xlsx" not in note
 
 
 def test_a_number_of_single_precision_is_the_text_that_people_wrote(tmp_path):

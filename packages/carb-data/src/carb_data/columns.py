@@ -11,6 +11,7 @@ from typing import Any
 
 from carb_data.keys import ALPHABETS
 from carb_data.packaged import resource
+from carb_data.values import STRUCTURES
 
 __all__ = [
     "Columns",
@@ -31,7 +32,7 @@ _PLURAL = re.compile(
 )
 _JOINED = re.compile(r"[;；؛]\s*|\n+|\s*\|\s*|\s*<br\s*/?>\s*", re.IGNORECASE)
 """Separators of several answers in a cell."""
-_DOUBTFUL = re.compile(r"[^,،、]+([,،、][^,،、]+)+|[^/]+(\s/\s[^/]+)+")
+_DOUBTFUL = re.compile(r"[^,،、]+([,،、][^,،、]+)+|[^/]+(/[^/]+)+|.+(\t|&&).+")
 """A cell that may be one answer or several."""
 _ENTITY = re.compile(r"(&#?\w+);")
 """A character as HTML writes it, whose semicolon ends no answer."""
@@ -39,8 +40,6 @@ _MARKED = re.compile(r"(?:(?<=\s)|\A)[(\[]?(\d{1,2}|[A-Za-z])[.):\]]\s+(?=\S)")
 """The mark of an answer in a cell, where it may stand within a line."""
 _LISTED = re.compile(r"(?:\d{1,2}[.)]|[-*•])\s+(?=\S)")
 """Bullets and numbers before the answers of a list in a cell."""
-_STRUCTURES = ("[", "{")
-"""The beginning of a cell that holds a list or an object."""
 _OPTION_WORDS = {*_NAMES["option"], *_NAMES["answer"], *_HEADINGS["option_words"]}
 _SEVERAL = ("rejected", "context", "chosen", "prompt", "answer")
 """Fields that several columns may hold; of others the first name in the list counts."""
@@ -166,14 +165,14 @@ def is_plural(name: str) -> bool:
 
 def is_doubtful(name: str, value: Any) -> bool:
     """Whether a cell of a plural column holds marks that may stand between answers."""
-    if not isinstance(value, str) or value[:1] in _STRUCTURES or not is_plural(name):
+    if not isinstance(value, str) or value.startswith(STRUCTURES) or not is_plural(name):
         return False
     return parts_of(name, value) is value and _DOUBTFUL.fullmatch(value) is not None
 
 
 def parts_of(name: str, value: Any) -> Any:
     """The answers that a cell of a plural column joins, or the value as it is."""
-    if isinstance(value, str) and value[:1] not in _STRUCTURES and is_plural(name):
+    if isinstance(value, str) and not value.startswith(STRUCTURES) and is_plural(name):
         pieces = _JOINED.split(_ENTITY.sub(r"\1\0", value))
         parts = [piece.replace("\0", ";").strip() for piece in pieces if piece.strip()]
         if len(parts) == 1:
@@ -187,7 +186,7 @@ def parts_of(name: str, value: Any) -> Any:
 
 def part_count(value: Any) -> int:
     """The number of a text's parts, as marks between answers would part it; 1 for other values."""
-    if not isinstance(value, str) or value[:1] in _STRUCTURES:
+    if not isinstance(value, str) or value.startswith(STRUCTURES):
         return 1
     return len(_JOINED.split(_ENTITY.sub("", value.strip())))
 

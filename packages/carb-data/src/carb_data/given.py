@@ -349,6 +349,8 @@ def _prompt(
     if not conversation:
         raise UnreadError(("prompt", "is empty"))
     first_role, first_content = conversation[0]
+    if system and first_role == "system" and first_content != system:
+        raise UnreadError(("system", "stands beside another turn of the system; keep one"))
     if system and first_role != "system":
         conversation.insert(0, ("system", system))
     elif len(conversation) == 1 and first_role == "user":

@@ -19,10 +19,12 @@ ALPHABETS: dict[str, str] = resource("headings")["alphabets"]
 _MARKED = re.compile(r"[(\[{（【]?\s*(.)\s*[)\]}）】.:、：．]?")
 """A letter alone, or between or before marks."""
 _LETTERED = re.compile(
-    r"\s*\**(?:(?:option|choice|answer)\s)?[(\[（【]?\s*(\w)\s*"
+    r"\s*\**(?:(?:option|choice|answer)\s)?[(\[（【]?\s*(1\d|\w)\s*"
     r"(?:[)\]）】.:、：．]+\**|\*+|\s[-–—])\s*(?=\S)(.*)",
     re.DOTALL | re.IGNORECASE,
 )
+_NUMBERS = [*map(str, range(1, 20))]
+"""Numbers that stand before options."""
 _LIKE_LATIN = frozenset("АВЕКМНОРСТХ")
 """Cyrillic letters that look like Latin ones, which stand elsewhere in the alphabet."""
 _NUMBER = re.compile(r"(\d{1,3})(?:\.0+)?")
@@ -128,21 +130,26 @@ def place_of(
 
 
 def without_letters(options: Options) -> Options | None:
-    """The options without letters of their own, where each has the one of its place; null where
-    they have none.
+    """The options without letters of their own, where most have the one of their place and the rest
+    none; null where they have none.
 
     Raises:
         UnreadError: they have letters in another order.
     """
-    matches = [_LETTERED.fullmatch(text) for text in options.texts]
-    if len(matches) < 2 or not all(matches):
+    letters = []
+    bare = []
+    for text in options.texts:
+        match = _LETTERED.fullmatch(text)
+        letters.append(unicodedata.normalize("NFKC", match[1]).upper() if match else "")
+        bare.append(match[2].strip() if match else text)
+    filled = sum(map(bool, options.texts))
+    if 2 * sum(map(bool, letters)) <= max(filled, 2):
         return None
-    letters = [unicodedata.normalize("NFKC", match[1]).upper() for match in matches if match]
-    for alphabet in (*ALPHABETS.values(), "123456789"):
-        if letters == list(alphabet[: len(letters)]):
-            texts = tuple(match[2].strip() for match in matches if match)
-            return Options(texts, options.names)
-        if sorted(letters) == sorted(alphabet[: len(letters)]):
+    for alphabet in (*ALPHABETS.values(), _NUMBERS):
+        marks = [*alphabet[: len(letters)]]
+        if all(letter in ("", mark) for letter, mark in zip(letters, marks, strict=False)):
+            return Options(tuple(bare), options.names)
+        if sorted(letters) == sorted(marks):
             reason = f"carry their own letters in the order {', '.join(letters)}; take them off"
             raise UnreadError(("options", reason))
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from carb_data.errors import CarbError, Problem
@@ -16,6 +16,8 @@ from carb_data.values import unpacked
 
 __all__ = ["holds_sets", "load_path", "table_files"]
 
+_NAMED = 10
+"""Most files that a sentence names."""
 _NOBODY_SAID = {"culture": UNSPECIFIED, "domain": UNSPECIFIED, "language": UNDETERMINED}
 
 
@@ -64,7 +66,7 @@ def load_path(
     paths = table_files(path)
     held = [one for one in paths if holds_sets(one)]
     problems: list[Problem] = []
-    notes: list[str] = []
+    notes: list[str] = _others(path, paths)
     sets = load_files(held, registry, problems)
     left_out(problems, len(sets), skip_bad, notes)
     sets, used = _filled(sets, checked(given, registry))
@@ -99,7 +101,7 @@ def table_files(path: Path) -> list[Path]:
         if path.is_file() and kind_of(path) is None:
             raise CarbError(unknown_kind(path))
         return [path]
-    files = sorted(p for p in path.rglob("*") if p.is_file() and kind_of(p) is not None)
+    files = [file for file in _files(path) if kind_of(file) is not None]
     first: dict[Path, Path] = {}
     for file in files:
         other = first.setdefault(file.resolve(), file)
@@ -108,6 +110,21 @@ def table_files(path: Path) -> list[Path]:
     if not files:
         raise CarbError(f"The folder {path} holds no file of {', '.join(TABLE_SUFFIXES)}.")
     return files
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of a folder, without those that systems and Excel hide there."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return [file for file in files if not file.name.startswith((".", "~$"))]
+
+
+def _others(folder: Path, read: Sequence[Path]) -> list[str]:
+    """A sentence on the files of a folder that are not read."""
+    others = [file.relative_to(folder).as_posix() for file in _files(folder) if file not in read]
+    if not folder.is_dir() or not others:
+        return []
+    more = ", …" if len(others) > _NAMED else ""
+    return [f"{len(others):,} more files not read: {', '.join(others[:_NAMED])}{more}."]
 
 
 def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> tuple[list[BonSet], set[str]]:

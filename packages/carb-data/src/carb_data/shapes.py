@@ -518,11 +518,7 @@ def _note_columns(table: Table, shape: Shape) -> None:
     ]
     if unread:
         table.notes.append(f"Not read: {', '.join(unread)}.")
-    for name in _joined(table, shape):
-        table.notes.append(
-            f"Each text of {table.titles[name]} counts as one answer, though most have three parts "
-            f"or more. Where they are several, call the column {table.titles[name]} answers."
-        )
+    table.notes += _joined(table, shape)
     scores = [pair for pair in ties if len(pair) == 2]
     if not ties:
         return
@@ -542,15 +538,23 @@ def _note_columns(table: Table, shape: Shape) -> None:
 
 
 def _joined(table: Table, shape: Shape) -> Iterator[str]:
-    """Columns of a wrong answer that may hold several, as right answers have no such parts."""
+    """What to tell of columns of wrong answers that may hold several in a cell."""
     names = shape.columns.by_field if shape.columns else {}
     rows = [row for _, row in table.rows[:_SAMPLE]]
-    if any(part_count(row.get(name)) > 1 for row in rows for name in names.get("chosen", ())):
-        return
+    parted = any(part_count(row.get(name)) > 1 for row in rows for name in names.get("chosen", ()))
     for name in names.get("rejected", ()):
-        several = sum(part_count(row.get(name)) > 2 for row in rows)
-        if 2 * several > len(rows) and not is_plural(name):
-            yield name
+        cells = [row[name] for row in rows if name in row]
+        told = f"Each text of {table.titles[name]} counts as one answer"
+        if is_plural(name) and all(
+            _is_name(cell) and parts_of(name, cell) is cell for cell in cells
+        ):
+            yield f"{told}; put a semicolon between several."
+        several = sum(part_count(cell) > 2 for cell in cells)
+        if 2 * several > len(rows) and not is_plural(name) and not parted:
+            yield (
+                f"{told}, though most have three parts or more. Where they are several, call the "
+                f"column {table.titles[name]} answers."
+            )
 
 
 def _sources(shape: Shape) -> Sequence[str]:

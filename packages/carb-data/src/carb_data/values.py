@@ -14,6 +14,7 @@ from pydantic_core import from_json
 from carb_data.packaged import resource
 
 __all__ = [
+    "STRUCTURES",
     "Answer",
     "Turn",
     "UnreadError",
@@ -38,8 +39,8 @@ _CLOSE_TRANSCRIPT = re.compile(rf"(?:\A|\n){_SPEAKERS}")
 """A transcript without blank lines."""
 _TURN = "\nAssistant:"
 """What every transcript holds."""
-_STRUCTURES = ("[", "{", "array(")
-"""How lists and objects begin."""
+STRUCTURES = ("[", "{", "('", '("', '"[', '"{', "array(")
+"""How lists and objects begin, as JSON, JSON within JSON, Python and numpy write them."""
 _NUMPY_LIST = re.compile(r"""\Aarray\(|\A\[\s*(['"]).*?\1\s+['"]|\A\[\s*\{.*\}\s+\{""", re.DOTALL)
 """A list as numpy prints it, without commas: Python would join its texts to one."""
 _ERRORS = re.compile(
@@ -97,13 +98,17 @@ def _walked(value: Any, steps: Sequence[str]) -> Any:
 def unpacked(value: Any) -> Any:
     """The list or object that a text holds as JSON or as Python writes it; any other value as it
     is."""
-    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+    if not isinstance(value, str) or not value.startswith(STRUCTURES):
         return value
     for read in (from_json, ast.literal_eval):
         try:
             inner = read(value)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
+        if isinstance(inner, str):
+            inner = unpacked(inner)
+        if isinstance(inner, tuple | set):
+            inner = ast.literal_eval(f"[{value.strip()[1:-1]}]")  # in the order of the text
         if read is from_json or not _NUMPY_LIST.match(value):
             return inner if _is_structure(inner) else value
     return value
@@ -197,7 +202,7 @@ def as_shown(answer: str) -> str:
 def plain_text(value: Any) -> str | None:
     """A plain text: no list, object, transcript or mark of a missing value. Null for values that
     ``answers`` and ``text`` must read."""
-    if type(value) is not str or value.startswith(_STRUCTURES) or _TURN in value:
+    if type(value) is not str or value.startswith(STRUCTURES) or _TURN in value:
         return None
     if "\0" in value:
         return None
