@@ -91,6 +91,38 @@ def test_trl_rewards_need_to_know_the_culture() -> None:
     assert as_trl_reward("baseline:length")(prompts=["a"], completions=["b"]) == [1.0]
 
 
+def test_a_scorer_that_compares_refuses_one_completion_alone() -> None:
+    """A process that gets a part of a group would reward each completion with the same number."""
+    reward = as_trl_reward(Fake(comparative=True), **PLACE)
+    with pytest.raises(CarbError, match=r"per_device_train_batch_size.*mode=pointwise"):
+        reward(prompts=["Was?", "Was?", "Wer?"], completions=["a", "b", "c"])
+    assert reward(prompts=["Was?"] * 2, completions=["a", "a"]) == [1.0, 1.0]
+    assert as_trl_reward(Fake(), **PLACE)(prompts=["Wer?"], completions=["c"]) == [1.0]
+
+
+@pytest.mark.parametrize("wrap", [as_trl_reward, as_verl_reward])
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("models/judge", "KIND:TARGET"),
+        ("judges:models/judge", "judges"),
+        ("judge:models/judge?moed=listwise", "moed"),
+    ],
+)
+def test_a_wrong_spec_is_found_before_the_policy_is_loaded(
+    wrap: Callable[[str], object], spec: str, reason: str
+) -> None:
+    with pytest.raises(CarbError, match=reason):
+        wrap(spec)
+
+
+def test_trl_logs_a_reward_under_its_own_name() -> None:
+    reward = as_trl_reward("taste=baseline:length", **PLACE)
+    logged: dict[str, float] = {}
+    assert reward(prompts=["Was?"], completions=["a"], log_metric=logged.__setitem__) == [1.0]
+    assert (reward.__name__, list(logged)) == ("taste", ["rewards/taste/failed"])
+
+
 def test_trl_rewards_do_not_depend_on_batch_or_order() -> None:
     reward = as_trl_reward(open_scorer("baseline:random"), **PLACE)
     prompts, completions = ["a", "b", "a"], ["x", "y", "z"]
@@ -181,21 +213,20 @@ def test_a_scorer_that_compares_gets_whole_groups_from_verls_batch_manager() -> 
     reward = as_verl_reward(scorer)
     with pytest.raises(CarbError, match=r"reward_manager=batch.*mode=pointwise"):
         reward("d", "vier", None, INFO)
-    infos = [INFO, {**INFO, "prompt": "Wo?"}, INFO]
-    lists = {
-        "data_sources": ["d"] * 3,
-        "ground_truths": [None] * 3,
-    }  # as verl/workers/reward_manager/batch.py calls it
-    assert reward(solution_strs=["eins", "da", "zwölf"], extra_infos=infos, **lists) == [
-        4.0,
-        2.0,
-        5.0,
-    ]
-    assert [len(r.candidates) for r in scorer.requests] == [2, 1]
+    infos = [INFO, {**INFO, "prompt": "Wo?"}] * 2
+    # as verl/workers/reward_manager/batch.py calls it
+    lists = {"data_sources": ["d"] * 4, "ground_truths": [None] * 4}
+    answers = ["eins", "da", "zwölf", "dort!!"]
+    rewards = reward(solution_strs=answers, extra_infos=infos, **lists)
+    assert rewards == [4.0, 2.0, 5.0, 6.0]
+    assert [len(r.candidates) for r in scorer.requests] == [2, 2]
+    with pytest.raises(CarbError, match=r"val_kwargs\.n"):  # validation writes one by default
+        reward(solution_strs=answers[:2], extra_infos=infos[:2], **lists)
 
 
 def test_an_awaited_reward_gives_the_same_numbers_and_compares_whole_groups() -> None:
-    asked = {"prompts": ["Was?", "Wo?", "Was?"], "completions": ["eins", "da", "zwölf"]}
+    prompts, completions = ["Was?", "Wo?", "Was?", "Wo?"], ["eins", "da", "zwölf", "dort!!"]
+    asked = {"prompts": prompts, "completions": completions}
     scorer = Fake(comparative=True)
     reward = as_trl_reward(scorer, awaited=True, **PLACE)
     assert inspect.iscoroutinefunction(reward.__call__)  # by which TRL tells
@@ -203,9 +234,9 @@ def test_an_awaited_reward_gives_the_same_numbers_and_compares_whole_groups() ->
     assert (
         anyio.run(partial(reward, **asked))
         == as_trl_reward(Fake(), **PLACE)(**asked)
-        == [4.0, 2.0, 5.0]
+        == [4.0, 2.0, 5.0, 6.0]
     )
-    assert [len(r.candidates) for r in scorer.requests] == [2, 1]
+    assert [len(r.candidates) for r in scorer.requests] == [2, 2]
 
 
 def test_a_scale_makes_rewards_of_scores() -> None:

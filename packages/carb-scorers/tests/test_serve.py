@@ -125,7 +125,7 @@ def sent(*responses: str, prompt: str = "<s>[INST] Was? [/INST]") -> dict[str, A
 async def test_no_request_opens_the_scorer() -> None:
     """A request that came early opened the model itself, and nothing was answered until that was
     done."""
-    transport = httpx.ASGITransport(RewardServer("baseline:nothing"))
+    transport = httpx.ASGITransport(RewardServer("classifier:no/such/folder"))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8766") as client:
         asked = [await client.get("/spec"), await client.post("/get_reward", json=sent("a"))]
     assert [answer.status_code for answer in asked] == [503, 503]
@@ -174,6 +174,22 @@ async def test_one_response_alone_is_not_compared() -> None:
         assert (await client.post("/get_reward", json=sent("same", "same"))).json() == {
             "rewards": [4.0, 4.0]
         }
+
+
+async def test_that_a_scorer_compares_is_said_at_the_start() -> None:
+    """OpenRLHF's first call, in the first step of training, was the first to hear of it."""
+    for scorer, expected in [(FakeScorer(), True), (Letters(), False)]:
+        notes: list[str] = []
+        server = RewardServer(scorer, **GERMAN)
+        client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(server), base_url="http://127.0.0.1:8766"
+        )
+        async with client, anyio.create_task_group() as group:
+            group.start_soon(server.work, notes.append)
+            while (await client.get("/health")).status_code != 200:
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+        assert any("mode=pointwise" in note for note in notes) == expected
 
 
 async def test_what_hangs_is_cut_and_the_server_goes_on() -> None:

@@ -174,11 +174,18 @@ def _open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer
     return ImplicitScorer(spec, policy, reference, read)
 
 
-def _plan(name: str, target: str, options: Mapping[str, str]) -> Planned:  # noqa: ARG001
+def _plan_classifier(name: str, target: str, options: Mapping[str, str]) -> Planned:  # noqa: ARG001
+    read_backend_options(ClassifierOptions, REWARD_MODELS, name, options)
+    return _planned(models=1)
+
+
+def _plan_implicit(name: str, target: str, options: Mapping[str, str]) -> Planned:  # noqa: ARG001
+    read, _ = read_backend_options(ImplicitOptions, LANGUAGE_MODELS, name, options)
+    return _planned(models=1 if read.ref == "none" else 2)
+
+
+def _planned(models: int) -> Planned:
     """Each answer behind its prompt, by the reference model as well where there is one."""
-    models = 2
-    if options.get("ref", "none") == "none":
-        models = 1
 
     def asks(request: ScoreRequest) -> list[tuple[str, str]]:
         prompt = as_text(request.prompt)
@@ -187,8 +194,8 @@ def _plan(name: str, target: str, options: Mapping[str, str]) -> Planned:  # noq
     return Planned(asks)
 
 
-open_classifier = Kind(_open_classifier, _plan)
-open_implicit = Kind(_open_implicit, _plan)
+open_classifier = Kind(_open_classifier, _plan_classifier)
+open_implicit = Kind(_open_implicit, _plan_implicit)
 
 
 def flatten(requests: Sequence[ScoreRequest], cue: str = "") -> tuple[list[Prompt], list[str]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import re
 import socket
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -29,7 +28,7 @@ from carb_data import (
 )
 from carb_scorers.integrations.openrlhf import Policy, response_in
 from carb_scorers.spec import asked_about, needs
-from carb_scorers.texts import Opened, Scored, Text
+from carb_scorers.texts import Opened, Scored, Text, check_company
 
 require("starlette", package="carb-scorers", extra="serve")
 from starlette.applications import Starlette  # noqa: E402 - the line above names the extra
@@ -149,6 +148,11 @@ class RewardServer:
             note(
                 f"This scorer reads the {' and the '.join(missing)} of each request. /score can "
                 f"name it; /get_reward cannot, and is refused without {options}."
+            )
+        if scorer.spec.comparative:
+            note(
+                "This scorer compares responses, so a call with one response to a prompt is "
+                "refused. OpenRLHF and verl send one: for them give a judge mode=pointwise."
             )
         self._queue = RewardQueue(scorer, self._timeout)
         await self._queue.work()
@@ -278,8 +282,10 @@ class RewardServer:
             texts = await anyio.to_thread.run_sync(read, body)
             hold(EACH_RESPONSE * len(texts))
             spec = self._opened.get().spec
-            if spec.comparative:
-                _check_company(texts)
+            try:
+                check_company(spec, texts, "Send all of them in one call")
+            except CarbError as error:
+                raise RefusalError(422, str(error)) from None
             call = await anyio.to_thread.run_sync(make_call, texts, spec)
             await self._wait(request, queue, call)
         if call.reason:
@@ -313,16 +319,6 @@ def _error(one: Scored | None, timeout: float) -> dict[str, Any]:
     if one is None or one.error is None:
         return {"kind": "timeout", "message": f"No answer within {timeout:g} seconds."}
     return one.error.model_dump(mode="json")
-
-
-def _check_company(texts: Sequence[Text]) -> None:
-    if 1 in Counter(text.prompt for text in texts).values():
-        raise RefusalError(
-            422,
-            "This scorer compares responses with each other, and got one alone. Send all "
-            "responses to a prompt together, or serve a scorer that rates each alone (for a "
-            "judge mode=pointwise).",
-        )
 
 
 def _read(model: type[_Sent], body: bytes) -> _Sent:

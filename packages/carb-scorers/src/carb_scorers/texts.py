@@ -7,6 +7,7 @@ import hashlib
 import math
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 
@@ -20,8 +21,16 @@ from carb_scorers.scorer import (
     Scorer,
     ScoreRequest,
     ScoreResult,
+    ScorerSpec,
 )
-from carb_scorers.spec import check_about, check_given, open_scorer, using
+from carb_scorers.spec import (
+    check_about,
+    check_given,
+    open_scorer,
+    parse_spec,
+    plan_of,
+    using,
+)
 from carb_scorers.waiting import wait_for
 
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
@@ -76,9 +85,13 @@ class Opened:
     def __init__(self, scorer: Scorer | str) -> None:
         check_given(scorer)
         self._given = scorer
-        self._scorer: Scorer | None = None if isinstance(scorer, str) else scorer
-        self.name = scorer if isinstance(scorer, str) else scorer.spec.name
-        """The spec, or the scorer's name."""
+        self._scorer: Scorer | None = None
+        if isinstance(scorer, str):
+            parsed = parse_spec(scorer)
+            plan_of(parsed)  # a wrong kind or option is found before a trainer loads its policy
+            self.name = parsed.name
+        else:
+            self._scorer, self.name = scorer, scorer.spec.name
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[Opened], tuple[Scorer | str]]:
@@ -92,7 +105,7 @@ class Opened:
         """
         with self._lock:
             if self._scorer is None:
-                self._scorer = open_scorer(self.name)
+                self._scorer = open_scorer(str(self._given))
             return self._scorer
 
 
@@ -125,6 +138,19 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
         for text, one in scores_of(request, results[request.request_id])
     }
     return [scored[text.about, text.answer] for text in texts]
+
+
+def check_company(spec: ScorerSpec, texts: Sequence[Text], remedy: str) -> None:
+    """Refuse a response that stands alone where a scorer compares.
+
+    Raises:
+        CarbError: a prompt has one response.
+    """
+    if spec.comparative and 1 in Counter(text.prompt for text in texts).values():
+        raise CarbError(
+            f"'{spec.name}' compares responses to a prompt, and got one alone. {remedy}, or take a "
+            "scorer that rates each alone (for a judge mode=pointwise)."
+        )
 
 
 def grouped(texts: Sequence[Text]) -> dict[About, list[str]]:

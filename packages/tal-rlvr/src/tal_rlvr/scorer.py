@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from carb_data import Frozen, as_text, read_file, read_options
+from carb_data import Frozen, as_text, read_file
 from carb_scorers import Candidate, Kind, Planned, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, planned, shown_orders
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Writing, message
@@ -190,9 +190,8 @@ def _open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
 
 
 def _plan_think(name: str, target: str, options: Mapping[str, str]) -> Planned:
-    known = {key: value for key, value in options.items() if key in ThinkOptions.model_fields}
-    read = read_options(ThinkOptions, f"Scorer '{name}'", known)
-    settings = _settings(target, known)
+    read, _ = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, options)
+    settings = _settings(target, options)
     form = think_form(settings, read)
     return planned(form, comparative=True, longest=settings.max_new_tokens)
 

@@ -13,12 +13,16 @@ import anyio.to_thread
 from carb_data import UNDETERMINED, UNSPECIFIED, CarbError
 from carb_scorers.scorer import Scorer
 from carb_scorers.spec import asked_about, check_about
-from carb_scorers.texts import Opened, Text, as_prompt, is_list, score_texts, text_of
+from carb_scorers.texts import Opened, Text, as_prompt, check_company, is_list, score_texts, text_of
 from carb_scorers.waiting import wait_for
 
 Scale = Callable[[float], float]
 FIRST_TRL = (1, 6)
 """The first release that leaves a completion without a reward out of its group."""
+
+WHOLE_GROUPS = (
+    "Give each process whole groups (per_device_train_batch_size a multiple of num_generations)"
+)
 
 
 class TRLReward:
@@ -82,6 +86,7 @@ class TRLReward:
                 prompts, completions, named, strict=True
             )
         ]
+        check_company(used.spec, texts, WHOLE_GROUPS)
         scores = [one.score for one in await score_texts(used, texts, seed=self._seed)]
         rewards = [None if score is None else self._scale(score) for score in scores]
         if log_metric is not None and rewards:
@@ -146,7 +151,8 @@ def as_trl_reward(
     Completions of the same prompt are put into one request, so that scorers that compare (judges)
     have something to compare; equal completions get equal rewards. A trainer on several processes
     calls this on each with its own share, so give such scorers whole groups
-    (``per_device_train_batch_size`` a multiple of ``num_generations``).
+    (``per_device_train_batch_size`` a multiple of ``num_generations``). One completion alone is
+    refused.
 
     Args:
         scorer: a spec string (opened when first called) or a ``Scorer``.
@@ -164,8 +170,8 @@ def as_trl_reward(
 
     Raises:
         CarbError: TRL is older than 1.6, which takes ``None`` for 0. Or the argument is no scorer,
-            the culture is not registered, or the language is no tag. A wrong spec is found at the
-            first call.
+            the culture is not registered, or the language is no tag, or a spec has no such kind or
+            option. A missing model is found at the first call.
     """
     _check_trl()
     check_about(culture or UNSPECIFIED, language or UNDETERMINED)

@@ -16,8 +16,12 @@ from typing import Any
 from carb_data import CarbError
 from carb_scorers.scorer import Scorer, ScorerSpec
 from carb_scorers.spec import asked_about
-from carb_scorers.texts import Opened, Scored, Text, as_prompt, score_texts
+from carb_scorers.texts import Opened, Scored, Text, as_prompt, check_company, score_texts
 from carb_scorers.waiting import wait_together
+
+WHOLE_GROUPS = (
+    "Set reward_manager=batch, which gives whole groups, and val_kwargs.n above 1 for validation"
+)
 
 
 class NoRewardError(RuntimeError):
@@ -61,6 +65,7 @@ def as_verl_reward(
         used = opened.get()
         pairs = zip(responses, infos, strict=True)
         texts = [_text(response, info or {}, used.spec) for response, info in pairs]
+        check_company(used.spec, texts, WHOLE_GROUPS)
         ask = partial(score_texts, used, texts, seed=seed)
         return [_reward(scored, when_failed, scale) for scored in wait_together(ask)]
 
@@ -76,13 +81,6 @@ def as_verl_reward(
     ) -> float | list[float]:
         if solution_strs is not None:
             return rewards(solution_strs, extra_infos)
-        if opened.get().spec.comparative:
-            raise CarbError(
-                f"'{opened.name}' compares responses with each other, and verl gave one alone: set "
-                "reward_manager=batch, which gives whole groups, or take a scorer that "
-                "rates each alone (for a judge "
-                f"mode=pointwise)."
-            )
         return rewards([solution_str or ""], [extra_info])[0]
 
     return compute_score

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from carb_data import CarbError, Frozen, read_options
+from carb_data import CarbError, Frozen
 from carb_scorers.judge.form import Mode, read_form
 from carb_scorers.judge.order_and_prompt import (
     LETTERS,
@@ -280,9 +280,7 @@ def _open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
 
 
 def _plan_judge(name: str, target: str, options: Mapping[str, str]) -> Planned:  # noqa: ARG001
-    given = with_defaults(options)
-    known = {key: value for key, value in given.items() if key in JudgeOptions.model_fields}
-    read = read_options(JudgeOptions, f"Scorer '{name}'", known)
+    read, _ = read_backend_options(JudgeOptions, LANGUAGE_MODELS, name, with_defaults(options))
     longest = read.max_tokens if read.read == "generate" else 1
     return planned(form_of(read), comparative=read.mode != "pointwise", longest=longest)
 
