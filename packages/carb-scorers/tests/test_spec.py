@@ -193,6 +193,16 @@ def test_a_kind_says_how_its_scorers_ask_before_a_model_is_opened(
     assert all("How?" in "".join(texts) for texts in asked)
 
 
+@pytest.mark.parametrize("kind", ["classifier", "implicit", "judge", "think"])
+@pytest.mark.parametrize("option", ["moed=x", "backend=vlm", "dtype=tall", "backend=openai&page=1"])
+def test_a_plan_refuses_the_options_that_a_scorer_refuses(kind: str, option: str) -> None:
+    """`carb run --dry-run` printed a plan, and the same command without it was refused."""
+    if kind == "think":
+        pytest.importorskip("tal_rlvr", reason="needs tal-rlvr, which registers the kind")
+    with pytest.raises(CarbError, match=option.split("&")[-1].split("=")[0]):
+        plan_of(parse_spec(f"{kind}:m?{option}"))
+
+
 @pytest.mark.parametrize("wrong", [["baseline:length"], None, {"kind": "baseline"}])
 def test_a_scorer_that_is_no_string_is_refused_by_its_type(wrong: object) -> None:
     with pytest.raises(CarbError, match=type(wrong).__name__):
