@@ -692,6 +692,38 @@ def test_a_table_is_read_from_every_kind_of_file(tmp_path, kind):
     assert [[answer.text for answer in item.rejected] for item in found] == [[WRONG], [KEEP]]
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.ndjson", "rows.jsonl.gz"])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_list_of_json_may_be_called_json_lines(tmp_path, name, indent):
+    path = tmp_path / name
+    text = json.dumps(ROWS, indent=indent).encode()
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    assert [item.chosen.text for item in load(path)] == [RIGHT, LEAVE]
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv", "rows.json"])
+@pytest.mark.parametrize("kind", [".jsonl.gz", ".zip", ".parquet"])
+def test_a_packed_file_with_the_ending_of_a_text_is_refused(tmp_path, name, kind):
+    content = packed(tmp_path / f"x{kind}", kind).read_bytes()
+    (tmp_path / name).write_bytes(content)
+    ending = {".jsonl.gz": ".gz"}.get(kind, kind)
+    with pytest.raises(CarbError, match=rf"{name} .*first bytes.*\{ending}"):
+        load(tmp_path / name)
+
+
+def test_a_document_of_several_lists_of_rows_is_refused_with_their_names(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"train": ROWS[:1], "test": ROWS[1:]}))
+    with pytest.raises(CarbError, match=r"a\.json .*train, test.*file of its own"):
+        load(path)
+
+
+def test_responses_with_scores_are_no_sets(tmp_path):
+    row = {"question": ASKED, "responses": [{"text": RIGHT, "score": 3}]}
+    with pytest.raises(CarbError, match=r"its columns \(question, responses\)"):
+        load(write(tmp_path / "a.jsonl", [row]))
+
+
 def test_a_zip_of_two_tables_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("a.csv", "x")

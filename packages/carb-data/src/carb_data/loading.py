@@ -33,7 +33,7 @@ def holds_sets(path: Path) -> bool:
     version = record.get("schema", "none") or "carb-set/"
     return (
         str(version).startswith("carb-set/")
-        or (isinstance(answer, Mapping) and {"role", "text"} & {*answer} != set())
+        or (isinstance(answer, Mapping) and {"role", "text"} <= {*answer})
         or (isinstance(origin, Mapping) and "license" in origin)
     )
 

@@ -13,13 +13,13 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import polars as pl
 from pydantic_core import from_json
@@ -160,6 +160,10 @@ def first_record(path: Path) -> Mapping[str, Any]:
 
 
 _POINTER = b"version https://git-lfs"
+_MARKS = {b"\x1f\x8b": ".gz", b"PK\x03\x04": ".zip or .xlsx", b"PAR1": ".parquet"}
+"""How files of bytes begin, and their endings."""
+_BEGINNING = 64
+"""Bytes that tell the kind of a file."""
 
 
 @contextmanager
@@ -168,20 +172,33 @@ def _opened(path: Path) -> Iterator[tuple[str, BinaryIO]]:
     kind = kind_of(path)
     if kind is None:
         raise CarbError(unknown_kind(path))
-    if kind == ".zip":
-        with zipfile.ZipFile(path) as archive:
+    with ExitStack() as stack:
+        if kind == ".zip":
+            archive = stack.enter_context(zipfile.ZipFile(path))
             member = _only_member(path, archive)
-            yield kind_of(Path(member.filename)) or "", io.BytesIO(archive.read(member))
-    elif path.suffix.lower() == ".gz":
-        with gzip.open(path) as packed:
-            yield kind, cast("BinaryIO", packed)
-    else:
-        with path.open("rb") as file:
-            if file.peek(len(_POINTER)).startswith(_POINTER):
-                raise CarbError(
-                    f"{path} is a pointer of Git LFS, not the file; fetch it: git lfs pull."
-                )
-            yield kind, file
+            kind = kind_of(Path(member.filename)) or ""
+            file: Any = stack.enter_context(archive.open(member))
+        else:
+            open_file = gzip.open if path.suffix.lower() == ".gz" else Path.open
+            file = stack.enter_context(open_file(path, "rb"))
+        yield _checked(path, kind, file.peek(_BEGINNING)), file
+
+
+def _checked(path: Path, kind: str, start: bytes) -> str:
+    """The kind of a file by its name, or by its first bytes where a list of JSON is called JSON
+    Lines.
+
+    Raises:
+        CarbError: the bytes are those of another kind.
+    """
+    if start.startswith(_POINTER):
+        raise CarbError(f"{path} is a pointer of Git LFS, not the file; fetch it: git lfs pull.")
+    for mark, holds in _MARKS.items():
+        if start.startswith(mark) and kind not in holds:
+            raise CarbError(f"{path} holds no {kind}, by its first bytes; call it {holds}.")
+    if kind in (".jsonl", ".ndjson") and start.lstrip(codecs.BOM_UTF8 + b" \r\n").startswith(b"["):
+        return ".json"
+    return kind
 
 
 def _only_member(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
@@ -190,6 +207,7 @@ def _only_member(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
         for member in archive.infolist()
         if kind_of(Path(member.filename)) not in (None, ".zip")
         and not member.filename.startswith("__MACOSX/")
+        and not Path(member.filename).name.startswith(".")
         and not member.filename.lower().endswith(".gz")
     ]
     if len(members) != 1:
@@ -344,6 +362,9 @@ def _listed(path: Path, whole: Any, knows: Knows) -> Iterable[Any]:
     values = [*whole.values()]
     lists = list(filter(_is_table, values))
     known = knows([*whole])
+    if len(lists) > 1 and not known and knows([*lists[0][0]]):
+        names = ", ".join(name for name, value in whole.items() if _is_table(value))
+        raise CarbError(f"{path} holds lists of rows ({names}); write each to a file of its own.")
     if not known and len(lists) == 1:
         keys = whole.get("schema", {}).get("primaryKey", []) if "data" in whole else []
         return _without(path, keys, lists[0])
