@@ -106,6 +106,15 @@ def test_a_text_that_was_cut_off_counts_only_where_the_verdict_ends_it(
         ("<|thinking|>", "<|/thinking|>"),
         ("<seed:cot>", "</seed:cot>"),
         ("<|inner_prefix|>", "<|inner_suffix|>"),
+        ("<ponder>", "</ponder>"),
+        ("<inner_reflect>", "</inner_reflect>"),
+        ("<Denken>", "</Denken>"),
+        ("<razonamiento>", "</razonamiento>"),
+        ("<мысли>", "</мысли>"),
+        ("<생각>", "</생각>"),
+        ("<คิด>", "</คิด>"),
+        ("<suy_nghĩ>", "</suy_nghĩ>"),
+        ("<تفكير>", "</تفكير>"),
     ],
 )
 def test_thoughts_of_every_kind_hold_no_verdict(begin: str, end: str) -> None:
@@ -223,6 +232,9 @@ def test_a_form_names_words_of_its_own_language() -> None:
         "[\u200b[B]\u200b]",
         "[[\u2066B\u2069]]",
         "\u202b[[B]]\u202c",
+        r"So: \[\[B\]\]",
+        "[[🅱\ufe0f]]",
+        "[[B]], that is 【B】",
     ],
 )
 def test_brackets_and_marks_around_a_letter_are_looked_through(text: str) -> None:
@@ -234,6 +246,12 @@ def test_a_letter_in_other_brackets_is_a_verdict_only_at_the_end(text: str) -> N
     with pytest.raises(VerdictError, match="no verdict"):
         parse_pick(text, ABCD)
     assert parse_pick(f"{text} [[C]]", ABCD) == 2
+
+
+@pytest.mark.parametrize("text", ["Not [[A]]. Verdict: 【B】", r"[[A]]? No: $\boxed{B}$"])
+def test_a_last_letter_in_other_brackets_contradicts_an_earlier_one(text: str) -> None:
+    with pytest.raises(VerdictError, match="several verdicts: 'A', 'B'"):
+        parse_pick(text, ABCD)
 
 
 @pytest.mark.parametrize("verdict", ["tie", "Tie.", "(TIE)", "both equal"])

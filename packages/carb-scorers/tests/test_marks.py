@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from carb_scorers.integrations.openrlhf import TEMPLATES
+from carb_scorers.integrations.openrlhf import TEMPLATES, response_in
 from carb_scorers.known import known_models
 from carb_scorers.models.marks import (
     control_pattern,
@@ -88,6 +88,14 @@ def test_every_family_of_the_registry_is_known() -> None:
             name = next(n for n in ARCHITECTURES if model.architecture.startswith(n))
             assert ARCHITECTURES[name] in marks().families
     assert {"DeepSeek", "Tulu", *ARCHITECTURES.values()} <= set(marks().families)
+
+
+@pytest.mark.parametrize(
+    "mark", ["<EOT>", "<EOD>", "<eod>", "<ctrl100>", "<dummy32000>", "[control_8]", "[PAD151645]"]
+)
+def test_end_marks_of_other_families_are_taken_off_an_answer(mark: str) -> None:
+    assert response_in(f"Was?Brot{mark}", "Was?") == "Brot"
+    assert mark not in guarded_unseen(f"x {mark}")
 
 
 @pytest.mark.parametrize("text", ["a < b | c > d", "[A]", "<b>bold</b>", "[1] [Ä]", "x <3", "<|"])

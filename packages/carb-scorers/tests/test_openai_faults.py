@@ -320,6 +320,14 @@ def test_a_socks_proxy_without_its_package_is_said_before_the_first_request(
     assert isinstance(answer, Generation)
 
 
+def test_a_proxy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_PROXY", "no_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with pytest.raises(CarbError, match=r"proxy of HTTP_PROXY"):
+        ask(model("http://judge.example/v1", Clock(), retries=0))
+
+
 def test_certificates_of_the_environment_are_read_for_this_machine_too(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -342,6 +350,8 @@ def test_a_certificate_that_the_environment_names_is_trusted_on_this_machine(
     (refused,) = ask(model(url, retries=0, patience=0))
     assert isinstance(refused, Failure)
     assert "certificate" in refused.error.message.lower()
+    with pytest.raises(CarbError, match="SSL_CERT_FILE"):
+        ask(model(url, Clock(), retries=0))
     monkeypatch.setenv("SSL_CERT_FILE", str(pem))
     (answer,) = ask(model(url, retries=0, patience=0))
     assert isinstance(answer, Generation)

@@ -83,14 +83,15 @@ async def served(scorer: Any = None, **options: Any) -> AsyncIterator[tuple[Any,
 
 @asynccontextmanager
 async def listening(
-    scorer: Any = None, *, head_seconds: float = 30.0, **options: Any
+    scorer: Any = None, *, head_seconds: float = 30.0, idle_seconds: int = 95, **options: Any
 ) -> AsyncIterator[tuple[Any, int, Any]]:
     """A server on a port of this machine, with a client, its port, and its scorer."""
     scorer = scorer or Letters()
     server = RewardServer(scorer, **GERMAN | options)
     taken = take_port("127.0.0.1", 0)
     port = taken.getsockname()[1]
-    program = uvicorn.Server(server_config(server, head_seconds=head_seconds))
+    config = server_config(server, head_seconds=head_seconds, idle_seconds=idle_seconds)
+    program = uvicorn.Server(config)
     limits = httpx.Limits(max_connections=None)
     client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", limits=limits, timeout=60)
     async with anyio.create_task_group() as group, client:
@@ -120,6 +121,11 @@ def sent(*responses: str, prompt: str = "<s>[INST] Was? [/INST]") -> dict[str, A
         "prompts": [prompt] * len(responses),
         "labels": ["x"] * len(responses),
     }
+
+
+def test_an_idle_connection_is_kept_longer_than_clients_keep_theirs() -> None:
+    """Else a client that asks again finds it closed, and has no reward."""
+    assert server_config(None).timeout_keep_alive > 90  # Go's; aiohttp has 15, httpx 5
 
 
 async def test_no_request_opens_the_scorer() -> None:
@@ -304,7 +310,7 @@ async def test_who_has_left_is_not_waited_for() -> None:
 )
 async def test_a_connection_without_a_whole_head_is_closed(sent_first: bytes) -> None:
     """It was held for ever, with no limit of their number."""
-    async with listening(head_seconds=0.3) as (client, port, _):
+    async with listening(head_seconds=0.3, idle_seconds=1) as (client, port, _):
         stream = await anyio.connect_tcp("127.0.0.1", port)
         await stream.send(sent_first)
         with anyio.fail_after(20):

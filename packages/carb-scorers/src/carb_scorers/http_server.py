@@ -35,6 +35,9 @@ LINGER = 2.0
 """Seconds for which the rest of a refused body is read, so that its sender reads the refusal."""
 HEAD_SECONDS = 30.0
 """How long the head of a request may take to arrive."""
+IDLE_SECONDS = 95
+"""How long an idle connection is kept: longer than clients keep theirs (Go 90, aiohttp 15), so that
+none sends a request into a connection that closes."""
 _READ = "carb.body_read"
 """Key of the request's scope: whether its whole body was read."""
 
@@ -159,12 +162,19 @@ class _Lingering(Response):
         await send({"type": "http.response.body", "body": b""})
 
 
-def server_config(app: Any, *, head_seconds: float = HEAD_SECONDS, **options: Any) -> Any:
+def server_config(
+    app: Any,
+    *,
+    head_seconds: float = HEAD_SECONDS,
+    idle_seconds: int = IDLE_SECONDS,
+    **options: Any,
+) -> Any:
     """A configuration of uvicorn, which by itself waits for the head of a request without limit.
 
     Args:
         app: the application.
         head_seconds: how long a connection may take until the head of its next request has come.
+        idle_seconds: how long a connection is kept between requests.
         options: more of uvicorn's options.
     """
     uvicorn = require("uvicorn", package="carb-scorers", extra="serve")
@@ -197,6 +207,7 @@ def server_config(app: Any, *, head_seconds: float = HEAD_SECONDS, **options: An
     return uvicorn.Config(
         app,
         http=Protocol,
+        timeout_keep_alive=idle_seconds,
         access_log=False,
         log_level="warning",
         server_header=False,

@@ -393,6 +393,6 @@ def serve(
     import uvicorn  # the command has seen that it is there
 
     page = ReviewPage(db, port=taken.getsockname()[1], public_url=public_url, scorer=scorer)
-    config = server_config(page, timeout_keep_alive=30)
+    config = server_config(page)
     with page.thread:
         uvicorn.Server(config).run(sockets=[taken])

@@ -113,18 +113,19 @@ def _label(verdict: str, *, before: re.Pattern[str]) -> str:
 
 def plain(text: str) -> str:
     """The text with full-width forms made plain (NFKC), without invisible marks: of the direction
-    of writing, and of no width."""
-    normal = unicodedata.normalize("NFKC", text)
+    of writing, of no width, and of an emoji's form."""
+    normal = unicodedata.normalize("NFKC", text).replace("\ufe0f", "")
     return "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
 
 
 def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finished: bool) -> str:
     """A text's verdict, however it is spelled."""
     read = without_thinking(plain(text)).replace("【【", "[[").replace("】】", "]]")
+    read = re.sub(r"\\([\[\]])", r"\1", read)  # as Markdown escapes them
     matches = list(re.finditer(wording.verdict, read, flags=re.DOTALL))
     in_brackets = wording.verdict == IN_BRACKETS.verdict
-    if not matches and in_brackets:
-        matches = list(_LAST_WORD.finditer(read))
+    if in_brackets:
+        matches += _LAST_WORD.finditer(read)
     if not finished and matches:
         rest = _AROUND.sub("", read[matches[-1].end() :])
         if rest.strip(" <>/[]{}\"'"):

@@ -220,11 +220,7 @@ class Endpoint:
         if not error.overloaded or not patience:
             return attempt <= self._options.retries
         if self._succeeded is None and attempt > self._options.retries:
-            limited = error.message.startswith("429")
-            hint = "Is the server running, and url= right?"
-            if limited:
-                hint = "It answers that it gets too many requests; lower concurrency=, or wait"
-            raise CarbError(f"{self.url} cannot be used: {error.message}. {hint}")
+            raise CarbError(f"{self.url} cannot be used: {error.message}. {self._hint(error)}")
         if self._clock.now() + wait - began <= patience:
             return True
         if self._succeeded is not None and self._succeeded > began:
@@ -234,6 +230,18 @@ class Endpoint:
             f"{error.message}). What was scored before "
             f"is kept; run the same command again when the server is back."
         )
+
+    def _hint(self, error: RequestError) -> str:
+        """What to look at where a server has answered nothing."""
+        if error.message.startswith("429"):
+            return "It answers that it gets too many requests; lower concurrency=, or wait"
+        if "CERTIFICATE_VERIFY_FAILED" in error.message:
+            return "Name a file with its certificate in the environment variable SSL_CERT_FILE."
+        scheme = self.url.partition(":")[0]
+        proxies = {} if is_this_machine(self.url) else getproxies()
+        proxy = next((name for name in (scheme, "all") if name in proxies), None)
+        through = f" Is the proxy of {proxy.upper()}_PROXY there?" if proxy else ""
+        return f"Is the server running, and url= right?{through}"
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[_Open]:
