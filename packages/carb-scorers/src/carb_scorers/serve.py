@@ -209,9 +209,9 @@ class RewardServer:
         """``{"rewards": [...]}`` in the order of the queries."""
         scored = await self._scored(request, self._queries)
         failed = [
-            {"index": number, **_error(one, self._timeout)}
+            {"index": number, **error}
             for number, one in enumerate(scored)
-            if one is None or one.error is not None
+            if (error := _error(one, self._timeout))
         ]
         if failed:
             status = 504 if None in scored else 502
@@ -225,10 +225,7 @@ class RewardServer:
         scored = await self._scored(request, self._responses)
         if not any(scored):
             raise RefusalError(504, f"No answer within {self._timeout:g} seconds.")
-        errors = [
-            _error(one, self._timeout) if one is None or one.error is not None else None
-            for one in scored
-        ]
+        errors = [_error(one, self._timeout) for one in scored]
         scores = [None if one is None else one.score for one in scored]
         return json_response({"scores": scores, "errors": errors})
 
@@ -246,14 +243,13 @@ class RewardServer:
     def _question_and_response(
         self, query: str, prompt: str, number: int
     ) -> tuple[str | Conversation, str]:
+        subject = "query"
         try:
             response = response_in(query, prompt)
-        except CarbError as error:
-            raise RefusalError(422, f"query {number} {error}.") from None
-        try:
+            subject = "prompt"
             return self._policy.question(prompt), response
         except CarbError as error:
-            raise RefusalError(422, f"prompt {number} {error}.") from None
+            raise RefusalError(422, f"{subject} {number} {error}.") from None
 
     def _responses(self, body: bytes) -> list[Text]:
         sent = _read(ScoreCall, body)
@@ -315,10 +311,10 @@ class RewardServer:
             raise ClientDisconnect
 
 
-def _error(one: Scored | None, timeout: float) -> dict[str, Any]:
-    if one is None or one.error is None:
+def _error(one: Scored | None, timeout: float) -> dict[str, Any] | None:
+    if one is None:
         return {"kind": "timeout", "message": f"No answer within {timeout:g} seconds."}
-    return one.error.model_dump(mode="json")
+    return None if one.error is None else one.error.model_dump(mode="json")
 
 
 def _read(model: type[_Sent], body: bytes) -> _Sent:
