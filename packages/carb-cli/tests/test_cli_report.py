@@ -9,11 +9,13 @@ import json
 import re
 import shlex
 import shutil
+from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import anyio
 import polars as pl
 import pytest
 from hypothesis import given
@@ -32,7 +34,9 @@ from carb_data import BonSet, Dataset, Kind, Message, ScoreTable, cultures
 from carb_data.models import Citation
 from carb_metrics import bon_accuracy, breakdown, compare, judge_bias, rank
 from carb_metrics.rows import Cell, Interval
+from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.blind import request_name
+from carb_scorers.run import run
 from cli_helpers import BASELINES, Carb, small_dataset, small_family, small_set
 
 CELL = set(Cell().model_dump())
@@ -630,3 +634,49 @@ def test_near_copies_are_counted_and_printed_by_run_and_report(carb: Carb, tmp_p
     dataset = json.loads((tmp_path / "r.json").read_text())["dataset"]
     assert (dataset["sets"], dataset["origins"], dataset["copies"]) == (7, 6, 1)
     assert "1 are copies or near-copies" in (tmp_path / "r.html").read_text()
+
+
+class ByPlace:
+    """Reads the place in every second family, and likes all answers the same in the others."""
+
+    spec = ScorerSpec(name="half", kind="rule", comparative=False)
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        return [
+            ScoreResult(
+                request_id=request.request_id,
+                scores={
+                    candidate.id: float(
+                        re.findall(r"\d+", candidate.text)[0]
+                        == re.findall(r"\d+", str(request.prompt))[1]
+                        and int(re.findall(r"\d+", candidate.text)[1]) % 2
+                    )
+                    for candidate in request.candidates
+                },
+            )
+            for request in requests
+        ]
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_gate_holds_each_model_of_a_run_and_no_baseline(carb: Carb, tmp_path: Path) -> None:
+    sets = [item for number in range(12) for item in small_family(number)]
+    folder = tmp_path / "run"
+    anyio.run(run, Dataset(sets), [ByPlace(), "baseline:length"], folder)
+    passed = carb("report", folder, "--fail-below", "place_win=0.6", "--only", "families")
+    assert passed.code == 0
+    assert re.search(r"half: place_win 0\.750 \[.*--fail-below passed", passed.out)
+    assert "baseline:length: place_win" not in passed.out
+    failed = carb("report", folder, "--json", "-", "--fail-below", "place_win=0.8")
+    assert (failed.code, "is below 0.8" in failed.err) == (1, True)
+    assert failed.json["scorers"].keys() == {"half", "baseline:length"}
+    ended = carb("report", folder, "--fail-below", "place_wim=0.8")
+    assert (ended.code, "Did you mean 'place_win'?" in ended.err) == (2, True)
+
+
+def test_a_gate_fails_where_its_measure_has_no_value(carb: Carb, finished_run: Path) -> None:
+    """The sets of this run are of no family; a gate that cannot fail is none."""
+    ended = carb("report", finished_run, "--fail-below", "place_win=0.1")
+    assert (ended.code, ended.out.count("place_win has no value")) == (1, len(BASELINES))

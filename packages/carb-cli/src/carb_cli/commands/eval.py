@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from carb_cli import display
 from carb_cli.commands.report import show
-from carb_cli.commands.validity import finite
+from carb_cli.gate import FailBelow, judged, read_gate
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK, invoked
@@ -28,8 +28,7 @@ from carb_cli.report.report_json import Report
 from carb_cli.report.shown import written
 from carb_cli.scoring import RunOptions, exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
-from carb_data import UNSPECIFIED, CarbError, Dataset, closest, write_whole
-from carb_metrics import Interval
+from carb_data import UNSPECIFIED, CarbError, Dataset, write_whole
 from carb_scorers import parse_spec
 
 DATA = "carb-seed"
@@ -38,8 +37,6 @@ chance."""
 BASELINES = ("baseline:random", "baseline:length", "baseline:language", "baseline:label")
 QUICK = ("baseline:random", "baseline:length", "baseline:label")
 """Those that answer the whole seed in seconds."""
-MEASURES = ("place_win", "row", "accuracy")
-"""Numbers that ``--fail-below`` can check."""
 
 
 def eval_(
@@ -52,7 +49,7 @@ def eval_(
     mode: Mode | None = None,
     fresh: Flag = False,
     dry_run: Flag = False,
-    fail_below: str | None = None,
+    fail_below: FailBelow = None,
     open_report: Annotated[
         bool | None, Parameter(name="--open", negative="--no-open", show_default=False)
     ] = None,
@@ -86,9 +83,6 @@ def eval_(
     dry_run
         Print the calls, tokens, cost and gigabytes to fetch, without scoring. The cost needs
         price_in and price_out (per million tokens) in a spec.
-    fail_below
-        A gate for CI, as NAME=NUMBER: end with 1 where the model's place_win, row (accuracy over
-        families) or accuracy is lower, for example place_win=0.52.
     open_report
         Open the report in the browser. By default only on a terminal.
     """
@@ -96,9 +90,7 @@ def eval_(
     refuse(fail_below and model is None, "--fail-below", "without a model")
     refuse(dry_run and fail_below, "--fail-below", "with --dry-run")
     refuse(dry_run and open_report, "--open", "with --dry-run")
-    gate = None
-    if fail_below is not None:
-        gate = _gate(fail_below)
+    gate = read_gate(fail_below)
     folder = out or _folder(model, data, sets)
     asked = None
     if model is not None:
@@ -113,12 +105,12 @@ def eval_(
         _say_what_will_be_done(asked, scorers, plan, sets)
     record = score([data], dataset, scorers, folder, RunOptions(fresh=fresh))
     report, page = _write_report(folder)
-    passed, judged = (True, None)
+    passed, verdict = (True, None)
     if gate and asked:
-        passed, judged = _passed(report, parse_spec(asked.spec).name, *gate)
+        passed, verdict = judged(report, parse_spec(asked.spec).name, gate)
     if open_report or (open_report is None and sys.stdout.isatty() and not json):
         webbrowser.open(page.resolve().as_uri())
-    _show_verdict(report, page, asked, judged, json=json)
+    _show_verdict(report, page, asked, verdict, json=json)
     return exit_code(record) if passed else FAILED
 
 
@@ -148,12 +140,12 @@ def _write_report(folder: Path) -> tuple[Report, Path]:
 
 
 def _show_verdict(
-    report: Report, page: Path, asked: Recognised | None, judged: str | None, *, json: bool
+    report: Report, page: Path, asked: Recognised | None, gate: str | None, *, json: bool
 ) -> None:
     if json:
         name = asked and parse_spec(asked.spec).name
         head = {"verdict": report.verdict, "scorer": name, "why": asked and asked.why}
-        files = {"run": str(page.parent), "html": str(page), "gate": judged}
+        files = {"run": str(page.parent), "html": str(page), "gate": gate}
         print_json(head | files | {"report": report.model_dump(mode="json")})
         return
     display.say("")
@@ -163,8 +155,8 @@ def _show_verdict(
         display.say(
             "Next: carb eval MODEL, with a model's folder, a hub id, or a server's address."
         )
-    if judged is not None:
-        display.say(judged)
+    if gate is not None:
+        display.say(gate)
 
 
 def _asked(
@@ -191,51 +183,6 @@ def _asked(
         return known
     asked = probe(known.chat, folder / "probe", fresh=fresh)
     return known.asked(asked[0].spec, why(asked))
-
-
-def _gate(text: str) -> tuple[str, float]:
-    """The measure and the least value of ``--fail-below``.
-
-    Raises:
-        CarbError: it is not NAME=NUMBER from 0 to 1, or there is no such measure.
-    """
-    name, _, number = text.partition("=")
-    least = finite(number)
-    if name not in MEASURES or not 0 <= least <= 1:
-        near = ""
-        if name not in MEASURES:
-            near = closest(name, MEASURES)
-        raise CarbError(
-            "--fail-below takes NAME=NUMBER from 0 to 1, for example place_win=0.52; got "
-            f"'{text}'.{near} The names are {', '.join(MEASURES)}."
-        )
-    return name, least
-
-
-def _passed(report: Report, scorer: str, measure: str, least: float) -> tuple[bool, str]:
-    """Whether a scorer reaches the least value, and a sentence with the interval."""
-    reading: Interval = report.scorers[scorer].overall
-    if measure != "accuracy":
-        row = None
-        if report.families is not None:
-            row = report.families.of(scorer)
-        reading = Interval()
-        if row is not None:
-            reading = getattr(row, measure)
-    value, low, high = reading.estimate, reading.low, reading.high
-    passed = value is not None and value >= least
-    shown = f"{display.number(value, 3)} [{display.number(low, 3)}, {display.number(high, 3)}]"
-    how = "is not below" if passed else "is below"
-    luck = ""
-    if passed and (low is None or low < least):
-        luck = ", perhaps by luck: the interval reaches below"
-    return (
-        passed,
-        (
-            f"{measure} {shown} {how} {least:g}: --fail-below "
-            f"{'passed' if passed else 'failed'}{luck}."
-        ),
-    )
 
 
 def _scorers(asked: Recognised | None, dataset: Dataset) -> tuple[str, ...]:

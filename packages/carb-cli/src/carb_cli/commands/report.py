@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +12,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from carb_cli import display
+from carb_cli.gate import FailBelow, Gate, judged, read_gate
+from carb_cli.main import FAILED, OK
 from carb_cli.options import (
     Confidence,
     LatexFile,
@@ -45,7 +47,8 @@ def report(
     md: MdFile = None,
     latex: LatexFile = None,
     confidence: Confidence = 0.95,
-) -> None:
+    fail_below: FailBelow = None,
+) -> int:
     """Report runs: a table here, --json for programs, --html for people.
 
     For example:
@@ -74,20 +77,39 @@ def report(
         partial = html or md or latex or (figure and only == "groups")
         refuse(only and not partial, "--only", "where the whole content goes to stdout")
     refuse_files(json, html, figure, md, latex)
+    gate = read_gate(fail_below)
     read = read_runs(_finished(runs))
     made = content(read, confidence=confidence)
     if only is not None and not sections(made, only):
         raise CarbError(f"These runs have nothing for '{only}'.")
     files, printed = save(made, json=json, md=md, latex=latex, only=only)
     files += _save_pages(made, read, html, figure, only)
-    if printed:
-        return
+    say = display.advice
+    if not printed:
+        say = display.say
+        _show(made, only, files)
+    return _judge(made, gate, say)
+
+
+def _show(made: Report, only: str | None, files: Sequence[Path]) -> None:
     if only is None:
         show(made)
     for section in sections(made, only) if only else ():
         section.show()
     for path in files:
         display.say(f"Written: {path.resolve()}")
+
+
+def _judge(made: Report, gate: Gate | None, say: Callable[[str], None]) -> int:
+    """Hold each model to a gate; returns the exit code."""
+    code = OK
+    for name in made.models if gate else ():
+        assert gate is not None
+        passed, sentence = judged(made, name, gate)
+        say(f"{name}: {sentence}")
+        if not passed:
+            code = FAILED
+    return code
 
 
 def _save_pages(

@@ -1,0 +1,74 @@
+"""``--fail-below NAME=NUMBER``: a gate for CI."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from cyclopts import Parameter
+
+from carb_cli import display
+from carb_cli.commands.validity import finite
+from carb_cli.report.report_json import Report
+from carb_data import CarbError, closest
+from carb_metrics import Interval
+
+MEASURES = ("place_win", "row", "accuracy")
+
+FailBelow = Annotated[
+    str | None,
+    Parameter(
+        help="A gate for CI, as NAME=NUMBER: end with 1 where a model's place_win, row (accuracy "
+        "over families) or accuracy is lower, for example place_win=0.52.",
+        show_default=False,
+    ),
+]
+
+
+class Gate(NamedTuple):
+    """A measure, and its least value."""
+
+    measure: str
+    least: float
+
+
+def read_gate(text: str | None) -> Gate | None:
+    """The gate of ``--fail-below``; null where none is given.
+
+    Raises:
+        CarbError: it is not NAME=NUMBER from 0 to 1, or there is no such measure.
+    """
+    if text is None:
+        return None
+    name, _, number = text.partition("=")
+    least = finite(number)
+    if name not in MEASURES or not 0 <= least <= 1:
+        near = ""
+        if name not in MEASURES:
+            near = closest(name, MEASURES)
+        raise CarbError(
+            "--fail-below takes NAME=NUMBER from 0 to 1, for example place_win=0.52; got "
+            f"'{text}'.{near} The names are {', '.join(MEASURES)}."
+        )
+    return Gate(name, least)
+
+
+def judged(report: Report, scorer: str, gate: Gate) -> tuple[bool, str]:
+    """Whether a scorer reaches the least value, and a sentence with the interval."""
+    reading: Interval = report.scorers[scorer].overall
+    if gate.measure != "accuracy":
+        row = None
+        if report.families is not None:
+            row = report.families.of(scorer)
+        reading = Interval()
+        if row is not None:
+            reading = getattr(row, gate.measure)
+    value, low, high = reading.estimate, reading.low, reading.high
+    if value is None:
+        return False, f"{gate.measure} has no value in these data: --fail-below failed."
+    passed = value >= gate.least
+    shown = f"{display.number(value, 3)} [{display.number(low, 3)}, {display.number(high, 3)}]"
+    how, end = ("is not below", "passed") if passed else ("is below", "failed")
+    luck = ""
+    if passed and (low is None or low < gate.least):
+        luck = ", perhaps by luck: the interval reaches below"
+    return passed, f"{gate.measure} {shown} {how} {gate.least:g}: --fail-below {end}{luck}."
