@@ -28,7 +28,8 @@ _NAMES: dict[str, list[str]] = _HEADINGS["columns"]
 _NUMBERED = re.compile(r"(.*?)_?(\d{1,2}|[^\W\d_])")
 """A word with a number or a letter behind it; either may stand alone."""
 _PLURAL = re.compile(
-    r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas|jawaban)"
+    r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas(?:_incorrectas)?|jawaban"
+    r"|antworten|ответы|candidates)"
 )
 _JOINED = re.compile(r"[;；؛]\s*|\n+|\s*\|\s*|\s*<br\s*/?>\s*", re.IGNORECASE)
 """Separators of several answers in a cell."""

@@ -173,7 +173,8 @@ class OptionsAsGiven(_Rule):
     """Field that tells the right option: its text, letter, number, or its field's name."""
     keys: tuple[str, ...] = ()
     """The keys in the order of the options, ``a|b`` where several mean one; the text, letter or
-    number of the option without them. Without a key the first option is right."""
+    number of the option without them. Without a key the first option is right; without options the
+    first names of the keys are the options."""
     first: int | None = None
     """Number of the first option, 0 or 1; null where the numbers of the file tell it."""
     wrong: str = ""
@@ -182,6 +183,8 @@ class OptionsAsGiven(_Rule):
     """Fields of the options' scores: the highest is right, and only lower ones are wrong."""
     ranks: bool = False
     """Whether the scores are ranks, of which the lowest is right."""
+    joined: re.Pattern[str] | None = None
+    """What stands between the options that one text holds."""
     turn: str = ""
     """Field with the number of the user's turn whose answer counts, the last without it."""
     ties: tuple[str, ...] = ()
@@ -269,6 +272,8 @@ class Part(Frozen):
     """A regular expression whose named groups become fields. It reads a ``text`` file, or else the
     field ``of``."""
     of: str = ""
+    together: tuple[str, ...] = ()
+    """Columns of a table with a row for each option: rows that are equal in them make one set."""
     nested: tuple[str, ...] = ()
     """Columns that hold JSON."""
     explode: str = ""

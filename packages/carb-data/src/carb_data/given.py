@@ -26,6 +26,8 @@ __all__ = ["Given", "TieError", "keys_of", "options_of", "plain_reader", "read_r
 
 
 Answers = list[Answer]
+_TRUTH = {"true": 1, "false": 0}
+"""The scores of options that are right or wrong."""
 
 
 class TieError(Exception):
@@ -149,11 +151,11 @@ def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
         reason = f"{len(scores)} scores do not fit {len(options)} options"
         raise UnreadError((field, reason))
     try:
-        numbers = list(map(float, scores))
+        numbers = [float(_TRUTH.get(str(score).casefold(), score)) for score in scores]
     except (TypeError, ValueError):
         raise UnreadError((field, "must be numbers")) from None
     best = min(numbers) if rule.ranks else max(numbers)
-    if numbers.count(best) > 1:
+    if numbers.count(best) > 1 or len(numbers) == 1:
         raise TieError
     right = options.pop(numbers.index(best))
     return [right], options
@@ -186,7 +188,7 @@ def _right_option(
 ) -> int:
     """The number of the option that all keys of a record name."""
     keys = keys_of(rule, record)
-    if not {*keys.values()}.isdisjoint(rule.ties):
+    if not {*map(plain, keys.values())}.isdisjoint(map(plain, rule.ties)):
         raise TieError
     numbers = {name: _option(rule, key, given, system) for name, key in keys.items()}
     if len({*numbers.values()}) > 1:
@@ -208,7 +210,7 @@ def _option(
         return 0
     known = zip(rule.keys, given.texts, strict=False)
     for number, (keys, option) in enumerate(known):
-        if key and option and key in keys.split("|"):
+        if key and option and plain(key) in map(plain, keys.split("|")):
             return number
     raise UnreadError(("answer", f"'{key}' is none of the options"))
 
@@ -217,15 +219,10 @@ def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:
     """The options of a record in their order, empty ones too."""
     names: list[str] = []
     options: Answers = []
+    if not rule.options:
+        options = [(keys.partition("|")[0], ()) for keys in rule.keys]
     for path in rule.options:
-        value = unpacked(at(record, path))
-        turn = str(at(record, rule.turn))
-        if turn.isdecimal() and turns(value):
-            value = value[: 2 * int(turn)]
-        if isinstance(value, Mapping) and isinstance(value.get("text"), list):
-            texts = value["text"]
-            labels = value.get("label", texts)
-            value = dict(zip(labels, texts, strict=False))
+        value = _held(rule, record, path)
         entries = [value]
         if turns(value) is None:
             value = _labelled(value)
@@ -247,6 +244,21 @@ def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:
         names = []
     texts = tuple(option for option, _ in options)
     return Options(texts, tuple(names)), options
+
+
+def _held(rule: OptionsAsGiven, record: Record, path: str) -> Any:
+    """What a field of options holds: several of one text as a list, with labels as an object."""
+    value = unpacked(at(record, path))
+    if rule.joined and isinstance(value, str):
+        return rule.joined.split(value)
+    turn = str(at(record, rule.turn))
+    if turn.isdecimal() and turns(value):
+        return value[: 2 * int(turn)]
+    if isinstance(value, Mapping) and isinstance(value.get("text"), list):
+        texts = value["text"]
+        labels = value.get("label", texts)
+        return dict(zip(labels, texts, strict=False))
+    return value
 
 
 _LABELS = ("label", "key", "id", "letter")

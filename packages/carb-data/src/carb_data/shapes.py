@@ -43,7 +43,7 @@ from carb_data.errors import CarbError, DataError, Problem
 from carb_data.given import TieError, keys_of, options_of, plain_reader, read_record
 from carb_data.keys import System, system_of
 from carb_data.language import DETECTED, UNDETERMINED, detect_all, language_defect, language_tag
-from carb_data.models import UNSPECIFIED, BonSet
+from carb_data.models import UNSPECIFIED, BonSet, Domain
 from carb_data.registry import Registry, cultures, find_country
 from carb_data.tables import Record, Table, plain, read_table
 from carb_data.turn_marks import refuse_turns
@@ -210,6 +210,10 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
     """
     filled = table.filled()
     columns = columns_of([name for name in table.titles if name in filled])
+    domains = _values(table.rows, columns.by_field.get("domain", ()))
+    if domains.isdisjoint({*Domain, UNSPECIFIED}):  # such a column holds topics
+        by_field = {name: same for name, same in columns.by_field.items() if name != "domain"}
+        columns = Columns(by_field, columns.options)
     rows = [row for _, row in table.rows[:_SAMPLE]]
     tried = []
     for declaration in own or shapes().values():
@@ -296,9 +300,12 @@ def _lacking(shape: Shape, rows: Sequence[Record]) -> list[str]:
     for name, kind in shape.part.columns.items():
         values = [value for record in records if (value := at(record, name)) is not None]
         if not values:
-            lacking.append(name)
-        elif not all(_is_of_kind(value, kind) for value in values):
-            lacking.append(f"{name} that holds {kind.removeprefix('~')}")
+            lacking.append(name.replace("|", " or "))
+            continue
+        others = [value for value in values if not _is_of_kind(value, kind)]
+        if others:
+            expected = kind.removeprefix("~")
+            lacking.append(f"{name} that holds {expected}, and not '{str(others[0])[:60]}'")
     return lacking
 
 
@@ -321,8 +328,14 @@ def _is_of_kind(value: Any, kind: str) -> bool:
 
 def _unknown(table: Table, tried: Sequence[tuple[Shape, list[str]]]) -> str:
     """Why a table has no shape: the nearest one, and what is missing."""
-    nearest, lacking = min(tried, key=lambda pair: len(pair[1]) / len(pair[0].part.columns))
-    missing = ", ".join(name.replace("|", " or ") for name in lacking)
+
+    def distance(pair: tuple[Shape, list[str]]) -> tuple[bool, float, bool]:
+        shape, lacking = pair
+        share = len(lacking) / len(shape.part.columns)
+        return shape.named and share >= 1 / 2, share, not shape.named
+
+    nearest, lacking = min(tried, key=distance)
+    missing = ", ".join(lacking)
     titles = ", ".join(sorted(table.titles.values()))
     near = ""
     if len(lacking) < len(nearest.part.columns):
@@ -489,6 +502,8 @@ def sets_of(
     problems, what the user should know to its notes, and which defaults filled a row to
     ``used``."""
     _note_columns(table, shape)
+    if shape.part.together:
+        table.rows = _gathered(table.rows, shape)
     reader = _Reader(table, shape, defaults, registry, prefix, set() if used is None else used)
     drafts = reader.drafts()
     while batch := list(islice(drafts, _BATCH)):
@@ -502,6 +517,21 @@ def sets_of(
                 whole = [one for one in problems if not one.field.startswith("responses")]
                 table.problems.extend(whole or problems)
     reader.note()
+
+
+def _gathered(rows: Sequence[tuple[int, Record]], shape: Shape) -> list[tuple[int, Record]]:
+    """Rows of one option each as rows of a question, whose options and scores are lists."""
+    several = {*shape.rule.options, *shape.rule.scores}
+    groups: dict[str, tuple[int, Record]] = {}
+    for number, row in rows:
+        key = repr([row.get(name) for name in shape.part.together])
+        _, record = groups.setdefault(key, (number, {}))
+        for name, value in row.items():
+            if name in several:
+                record.setdefault(name, []).append(value)
+            else:
+                record.setdefault(name, value)
+    return [*groups.values()]
 
 
 def _note_columns(table: Table, shape: Shape) -> None:
@@ -555,6 +585,11 @@ def _joined(table: Table, shape: Shape) -> Iterator[str]:
                 f"{told}, though most have three parts or more. Where they are several, call the "
                 f"column {table.titles[name]} answers."
             )
+
+
+def _options(shape: Shape) -> Sequence[str]:
+    """The columns of single options."""
+    return shape.columns.options if shape.columns else ()
 
 
 def _sources(shape: Shape) -> Sequence[str]:
@@ -796,7 +831,8 @@ class _Reader:
         """Note what was left out or changed."""
         if self.ties:
             self.table.notes.append(
-                f"{self.ties:,} rows are ties or name several answers, and are left out."
+                f"{self.ties:,} rows are ties, name several answers or have no wrong one, and are "
+                "left out."
             )
         if self.lettered:
             self.table.notes.append(
@@ -829,7 +865,10 @@ def _system(table: Table, shape: Shape) -> System:
                 continue
             yield from ((key, options) for key in keys.values())
 
-    system = system_of(keyed(), table.path, rule.first)
+    first = rule.first
+    if any(name.endswith("0") for name in _options(shape)[:1]):
+        first = 0  # as the columns are numbered
+    system = system_of(keyed(), table.path, first)
     if rule.first is None and system.first is not None:
         table.notes.append(f"Answers that are numbers count from {system.first}.")
     return system

@@ -95,7 +95,7 @@ class Table:
 @lru_cache(maxsize=4096)
 def plain(name: str) -> str:
     """A column's name as it is compared: ``Correct Answer:`` is ``correct_answer``."""
-    return re.sub(r"[\s\-_]+", "_", name.strip().strip(".:*()").casefold())
+    return re.sub(r"[\s\-_#]+", "_", name.strip().strip(".:*()").casefold())
 
 
 def unknown_kind(path: Path) -> str:

@@ -1,0 +1,235 @@
+"""Tables in the columns of public benchmarks: each row makes the set that its authors mean, or is
+refused by name. The rows are invented."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from carb_data import CarbError, load
+
+ASKED = "How do guests greet a host in the village?"
+ALSO = "What do guests do with their shoes?"
+A, B, C, D, E = OPTIONS = "With both hands.", "With a whistle.", "With a bell.", "Bow.", "Clap."
+
+
+def named(names, count=4):
+    """Option columns by their names."""
+    return dict(zip(names.split()[:count], OPTIONS, strict=False))
+
+
+def both(first, second, field, **row):
+    """Two rows that ask ``ASKED`` and ``ALSO``, with other keys."""
+    asks = row.pop("asks", "question")
+    return [
+        {"id": n} | row | {asks: asked, field: key}
+        for n, (asked, key) in enumerate([(ASKED, first), (ALSO, second)])
+    ]
+
+
+CHOICES = list(OPTIONS[:4])
+TEN = [f"dish {n}" for n in range(1, 11)]
+SHAPES = {
+    "CulturalBench-Easy": both(
+        "B",
+        "A",
+        "answer",
+        asks="prompt_question",
+        country="Thailand",
+        **named("prompt_option_a prompt_option_b prompt_option_c prompt_option_d"),
+    ),
+    "CulturalBench-Hard": [
+        {
+            "question_idx": n,
+            "prompt_question": asked,
+            "prompt_option": option,
+            "country": "Thailand",
+            "answer": option == right,
+        }
+        for n, (asked, right) in enumerate([(ASKED, B), (ALSO, A)])
+        for option in OPTIONS[:4]
+    ],
+    "KTO": [
+        {"prompt": asked, "completion": option, "label": option == right}
+        for asked, right in [(ASKED, B), (ALSO, A)]
+        for option in (A, B)
+    ],
+    "MERA": [
+        {
+            "instruction": "{text} {option_a} {option_b}",
+            "outputs": key,
+            "meta": {"id": 1},
+            "inputs": {"text": asked} | named("option_a option_b option_c option_d"),
+        }
+        for asked, key in [(ASKED, "B"), (ALSO, "A")]
+    ],
+    "GeoMLAMA": both(
+        B, A, "Ans", asks="Corresponding Questions", **{"Candidate Ans": f"{A}, {B}, {C}"}
+    ),
+    "JCommonsenseQA": both(1, 1, "label", **named("choice0 choice1 choice2 choice3 choice4", 5)),
+    "SaudiCulture": both("B", "A", "Answer", asks="Question", **{"Choice A": A, "Choice B": B}),
+    "PalmX": both("B", "A", "answer", **named("A B C D")),
+    "CLIcK": both(B, A, "answer", paragraph="", choices=CHOICES),
+    "HAE-RAE": both("(B)", "(A)", "answer", asks="query", options=str(CHOICES)),
+    "KoBBQ": both(B, A, "answer", context="Two came.", choices=CHOICES, biased_answer=A),
+    "C-Eval": both("B", "A", "answer", explanation="", **named("A B C D")),
+    "CMMLU": both("B", "A", "Answer", asks="Question", **named("A B C D")),
+    "VMLU": both("B", "A", "answer", choices=[f"A. {A}", f"B. {B}", f"C. {C}"]),
+    "ThaiExam": both("b", "a", "answer", **named("a b c d e", 5)),
+    "m-ArenaHard pairs": both(B, A, "chosen", asks="prompt", rejected=C),
+    "MMLU-Pro": both("I", "A", "answer", options=[*TEN[:8], B, TEN[8]], category="manners"),
+    "ARC": both("B", "A", "answerKey", choices={"text": CHOICES, "label": list("ABCD")}),
+    "HellaSwag": both("1", "0", "label", asks="ctx", endings=CHOICES, activity_label="x"),
+    "PIQA": both(1, 0, "label", asks="goal", **named("sol1 sol2", 2)),
+    "Winogrande": both("2", "1", "answer", asks="sentence", **named("option1 option2", 2)),
+    "SocialIQA": both(
+        "2", "3", "label", context="Two came.", **named("answerA answerB answerC", 3)
+    ),
+    "IndoMMLU": both("B", "A", "kunci", asks="soal", jawaban=f"A. {A}\nB. {B}\nC. {C}"),
+    "TruthfulQA mc1": [
+        {"question": asked, "mc1_targets": {"choices": [right, *wrong], "labels": [1, 0, 0]}}
+        for asked, right, wrong in [(ASKED, B, [A, C]), (ALSO, A, [B, C])]
+    ],
+    "TruthfulQA mc1, flat": both(
+        [0, 1, 0], [1, 0, 0], "mc1_targets_labels", mc1_targets_choices=[A, B, C]
+    ),
+    "BBQ": both(1, 2, "label", context="Two came.", **named("ans0 ans1 ans2", 3)),
+    "SWAG": both(1, 0, "label", asks="startphrase", **named("ending0 ending1 ending2 ending3")),
+    "MedQA": both(1, 1, "label", asks="sent1", **named("ending0 ending1 ending2 ending3")),
+    "CosmosQA": both(1, 2, "label", **named("answer0 answer1 answer2 answer3")),
+    "orca_dpo_pairs": both(B, A, "chosen", system="Be short.", rejected=C),
+    "UltraFeedback, Argilla": both(B, A, "chosen", asks="prompt", rejected=C),
+    "CValues": both(B, A, "pos_resp", asks="prompt", neg_resp=C),
+    "ThaiCLI": both(B, A, "Chosen", asks="Question", Rejected=C),
+    "PPE, human": both(
+        "model_b", "model_a", "winner", asks="prompt", **named("response_1 response_2", 2)
+    ),
+    "OffsetBias": both(2, 1, "label", asks="instruction", **named("output_1 output_2", 2)),
+    "Community Alignment": both(
+        "response_b",
+        "response_a",
+        "first_turn_preferred_response",
+        asks="first_turn_prompt",
+        **{f"first_turn_response_{x}": o for x, o in zip("abcd", OPTIONS, strict=False)},
+    ),
+    "MultiPref": both(
+        "B-is-slightly-better",
+        "A-is-clearly-better",
+        "overall_pref",
+        asks="text",
+        **named("completion_a completion_b", 2),
+    ),
+    "PRISM": [
+        {"question": asked, "responses": [{"text": A, "score": first}, {"text": B, "score": 50}]}
+        for asked, first in [(ASKED, 30), (ALSO, 80)]
+    ],
+    "a quiz": [
+        {"question": asked, "choices": [{"text": o, "is_correct": o == right} for o in OPTIONS]}
+        for asked, right in [(ASKED, B), (ALSO, A)]
+    ],
+    "KMMLU": both(2, 4, "answer", **named("A B C D")),
+    "MILU": both("option2", "option1", "target", domain="Arts", **named("option1 option2", 2)),
+    "ArabCulture": [
+        {
+            "sample_id": "1",
+            "first_statement": asked,
+            "country": "Egypt",
+            "options": {"english_keys": list("ABC"), "text": [A, B, C]},
+            "answer_key": {"english_answer_key": key},
+        }
+        for asked, key in [(ASKED, "B"), (ALSO, "A")]
+    ],
+    "IndoCulture": both(B, A, "answer", asks="context", options=[A, B, C], province="Bali"),
+    "AraDiCE": both("B", "A", "Answer Key", asks="Question", **{"Option A": A, "Option B": B}),
+    "CommonsenseQA": both("B", "A", "answerKey", choices={"label": list("ABC"), "text": [A, B, C]}),
+    "LogiQA": both(1, 0, "correct_option", asks="query", context="Two came.", options=CHOICES),
+    "EusTrivia": both(1, 0, "answer", candidates=[A, B, C]),
+    "CSATQA": both(2, 1, "gold", **{f"option#{n}": o for n, o in enumerate(OPTIONS, 1)}),
+    "SeaEval": both(f"(B) {B}", f"(A) {A}", "answer", choices=[f"(A) {A}", f"(B) {B}", f"(C) {C}"]),
+    "CVQA": both(1, 0, "Label", asks="Question", Options=CHOICES),
+    "an arena of our own": both(
+        "Response B", "response a", "preference", asks="prompt", response_a=A, response_b=B
+    ),
+}
+SHAPES["CSATQA"][1]["gold"] = 5
+
+
+def saved(tmp_path, rows):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_answer_that_the_authors_mean_is_right(tmp_path, name):
+    first, second = load(saved(tmp_path, SHAPES[name]), language="en")
+    assert first.prompt_text.endswith(ASKED)
+    assert second.prompt_text.endswith(ALSO)
+    assert first.chosen.text == B
+    rights = {"JCommonsenseQA": B, "MedQA": B, "BBQ": C, "CosmosQA": C, "SocialIQA": C}
+    rights |= {"KMMLU": D, "CSATQA": E}
+    assert second.chosen.text == rights.get(name, TEN[0] if name == "MMLU-Pro" else A)
+    for item in (first, second):
+        assert item.chosen.text not in [answer.text for answer in item.rejected]
+    if SHAPES[name][0].get("country"):
+        assert first.culture in ("thai", "arabic-eg")
+
+
+def test_rows_of_one_option_each_make_one_set_and_others_are_counted(tmp_path):
+    hard = SHAPES["CulturalBench-Hard"]
+    two_right = [{**row, "question_idx": 2, "answer": n < 2} for n, row in enumerate(hard[:4])]
+    found = load(saved(tmp_path, [*hard, *two_right]), language="en")
+    assert [len(item.rejected) for item in found] == [3, 3]
+    assert any(note.startswith("1 rows are ties, name several answers") for note in found.notes)
+    alone = {"prompt": "Who?", "completion": A, "label": True}
+    found = load(saved(tmp_path, [*SHAPES["KTO"], alone]), language="en")
+    assert len(found) == 2
+    assert any(note.startswith("1 rows are ties") for note in found.notes)
+
+
+def test_truth_may_be_written_in_any_case(tmp_path):
+    rows = [{**row, "answer": str(row["answer"]).upper()} for row in SHAPES["CulturalBench-Hard"]]
+    assert [item.chosen.text for item in load(saved(tmp_path, rows))] == [B, A]
+
+
+@pytest.mark.parametrize(("label", "right"), [("yes", "Yes"), ("no", "No"), ("neutral", "Neutral")])
+def test_labels_without_options_are_the_answers(tmp_path, label, right):
+    row = {"ID": 1, "Country": "egypt", "Rule-of-Thumb": "r", "Story": "A guest eats."}
+    (item,) = load(saved(tmp_path, [row | {"Gold Label": label}]))
+    assert (item.chosen.text, item.culture, item.domain) == (right, "arabic-eg", "values")
+    assert {answer.text for answer in item.responses} == {"Yes", "No", "Neutral"}
+    statement = {"id": 1, "question": "الضيف يغني.", "answer": "خطأ"}
+    (item,) = load(saved(tmp_path, [statement]))
+    assert (item.chosen.text, item.rejected[0].text) == ("خطأ", "صح")
+
+
+@pytest.mark.parametrize(
+    ("columns", "missing"),
+    [
+        ({"prompt": ASKED, "cluster": "x"}, "options, answer"),
+        ({"prompt": ASKED, "response": A, "is_safe": True}, "options, answer"),
+        ({"premise": ASKED, "hypothesis": A, "label": 1}, "options"),
+        ({"question": ASKED, "passage": A, "answer": True}, "options"),
+        ({"prompt": ASKED, "response_a": A, "response_b": B, "winner": "gpt"}, "and not 'gpt'"),
+    ],
+)
+def test_what_a_table_lacks_is_said(tmp_path, columns, missing):
+    with pytest.raises(CarbError, match=f"missing: .*{missing}"):
+        load(saved(tmp_path, [columns]))
+
+
+@pytest.mark.parametrize("tie", ["Both", "equal", "Tie", "neither"])
+def test_words_for_a_tie_leave_the_row_out(tmp_path, tie):
+    rows = [{**SHAPES["an arena of our own"][0], "preference": key} for key in (tie, "B")]
+    found = load(saved(tmp_path, [row | {"id": n} for n, row in enumerate(rows)]))
+    assert [item.chosen.text for item in found] == [B]
+
+
+def test_a_domain_that_is_a_topic_is_not_read(tmp_path):
+    found = load(saved(tmp_path, SHAPES["MILU"]))
+    assert {item.domain for item in found} == {"unspecified"}
+    assert any("Not read: domain" in note for note in found.notes)
+    row = SHAPES["MILU"][0]
+    with pytest.raises(CarbError, match=r"rows\.jsonl:2: domain: must be one of"):
+        load(saved(tmp_path, [row | {"id": "x", "domain": "values"}, row]))
