@@ -12,7 +12,7 @@ import polars as pl
 
 from carb_data.joined import Joined
 from carb_data.models import BonSet, cited
-from carb_data.overlap import COMMON, LEAST, THRESHOLD, ngrams, normalise
+from carb_data.overlap import COMMON, LEAST, THRESHOLD, normalise, windows
 
 __all__ = ["Origins", "copies_sentence", "origins"]
 
@@ -121,16 +121,24 @@ def _held(units: Sequence[Sequence[BonSet]]) -> list[tuple[int, int]]:
     unit = pl.col("unit")
     size = pl.col("size")
     count = pl.col("count")
-    several = pl.col("width") > 1
-    known = _counted_grams(units)
-    sizes = known.group_by("unit").agg(
-        size=count.sum(),
-        shared=count.filter(several).sum(),
+    telling = pl.col("width") <= COMMON
+    grams = [_grams(of_unit) for of_unit in units]
+    sizes = pl.DataFrame({"unit": range(len(units)), "size": list(map(len, grams))})
+    several = _shared_grams(sizes, grams)
+    of_units = several.group_by("unit").agg(
+        shared=telling.sum(),
+        boilerplate=(~telling).sum(),
     )
+    sizes = sizes.join(of_units, on="unit").with_columns(size - pl.col("boilerplate"))
     sizes = sizes.filter(size >= LEAST)
-    shared = known.filter(several).join(sizes, on="unit")
-    held = shared.filter(pl.col("shared") >= THRESHOLD * size)
-    pairs = held.join(shared, on="owners", suffix="_b")
+    within = sizes.filter(pl.col("shared") >= THRESHOLD * size)
+    evidence = several.filter(telling)
+    of_held = evidence.join(within, on="unit", how="semi")
+    common = evidence.join(of_held, on="gram", how="semi")
+    owners = unit.hash().sum().over("gram")
+    known = common.with_columns(owners=owners).group_by("unit", "owners").agg(count=pl.len())
+    held = known.join(within, on="unit")
+    pairs = held.join(known.join(sizes, on="unit"), on="owners", suffix="_b")
     smaller = size <= pl.col("size_b")
     distinct = unit != pl.col("unit_b")
     pairs = pairs.filter(distinct, smaller)
@@ -140,34 +148,33 @@ def _held(units: Sequence[Sequence[BonSet]]) -> list[tuple[int, int]]:
     return ordered.select("unit", "unit_b").rows()
 
 
-def _counted_grams(units: Sequence[Sequence[BonSet]]) -> pl.DataFrame:
-    """How many n-grams a unit shares with the same ``width`` units, itself included."""
-    grams = [_grams(unit) for unit in units]
-    sizes = pl.DataFrame({"unit": range(len(units)), "size": list(map(len, grams))})
+def _shared_grams(sizes: pl.DataFrame, grams: Iterable[set[int]]) -> pl.DataFrame:
+    """``unit`` and ``gram`` of each n-gram of several units, with ``width``, their number.
+
+    Args:
+        sizes: ``unit``, its number, and ``size``, the number of its n-grams.
+        grams: those of each unit.
+    """
     filled = sizes.filter(pl.col("size") > 0)
     number = pl.col("unit").repeat_by("size")
     numbers = filled.select(number.explode())
-    every = chain.from_iterable(grams)
-    hashed = [*map(hash, every)]
-    hashes = pl.Series("gram", hashed, dtype=pl.Int64)
-    rows = numbers.with_columns(hashes)
-    owners = pl.col("unit").hash().sum()
-    by_gram = rows.group_by("gram").agg(width=pl.len(), owners=owners)
-    telling = by_gram.filter(pl.col("width") <= COMMON)
-    known = rows.join(telling, on="gram")
-    return known.group_by("unit", "owners", "width").agg(count=pl.len())
+    every = [*chain.from_iterable(grams)]
+    rows = numbers.with_columns(gram=pl.Series(every, dtype=pl.Int64))
+    several = rows.filter(pl.col("gram").is_duplicated())  # few
+    return several.with_columns(width=pl.len().over("gram"))
 
 
-def _grams(items: Sequence[BonSet]) -> set[str]:
-    """The n-grams of all texts of some sets; a text too short for one is one itself."""
+def _grams(items: Sequence[BonSet]) -> set[int]:
+    """Hashes of the n-grams of all texts of some sets; a text too short for one is one itself."""
     texts: set[str] = set()
     for item in items:
         texts.add(item.prompt_text)
         texts.update(response.text for response in item.responses)
-    grams: set[str] = set()
+    grams: set[int] = set()
     for text in map(normalise, texts):
-        grams |= ngrams(text) or {text}
-    return grams - {""}
+        if text:
+            grams.update(map(hash, windows(text) or [text]))
+    return grams
 
 
 def _alike(one: str, other: str) -> bool:

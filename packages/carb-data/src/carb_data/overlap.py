@@ -292,11 +292,11 @@ _NGRAM = re.compile(
 )
 
 
-def ngrams(text: str) -> set[str]:
-    """The n-grams of a normalised text."""
+def windows(text: str) -> list[str]:
+    """The n-grams of a normalised text, one for each place where one starts."""
     if _SYLLABIC.search(text):
-        return set(_NGRAM.findall(text))
-    return {text[start : start + LENGTH] for start in range(len(text) - LENGTH + 1)}
+        return _NGRAM.findall(text)
+    return [text[start : start + LENGTH] for start in range(len(text) - LENGTH + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +328,7 @@ class NgramIndex:
         self._exact = {text: number for number, text in enumerate(copies)}
         grams: defaultdict[str, list[int]] = defaultdict(list)
         for text, number in self._exact.items():
-            for gram in ngrams(text):
+            for gram in {*windows(text)}:
                 grams[gram].append(number)
         self._grams = {gram: owners for gram, owners in grams.items() if len(owners) <= COMMON}
         self._sizes = Counter(chain.from_iterable(self._grams.values()))
@@ -345,7 +345,7 @@ class NgramIndex:
             exact = self._exact.get(normal)
             if exact is not None:
                 yield Match(exact, streamed, 1.0, exact=True)
-            grams = ngrams(normal)
+            grams = {*windows(normal)}
             shared = Counter(owner for gram in grams for owner in self._grams.get(gram, ()))
             for indexed, count in sorted(shared.items()):
                 size = self._sizes[indexed]
