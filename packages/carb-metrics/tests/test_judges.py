@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from carb_data import BonSet, CarbError, Dataset, ScoreTable
 from carb_metrics import agreement, bon_accuracy, calibration, judge_bias, judge_vs_human
 from carb_metrics.calibrated import logistic, reliability
-from carb_metrics.outcome import margins
 from carb_metrics.rows import BiasRow
 
 PRESENTED = {
@@ -215,9 +214,17 @@ def test_coverage_shares_ties_as_an_accuracy_does(make_table):
         (row,) = calibration(table, mirrors=mirrors)
         overall = bon_accuracy(table, mirrors=mirrors).overall
         assert row.coverage[-1].accuracy.estimate == pytest.approx(overall.accuracy)
-        assert margins(table, mirrors=mirrors)["credit"].to_list() == pytest.approx(
-            [1 / 2, 1 / 3, 0, 1][: row.n]
-        )
+        shared = [1 / 2, 1 / 3, 0, 1][: row.n]
+        assert row.coverage[-1].accuracy.estimate == pytest.approx(np.mean(shared))
+
+
+def test_a_set_counts_for_the_language_of_its_right_answer_in_any_order_of_rows(make_table):
+    frame = make_table(np.eye(3)[[0, 0, 1, 0]]).frame
+    chosen = pl.col("role") == "chosen"
+    mixed = frame.with_columns(language=pl.when(chosen).then(pl.lit("th")).otherwise(pl.lit("en")))
+    for rows in (mixed, mixed.reverse()):
+        groups = calibration(ScoreTable(rows), "language")
+        assert [(row.group, row.n) for row in groups] == [(None, 4), ("th", 4)]
 
 
 def people(rows):

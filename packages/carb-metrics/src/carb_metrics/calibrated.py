@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Counted, OfSets, Result
+from carb_metrics.cells import OfSets, Result
 from carb_metrics.clusters import Ints, number
+from carb_metrics.frames import beside
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.means import means
-from carb_metrics.outcome import counted_sets, margins
+from carb_metrics.means import means_of
+from carb_metrics.outcome import counted_sets
 from carb_metrics.surface import FOLDS, assign_folds
 
 SIMULATIONS = 1000
@@ -66,7 +71,8 @@ def calibration(
 ) -> tuple[MarginRow, ...]:
     """Is a scorer right where it picks clearly, and how accurate is it without the unclear sets?
 
-    How clearly it picks is its margin: the highest score of a set minus the second highest. A
+    How clearly it picks is its margin: the highest score of a set minus the second highest, in
+    units of the scorer's own spread within sets. A
     logistic regression makes a probability of being right from the margin, for scores of any scale
     (Platt 1999, in Advances in Large Margin Classifiers). It is cross-validated, with whole source
     items in a fold. ``calibration`` of a row compares these probabilities with being right: the
@@ -88,78 +94,104 @@ def calibration(
     check_confidence(confidence)
     if by not in (None, "culture", "domain", "language"):
         raise CarbError(f"by must be 'culture', 'domain', 'language' or left out; got '{by}'.")
-    _, counted = counted_sets(scores, mirrors=mirrors)
-    sets = margins(scores, mirrors=mirrors)
-    sets = sets.with_columns(pl.col("right").cast(pl.Float64))
-    sets = sets.sort("scorer", "item_id")
-    rows: list[MarginRow] = []
-    for part in sets.partition_by("scorer", maintain_order=True):
-        rows += _of_scorer(part, by, confidence, counted)
-    return tuple(rows)
+    table, counted = counted_sets(scores, mirrors=mirrors)
+    by_name = table.clusters.select("item_id", pl.col("cluster").rank("dense"))
+    judged = table.sets.filter(~pl.col("error"))
+    sets = beside(judged, by_name, "item_id").sort("scorer", "item_id")
+    groups = [
+        group
+        for part in sets.partition_by("scorer", maintain_order=True)
+        for group in _groups(part, by, confidence)
+    ]
+    rows = {}
+    # Scorers have the same sets of a group, and share its draws.
+    for index in sorted(range(len(groups)), key=lambda index: groups[index].name or ""):
+        group = groups[index]
+        calibrated = None
+        if group.stated is not None:
+            calibrated = reliability(group.stated, group.right, group.cluster)
+        rows[index] = MarginRow(
+            scorer=group.scorer,
+            group=group.name,
+            n=len(group.right),
+            calibration=calibrated,
+            coverage=group.coverage,
+            counted=counted,
+        )
+    return tuple(rows[index] for index in range(len(groups)))
 
 
-def _of_scorer(
-    sets: pl.DataFrame,
-    by: str | None,
-    confidence: float,
-    counted: Counted,
-) -> list[MarginRow]:
-    """The row of all sets of one scorer, then that of each group."""
+@dataclass(frozen=True)
+class _Group:
+    """The sets of a group that one scorer judged."""
+
+    scorer: str
+    name: str | None
+    stated: Floats | None
+    """(sets,) probabilities of being right."""
+    right: Floats
+    cluster: Ints
+    coverage: tuple[Coverage, ...]
+
+
+def _groups(sets: pl.DataFrame, by: str | None, confidence: float) -> list[_Group]:
+    """All sets of one scorer, then those of each group."""
     _, cluster = np.unique(sets["cluster"].to_numpy(), return_inverse=True)
-    lead = sets["lead"].to_numpy()
-    right = sets["right"].to_numpy()
+    spread = np.sqrt(sets["spread"].to_numpy().mean())
+    lead = sets["lead"].to_numpy() / (spread or 1.0)
     credit = sets["credit"].to_numpy()
+    right = (credit == 1).astype(np.float64)
     probability = _fitted(lead, right, cluster)
-    groups: list[tuple[str | None, Ints]] = [(None, np.arange(sets.height))]
+    members: list[tuple[str | None, Ints]] = [(None, np.arange(sets.height))]
     if by is not None:
         group_of_set, values = number(sets, (by,))
         for index, value in enumerate(values[by]):
             where = np.flatnonzero(group_of_set == index)
-            groups.append((str(value), where))
-    rows = []
-    for group, where in groups:
-        _, units = np.unique(cluster[where], return_inverse=True)
-        calibrated = None
-        if probability is not None:
-            stated = probability[where]
-            calibrated = reliability(stated, right[where], units)
-        coverage = _coverage(lead[where], credit[where], units, confidence)
-        rows.append(
-            MarginRow(
-                scorer=sets["scorer"][0],
-                group=group,
-                n=len(where),
-                calibration=calibrated,
-                coverage=coverage,
-                counted=counted,
-            )
+            members.append((str(value), where))
+    several = [where for _, where in members]
+    coverages = _coverages(lead, credit, cluster, several, confidence)
+    return [
+        _Group(
+            scorer=sets["scorer"][0],
+            name=name,
+            stated=None if probability is None else probability[where],
+            right=right[where],
+            cluster=np.unique(cluster[where], return_inverse=True)[1],
+            coverage=coverage,
         )
-    return rows
+        for (name, where), coverage in zip(members, coverages, strict=True)
+    ]
 
 
-def _coverage(
+def _coverages(
     lead: Floats,
     credit: Floats,
     cluster: Ints,
+    groups: Sequence[Ints],
     confidence: float,
-) -> tuple[Coverage, ...]:
-    """Accuracy among the surest tenth, two tenths, …, all of the sets."""
-    surest_first = np.argsort(-lead, kind="stable")
-    order = np.argsort(surest_first, kind="stable")
+) -> list[tuple[Coverage, ...]]:
+    """For each group, accuracy among the surest tenth, two tenths, …, all of its sets."""
     tenths = np.arange(1, 11)
-    kept = np.ceil(len(lead) * tenths / 10).astype(np.int64)
-    surest = np.where(order < kept[:, None], credit, np.nan)
-    result = means(surest, cluster, confidence, (0.0, 1.0))
+    kept = []
+    shares = []
+    for where in groups:
+        surest_first = np.argsort(-lead[where], kind="stable")
+        order = np.argsort(surest_first, kind="stable")
+        counts = np.ceil(len(where) * tenths / 10)
+        kept += [where[order < count] for count in counts]
+        shares += [*map(float, counts / len(where))]
+    unit = np.concatenate(kept)
+    row = np.repeat(np.arange(len(kept)), [*map(len, kept)])
+    result = means_of(row, credit[unit], cluster[unit], len(kept), confidence, (0.0, 1.0))
     rows = []
-    for index, count in enumerate(kept):
+    for index, share in enumerate(shares):
         accuracy = Interval(
             estimate=float(result.estimate[index]),
             low=float(result.low[index]),
             high=float(result.high[index]),
         )
-        share = float(count / len(lead))
         rows.append(Coverage(coverage=share, accuracy=accuracy))
-    return tuple(rows)
+    return [tuple(rows[start : start + 10]) for start in range(0, len(rows), 10)]
 
 
 def _fitted(
@@ -266,23 +298,35 @@ def _calibrated_sums(
     Args:
         bin_of: (n,) the bin of each case; none is empty.
     """
-    draw = np.random.default_rng(seed)
     bins = int(bin_of.max()) + 1
     clusters = int(cluster.max()) + 1
     if clusters < len(cluster):
         cell = cluster * bins + bin_of
         apart = np.bincount(cell, right - stated, clusters * bins).reshape(clusters, bins)
         if clusters < SIMULATIONS:
-            heads = draw.integers(0, 2, (SIMULATIONS, clusters))
-            return (2.0 * heads - 1) @ apart
+            return _signs(seed, clusters) @ apart
         # the sum of this many random signs is close to normal; drawing it is faster
         middle = np.zeros(bins)
+        draw = np.random.default_rng(seed)
         return draw.multivariate_normal(middle, apart.T @ apart, SIMULATIONS)
     variance = np.bincount(bin_of, stated * (1 - stated))
     if variance.min() >= MANY:
-        normal = draw.normal(size=(SIMULATIONS, bins))
+        normal: Floats = np.random.default_rng(seed).normal(size=(SIMULATIONS, bins))
         return normal * np.sqrt(variance)
-    answers = draw.random((SIMULATIONS, len(stated))) < stated
+    answers = _uniform(seed, len(stated)) < stated
     inside = np.eye(bins)[bin_of]
     sums: Floats = (answers - stated) @ inside
     return sums
+
+
+@lru_cache(maxsize=1)
+def _signs(seed: int, count: int) -> Floats:
+    """(SIMULATIONS, count) random signs."""
+    heads = np.random.default_rng(seed).integers(0, 2, (SIMULATIONS, count))
+    return np.where(heads == 1, 1.0, -1.0)
+
+
+@lru_cache(maxsize=1)
+def _uniform(seed: int, count: int) -> Floats:
+    """(SIMULATIONS, count) random shares."""
+    return np.random.default_rng(seed).random((SIMULATIONS, count))

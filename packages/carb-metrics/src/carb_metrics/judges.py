@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import polars as pl
+from pydantic import Field
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_metrics.cells import Result, ScorerRow, Scorers
+from carb_metrics.cells import Counted, Result, ScorerRow, Scorers
 from carb_metrics.clusters import number
 from carb_metrics.frames import unperturbed
 from carb_metrics.interval import Interval
@@ -59,6 +60,8 @@ class JudgeBias(Scorers[BiasRow]):
 
     positions: tuple[PositionRow, ...]
     """A row per scorer and position."""
+    groups: dict[str, JudgeBias] = Field(default={}, exclude=True)
+    """The same of the sets of each value of ``by``; no part of the JSON."""
 
 
 def judge_bias(
@@ -67,6 +70,7 @@ def judge_bias(
     dataset: Dataset | None = None,
     confidence: float = 0.95,
     *,
+    by: str | None = None,
     mirrors: bool = False,
 ) -> JudgeBias:
     """Position bias, consistency under order swaps, self-agreement, and length bias.
@@ -100,6 +104,7 @@ def judge_bias(
         dataset: the sets that were scored, for the lengths of their texts; without it ``length`` is
             null.
         confidence: The level of all intervals, a share such as 0.95.
+        by: a column, of whose values each gets ``.groups``; null for none.
         mirrors: whether sets other than the main ones count too; presentations of sets that do not
             are left out.
 
@@ -120,6 +125,27 @@ def judge_bias(
         every = _picks(presentations, unperturbed(scored.rows))
         picks = every.join(frame, on="item_id", how="semi")
     centred = None if dataset is None else _centred(frame, dataset)
+    groups: dict[str, JudgeBias] = {}
+    parts = frame.partition_by(by, maintain_order=True, as_dict=True) if by else {}
+    for (value,), part in parts.items():
+        sets = part.select("item_id").unique()
+        shown, apart = (
+            None if rows is None else rows.join(sets, on="item_id", how="semi")
+            for rows in (picks, centred)
+        )
+        known = None if shown is None or shown.is_empty() else shown
+        groups[str(value)] = _of_sets(part, known, apart, confidence, counted)
+    whole = _of_sets(frame, picks, centred, confidence, counted)
+    return whole.model_copy(update={"groups": groups})
+
+
+def _of_sets(
+    frame: pl.DataFrame,
+    picks: pl.DataFrame | None,
+    centred: pl.DataFrame | None,
+    confidence: float,
+    counted: Counted,
+) -> JudgeBias:
     rows: list[BiasRow] = []
     positions: list[PositionRow] = []
     for name in frame["scorer"].unique().sort():
@@ -257,8 +283,8 @@ def _same_pick(pairs: pl.DataFrame, confidence: float) -> Interval:
 
 
 def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
-    """``scorer``, ``cluster`` as a number, and without the mean of the set: ``score``, ``length``,
-    ``chosen``.
+    """``scorer``, ``item_id``, ``cluster`` as a number, and without the mean of the set: ``score``,
+    ``length``, ``chosen``.
 
     Raises:
         CarbError: the data set lacks a response.
@@ -284,9 +310,10 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     chosen = (pl.col("role") == "chosen").cast(pl.Float64)
     joined = joined.with_columns(chosen=chosen)
     values = pl.col(CENTRED)
-    cluster = pl.col("cluster").rank("dense").over("scorer")
+    cluster = pl.col("cluster").rank("dense")
     return joined.select(
         "scorer",
+        "item_id",
         cluster - 1,
         values - values.mean().over("scorer", "item_id"),
     )
@@ -296,7 +323,7 @@ def _partial(rows: pl.DataFrame, confidence: float) -> Interval:
     """Partial correlation of score and length given the role, all centred; low, high and p by the
     jackknife on artanh r."""
     score, length, role = rows.select(CENTRED).to_numpy().T
-    cluster = rows["cluster"].to_numpy()
+    _, cluster = np.unique(rows["cluster"].to_numpy(), return_inverse=True)
     products = (
         score * score,
         length * length,

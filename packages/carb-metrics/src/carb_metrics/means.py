@@ -15,7 +15,7 @@ from carb_metrics.clusters import Ints
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, few_degrees, t_quantile, t_tails, wilson
 
-__all__ = ["FEWEST", "clustered_mean", "design", "means", "share_interval"]
+__all__ = ["FEWEST", "clustered_mean", "design", "means", "means_of", "share_interval"]
 
 FEWEST = 6
 """Effective clusters below which a mean of families has no interval and no test."""
@@ -263,15 +263,25 @@ def means(
             units.
     """
     row, unit = np.nonzero(~np.isnan(values))
-    known = values[row, unit]
-    rows = len(values)
+    return means_of(row, values[row, unit], cluster[unit], len(values), confidence, bounds)
+
+
+def means_of(
+    row: Ints,
+    known: Floats,
+    cluster: Ints,
+    rows: int,
+    confidence: float,
+    bounds: tuple[float, float] | None,
+) -> Means:
+    """``means`` of values that each have their row and their cluster."""
     n = np.bincount(row, minlength=rows)
     total = np.bincount(row, known, rows)
     square = np.bincount(row, known**2, rows)
     low, high = bounds or (0.0, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):  # a mean of nothing is NaN
         mean: Floats = np.where(n > 0, total / n, np.nan)
-        clustering = design(cluster[unit], known - mean[row], mean=row, means=rows)
+        clustering = design(cluster, known - mean[row], mean=row, means=rows)
         added = np.zeros(rows) if bounds is None else n / clustering.clusters
         whole = n + 2 * added
         of_bounds = added * (low + high)

@@ -8,17 +8,14 @@ import polars as pl
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted
 from carb_metrics.clusters import number
-from carb_metrics.frames import unperturbed
 from carb_metrics.intervals import Floats
 from carb_metrics.scored import RESPONSES, Scored, main_conditions
-from carb_metrics.ties import rounded
 
 __all__ = [
     "RESPONSES",
     "counted_sets",
     "credit_matrix",
     "main_sets",
-    "margins",
     "polars_frame",
 ]
 
@@ -70,48 +67,3 @@ def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:
     items = rows.unique("item_id", maintain_order=True)
     scorers = who["scorer"].cast(pl.String)
     return credit, scorers.to_list(), items.sort("item_id")
-
-
-def margins(scores: ScoreTable, *, mirrors: bool = False) -> pl.DataFrame:
-    """How clearly each scorer wins or loses each set.
-
-    Args:
-        scores: table of any scorers.
-        mirrors: whether sets other than the main ones count too.
-
-    Returns:
-        ``scorer``, ``item_id``, ``cluster``, ``culture``, ``domain``, ``language``; ``margin``, the
-        score of chosen minus that of the best rejected; ``lead``, the highest score minus the
-        second highest; ``right``, whether chosen is alone at the top; and ``credit``, 1/k where
-        chosen is one of k at the top, else 0. Differences are in units of the scorer's own spread,
-        the root mean square of its scores' distances from their set's mean. A scorer with equal
-        scores within every set has differences of 0. Sets with a failed score are left out.
-    """
-    counted, _ = counted_sets(scores, mirrors=mirrors)
-    frame = unperturbed(counted.rows)
-    score = rounded(pl.col("score"))
-    is_chosen = pl.col("role") == "chosen"
-    chosen = score.filter(is_chosen).first()
-    best_rejected = score.filter(~is_chosen).max()
-    second = score.sort(descending=True).slice(1, 1).first()
-    away = score - score.mean()
-    rows_of_set = frame.group_by("scorer", "item_id", maintain_order=True)
-    sets = rows_of_set.agg(
-        pl.col("cluster", "culture", "domain", "language").first(),
-        margin=chosen - best_rejected,
-        lead=score.max() - second,
-        top=(score == score.max()).sum(),
-        failed=score.null_count(),
-        spread=(away**2).mean(),
-    )
-    sets = sets.filter(pl.col("failed") == 0)
-    spread = pl.col("spread").mean().sqrt().over("scorer")
-    unit = pl.when(spread > 0).then(spread).otherwise(1.0)
-    margin = pl.col("margin")
-    won = pl.when(margin >= 0).then(1 / pl.col("top"))
-    sets = sets.with_columns(
-        pl.col("margin", "lead") / unit,
-        right=margin > 0,
-        credit=won.otherwise(0.0),
-    )
-    return sets.drop("failed", "spread", "top")

@@ -11,6 +11,7 @@ import polars as pl
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.clusters import CLUSTER, Ints, cluster_of
 from carb_metrics.frames import beside, unperturbed
+from carb_metrics.intervals import Floats
 from carb_metrics.matrices import Matrices, matrices
 from carb_metrics.readings import Reading, readings
 from carb_metrics.ties import rounded, tops
@@ -134,9 +135,11 @@ class Scored(ScoreTable):
 
         Returns:
             The columns of ``SET_KEYS`` that the table has, then ``RESPONSES``, ``credit``,
-            ``tied``, ``error``, and the number of the set's cluster. ``credit`` is 1 / the number
-            of responses at the top, the expected credit when ties are broken at random. ``tied`` is
-            how many ``rejected`` share the highest score with ``chosen``; 0 is no tie.
+            ``tied``, ``error``, ``lead``, ``spread``, and the number of the set's cluster.
+            ``credit`` is 1 / the number of responses at the top, the expected credit when ties are
+            broken at random. ``tied`` is how many ``rejected`` share the highest score with
+            ``chosen``; 0 is no tie. ``lead`` is the highest score minus the second highest, and
+            ``spread`` the mean squared distance of the scores from their mean.
 
         Raises:
             CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``.
@@ -210,6 +213,7 @@ def outcomes(frame: pl.DataFrame) -> pl.DataFrame:
     responses = np.add.reduceat(code, starts) if len(starts) else code[:0]
     level = rounded(rows["score"]).to_numpy()  # null becomes NaN
     right, top = tops(level, chosen, starts)
+    lead, spread = _clarity(level, starts)
     credit = right / np.maximum(top, 1)
     tied = np.where(right > 0, top - 1, 0)
     if "language" in rows.columns:
@@ -221,7 +225,28 @@ def outcomes(frame: pl.DataFrame) -> pl.DataFrame:
         pl.Series("credit", credit, dtype=pl.Float64),
         pl.Series("tied", tied, dtype=pl.Int64),
         pl.Series("error", top == 0, dtype=pl.Boolean),
+        pl.Series("lead", lead, dtype=pl.Float64),
+        pl.Series("spread", spread, dtype=pl.Float64),
     )
+
+
+def _clarity(level: Floats, starts: Ints) -> tuple[Floats, Floats]:
+    """(sets,) the highest score minus the second highest, and the mean squared distance of scores
+    from their mean; NaN where one is missing."""
+    if not len(starts):
+        return level[:0], level[:0]
+    sizes = np.diff(starts, append=len(level))
+    highest = np.maximum.reduceat(level, starts)
+    is_highest = level == np.repeat(highest, sizes)
+    lower = np.where(is_highest, -np.inf, level)
+    second = np.maximum.reduceat(lower, starts)
+    alone = np.add.reduceat(is_highest.astype(np.int64), starts) <= 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        lead = np.where(alone, highest - second, 0.0)
+        mean = np.add.reduceat(level, starts) / sizes
+        away = level - np.repeat(mean, sizes)
+        spread = np.add.reduceat(away**2, starts) / sizes
+    return lead, spread
 
 
 def _first_rows(rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:

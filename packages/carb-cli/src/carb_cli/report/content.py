@@ -29,7 +29,6 @@ from carb_metrics import (
     Cell,
     FamilyReport,
     Interval,
-    JudgeBias,
     Scored,
     SurfaceFloor,
     bon_accuracy,
@@ -321,28 +320,16 @@ def _judges(
     root = pl.col("culture").cast(pl.String).replace(roots)
     frame = scores.frame.with_columns(root)
     rolled_up = Scored(ScoreTable(frame), clusters=scores.clusters)
-    by_culture = {}
-    for name in frame["culture"].unique(maintain_order=True):
-        of_culture = rolled_up.where(pl.col("culture") == name)
-        by_culture[name] = _bias(of_culture, shown, dataset, confidence)
+    sets = frame.select(pl.col("item_id").cast(pl.String))
+    if shown is not None:
+        shown = shown.join(sets, on="item_id", how="semi")
+        shown = None if shown.is_empty() else shown
+    bias = judge_bias(rolled_up, shown, dataset, confidence, by="culture")
     return JudgesPart(
-        bias=_bias(rolled_up, shown, dataset, confidence),
-        bias_by_culture=by_culture,
+        bias=bias,
+        bias_by_culture=bias.groups,
         calibration=calibration(rolled_up, "culture", confidence=confidence),
     )
-
-
-def _bias(
-    scores: Scored, shown: pl.DataFrame | None, dataset: Dataset, confidence: float
-) -> JudgeBias:
-    """The bias of judges on the sets of a table."""
-    known = None
-    if shown is not None:
-        sets = scores.frame.select(pl.col("item_id").cast(pl.String))
-        known = shown.join(sets, on="item_id", how="semi")
-    if known is not None and not known.height:
-        known = None
-    return judge_bias(scores, known, dataset, confidence)
 
 
 def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
