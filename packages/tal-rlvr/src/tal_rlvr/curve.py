@@ -29,22 +29,29 @@ def progress_line(stage: str, step: int, values: Mapping[str, float]) -> str | N
     parts = [f"{name} {values[key]:.3g}" for key, name in SHOWN.items() if key in values]
     if not parts:
         return None
-    total = f" of {values[TOTAL]:.0f}" if TOTAL in values else ""
-    left = f", {values[LEFT]:.0f} s left" if LEFT in values else ""
+    total = ""
+    if TOTAL in values:
+        total = f" of {values[TOTAL]:.0f}"
+    left = ""
+    if LEFT in values:
+        left = f", {values[LEFT]:.0f} s left"
     return f"{stage} step {step}{total}: {', '.join(parts)}{left}"
 
 
 def svg(values: Sequence[float], title: str) -> str:
     """A line over steps, as a picture without fonts or scripts of its own."""
-    low, high = min(values), max(values)
-    height, width = HEIGHT - 2 * MARGIN, WIDTH - 2 * MARGIN
+    low = min(values)
+    high = max(values)
+    height = HEIGHT - 2 * MARGIN
+    width = WIDTH - 2 * MARGIN
     spread = (high - low) or 1.0
     points = " ".join(
         f"{MARGIN + width * index / max(1, len(values) - 1):.1f},"
         f"{HEIGHT - MARGIN - height * (value - low) / spread:.1f}"
         for index, value in enumerate(values)
     )
-    bottom, text = HEIGHT - MARGIN, 'font-family="sans-serif" font-size="12"'
+    bottom = HEIGHT - MARGIN
+    text = 'font-family="sans-serif" font-size="12"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">\n'
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>\n'

@@ -125,7 +125,9 @@ async def evaluate_held_out(
         CarbError: a row was not answered, or a log-probability failed that the backend can give.
     """
     prompts = _asked(rows, settings)
-    temperature = 1.0 if decoding == "sample" else 0.0
+    temperature = 0.0
+    if decoding == "sample":
+        temperature = 1.0
     seeds = tuple(seed * len(rows) + number for number in range(len(rows)))
     written = await model.generate(
         prompts, Writing(settings.max_new_tokens, temperature, seed=seeds, entropy=True)
@@ -198,20 +200,20 @@ async def label_logprobs(
 ) -> list[float | None]:
     """log pi(label | z) over the two verdicts; null where the backend gives no probability of a
     given text."""
-    ends = [f"{reasoning} {letter}" for reasoning in reasonings for letter in VERDICTS]
-    twice = [prompt for prompt in prompts for _ in VERDICTS]
+    ends: list[str] = []
+    twice: list[Prompt] = []
+    for prompt, reasoning in zip(prompts, reasonings, strict=True):
+        for letter in VERDICTS:
+            ends.append(f"{reasoning} {letter}")
+            twice.append(prompt)
     try:
         continuations = await model.continuation_logprobs(twice, ends, end_of_turn=False)
     except CannotError:  # such as a chat server
         return [None for _ in labels]
-    last = [
-        one.logprobs[-1]
-        for one in _answered(continuations, Continuation, "log-probabilities of verdicts")
-    ]
-    return [
-        label_logprob((a, b), label)
-        for a, b, label in zip(last[::2], last[1::2], labels, strict=True)
-    ]
+    answers = _answered(continuations, Continuation, "log-probabilities of verdicts")
+    last = [one.logprobs[-1] for one in answers]
+    pairs = zip(last[::2], last[1::2], strict=True)
+    return [label_logprob(pair, label) for pair, label in zip(pairs, labels, strict=True)]
 
 
 def _answered(results: Sequence[T | Failure], kind: type[T], what: str) -> list[T]:
@@ -243,13 +245,11 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
     by_pair: dict[str, list[PairOutcome]] = defaultdict(list)
     for outcome in outcomes:
         by_pair[outcome.pair].append(outcome)
-    consistent: list[tuple[str, float | None]] = [
-        (
-            one.source_item,
-            float(one.right == other.right and None not in (one.verdict, other.verdict)),
-        )
-        for one, other in by_pair.values()
-    ]
+    consistent: list[tuple[str, float | None]] = []
+    for one, other in by_pair.values():
+        both_read = None not in (one.verdict, other.verdict)
+        same = both_read and one.right == other.right
+        consistent.append((one.source_item, float(same)))
 
     def mean(value: Callable[[PairOutcome], float | None]) -> Interval:
         return _over_items([(outcome.source_item, value(outcome)) for outcome in outcomes])
@@ -275,13 +275,14 @@ def compare_held_out(before: HeldOut, after: HeldOut) -> Interval:
     Raises:
         ValueError: the two are about different rows.
     """
-    rows = [[(o.pair, o.label) for o in side.outcomes] for side in (before, after)]
+    rows, means = [], []
+    for side in (before, after):
+        rows.append([(one.pair, one.label) for one in side.outcomes])
+        right = [(one.source_item, one.right) for one in side.outcomes]
+        means.append(list(by_item(right).values()))
     if rows[0] != rows[1]:
         raise ValueError("before and after must be evaluated on the same rows in the same order")
-    early, late = (
-        list(by_item([(o.source_item, o.right) for o in side.outcomes]).values())
-        for side in (before, after)
-    )
+    early, late = means
     paired = paired_difference(late, early)
     return Interval.model_validate(paired.model_dump(include={*Interval.model_fields}))
 
@@ -290,8 +291,8 @@ def _over_items(values: Sequence[tuple[str, float | None]]) -> Interval:
     """Mean and 95% interval over source items, of the values that are known."""
     known = [(item, value) for item, value in values if value is not None]
     means = list(by_item(known).values())
-    shares = all(0 <= value <= 1 for value in means)
-    interval = mean_interval(means, bounded=shares)
+    are_shares = all(0 <= value <= 1 for value in means)
+    interval = mean_interval(means, bounded=are_shares)
     return interval.model_copy(update={"n": len(means)})
 
 

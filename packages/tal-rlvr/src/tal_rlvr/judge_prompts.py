@@ -53,7 +53,9 @@ class PromptConfig(Frozen):
         """The folder of the prompt files."""
         if self.style == "full":
             return prompt_folder()
-        return prompt_folder() / "compact" if self.style == "compact" else Path(self.style)
+        if self.style == "compact":
+            return prompt_folder() / "compact"
+        return Path(self.style)
 
     def is_chat(self, tokenizer: Any) -> bool:
         """Whether the tokenizer's chat template is used."""
@@ -123,7 +125,9 @@ def render_prompt(
                 "language='item' needs an item that names its language; name the language instead."
             )
         has_own = culture == GENERAL or _find("", item.language, source) is not None
-        language = item.language if has_own else "en"
+        language = "en"
+        if has_own:
+            language = item.language
     first, second = (_quoted(entry if isinstance(entry, str) else entry.text) for entry in pair)
     name = culture.name if isinstance(culture, Culture) else cultures.name(culture)
     path = _general(language, source) if culture == GENERAL else _file(language, source)

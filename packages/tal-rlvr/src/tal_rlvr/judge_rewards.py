@@ -45,8 +45,10 @@ def correctness_reward(
     rewards = []
     for number, (given, label) in enumerate(zip(judgements, labels, strict=True), 1):
         check_label(label, number)
-        judgement = parse_judgement(given, direct=direct) if isinstance(given, str) else given
-        rewards.append(1.0 if judgement.verdict == label else -1.0)
+        if isinstance(given, str):
+            given = parse_judgement(given, direct=direct)
+        right = given.verdict == label
+        rewards.append(1.0 if right else -1.0)
     return rewards
 
 
@@ -59,7 +61,11 @@ def format_reward(judgements: Sequence[Judgement | FormatError]) -> list[float]:
     Returns:
         (outputs,) 1.0 or 0.0.
     """
-    return [1.0 if isinstance(judgement, Judgement) else 0.0 for judgement in judgements]
+    return [float(isinstance(judgement, Judgement)) for judgement in judgements]
+
+
+OfVerdicts = tuple[float, float]
+"""A number for each of the verdicts A and B."""
 
 
 class VerdictRow(NamedTuple):
@@ -74,7 +80,7 @@ class VerdictLogprobs(Protocol):
     """A source of verdict log-probabilities; see ``tal_rlvr.verdict_logprobs`` for transformers and
     trainers."""
 
-    def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
+    def __call__(self, rows: Sequence[VerdictRow]) -> list[OfVerdicts]:
         """Natural log-probabilities of the verdicts A and B after each row, over the whole
         vocabulary."""
         ...
@@ -175,33 +181,38 @@ def criteria_reward(
     bare_rows = list(dict.fromkeys(reading.without_criteria for reading in flat))
     values = provider([*bare_rows, *(reading.with_criteria for reading in flat)])
     known = dict(zip(bare_rows, values, strict=False))
-    bare_values = iter(values[len(bare_rows) :])
+    of_criteria = iter(values[len(bare_rows) :])
     rewards = []
     for number, (case, both) in enumerate(zip(cases, readings, strict=True), 1):
         check_label(case.label, number)
-        given, bare = [], []
+        given = []
+        bare = []
         for reading, label in both:
-            pair, base = next(bare_values), known[reading.without_criteria]
+            pair = next(of_criteria)
+            base = known[reading.without_criteria]
             _check_numbers(pair, base, number)
             given.append(_term(pair, label, odds=odds))
             bare.append(_term(base, label, odds=odds))
-        terms = sum(given) / len(given), sum(bare) / len(bare)
-        value = _bounded(terms[0] - terms[1], clip, f"R_appr of case {number}")
-        rewards.append(Appropriateness(value if case.paid else 0.0, *terms))
+        with_criteria = sum(given) / len(given)
+        without = sum(bare) / len(bare)
+        value = _bounded(with_criteria - without, clip, f"R_appr of case {number}")
+        if not case.paid:
+            value = 0.0
+        rewards.append(Appropriateness(value, with_criteria, without))
     return rewards
 
 
 def _readings(case: CriteriaCase) -> list[tuple[Reading, Verdict]]:
     shown = Reading(case.with_criteria, case.without_criteria)
-    return [
-        (shown, case.label),
-        *([] if case.swapped is None else [(case.swapped, OTHER.get(case.label, case.label))]),
-    ]
+    readings = [(shown, case.label)]
+    if case.swapped is not None:
+        readings.append((case.swapped, OTHER.get(case.label, case.label)))
+    return readings
 
 
 def _check_numbers(
-    pair: tuple[float, float],
-    base: tuple[float, float],
+    pair: OfVerdicts,
+    base: OfVerdicts,
     number: int,
 ) -> None:
     if not all(one < math.inf for one in (*pair, *base)):  # NaN is not below it either
@@ -212,28 +223,31 @@ def _check_numbers(
         )
 
 
-def _term(pair: tuple[float, float], label: Verdict, *, odds: bool) -> float:
-    named, other = pair if label == "A" else pair[::-1]
+def _term(pair: OfVerdicts, label: Verdict, *, odds: bool) -> float:
+    named, other = pair
+    if label == "B":
+        named, other = other, named
     return named - other if odds else named
 
 
-def label_logprob(pair: tuple[float, float], label: Verdict) -> float:
+def label_logprob(pair: OfVerdicts, label: Verdict) -> float:
     """Natural log-probability of the label over the two verdicts."""
-    named, other = pair if label == "A" else pair[::-1]
+    gain = _term(pair, label, odds=True)
     # log(p / (p + q)) = -log(1 + exp(log q - log p)), stable on both sides
-    gap = other - named
-    return -gap - math.log1p(math.exp(-gap)) if gap > 0 else -math.log1p(math.exp(gap))
+    return min(gain, 0.0) - math.log1p(math.exp(-abs(gain)))
 
 
 def _bounded(value: float, clip: float | None, what: str) -> float:
     """The value bent to lie within the clip; NaN and, without a clip, infinity are refused."""
     bounded = value
-    if clip is not None:
-        bounded = (
-            math.copysign(clip, value) if math.isinf(value) else value / (1 + abs(value) / clip)
-        )
+    if clip is not None and math.isinf(value):
+        bounded = math.copysign(clip, value)
+    elif clip is not None:
+        bounded = value / (1 + abs(value) / clip)
     if not math.isfinite(bounded):
-        hint = "It cannot be a reward." if math.isnan(value) else "Give a clip, which bounds it."
+        hint = "Give a clip, which bounds it."
+        if math.isnan(value):
+            hint = "It cannot be a reward."
         raise CarbError(f"{what} is {value}. {hint}")
     return bounded
 
@@ -265,10 +279,11 @@ def total_reward(
         CarbError: a reward is NaN or infinite.
     """
     values = [entry.value if isinstance(entry, Appropriateness) else entry for entry in criteria]
-    extra = [0.0] * len(values) if formats is None or format_weight == 0 else list(formats)
-    return [
-        _bounded(right + weight * value + format_weight * form, None, f"R of output {number}")
-        for number, (right, value, form) in enumerate(
-            zip(correctness, values, extra, strict=True), 1
-        )
-    ]
+    if formats is None or format_weight == 0:
+        formats = [0.0] * len(values)
+    rewards = []
+    terms = zip(correctness, values, formats, strict=True)
+    for number, (right, value, form) in enumerate(terms, 1):
+        total = right + weight * value + format_weight * form
+        rewards.append(_bounded(total, None, f"R of output {number}"))
+    return rewards

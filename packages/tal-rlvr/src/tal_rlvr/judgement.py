@@ -135,7 +135,9 @@ def parse_judgement(
     if isinstance(parsed, Judgement) or not lenient:
         return parsed
     verdict = read_verdict(text)
-    return parsed if verdict is None else parsed.model_copy(update={"verdict": verdict})
+    if verdict is None:
+        return parsed
+    return parsed.model_copy(update={"verdict": verdict})
 
 
 def read_verdict(text: str) -> Verdict | None:
@@ -150,16 +152,20 @@ def read_verdict(text: str) -> Verdict | None:
     quoted = bool(before) and before[-1].endswith((":", "："))
     if match is None or quoted or marker_count(text) != 1:
         return None
+    return _letter(match)
+
+
+def _letter(match: re.Match[str]) -> Verdict:
     return "A" if match[1] == "A" else "B"
 
 
 def holds_verdict(prompt: Prompt) -> bool:
     """Whether a question or response in a rendered prompt holds a verdict's marker, which a judge
     might copy."""
-    texts = [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
-    return any(
-        line.startswith(QUOTE) and MARK.search(line) for text in texts for line in text.splitlines()
-    )
+    if not isinstance(prompt, str):
+        prompt = "\n".join(message["content"] for message in prompt)
+    quoted = (line for line in prompt.splitlines() if line.startswith(QUOTE))
+    return any(MARK.search(line) for line in quoted)
 
 
 def support(criteria: Sequence[Criterion]) -> tuple[int, int]:
@@ -179,7 +185,9 @@ def _parse(text: str, *, direct: bool) -> Judgement | FormatError:
         return FormatError(kind="empty", message="there is no text")
     marks = marker_count(text)
     if marks != 1:
-        kind: Kind = "no-verdict" if marks == 0 else "repeated-verdict"
+        kind: Kind = "repeated-verdict"
+        if marks == 0:
+            kind = "no-verdict"
         return FormatError(kind=kind, message=f"'{MARKER}' occurs {marks} times instead of once")
     start = text.rfind("\n", 0, end) + 1
     match = _VERDICT_LINE.fullmatch(text, start, end)
@@ -187,7 +195,7 @@ def _parse(text: str, *, direct: bool) -> Judgement | FormatError:
         return FormatError(
             kind="not-last", message=f"the last line is not '{MARKER} A' or '{MARKER} B'"
         )
-    verdict: Verdict = "A" if match[1] == "A" else "B"
+    verdict = _letter(match)
     if direct:
         if text[:start].strip():
             return FormatError(kind="not-last", message="a direct verdict has no text before it")
@@ -241,7 +249,9 @@ def _unpaid(criteria: Sequence[Criterion], verdict: Verdict) -> FormatError | No
                 kind="empty-criterion",
                 message=f"criterion {number} names no standard, or no reason",
             )
-    named, other = support(criteria) if verdict == "A" else support(criteria)[::-1]
+    named, other = support(criteria)
+    if verdict == "B":
+        named, other = other, named
     if named > other:
         return None
     return FormatError(
@@ -260,8 +270,8 @@ def marker_count(text: str) -> int:
 
 def before_verdict(text: str) -> str:
     """z: the text before its first verdict marker, or all of it; without white space at its end."""
-    match = MARK.search(text)
-    return (text if match is None else text[: match.start()]).rstrip()
+    before, *_ = MARK.split(text, maxsplit=1)
+    return before.rstrip()
 
 
 def write_judgement(
@@ -279,23 +289,25 @@ def write_judgement(
 def _header(line: str) -> tuple[str, str]:
     """The lower-case word before the first colon, and the rest behind it."""
     head, colon, rest = line.partition(":")
-    return (head.strip(_HEADER_DECORATION).lower(), rest) if colon else ("", line)
+    if not colon:
+        return ("", line)
+    return (head.strip(_HEADER_DECORATION).lower(), rest)
 
 
 def _criterion(line: str) -> Criterion | None:
     bullet = _BULLET.match(line)
-    fields = line[bullet.end() :].split("|") if bullet else []
+    fields = []
+    if bullet:
+        fields = line[bullet.end() :].split("|")
     if len(fields) != 4:
         return None
     name, why, weight_text, meets_text = (field.strip() for field in fields)
-    weight, meets = _WEIGHT.fullmatch(weight_text), _MEETS.fullmatch(meets_text)
+    weight = _WEIGHT.fullmatch(weight_text)
+    meets = _MEETS.fullmatch(meets_text)
     if not name or not why or weight is None or meets is None:
         return None
-    return Criterion.model_validate(
-        {
-            "name": name,
-            "why": why,
-            "weight": int(weight[1]),
-            "meets": meets[1] if meets[1] in VERDICTS else meets[1].lower(),
-        }
-    )
+    response = meets[1]
+    if response not in VERDICTS:
+        response = response.lower()
+    values = {"name": name, "why": why, "weight": int(weight[1]), "meets": response}
+    return Criterion.model_validate(values)

@@ -25,6 +25,8 @@ Form = Literal["carb", "care", "preference"]
 ``preference``: ``prompt``, ``chosen``, ``rejected`` and a ``source_item``. ``care``: as
 published."""
 Row = Mapping[str, Any]
+Fields = dict[str, str]
+"""Ids and texts of a pair."""
 
 
 class Layout(Frozen):
@@ -107,10 +109,17 @@ def read_pairs(
         return [pair for item in dataset for pair in pairs_from_set(item, origins[item.id])]
     layout = LAYOUTS[form]
     try:
+        pairs = []
         make = _rated if layout.rating else _compared
-        pairs = list(make(form, layout, read_rows(Path(path)), culture, language))
+        for row, fields in make(form, layout, read_rows(Path(path))):
+            tag = _language(row.get("language"), language, fields["prompt"])
+            about = _culture(layout, row, culture, tag)
+            domain = _domain(layout, row)
+            pairs.append(Pair(**fields, culture=about, language=tag, domain=domain))
     except _RowError as error:
-        where = f" (layout: {layout.url})" if layout.url else ""
+        where = ""
+        if layout.url:
+            where = f" (layout: {layout.url})"
         raise CarbError(f"{path} does not have the form '{form}': {error}.{where}") from None
     if not pairs:
         raise CarbError(f"{path}, read as '{form}', holds no pair with a preference.")
@@ -127,28 +136,19 @@ class _RowError(ValueError):
     """A defect of a row."""
 
 
-def _compared(
-    form: str, layout: Layout, rows: list[Row], culture: str | None, language: str | None
-) -> Iterator[Pair]:
+def _compared(form: str, layout: Layout, rows: list[Row]) -> Iterator[tuple[Row, Fields]]:
     """Rows that hold a better and a worse response."""
     for number, row in enumerate(rows):
         prompt = _conversation(_cell(row, (layout.prompt,), number))
-        names = str(layout.chosen), str(layout.rejected)
-        chosen, rejected = (
-            _conversation(_cell(row, (name,), number), answer=True) for name in names
-        )
-        _refuse_useless({"prompt": prompt, "chosen": chosen, "rejected": rejected}, number)
-        tag = _language(row.get("language"), language, prompt)
-        yield Pair(
-            id=str(row.get("id") or f"{form}-{number}"),
-            source_item=str(row.get("source_item") or f"{form}:{_digest(prompt)}"),
-            prompt=prompt,
-            chosen=chosen,
-            rejected=rejected,
-            culture=_culture(layout, row, culture, tag),
-            language=tag,
-            domain=_domain(layout, row),
-        )
+        texts = {"prompt": prompt}
+        columns = {"chosen": layout.chosen, "rejected": layout.rejected}
+        for side, column in columns.items():
+            cell = _cell(row, (str(column),), number)
+            texts[side] = _conversation(cell, answer=True)
+        _refuse_useless(texts, number)
+        name = row.get("id") or f"{form}-{number}"
+        source_item = row.get("source_item") or f"{form}:{_digest(prompt)}"
+        yield row, {"id": str(name), "source_item": str(source_item), **texts}
 
 
 def _refuse_useless(texts: Mapping[str, str], number: int) -> None:
@@ -160,30 +160,28 @@ def _refuse_useless(texts: Mapping[str, str], number: int) -> None:
         raise _RowError(f"row {number + 1}: 'chosen' and 'rejected' are the same")
 
 
-def _rated(
-    form: str, layout: Layout, rows: list[Row], culture: str | None, language: str | None
-) -> Iterator[Pair]:
+def _rated(form: str, layout: Layout, rows: list[Row]) -> Iterator[tuple[Row, Fields]]:
     """Rows with one rated response each: the best of a prompt is paired with each that is rated
     lower."""
     groups: dict[str, list[tuple[float, str, Row]]] = defaultdict(list)
     for number, row in enumerate(rows):
         prompt = _conversation(_cell(row, (layout.prompt,), number))
         text = _conversation(_cell(row, layout.response, number), answer=True)
-        groups[prompt].append((_number(row, layout.rating, number), text, row))
+        rating = _number(row, layout.rating, number)
+        groups[prompt].append((rating, text, row))
     for prompt, answers in groups.items():
         rating, text, best = max(answers, key=lambda answer: answer[0])
-        tag = _language(best.get("language"), language, prompt)
-        for turn, worse in enumerate(answer for below, answer, _ in answers if below < rating):
-            yield Pair(
-                id=f"{form}-{_digest(prompt)}-{turn}",
-                source_item=f"{form}:{_digest(prompt)}",
-                prompt=prompt,
-                chosen=text,
-                rejected=worse,
-                culture=_culture(layout, best, culture, tag),
-                language=tag,
-                domain=_domain(layout, best),
-            )
+        lower = [answer for below, answer, _ in answers if below < rating]
+        digest = _digest(prompt)
+        for turn, worse in enumerate(lower):
+            fields = {
+                "id": f"{form}-{digest}-{turn}",
+                "source_item": f"{form}:{digest}",
+                "prompt": prompt,
+                "chosen": text,
+                "rejected": worse,
+            }
+            yield best, fields
 
 
 def _cell(row: Row, names: Sequence[str], number: int) -> Any:
@@ -222,21 +220,36 @@ def _conversation(value: Any, *, answer: bool = False) -> str:
         ) from None
 
 
+def _first(row: Row, columns: Sequence[str]) -> str | None:
+    """The first of some cells that is not empty."""
+    for column in columns:
+        if row.get(column):
+            return str(row[column])
+    return None
+
+
 def _domain(layout: Layout, row: Row) -> str | None:
-    name = next((str(row[column]) for column in layout.domain if row.get(column)), None)
-    return None if name is None else layout.domains.get(name, name)
+    name = _first(row, layout.domain)
+    if name is None:
+        return None
+    return layout.domains.get(name, name)
 
 
 def _culture(layout: Layout, row: Row, given: str | None, language: str) -> str:
     """The row's culture as the registry calls it, else the one given, else that of the raters, else
     ``general``."""
-    named = next((str(row[column]) for column in layout.culture if row.get(column)), "")
+    named = _first(row, layout.culture) or ""
     bracketed = re.search(r"\(([^)]+)\)", named)
-    inner = (bracketed[1] if bracketed else named).strip()
+    if bracketed:
+        named = bracketed[1]
+    inner = named.strip()
     known = {"arab": "arabic"}
     for one in cultures:
-        known |= {one.id: one.id, one.name.casefold(): one.id}
-    known_as = known.get(inner.casefold()) or cultures.of_country(inner) if inner else None
+        known[one.id] = one.id
+        known[one.name.casefold()] = one.id
+    known_as = None
+    if inner:
+        known_as = known.get(inner.casefold()) or cultures.of_country(inner)
     if known_as or given:
         return str(known_as or given)
     if layout.native:
@@ -296,7 +309,9 @@ def _file_rows(path: Path) -> list[Row]:
         if path.suffix == ".parquet":
             return list(polars.read_parquet(path).to_dicts())
         content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        text = content.decode("utf-8-sig")
     except polars.exceptions.PolarsError as error:
         raise CarbError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}.") from None
     except (OSError, EOFError, UnicodeDecodeError) as error:
@@ -304,11 +319,10 @@ def _file_rows(path: Path) -> list[Row]:
             f"Cannot read {path}: {getattr(error, 'strerror', None) or error}."
         ) from None
     if path.name.removesuffix(".gz").endswith(".jsonl"):
-        rows = [
-            _parsed(line, f"{path}:{number}")
-            for number, line in enumerate(text.split("\n"), 1)
-            if line.strip()
-        ]
+        rows = []
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                rows.append(_parsed(line, f"{path}:{number}"))
     else:
         rows = _parsed(text, str(path))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

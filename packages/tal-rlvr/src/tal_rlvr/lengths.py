@@ -55,10 +55,15 @@ def fitting(
     """
     rooms = [max_prompt_tokens, None if context is None else context - max_new_tokens]
     room = min((value for value in rooms if value is not None), default=None)
-    sides = [[(pair, max(count(list(both_orders(pair))))) for pair in pairs] for pairs in parts]
-    kept = [[pair for pair, tokens in side if room is None or tokens <= room] for side in sides]
-    longest = max((tokens for side in sides for _, tokens in side), default=0)
-    fit, all_pairs = len(kept[0]), len(parts.train)
+    kept = Parts([], [], [])
+    longest = 0
+    for side, pairs in zip(kept, parts, strict=True):
+        for pair in pairs:
+            tokens = max(count(both_orders(pair)))
+            longest = max(longest, tokens)
+            if room is None or tokens <= room:
+                side.append(pair)
+    fit, all_pairs = len(kept.train), len(parts.train)
     if fit == 0 or (max_prompt_tokens is None and fit < ENOUGH * all_pairs):
         bound = f"max_prompt_tokens = {max_prompt_tokens}"
         if max_prompt_tokens is None or (context is not None and room == context - max_new_tokens):
@@ -75,10 +80,10 @@ def fitting(
         train_pairs=all_pairs,
         train_pairs_fit=fit,
         held_out_pairs=len(parts.held_out),
-        held_out_pairs_fit=len(kept[1]),
+        held_out_pairs_fit=len(kept.held_out),
         longest_prompt=longest,
     )
-    return Parts(*kept), lengths
+    return kept, lengths
 
 
 def check_targets(targets: Sequence[int], max_new_tokens: int) -> None:

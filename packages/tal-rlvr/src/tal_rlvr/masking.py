@@ -76,7 +76,8 @@ def copied_share(text: str, response: str) -> float:
         text: the judge's text before its verdict.
         response: one of the two responses.
     """
-    written, shown = _letters(response), _letters(text)
+    written = _letters(response)
+    shown = _letters(text)
     if len(written) < 2 * GRAM:
         return 0.0
     grams = _grams(written)

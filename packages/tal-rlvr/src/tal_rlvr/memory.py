@@ -51,7 +51,9 @@ def needed(config: TrainConfig, shape: Shape, longest_prompt: int, shards: int =
         longest_prompt: tokens of the longest prompt that is trained on.
         shards: processes that share the weights (FSDP, ZeRO).
     """
-    size = 2 if config.dtype == "bfloat16" else 4
+    size = 4
+    if config.dtype == "bfloat16":
+        size = 2
     tokens = longest_prompt + config.max_new_tokens
     grpo = config.grpo
     inside = shape.layers * shape.hidden
@@ -62,15 +64,18 @@ def needed(config: TrainConfig, shape: Shape, longest_prompt: int, shards: int =
         if config.lora is not None:
             copies = 1
         weights = shape.parameters * size * copies / shards
+        activations = tokens * inside * size
         logits = 3 * 4 * shape.vocabulary * written
-        batch = rows * (tokens * inside * size + logits)
+        batch = rows * (activations + logits)
         return Needed(name, weights / 1e9, batch / 1e9, rows, tokens)
 
     stages = []
     if config.warmup.steps or config.warmup.targets:
         stages.append(stage("warm-up", 4, config.warmup.batch_size, tokens))
     if grpo.get("max_steps") != 0:
-        copies = 5 if grpo.get("beta", 1) else 4
+        copies = 4
+        if grpo.get("beta", 1):
+            copies = 5
         rows = int(grpo.get("per_device_train_batch_size", 8))
         stages.append(stage("grpo", copies, rows, config.max_new_tokens))
     return max(stages, key=lambda one: one.total, default=Needed("none", 0.0, 0.0, 0, tokens))
@@ -89,7 +94,9 @@ def check_fits(need: Needed, available: float, where: str) -> None:
     """
     if need.total <= available:
         return
-    batch = "warmup.batch_size" if need.stage == "warm-up" else "[grpo] per_device_train_batch_size"
+    batch = "[grpo] per_device_train_batch_size"
+    if need.stage == "warm-up":
+        batch = "warmup.batch_size"
     remedies = {
         f"lower max_prompt_tokens or {batch}": need.batch,
         "train adapters ([lora]), take a smaller model, or shard it over more GPUs": need.weights,

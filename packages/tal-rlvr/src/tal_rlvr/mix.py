@@ -8,11 +8,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from carb_data import BonSet, CarbError, Dataset, Frozen
 from tal_rlvr.layouts import Form, read_pairs, read_sets
 from tal_rlvr.preferences import OrderedPair, Pair, both_orders
+
+Pairs = list[Pair]
 
 
 class MixSource(Frozen):
@@ -20,13 +22,13 @@ class MixSource(Frozen):
 
     form: Form
     path: str
-    weight: float = Field(default=1.0, gt=0)
+    weight: PositiveFloat = 1.0
     """Share of this source in the mix, relative to the other sources' weights."""
     culture: str | None = None
     """Culture of what names none."""
     language: str | None = None
     """Language of what names none."""
-    skip_bad: float = Field(default=0, ge=0)
+    skip_bad: NonNegativeFloat = 0
     """Rows of ``carb`` that may be left out since they make no pair, or which share below 1."""
     languages: tuple[str, ...] = ()
     """Keep pairs in these languages only; all when empty."""
@@ -36,23 +38,25 @@ class MixSource(Frozen):
         """Values that the sets lack, and how many bad rows may be left out."""
         return self.model_dump(include={"culture", "language", "skip_bad"})
 
-    def read(self) -> list[Pair]:
+    def read(self) -> Pairs:
         """All pairs of the source.
 
         Raises:
             CarbError: the source cannot be read.
         """
         pairs = read_pairs(self.form, self.path, **self.given)
-        return [pair for pair in pairs if not self.languages or pair.language in self.languages]
+        if not self.languages:
+            return pairs
+        return [pair for pair in pairs if pair.language in self.languages]
 
 
 class Parts(NamedTuple):
     """Training pairs, held-out pairs, and pairs for evaluation during training; no source item is
     in two parts."""
 
-    train: list[Pair]
-    held_out: list[Pair]
-    dev: list[Pair] = []  # noqa: RUF012 - never changed
+    train: Pairs
+    held_out: Pairs
+    dev: Pairs = []  # noqa: RUF012 - never changed
 
 
 class SourceAccount(Frozen):
@@ -114,14 +118,14 @@ class TrainingMix(Frozen):
     balance_cultures: bool = False
     """Draw the cultures of each source in turns, as long as they last; without it they occur as
     often as in the sources."""
-    repeats: int = Field(default=1, ge=1)
+    repeats: PositiveInt = 1
     """How often a pair of a source or culture that is too small for its weight may be drawn. Every
     pair of the others is used all the same: weights hold as long as the sources last. ``mix.json``
     lists what became of each."""
-    limit: int | None = Field(default=None, ge=1)
+    limit: PositiveInt | None = None
     """Largest number of training pairs."""
-    held_out_limit: int | None = Field(default=None, ge=1)
-    per_item: int | None = Field(default=None, ge=1)
+    held_out_limit: PositiveInt | None = None
+    per_item: PositiveInt | None = None
     """Largest number of pairs of one source item and culture."""
     seed: int = 0
     """Seed of every random draw of the mix."""
@@ -140,19 +144,19 @@ class TrainingMix(Frozen):
         """
         read = [source.read() for source in self.sources]
         thinned = [self._thinned(pairs) for pairs in read]
-        train = [
-            [pair for pair in pairs if self._place(pair) >= self.held_out + self.dev]
-            for pairs in thinned
-        ]
-        held_out = [
-            pair for pairs in thinned for pair in pairs if self._place(pair) < self.held_out
-        ]
-        dev = [
-            p
-            for pairs in thinned
-            for p in pairs
-            if self.held_out <= self._place(p) < self.held_out + self.dev
-        ]
+        train: list[Pairs] = []
+        held_out: Pairs = []
+        dev: Pairs = []
+        for pairs in thinned:
+            train.append([])
+            for pair in pairs:
+                share = self._share(pair)
+                if share < self.held_out:
+                    held_out.append(pair)
+                elif share < self.held_out + self.dev:
+                    dev.append(pair)
+                else:
+                    train[-1].append(pair)
         mixed = self._draw(train)
         if not mixed:
             raise CarbError("The mix has no training pair; lower held_out or add sources.")
@@ -165,24 +169,26 @@ class TrainingMix(Frozen):
         ids = {pair.id.rpartition("/")[0] for pair in held_out}
         kept: dict[str, BonSet] = {}
         for source in self.sources:
-            if source.form == "carb":
-                sets = read_sets(source.path, **source.given)
-                kept |= {item.id: item for item in sets if item.id in ids}
-        return Dataset(kept.values()) if kept else None
+            if source.form != "carb":
+                continue
+            sets = read_sets(source.path, **source.given)
+            kept |= {item.id: item for item in sets if item.id in ids}
+        if not kept:
+            return None
+        return Dataset(kept.values())
 
     def _account(
         self,
-        read: list[list[Pair]],
-        thinned: list[list[Pair]],
-        train: list[list[Pair]],
-        mixed: list[Pair],
+        read: list[Pairs],
+        thinned: list[Pairs],
+        train: list[Pairs],
+        mixed: Pairs,
     ) -> MixAccount:
         drawn = Counter(map(_key, mixed))
         weights = sum(source.weight for source in self.sources)
         sources = []
-        for source, all_pairs, kept, trained in zip(
-            self.sources, read, thinned, train, strict=True
-        ):
+        of_sources = zip(self.sources, read, thinned, train, strict=True)
+        for source, all_pairs, kept, trained in of_sources:
             used = [drawn[key] for key in dict.fromkeys(map(_key, trained))]
             sources.append(
                 SourceAccount(
@@ -208,73 +214,70 @@ class TrainingMix(Frozen):
     def _rng(self, purpose: str) -> random.Random:
         return random.Random(f"{self.seed}\0{purpose}")
 
-    def _thinned(self, pairs: Sequence[Pair]) -> list[Pair]:
+    def _thinned(self, pairs: Sequence[Pair]) -> Pairs:
         if self.per_item is None:
             return list(pairs)
-        groups: dict[tuple[str, str, str], list[Pair]] = defaultdict(list)
+        groups: dict[tuple[str, str, str], Pairs] = defaultdict(list)
         for pair in pairs:
             groups[pair.source_item, pair.culture, pair.language].append(pair)
         rng = self._rng("per-item")
-        return [
-            pair
-            for group in groups.values()
-            for pair in rng.sample(group, min(self.per_item, len(group)))
-        ]
+        kept = []
+        for group in groups.values():
+            kept += rng.sample(group, min(self.per_item, len(group)))
+        return kept
 
-    def _place(self, pair: Pair) -> float:
+    def _share(self, pair: Pair) -> float:
         """A number from 0 to 1 for each source item, which decides the item's part."""
         digest = hashlib.sha256(f"{self.seed}\0{pair.source_item}".encode()).digest()
         return int.from_bytes(digest[:8], "big") / 2**64
 
-    def _draw(self, sources: list[list[Pair]]) -> list[Pair]:
+    def _draw(self, sources: list[Pairs]) -> Pairs:
         """The sources' pairs in order. Up to any place the shares follow the weights, until a
         source runs out."""
         rng = self._rng("draw")
         weights = [source.weight for source in self.sources]
-        return self._interleaved(
-            [self._balanced(pairs, rng) for pairs in sources], weights, rng, self.limit
-        )
+        queues = [self._balanced(pairs, rng) for pairs in sources]
+        return self._interleaved(queues, weights, rng, self.limit)
 
-    def _balanced(self, pairs: list[Pair], rng: random.Random) -> list[Pair]:
+    def _balanced(self, pairs: Pairs, rng: random.Random) -> Pairs:
         """The pairs in random order, or with the cultures taking turns as long as they last."""
         if not self.balance_cultures:
             return rng.sample(pairs, len(pairs))
-        groups: dict[str, list[Pair]] = defaultdict(list)
+        groups: dict[str, Pairs] = defaultdict(list)
         for pair in pairs:
             groups[pair.culture].append(pair)
         queues = [rng.sample(group, len(group)) for group in groups.values()]
-        return self._interleaved(queues, [1.0] * len(queues), rng, None)
+        equal = [1.0] * len(queues)
+        return self._interleaved(queues, equal, rng, None)
 
     def _interleaved(
         self,
-        queues: list[list[Pair]],
+        queues: list[Pairs],
         weights: list[float],
         rng: random.Random,
         limit: int | None,
-    ) -> list[Pair]:
+    ) -> Pairs:
         """Pairs of every queue, the least drawn by its weight next.
 
         Each queue gives what its weight asks for beside the largest, as far as ``repeats`` allows.
         """
-        filled = [
-            (len(queue), weight) for queue, weight in zip(queues, weights, strict=True) if queue
-        ]
-        scale = max((size / weight for size, weight in filled), default=0.0)
-        quotas = [
-            max(round(scale * weight), len(queue))
-            for queue, weight in zip(queues, weights, strict=True)
-        ]
-        left = [
-            _repeated(q, min(n, self.repeats * len(q)), rng)
-            for q, n in zip(queues, quotas, strict=True)
-        ]
+        pairs = list(zip(queues, weights, strict=True))
+        scale = max((len(queue) / weight for queue, weight in pairs), default=0.0)
+        left = []
+        for queue, weight in pairs:
+            quota = max(round(scale * weight), len(queue))
+            most = self.repeats * len(queue)
+            left.append(_repeated(queue, min(quota, most), rng))
         taken = [0] * len(left)
-        mixed: list[Pair] = []
-        total = sum(map(len, left))
-        while len(mixed) < (total if limit is None else min(total, limit)):
+        mixed: Pairs = []
+        wanted = sum(map(len, left))
+        if limit is not None:
+            wanted = min(wanted, limit)
+        while len(mixed) < wanted:
             open_queues = [i for i, queue in enumerate(left) if taken[i] < len(queue)]
-            chosen = min(open_queues, key=lambda i: ((taken[i] + 1) / weights[i], i))
-            mixed.append(left[chosen][taken[chosen]])
+            chosen = min(open_queues, key=lambda i: (taken[i] + 1) / weights[i])
+            next_pair = left[chosen][taken[chosen]]
+            mixed.append(next_pair)
             taken[chosen] += 1
         return mixed
 
@@ -283,7 +286,7 @@ def _key(pair: Pair) -> tuple[str, str]:
     return pair.source_item, pair.id
 
 
-def _repeated(queue: list[Pair], count: int, rng: random.Random) -> list[Pair]:
+def _repeated(queue: Pairs, count: int, rng: random.Random) -> Pairs:
     """The queue's first ``count`` pairs. If it has fewer, its pairs are repeated in a new order."""
     drawn = queue[:count]
     while queue and len(drawn) < count:
@@ -299,7 +302,9 @@ def ordered(
 ) -> list[OrderedPair]:
     """Every pair in both orders; shuffled so that the two orders of a pair do not meet in one batch
     by rule."""
-    rows = [order for pair in pairs for order in both_orders(pair)]
+    rows: list[OrderedPair] = []
+    for pair in pairs:
+        rows += both_orders(pair)
     if shuffle:
         random.Random(f"{seed}\0orders").shuffle(rows)
     return rows

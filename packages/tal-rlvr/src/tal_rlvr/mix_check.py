@@ -44,12 +44,12 @@ def report_contamination(parts: Parts, evaluation_sets: Sequence[str] = ()) -> M
     strongest = {overlap.train_position: overlap for overlap in report.overlaps}
     overlaps = []
     for position in report.train_positions:
-        hit, name = strongest.get(position), parts.train[position].id
-        overlaps.append(
-            Found(
-                train=name, test=hit.item_id if hit else None, similarity=hit.score if hit else None
-            )
-        )
+        hit = strongest.get(position)
+        name = parts.train[position].id
+        found = Found(train=name, test=None, similarity=None)
+        if hit is not None:
+            found = Found(train=name, test=hit.item_id, similarity=hit.score)
+        overlaps.append(found)
     return MixReport(
         train_pairs=len(parts.train),
         held_out_pairs=len(parts.held_out) + len(parts.dev),

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import PositiveInt
 
 from carb_data import Frozen, as_text, read_file
 from carb_scorers import Candidate, Kind, Planned, ScoreError, Scorer, ScoreRequest, ScorerSpec
@@ -30,7 +30,7 @@ class ThinkSettings(Frozen):
 
     prompts: PromptConfig = PromptConfig()
     direct: bool = False
-    max_new_tokens: int = Field(default=512, ge=1)
+    max_new_tokens: PositiveInt = 512
 
 
 class ThinkOptions(Frozen):
@@ -42,7 +42,7 @@ class ThinkOptions(Frozen):
     the verdict."""
     orders: Literal["one", "both"] = "both"
     """Each pair is shown in both orders, or only as given."""
-    max_new_tokens: int | None = Field(default=None, ge=1)
+    max_new_tokens: PositiveInt | None = None
     """Longest judgement, in tokens. Default: as in training, or 512."""
     language: str | None = None
     """Language of the instructions, or ``item``: each item's own. Default: as in training."""
@@ -58,10 +58,8 @@ def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
 
     def asks(request: ScoreRequest) -> list[Ask]:
         by_id = {candidate.id: candidate for candidate in request.candidates}
-        return [
-            _ask(settings, request, by_id[first], by_id[second])
-            for first, second in shown_orders(tuple(by_id), "pairwise", options.orders)
-        ]
+        orders = shown_orders(tuple(by_id), "pairwise", options.orders)
+        return [_ask(settings, request, by_id[first], by_id[second]) for first, second in orders]
 
     return Form(asks, partial(_read, settings, reads=options.read == "logprob"))
 
@@ -93,9 +91,13 @@ def judge_prompt(
         language: BCP 47 tag of the item's language.
     """
     prompts = settings.prompts
-    item = _Question(question, language)
     (asked,) = render_prompt(
-        item, shown, culture, prompts.language, direct=settings.direct, folder=prompts.folder()
+        _Question(question, language),
+        shown,
+        culture,
+        prompts.language,
+        direct=settings.direct,
+        folder=prompts.folder(),
     )
     return Prompt((message("user", asked["content"]),), cue=f"\n{CUE}", bare=True)
 
@@ -103,16 +105,16 @@ def judge_prompt(
 async def _read(
     settings: ThinkSettings, model: LanguageModel, asks: Sequence[Ask], *, reads: bool
 ) -> list[Read | Failure]:
-    generations = await model.generate(
-        [ask.prompt for ask in asks],
-        Writing(
-            settings.max_new_tokens, watch=Watch(after=MARKER, words=VERDICTS) if reads else None
-        ),
-    )
-    return [
-        one if isinstance(one, Failure) else _judged(one, direct=settings.direct, reads=reads)
-        for one in generations
-    ]
+    watch = Watch(after=MARKER, words=VERDICTS) if reads else None
+    writing = Writing(settings.max_new_tokens, watch=watch)
+    generations = await model.generate([ask.prompt for ask in asks], writing)
+    out: list[Read | Failure] = []
+    for one in generations:
+        if isinstance(one, Failure):
+            out.append(one)
+        else:
+            out.append(_judged(one, direct=settings.direct, reads=reads))
+    return out
 
 
 def _judged(written: Generation, *, direct: bool, reads: bool) -> Read | Failure:
@@ -150,15 +152,13 @@ def read_think_settings(target: str) -> ThinkSettings:
 def _settings(target: str, options: Mapping[str, str]) -> ThinkSettings:
     """The settings beside a model, with those that the options change."""
     settings = read_think_settings(target)
-    prompts = {key: options[key] for key in ("language", "style", "chat") if key in options}
-    changed = {"max_new_tokens": options["max_new_tokens"]} if "max_new_tokens" in options else {}
-    return ThinkSettings.model_validate(
-        {
-            **settings.model_dump(),
-            "prompts": {**settings.prompts.model_dump(), **prompts},
-            **changed,
-        }
-    )
+    values = settings.model_dump()
+    for key in ("language", "style", "chat"):
+        if key in options:
+            values["prompts"][key] = options[key]
+    if "max_new_tokens" in options:
+        values["max_new_tokens"] = options["max_new_tokens"]
+    return ThinkSettings.model_validate(values)
 
 
 def _open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
@@ -172,6 +172,9 @@ def _open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, options)
     settings = _settings(target, options)
     model, read = open_judge(name, target, options, settings)
+    in_flight = model.in_flight
+    if in_flight is None and read.backend == "hf":
+        in_flight = 1  # here an item takes seconds, and is kept
     spec = ScorerSpec(
         name=name,
         kind="think",
@@ -183,8 +186,7 @@ def _open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
             "tell": "culture",  # the prompt asks to think as a local of the set's culture
         },
         comparative=True,
-        in_flight=model.in_flight
-        or (1 if read.backend == "hf" else None),  # here an item takes seconds, and is kept
+        in_flight=in_flight,
     )
     return JudgeScorer(spec, model, think_form(settings, read))
 
@@ -192,8 +194,8 @@ def _open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
 def _plan_think(name: str, target: str, options: Mapping[str, str]) -> Planned:
     read, _ = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, options)
     settings = _settings(target, options)
-    form = think_form(settings, read)
-    return planned(form, comparative=True, longest=settings.max_new_tokens)
+    longest = settings.max_new_tokens
+    return planned(think_form(settings, read), comparative=True, longest=longest)
 
 
 open_think = Kind(_open_think, _plan_think, reads_language=lambda _: True)
@@ -217,11 +219,9 @@ def open_judge(
     if settings.prompts.template:
         plain["chat_template_kwargs"] = json.dumps(settings.prompts.template)
     if settings.prompts.chat == "no":  # a server applies its own template to every chat
-        plain = (
-            {"api": "completions"}
-            if options.get("backend") == "openai"
-            else {"chat_template": "none"}
-        )
+        plain = {"chat_template": "none"}
+        if options.get("backend") == "openai":
+            plain = {"api": "completions"}
     if options.get("backend") == "vllm" and (Path(target).expanduser() / ADAPTER).is_dir():
         plain["dtype"] = "float32"  # vLLM's own choice, bfloat16, would round the change away
     read, kind = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, {**plain, **options})
@@ -239,6 +239,5 @@ def judge_as_scorer(checkpoint: str | Path, *, name: str | None = None, **option
     Raises:
         CarbError: the model or an option is not usable.
     """
-    return open_think(
-        name or f"think:{checkpoint}", str(checkpoint), {key: str(v) for key, v in options.items()}
-    )
+    texts = {key: str(value) for key, value in options.items()}
+    return open_think(name or f"think:{checkpoint}", str(checkpoint), texts)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from carb_data import CarbError, Frozen, parse_file, validate, write_whole
 from tal_rlvr.judge_prompts import PromptConfig
@@ -16,6 +17,8 @@ from tal_rlvr.scorer import ThinkSettings
 from tal_rlvr.trl_rewards import RewardConfig
 from tal_rlvr.warmup import WarmupConfig
 
+Values = dict[str, Any]
+"""Values by name, as TOML holds them."""
 OnLog = Callable[[str, int, Mapping[str, float]], None]
 """``(stage, step, values)``: called in the main process whenever a trainer logs."""
 OnNote = Callable[[str], object]
@@ -30,8 +33,8 @@ HELD_OUT_SETS = "held-out-sets.jsonl"
 class LoraSettings(Frozen):
     """Low-rank adapters (Hu et al. 2021) in place of full tuning."""
 
-    r: int = Field(default=16, ge=1)
-    alpha: int = Field(default=32, ge=1)
+    r: PositiveInt = 16
+    alpha: PositiveInt = 32
     dropout: float = Field(default=0.0, ge=0, lt=1)
     target_modules: str | tuple[str, ...] = "all-linear"
 
@@ -54,8 +57,8 @@ class EvaluationConfig(Frozen):
 class Needs(Frozen):
     """Needs of a preset; ``tal_rlvr.memory`` works out those of a run with its own model."""
 
-    gpus: int = Field(default=0, ge=0)
-    memory_gb: float = Field(gt=0)
+    gpus: NonNegativeInt = 0
+    memory_gb: PositiveFloat
     """Memory of one GPU; of the machine, where no GPU is needed."""
 
 
@@ -83,27 +86,27 @@ class TrainConfig(Frozen):
     """Whether outputs are verdicts without reasoning; R is then R_corr alone."""
     max_new_tokens: int = Field(default=512, ge=8)
     """Longest judgement, in tokens."""
-    max_prompt_tokens: int | None = Field(default=None, ge=1)
+    max_prompt_tokens: PositiveInt | None = None
     """Pairs with a longer prompt are left out, and counted. Default: the model's context less
     ``max_new_tokens``; a run is refused where fewer than 90% of the training pairs fit that."""
     needs: Needs | None = None
-    grpo: dict[str, Any] = Field(default={})
+    grpo: Values = Field(default={})
     """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``).
     With ``max_steps = 0`` the run ends after the warm-up: supervised training alone."""
 
     @field_validator("rewards", mode="before")
     @classmethod
     def _base(cls, value: Any) -> Any:
-        return {"base": value} if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        return {"base": value}
 
-    def loading(self, model: str | Path) -> dict[str, Any]:
+    def loading(self, model: str | Path) -> Values:
         """How transformers loads one of the run's models for training."""
-        options = (
-            {"revision": self.revision}
-            if self.revision is not None and str(model) == self.model
-            else {}
-        )
-        return {"dtype": self.dtype, **options}
+        options: Values = {"dtype": self.dtype}
+        if self.revision is not None and str(model) == self.model:
+            options["revision"] = self.revision
+        return options
 
     @property
     def judge(self) -> ThinkSettings:
@@ -114,20 +117,17 @@ class TrainConfig(Frozen):
 
     def backend_options(self, model: str) -> dict[str, str]:
         """Options of ``think:`` for the evaluation of one of the run's models."""
-        backend, options = self.evaluation.backend, {}
+        backend = self.evaluation.backend
+        options: dict[str, str] = {"backend": backend}
         if self.revision is not None and model == self.model and backend != "openai":
             options["revision"] = self.revision
-        return {"backend": backend, **options, **self.evaluation.options}
+        return options | self.evaluation.options
 
 
 def presets() -> list[str]:
     """Names of the shipped presets."""
-    folder = resources.files("tal_rlvr") / "presets"
-    return sorted(
-        entry.name.removesuffix(".toml")
-        for entry in folder.iterdir()
-        if entry.name.endswith(".toml")
-    )
+    files = (resources.files("tal_rlvr") / "presets").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files)
 
 
 def preset_needs() -> dict[str, Needs]:
@@ -157,26 +157,30 @@ def write_json(path: Path, content: BaseModel) -> None:
     write_whole(path, content.model_dump_json(indent=1) + "\n")
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read(name: str) -> Values:
     """The values of a preset or a file, over those of the preset that it names."""
-    shipped = resources.files("tal_rlvr") / "presets" / f"{name}.toml"
-    if name not in presets() and not Path(name).is_file():
+    source: Traversable = Path(name)
+    if name in presets():
+        source = resources.files("tal_rlvr") / "presets" / f"{name}.toml"
+    elif not source.is_file():
         raise CarbError(
             f"There is no configuration '{name}'. Give a TOML file, or one of: "
             f"{', '.join(presets())}."
         )
-    values = parse_file(shipped if name in presets() else Path(name), "training configuration")
+    values = parse_file(source, "training configuration")
     base = values.pop("preset", None)
-    return values if base is None else _merge(_read(str(base)), values)
+    if base is None:
+        return values
+    return _merge(_read(str(base)), values)
 
 
-def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Values:
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
         if key == "rewards" and isinstance(old, str):
             old = {"base": old}
-        merged[key] = (
-            _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-        )
+        merged[key] = value
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            merged[key] = _merge(old, value)
     return merged

@@ -121,12 +121,14 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         """TRL's rewards of all processes, ``(outputs, functions)``; how far advantages are damped
         is kept beside."""
         rewards = super()._calculate_rewards(*given)
-        size = self.num_generations if self.model.training else self.num_generations_eval
+        size = self.num_generations_eval
+        if self.model.training:
+            size = self.num_generations
         groups = (rewards * self.reward_weights.to(rewards.device)).nansum(dim=1).view(-1, size)
         spread = groups.std(dim=1) if size > 1 else groups[:, 0] * 0
-        self._damping = (
-            (spread + 1e-4) / (spread.clamp(min=self._floor) + 1e-4)
-        ).repeat_interleave(size)
+        floored = spread.clamp(min=self._floor)
+        damping = (spread + 1e-4) / (floored + 1e-4)
+        self._damping = damping.repeat_interleave(size)
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:

@@ -112,16 +112,17 @@ def train(
 def _compared(out: Path, before: Sequence[Named], after: Sequence[Named]) -> dict[str, Any]:
     """The fields of a result about held-out pairs."""
     sets = out / HELD_OUT_SETS
+    stages = []
+    for name, held in (*before, *after):
+        figures = held.model_dump(exclude={"outcomes"})
+        stages.append(Stage(name=name, **figures))
+    changes = {}
+    for (_, early), (_, late) in zip(before, after, strict=True):
+        changes[early.decoding] = compare_held_out(early, late)
     return {
         "held_out_sets": str(sets) if sets.is_file() else None,
-        "stages": tuple(
-            Stage(name=name, **held.model_dump(exclude={"outcomes"}))
-            for name, held in (*before, *after)
-        ),
-        "changes": {
-            early.decoding: compare_held_out(early, late)
-            for (_, early), (_, late) in zip(before, after, strict=True)
-        },
+        "stages": tuple(stages),
+        "changes": changes,
     }
 
 

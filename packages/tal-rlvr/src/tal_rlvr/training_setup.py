@@ -67,11 +67,9 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
             drop them.
     """
     parts, account = config.mix.mixed()
-    targets = (
-        []
-        if config.warmup.targets is None
-        else read_targets(config.warmup.targets, direct=config.direct)
-    )
+    targets = []
+    if config.warmup.targets is not None:
+        targets = read_targets(config.warmup.targets, direct=config.direct)
     learned = [*parts.train, *(row.pair for row, _ in targets)]
     report = report_contamination(parts._replace(train=learned), config.evaluation.sets)
     if PartialState().is_main_process:
@@ -192,14 +190,13 @@ def last_whole_checkpoint(folder: Path) -> Path | None:
     A process that is killed while it writes leaves a checkpoint without its last file or with one
     that ends early.
     """
-    numbered = {
-        int(path.name.rpartition("-")[2]): path
-        for path in folder.glob("checkpoint-*")
-        if path.name.rpartition("-")[2].isdecimal()
-    }
-    return next(
-        (numbered[n] for n in sorted(numbered, reverse=True) if _is_whole(numbered[n])), None
-    )
+    numbered: dict[int, Path] = {}
+    for path in folder.glob("checkpoint-*"):
+        number = path.name.rpartition("-")[2]
+        if number.isdecimal():
+            numbered[int(number)] = path
+    newest_first = [numbered[number] for number in sorted(numbered, reverse=True)]
+    return next(filter(_is_whole, newest_first), None)
 
 
 def _is_whole(checkpoint: Path) -> bool:
@@ -214,7 +211,9 @@ def _is_whole(checkpoint: Path) -> bool:
         return False
     draws = list(checkpoint.glob("rng_state*.pth"))
     archives = [*draws, *(path for path in checkpoint.glob("*.pt") if path.is_file())]
-    return all((weights, optimizer, draws)) and all(map(zipfile.is_zipfile, archives))
+    if not (weights and optimizer and draws):
+        return False
+    return all(map(zipfile.is_zipfile, archives))
 
 
 def _check_types(grpo: Mapping[str, Any]) -> None:
@@ -263,13 +262,14 @@ def check_memory(config: TrainConfig, longest_prompt: int) -> None:
     )
     state = PartialState()
     sharded = str(state.distributed_type.value) in ("FSDP", "DEEPSPEED")
-    need = needed(config, shape, longest_prompt, state.num_processes if sharded else 1)
+    shards = state.num_processes if sharded else 1
+    need = needed(config, shape, longest_prompt, shards)
     if not torch.cuda.is_available():
         check_fits(need, machine_memory(), "This machine")
         return
-    share = (
-        config.grpo.get("vllm_gpu_memory_utilization", 0.3) if config.grpo.get("use_vllm") else 0
-    )
+    share = 0
+    if config.grpo.get("use_vllm"):
+        share = config.grpo.get("vllm_gpu_memory_utilization", 0.3)
     total = torch.cuda.get_device_properties(0).total_memory / 1e9
     check_fits(need, total * (1 - share), "The GPU, less what vLLM takes,")
 
@@ -291,7 +291,9 @@ def context(config: TrainConfig) -> int | None:
         config.model, revision=config.revision
     ).get_text_config()
     longest = getattr(architecture, "max_position_embeddings", None)
-    return int(longest) if longest else None
+    if not longest:
+        return None
+    return int(longest)
 
 
 def device_settings() -> dict[str, Any]:

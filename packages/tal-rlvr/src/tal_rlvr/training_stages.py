@@ -7,7 +7,7 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -44,6 +44,8 @@ from tal_rlvr.training_setup import (
 )
 from tal_rlvr.verdict_tokens import encode_prompt, verdict_tokens
 from tal_rlvr.warmup import Target, repeated, tokenised, warmup_rows
+
+Rows = Sequence[OrderedPair]
 
 
 class Reinforced(NamedTuple):
@@ -95,11 +97,9 @@ class TrainingRun:
         """The pairs whose prompts fit, once it is sure that the warm-up's targets do; see
         ``tal_rlvr.lengths``."""
 
-        def count(rows: Sequence[OrderedPair]) -> list[int]:
-            prompts = training_rows(
-                rows, self.tokenizer, self.config.prompts, direct=self.config.direct
-            )
-            return [len(encode_prompt(self.tokenizer, row["prompt"])) for row in prompts]
+        def count(rows: Rows) -> list[int]:
+            asked = [row["prompt"] for row in self._rows(rows)]
+            return [len(encode_prompt(self.tokenizer, prompt)) for prompt in asked]
 
         longest = self.config.max_new_tokens
         kept, lengths = fitting(
@@ -134,7 +134,7 @@ class TrainingRun:
             ordered(pairs, seed=config.seed), config.warmup, seed=config.seed, direct=config.direct
         )
 
-    def evaluate(self, name: str, model: str | Path, rows: Sequence[OrderedPair]) -> list[Named]:
+    def evaluate(self, name: str, model: str | Path, rows: Rows) -> list[Named]:
         """Evaluate a saved model on held-out pairs with every requested decoding; see ``_share``
         for the division of work."""
         if not rows:
@@ -154,17 +154,16 @@ class TrainingRun:
             count, len(rows) // 2
         )  # a pair's two orders, which stand side by side, stay together
         rows_here = [row for number, row in enumerate(rows) if number // 2 % count == rank]
-        scored = (
-            wait_for(self._held_out, str(model), rows_here, wanted) if wanted and rows_here else []
-        )
-        shares: list[list[HeldOut]] = (
-            gather_object([scored]) if self.state.num_processes > 1 else [scored]
-        )
+        scored = []
+        if wanted and rows_here:
+            scored = wait_for(self._held_out, str(model), rows_here, wanted)
+        shares: list[list[HeldOut]] = [scored]
+        if self.state.num_processes > 1:
+            shares = gather_object([scored])
         for index, decoding in enumerate(wanted):
             parts = [iter(share[index].outcomes) for share in shares[:count]]
-            results[decoding] = summarise(
-                [next(parts[n // 2 % count]) for n in range(len(rows))], decoding
-            )
+            outcomes = [next(parts[number // 2 % count]) for number in range(len(rows))]
+            results[decoding] = summarise(outcomes, decoding)
             if self.is_main:
                 write_json(kept[decoding], results[decoding])
         self.state.wait_for_everyone()
@@ -173,7 +172,7 @@ class TrainingRun:
     async def _held_out(
         self,
         model: str,
-        rows: Sequence[OrderedPair],
+        rows: Rows,
         decodings: Sequence[Literal["greedy", "sample"]],
     ) -> list[HeldOut]:
         # of the models that are loaded from now on; and what training held is given back
@@ -181,7 +180,8 @@ class TrainingRun:
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        options, settings = self.config.backend_options(model), self.config.judge
+        options = self.config.backend_options(model)
+        settings = self.config.judge
         if self.config.evaluation.backend == "hf":
             options = {"device": str(self.state.device), **options}
         if self.config.evaluation.backend != "openai":  # one dtype for every model of the run
@@ -237,16 +237,13 @@ class TrainingRun:
 
     def _examples(self, pairs: Sequence[Pair], given: Sequence[Target]) -> Dataset:
         """The targets of the warm-up, in tokens."""
-        rows = self._targets(pairs, given)
-        prompts = training_rows(
-            [row for row, _ in rows], self.tokenizer, self.config.prompts, direct=self.config.direct
-        )
-        return Dataset.from_list(
-            [
-                tokenised(self.tokenizer, encode_prompt(self.tokenizer, prompt["prompt"]), target)
-                for prompt, (_, target) in zip(prompts, rows, strict=True)
-            ]
-        )
+        targets = self._targets(pairs, given)
+        rows = self._rows([row for row, _ in targets])
+        examples = []
+        for row, (_, target) in zip(rows, targets, strict=True):
+            prompt = encode_prompt(self.tokenizer, row["prompt"])
+            examples.append(tokenised(self.tokenizer, prompt, target))
+        return Dataset.from_list(examples)
 
     def _supervised(self, folder: Path, examples: Dataset, steps: int) -> SFTTrainer:
         settings = self.config.warmup
@@ -286,27 +283,30 @@ class TrainingRun:
             return Reinforced(base, [], [], 0)
         arguments = grpo_arguments(config, base)
         checkpoints = Path(arguments.output_dir)
+        dev_rows = None
+        if parts.dev:
+            dev_rows = Dataset.from_list(self._rows(ordered(parts.dev, shuffle=False)))
         trainer = ThinkAsLocalsTrainer(
             base,
             arguments,
-            self._rows(ordered(parts.train, seed=config.seed)),
+            Dataset.from_list(self._rows(ordered(parts.train, seed=config.seed))),
             self.tokenizer,
             rewards=config.rewards,
             direct=config.direct,
             peft_config=lora(config.lora),
-            eval_dataset=self._rows(ordered(parts.dev, shuffle=False)) if parts.dev else None,
+            eval_dataset=dev_rows,
         )
         self._listen(trainer, "grpo")
-        last = last_whole_checkpoint(checkpoints) if resume else None
+        last = None
+        if resume:
+            last = last_whole_checkpoint(checkpoints)
         if last is not None:
             self._note(f"The run goes on from {last}.")
         with redirect_stdout(sys.stderr):  # TRL prints there with log_completions
-            trainer.train(resume_from_checkpoint=None if last is None else str(last))
-        history = [
-            {key: float(value) for key, value in entry.items() if isinstance(value, int | float)}
-            for entry in trainer.state.log_history
-        ]
-        curve, dev = ([e for e in history if key in e] for key in ("reward", "eval_reward"))
+            trainer.train(resume_from_checkpoint=last and str(last))
+        history = [_numbers(entry) for entry in trainer.state.log_history]
+        curve = [entry for entry in history if "reward" in entry]
+        dev = [entry for entry in history if "eval_reward" in entry]
         steps = int(trainer.state.global_step)
         self._keep(trainer, base, config.out / "model")
         return Reinforced(str(config.out / "model"), curve, dev, steps)
@@ -315,10 +315,9 @@ class TrainingRun:
         if self.is_main and self.on_note is not None:
             self.on_note(sentence)
 
-    def _rows(self, rows: Sequence[OrderedPair]) -> Dataset:
-        return Dataset.from_list(
-            training_rows(rows, self.tokenizer, self.config.prompts, direct=self.config.direct)
-        )
+    def _rows(self, rows: Rows) -> list[dict[str, Any]]:
+        config = self.config
+        return training_rows(rows, self.tokenizer, config.prompts, direct=config.direct)
 
     def _listen(self, trainer: Any, stage: str) -> None:
         trainer.remove_callback(PrinterCallback)  # it prints to standard output
@@ -335,6 +334,10 @@ class TrainingRun:
         self.state.wait_for_everyone()
 
 
+def _numbers(logs: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in logs.items() if isinstance(value, int | float)}
+
+
 class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it no type
     def __init__(self, stage: str, on_log: OnLog) -> None:
         self.stage = stage
@@ -343,7 +346,8 @@ class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it
         self.first_step = 0
 
     def on_train_begin(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
-        self.begun, self.first_step = time.monotonic(), int(state.global_step)
+        self.begun = time.monotonic()
+        self.first_step = int(state.global_step)
 
     def on_log(
         self,
@@ -355,11 +359,7 @@ class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it
     ) -> None:
         if not state.is_world_process_zero:
             return
-        values = {
-            name: float(value)
-            for name, value in (logs or {}).items()
-            if isinstance(value, int | float)
-        }
+        values = _numbers(logs or {})
         done = int(state.global_step) - self.first_step
         if state.max_steps > 0:
             values[TOTAL] = float(state.max_steps)

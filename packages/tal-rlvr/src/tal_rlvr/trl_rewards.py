@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
 
 from carb_data import CarbError, Frozen
 from tal_rlvr.judge_prompts import Prompt
@@ -57,12 +57,12 @@ class RewardConfig(Frozen):
 
     base: Literal["ours", "paper"] = "ours"
     """Where settings that are not given come from: the defaults below, or ``PAPER_FORM``."""
-    correctness_weight: float = Field(default=1.0, ge=0)
+    correctness_weight: NonNegativeFloat = 1.0
     """1 in the paper."""
-    criteria_weight: float = Field(default=1.0, ge=0)
+    criteria_weight: NonNegativeFloat = 1.0
     """lambda. The paper's value is not known to us; 1 is ours. 0 leaves R_appr out and costs
     nothing."""
-    format_weight: float = Field(default=0.25, ge=0)
+    format_weight: NonNegativeFloat = 0.25
     """The pay of a well-formed judgement. Ours; 0 in the paper."""
     gate: bool = True
     """An output that is no well-formed judgement earns an R_appr of 0, whatever its text. Ours."""
@@ -84,24 +84,28 @@ class RewardConfig(Frozen):
     copied: float = Field(default=0.5, gt=0, le=1)
     """Criteria that repeat more than this share of either response word for word (``copied_share``)
     count as none: they earn an R_appr of 0. Ours; 1 allows all, as in the paper."""
-    floor: float = Field(default=0.1, ge=0)
+    floor: NonNegativeFloat = 0.1
     """Smallest standard deviation of a group's rewards that advantages are divided by. Where all
     verdicts of a group are the same, the noise of R_appr would otherwise be scaled up to advantages
     near 1. Ours; 0 in the paper."""
-    tokens_per_pass: int = Field(default=16_384, ge=1)
+    tokens_per_pass: PositiveInt = 16_384
     """Largest number of tokens, padding included, in one forward pass of R_appr; long prompts go in
     smaller batches."""
 
     @property
     def bound(self) -> float | None:
         """The clip as a number; null where there is none."""
-        return None if self.clip == "none" else self.clip
+        if self.clip == "none":
+            return None
+        return self.clip
 
     @model_validator(mode="before")
     @classmethod
     def _on_base(cls, values: Any) -> Any:
         on_paper = isinstance(values, Mapping) and values.get("base") == "paper"
-        return {**PAPER_FORM, **values} if on_paper else values
+        if not on_paper:
+            return values
+        return {**PAPER_FORM, **values}
 
     @model_validator(mode="after")
     def _positive(self) -> RewardConfig:
@@ -110,15 +114,19 @@ class RewardConfig(Frozen):
         return self
 
 
-class CorrectnessFunction:
-    """R_corr for TRL. Logs the format rate, the accuracy of either order, and the length of the
-    reasoning."""
-
-    __name__ = "R_corr"
+class _OfOutputs:
+    """Shared by rewards that read nothing but outputs."""
 
     def __init__(self, tokenizer: Any, *, direct: bool = False) -> None:
         self.tokenizer = tokenizer
         self.direct = direct
+
+
+class CorrectnessFunction(_OfOutputs):
+    """R_corr for TRL. Logs the format rate, the accuracy of either order, and the length of the
+    reasoning."""
+
+    __name__ = "R_corr"
 
     def __call__(
         self,
@@ -135,11 +143,8 @@ class CorrectnessFunction:
             right = [(reward + 1) / 2 for reward in rewards]
             log_metric("format_rate", fmean(format_reward(judgements)))
             log_metric("verdict_accuracy", fmean(right))
-            read = [
-                one
-                for one, judgement in zip(right, judgements, strict=True)
-                if judgement.verdict is not None
-            ]
+            pairs = zip(right, judgements, strict=True)
+            read = [one for one, judgement in pairs if judgement.verdict is not None]
             log_metric("verdict_rate", len(read) / len(rewards))
             if read:
                 log_metric("verdict_accuracy/parsed", fmean(read))
@@ -154,15 +159,11 @@ class CorrectnessFunction:
         return rewards
 
 
-class FormatFunction:
+class FormatFunction(_OfOutputs):
     """The format reward for TRL: 1 for a well-formed judgement. Its weight may be 0; it is measured
     all the same."""
 
     __name__ = "R_format"
-
-    def __init__(self, tokenizer: Any, *, direct: bool = False) -> None:
-        self.tokenizer = tokenizer
-        self.direct = direct
 
     def __call__(self, *, completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float]:
         return format_reward(parse_all(self.tokenizer, completion_ids, direct=self.direct))
@@ -213,9 +214,9 @@ class CriteriaFunction:
             )
         started = time.perf_counter()
         none = [None] * len(prompts)
-        swapped = swapped_prompt if self.config.both_orders and swapped_prompt is not None else none
-        rows = zip(prompts, completion_ids, label, swapped, responses or none, strict=True)
-        cases = [self._case(*row) for row in rows]
+        swapped = swapped_prompt if self.config.both_orders else None
+        columns = (prompts, completion_ids, label, swapped or none, responses or none)
+        cases = [self._case(*row) for row in zip(*columns, strict=True)]
         rewards = criteria_reward(
             cases, self.provider, odds=self.config.odds, clip=self.config.bound
         )
@@ -239,7 +240,9 @@ class CriteriaFunction:
         text = self.tokenizer.decode(completion, skip_special_tokens=True)
         suffix = reasoning_ids(self.tokenizer, completion, self.tokens, mask=self.config.mask)
         shown = self._reading(prompt, suffix)
-        other = None if swapped is None else self._reading(swapped, suffix)
+        other = None
+        if swapped is not None:
+            other = self._reading(swapped, suffix)
         return CriteriaCase(*shown, label, self._pays(text, responses), other)
 
     def _reading(self, prompt: Prompt, suffix: tuple[int, ...]) -> Reading:

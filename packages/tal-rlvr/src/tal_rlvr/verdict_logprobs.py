@@ -8,9 +8,10 @@ from typing import Any
 
 from carb_data import require
 from carb_scorers.models.shared_prefix import outputs_behind
-from tal_rlvr.judge_rewards import VerdictRow
+from tal_rlvr.judge_rewards import OfVerdicts, VerdictRow
 from tal_rlvr.verdict_tokens import VerdictTokens
 
+Rows = Sequence[VerdictRow]
 BUDGET = 16_384
 """Tokens in one forward pass, padding included."""
 
@@ -29,11 +30,13 @@ class PolicyVerdicts:
         self.tokens = tokens
         self.budget = budget
 
-    def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
+    def __call__(self, rows: Rows) -> list[OfVerdicts]:
         torch = require("torch", package="tal-rlvr", extra="train")
         accelerator = self.trainer.accelerator
-        count = len(passes_of(rows, budget=self.budget, window=sliding_window(self.trainer.model)))
-        passes = int(accelerator.gather(torch.tensor([count], device=accelerator.device)).max())
+        window = sliding_window(self.trainer.model)
+        count = len(passes_of(rows, budget=self.budget, window=window))
+        counts = accelerator.gather(torch.tensor([count], device=accelerator.device))
+        passes = int(counts.max())
         share = accelerator.num_processes == 1
         with self._gathered() as model:
             return verdict_logprobs(
@@ -55,9 +58,7 @@ class PolicyVerdicts:
         return whole
 
 
-def passes_of(
-    rows: Sequence[VerdictRow], *, budget: int, window: int | None = None
-) -> list[list[int]]:
+def passes_of(rows: Rows, *, budget: int, window: int | None = None) -> list[list[int]]:
     """Indices of the rows of each forward pass: rows of one prompt together, and no more tokens
     than the budget.
 
@@ -67,11 +68,14 @@ def passes_of(
         window: the model's sliding window, in tokens. A longer row has a pass of its own, since
             padding would push tokens out of it. Null where there is none.
     """
-    order = sorted(range(len(rows)), key=lambda i: (rows[i].prefix, -len(rows[i].suffix)))
+
+    def longest_of_a_prompt_first(index: int) -> tuple[tuple[int, ...], int]:
+        return rows[index].prefix, -len(rows[index].suffix)
+
     passes: list[list[int]] = []
     longest = 0
-    for index in order:
-        length = len(rows[index].prefix) + len(rows[index].suffix)
+    for index in sorted(range(len(rows)), key=longest_of_a_prompt_first):
+        length = sum(map(len, rows[index]))
         longest = max(longest, length)
         alone = window is not None and longest > window
         if not passes or alone or longest * (len(passes[-1]) + 1) > budget:
@@ -83,13 +87,13 @@ def passes_of(
 
 def verdict_logprobs(
     model: Any,
-    rows: Sequence[VerdictRow],
+    rows: Rows,
     tokens: VerdictTokens,
     *,
     budget: int = BUDGET,
     share_prefix: bool = True,
     passes: int = 0,
-) -> list[tuple[float, float]]:
+) -> list[OfVerdicts]:
     """Full-vocabulary log-probabilities of both verdicts after each row, in the order given.
 
     A prompt is computed once for all rows of a pass that share it, and logits at the verdict's
@@ -106,34 +110,37 @@ def verdict_logprobs(
     """
     torch = require("torch", package="tal-rlvr", extra="train")
     batches = passes_of(rows, budget=budget, window=sliding_window(model))
-    out: list[tuple[float, float]] = [(0.0, 0.0)] * len(rows)
+    out: list[OfVerdicts] = [(0.0, 0.0)] * len(rows)
     device = next(model.parameters()).device
 
-    def logits(batch: Sequence[VerdictRow]) -> Any:
-        shared = share_prefix and len({row.prefix for row in batch}) < len(batch)
-        pairs = [
-            (row.prefix, row.suffix) if shared else ((), (*row.prefix, *row.suffix))
-            for row in batch
-        ]
-        return outputs_behind(model, pairs, device=device, logits_to_keep=1).logits[:, -1].float()
+    def logits(batch: Rows) -> Any:
+        prompts = {row.prefix for row in batch}
+        if not share_prefix or len(prompts) == len(batch):
+            batch = [VerdictRow((), (*row.prefix, *row.suffix)) for row in batch]
+        output = outputs_behind(model, batch, device=device, logits_to_keep=1)
+        return output.logits[:, -1].float()
 
-    with _evaluating(model):
+    with torch.no_grad(), _evaluating(model):
         for indices in batches:
             with _verdict_logits(model, tokens, torch) as exact:
                 logprobs = logits([rows[i] for i in indices])
             letters = exact[-1] if exact else logprobs[:, [tokens.a, tokens.b]]
-            picked = letters.double() - logprobs.logsumexp(-1, keepdim=True).double()
-            for index, pair in zip(indices, picked.cpu().tolist(), strict=True):
-                out[index] = (pair[0], pair[1])
+            total = logprobs.logsumexp(-1, keepdim=True)
+            picked = letters.double() - total.double()
+            for index, (a, b) in zip(indices, picked.cpu().tolist(), strict=True):
+                out[index] = (a, b)
+        surplus = rows[:1] or [VerdictRow((tokens.a,), (tokens.b,))]
         for _ in range(passes - len(batches)):
-            logits([rows[0]] if rows else [VerdictRow((tokens.a,), (tokens.b,))])
+            logits(surplus)
     return out
 
 
 def sliding_window(model: Any) -> int | None:
     """How many tokens back a model sees; null where all."""
     window = getattr(model.config.get_text_config(), "sliding_window", None)
-    return None if window is None else int(window)
+    if window is None:
+        return None
+    return int(window)
 
 
 _CHANGED = ("final_logit_softcapping", "logit_scale", "logits_scaling")
@@ -150,23 +157,25 @@ def _verdict_logits(model: Any, tokens: VerdictTokens, torch: Any) -> Iterator[l
     collected where a head is more than a product (an adapter on it, soft caps): there the model's
     own logits count.
     """
-    head, kept = model.get_output_embeddings(), list[Any]()
+    head = model.get_output_embeddings()
+    kept = list[Any]()
     config = model.config.get_text_config()
     plain = hasattr(head, "weight") and not hasattr(head, "base_layer")
-    if not plain or any(getattr(config, name, None) not in (None, 1, 1.0) for name in _CHANGED):
+    changes = [getattr(config, name, None) for name in _CHANGED]
+    if not plain or any(change not in (None, 1) for change in changes):
         yield kept
         return
+
+    letters = [tokens.a, tokens.b]
 
     def keep(module: Any, given: Any) -> None:
         states = given[0][:, -1]
         with torch.autocast(device_type=states.device.type, enabled=False):
-            letters = [tokens.a, tokens.b]
             logits = states.float() @ module.weight[letters].float().T
-            kept.append(
-                logits
-                if getattr(module, "bias", None) is None
-                else logits + module.bias[letters].float()
-            )
+            bias = getattr(module, "bias", None)
+            if bias is not None:
+                logits = logits + bias[letters].float()
+            kept.append(logits)
 
     handle = head.register_forward_pre_hook(keep)
     try:
@@ -177,12 +186,10 @@ def _verdict_logits(model: Any, tokens: VerdictTokens, torch: Any) -> Iterator[l
 
 @contextmanager
 def _evaluating(model: Any) -> Iterator[None]:
-    """Evaluation mode without gradients; the mode from before is restored."""
-    torch = require("torch", package="tal-rlvr", extra="train")
+    """Evaluation mode; the mode from before is restored."""
     training = model.training
     model.eval()
     try:
-        with torch.no_grad():
-            yield
+        yield
     finally:
         model.train(training)

@@ -35,7 +35,8 @@ def verdict_tokens(tokenizer: Any) -> VerdictTokens:
         CarbError: after the marker the letters are not one token each, so that log pi(j) is not one
             number.
     """
-    marker, line = _ids(tokenizer, MARKER), _ids(tokenizer, f"\n{MARKER}")
+    marker = _ids(tokenizer, MARKER)
+    line = _ids(tokenizer, f"\n{MARKER}")
     letters = []
     for before, text in ((marker, MARKER), (line, f"\n{MARKER}")):
         for letter in ("A", "B"):
@@ -64,7 +65,9 @@ def verdict_tokens(tokenizer: Any) -> VerdictTokens:
 def make_prompt(tokenizer: Any, messages: Sequence[Message], *, chat: bool) -> Prompt:
     """The prompt for a trainer: guarded messages for a chat model, plain text for a base model."""
     guarded = guard(messages, tokenizer)
-    return guarded if chat else render_plain(guarded)
+    if chat:
+        return guarded
+    return render_plain(guarded)
 
 
 def encode_prompt(
@@ -107,7 +110,9 @@ def reasoning_ids(
     reasoning = before_verdict(text)
     if mask:
         reasoning = mask_verdict(reasoning).rstrip()
-    return (*_ids(tokenizer, reasoning), *tokens.line) if reasoning else tokens.marker
+    if not reasoning:
+        return tokens.marker
+    return (*_ids(tokenizer, reasoning), *tokens.line)
 
 
 def _ids(tokenizer: Any, text: str) -> list[int]:

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, TypeAdapter
 
 from carb_data import CarbError, Frozen, validate
 from tal_rlvr.judge_rewards import OTHER
@@ -36,10 +36,10 @@ class WarmupConfig(Frozen):
     ``prompt``, ``first``, ``second`` (the responses as shown), ``judgement``, and ``culture`` and
     ``language`` where they are known. Without one, targets are made from stock phrases, which teach
     the form and nothing about a culture."""
-    steps: int = Field(default=0, ge=0)
+    steps: NonNegativeInt = 0
     """0: no warm-up, or with ``targets`` once through them."""
-    batch_size: int = Field(default=8, ge=1)
-    learning_rate: float = Field(default=5e-5, gt=0)
+    batch_size: PositiveInt = 8
+    learning_rate: PositiveFloat = 5e-5
     flipped: float = Field(default=0.1, ge=0, le=0.5)
     """Share of targets with the wrong verdict, so that room to explore is left; at 0.5 the form
     alone is taught."""
@@ -61,6 +61,13 @@ class _Row(Frozen):
     language: str = "en"
 
 
+def _picked(shown: _Row | OrderedPair, verdict: Verdict) -> tuple[str, str]:
+    """The response that a verdict picks, and the other one."""
+    if verdict == "A":
+        return shown.first, shown.second
+    return shown.second, shown.first
+
+
 def read_targets(path: str, *, direct: bool = False) -> list[Target]:
     """The judgements of a file, each with its pair.
 
@@ -80,9 +87,8 @@ def read_targets(path: str, *, direct: bool = False) -> list[Target]:
             raise CarbError(
                 f"{path}: row {number} holds no well-formed judgement: {judgement.message}."
             )
-        chosen, rejected = (
-            (row.first, row.second) if judgement.verdict == "A" else (row.second, row.first)
-        )
+        verdict = judgement.verdict
+        chosen, rejected = _picked(row, verdict)
         pair = Pair(
             id=f"target-{number}",
             source_item=f"target:{number}",
@@ -92,7 +98,7 @@ def read_targets(path: str, *, direct: bool = False) -> list[Target]:
             culture=row.culture,
             language=row.language,
         )
-        shown = OrderedPair(pair=pair, first=row.first, second=row.second, label=judgement.verdict)
+        shown = OrderedPair(pair=pair, first=row.first, second=row.second, label=verdict)
         targets.append((shown, row.judgement.strip()))
     return targets
 
@@ -103,7 +109,8 @@ def repeated(targets: Sequence[Target], config: WarmupConfig, *, seed: int) -> l
     wanted = config.steps_for(len(targets)) * config.batch_size
     drawn: list[Target] = []
     while targets and len(drawn) < wanted:
-        drawn += rng.sample(list(targets), min(len(targets), wanted - len(drawn)))
+        lacking = wanted - len(drawn)
+        drawn += rng.sample(targets, min(len(targets), lacking))
     return drawn
 
 
@@ -125,26 +132,23 @@ def warmup_target(
     if direct:
         return f"{MARKER} {verdict}"
     if config.quote:
-        named, other = (row.first, row.second) if verdict == "A" else (row.second, row.first)
-        text = _quotation(named, other)
-        return write_judgement(
-            [(f"{text} = {verdict}", "usual there", 3, verdict)], f"{verdict} fits.", verdict
-        )
+        name = f"{_quotation(*_picked(row, verdict))} = {verdict}"
+        criterion = (name, "usual there", 3, verdict)
+        return write_judgement([criterion], f"{verdict} fits.", verdict)
     known = _phrases()
     phrase = rng.choice(known.get(row.pair.domain or "", known["general"]))
     assessment = phrase.assessment.replace("{better}", verdict).replace("{worse}", OTHER[verdict])
-    return write_judgement(
-        [(phrase.name, phrase.why, rng.randint(2, 5), verdict)], assessment, verdict
-    )
+    criterion = (phrase.name, phrase.why, rng.randint(2, 5), verdict)
+    return write_judgement([criterion], assessment, verdict)
 
 
 def _quotation(text: str, other: str, longest: int = 24) -> str:
     """The words of ``text`` from where it differs from ``other``, whole ones as far as so many
     characters hold."""
-    words, others = text.replace("|", "/").split(), other.replace("|", "/").split()
-    shared = next(
-        (n for n, pair in enumerate(zip(words, others, strict=False)) if pair[0] != pair[1]), 0
-    )
+    words = text.replace("|", "/").split()
+    others = other.replace("|", "/").split()
+    pairs = enumerate(zip(words, others, strict=False))
+    shared = next((index for index, (one, two) in pairs if one != two), 0)
     quoted = " ".join(words[shared:])
     if len(quoted) <= longest:
         return quoted
@@ -159,8 +163,11 @@ def warmup_rows(
     are repeated in a new order."""
     rng = random.Random(f"{seed}\0warmup")
     targets = []
-    for row, _ in repeated([(row, "") for row in rows], config, seed=seed):
-        verdict = row.label if rng.random() >= config.flipped else OTHER[row.label]
+    without_text = [(row, "") for row in rows]
+    for row, _ in repeated(without_text, config, seed=seed):
+        verdict = row.label
+        if rng.random() < config.flipped:
+            verdict = OTHER[row.label]
         targets.append((row, warmup_target(row, verdict, rng, config, direct=direct)))
     return targets
 
