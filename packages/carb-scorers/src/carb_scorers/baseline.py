@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 
 from carb_data import CarbError, Frozen, as_text, closest, in_language, names_culture, read_options
 from carb_data.surface import overlap
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.spec import Kind, Planned
+from carb_scorers.spec import Kind, Options, Planned
 
 Rule = Callable[[ScoreRequest, str], float]
 """``(request, candidate's text) -> score``."""
@@ -25,12 +25,11 @@ class TextRule:
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         """The rule's number for each candidate."""
-        return [
-            ScoreResult(
-                request_id=r.request_id, scores={c.id: self._rule(r, c.text) for c in r.candidates}
-            )
-            for r in requests
-        ]
+        results = []
+        for request in requests:
+            scores = {one.id: self._rule(request, one.text) for one in request.candidates}
+            results.append(ScoreResult(request_id=request.request_id, scores=scores))
+        return results
 
     async def aclose(self) -> None:
         """Nothing to give back."""
@@ -40,11 +39,12 @@ class _RandomOptions(Frozen):
     seed: int = 0
 
 
-def random_rule(request: ScoreRequest, text: str, *, seed: int) -> float:
+def random_rule(request: ScoreRequest, text: str, *, seed: int = 0) -> float:
     """Uniform in [0, 1), a hash of seed, prompt and text: the same text always gets the same
     score."""
     content = f"{seed}\0{as_text(request.prompt)}\0{text}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.sha256(content).digest()[:7], "big") / 2**56
+    digest = hashlib.sha256(content).digest()
+    return int.from_bytes(digest[:7], "big") / 2**56
 
 
 # one signature for all rules
@@ -75,16 +75,22 @@ def overlap_rule(request: ScoreRequest, text: str) -> float:
     return overlap(as_text(request.prompt), (text,))[0]
 
 
-def _open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+def _open_baseline(name: str, target: str, options: Options) -> Scorer:
     """Open ``baseline:random?seed=0``, ``baseline:length``, ``baseline:overlap``,
     ``baseline:language`` or ``baseline:label``."""
-    read = read_options(
-        _RandomOptions if target == "random" else Frozen, f"Scorer '{name}'", options
-    )
-    seed = read.seed if isinstance(read, _RandomOptions) else 0
-    rules: dict[str, Rule] = {"random": partial(random_rule, seed=seed)}
-    rules |= {"length": length_rule, "overlap": overlap_rule}
-    rules |= {"language": language_rule, "label": label_rule}
+    rules: dict[str, Rule] = {
+        "random": random_rule,
+        "length": length_rule,
+        "overlap": overlap_rule,
+        "language": language_rule,
+        "label": label_rule,
+    }
+    taken: type[Frozen] = Frozen
+    if target == "random":
+        taken = _RandomOptions
+    read = read_options(taken, f"Scorer '{name}'", options)
+    if isinstance(read, _RandomOptions):
+        rules["random"] = partial(random_rule, seed=read.seed)
     if target not in rules:
         raise CarbError(
             f"Unknown baseline '{target}'.{closest(target, rules)} There are {', '.join(rules)}."
@@ -100,7 +106,7 @@ def _open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer
     return TextRule(spec, rules[target])
 
 
-def _plan_baseline(name: str, target: str, options: Mapping[str, str]) -> Planned:
+def _plan_baseline(name: str, target: str, options: Options) -> Planned:
     _open_baseline(name, target, options)
     return Planned()
 

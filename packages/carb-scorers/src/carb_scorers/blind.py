@@ -40,18 +40,21 @@ class Blinded(NamedTuple):
     @property
     def request_id(self) -> str:
         """The opaque id of the request."""
-        return request_name(self.item.id, self.seed, self.variant.id if self.variant else "")
+        variant = ""
+        if self.variant:
+            variant = self.variant.id
+        return request_name(self.item.id, self.seed, variant)
 
     @property
     def request(self) -> ScoreRequest:
         """The request for the scorer."""
+        candidates = []
+        for position, response in enumerate(self._ordered(), 1):
+            candidates.append(_CANDIDATE.changed(id=str(position), text=response.text))
         return _REQUEST.changed(
             request_id=self.request_id,
             prompt=self.item.prompt,
-            candidates=tuple(
-                _CANDIDATE.changed(id=str(position), text=response.text)
-                for position, response in enumerate(self._ordered(), 1)
-            ),
+            candidates=tuple(candidates),
             culture=self.item.culture if self.told else UNSPECIFIED,
             language=self.item.language,
         )
@@ -66,13 +69,13 @@ class Blinded(NamedTuple):
         }
 
     def _ordered(self) -> list[Response]:
-        shown: Iterable[Response] = self.item.responses
+        shown = list(self.item.responses)
         if self.variant is not None:
-            original = self.variant.original
-            shown = (self.variant if r.id == original else r for r in shown)
+            ids = [response.id for response in shown]
+            shown[ids.index(str(self.variant.original))] = self.variant
         elif not self.comparative:
-            shown = (*shown, *self.item.perturbed)
-        return in_order(self.item, [*shown], self.seed)
+            shown += self.item.perturbed
+        return in_order(self.item, shown, self.seed)
 
 
 Asked = Blinded | ScoreRequest
@@ -140,8 +143,13 @@ def in_order(item: BonSet, shown: Sequence[Response], seed: int) -> list[Respons
     hashes = {response.text: hashed(response.text) for response in shown}
     if len(hashes) == len(shown):
         return sorted(shown, key=lambda response: hashes[response.text])
+
     # equal texts are told apart by their ids, and only then
-    return sorted(shown, key=lambda one: (hashes[one.text], hashed(f"{one.text}\0{one.id}")))
+    def rank(response: Response) -> tuple[bytes, bytes]:
+        text = response.text
+        return hashes[text], hashed(f"{text}\0{response.id}")
+
+    return sorted(shown, key=rank)
 
 
 def _bytes(text: str) -> bytes:
@@ -150,21 +158,17 @@ def _bytes(text: str) -> bytes:
 
 def checked(request: ScoreRequest, result: ScoreResult, *, comparative: bool) -> ScoreResult:
     """The result as it is, or an error row where a scorer broke the contract."""
-    if result.request_id != request.request_id:
-        return failed(request, "contract", f"the scorer answered for '{result.request_id}'")
     expected = {candidate.id for candidate in request.candidates}
     given = {*result.scores, *result.errors}
-    if result.error is None and given != expected:
-        return failed(
-            request, "contract", f"scores for {sorted(given)} instead of {sorted(expected)}"
-        )
-    if result.errors and comparative:
-        return failed(
-            request,
-            "contract",
-            "a scorer that compares its candidates gave scores to some of them only",
-        )
-    return result
+    if result.request_id != request.request_id:
+        fault = f"the scorer answered for '{result.request_id}'"
+    elif result.error is None and given != expected:
+        fault = f"scores for {sorted(given)} instead of {sorted(expected)}"
+    elif result.errors and comparative:
+        fault = "a scorer that compares its candidates gave scores to some of them only"
+    else:
+        return result
+    return failed(request, "contract", fault)
 
 
 def unblind(

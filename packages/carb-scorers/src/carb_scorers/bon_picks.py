@@ -13,12 +13,13 @@ estimator of Chen et al. 2021 (arXiv:2107.03374, section 2.1).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from math import comb, isnan
+from collections import Counter
+from collections.abc import Callable, Sequence
+from math import comb, inf, isnan
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, FiniteFloat, JsonValue
+from pydantic import JsonValue, NonNegativeInt, PositiveInt
 
 from carb_data import CarbError, DataError, Frozen, Message, Problem, Store, read_lines
 from carb_data.tasks import Task, TaskPrompt
@@ -29,12 +30,13 @@ from carb_scorers.models.protocol import (
     Failure,
     Generation,
     LanguageModel,
+    NonNegative,
     Prompt,
     Writing,
     message,
 )
 from carb_scorers.run.score_journal import ScoreJournal, journal_head, score_missing
-from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, Writable
+from carb_scorers.scorer import Scorer, ScoreRequest, Writable
 from carb_scorers.spec import OPERATIONAL, parse_spec
 from carb_scorers.texts import request_about
 
@@ -51,8 +53,8 @@ class PolicyOptions(Frozen):
     """Options of a model that samples, beside its backend's."""
 
     backend: str = "hf"
-    temperature: Annotated[FiniteFloat, Field(ge=0)] = 1.0
-    max_new_tokens: Annotated[int, Field(ge=1)] = 256
+    temperature: NonNegative = 1.0
+    max_new_tokens: PositiveInt = 256
     sampling_seed: int = 0
 
 
@@ -60,7 +62,7 @@ class Sample(Frozen):
     """One answer, or why there is none."""
 
     prompt_id: str
-    index: int = Field(ge=0)
+    index: NonNegativeInt
     text: Writable = ""
     error: str | None = None
 
@@ -117,28 +119,31 @@ async def sample(
     model, options = open_writer(policy, PolicyOptions)
     try:
         prompts = {prompt.id: chat(task, prompt) for prompt in task.prompts}
-        known = {
-            key: value
-            for key, value in options.model_dump(mode="json").items()
-            if key not in OPERATIONAL
-        }
-        asked = [
-            [key, [turn.model_dump() for turn in p.messages], p.cue, task.one_line]
-            for key, p in prompts.items()
-        ]
-        digest = sha256(asked)
-        head = PoolHead(model=parsed.target, revision=model.revision, options=known, prompts=digest)
+        known = options.model_dump(mode="json", exclude=set(OPERATIONAL))
+        asked = []
+        for key, prompt in prompts.items():
+            turns = [turn.model_dump() for turn in prompt.messages]
+            asked.append([key, turns, prompt.cue, task.one_line])
+        head = PoolHead(
+            model=parsed.target, revision=model.revision, options=known, prompts=sha256(asked)
+        )
         told = on_samples or (lambda *_: None)
         with Store(path, head, Sample, lambda sample: (sample.prompt_id, sample.index)) as store:
             have = {key for key, known in store.values.items() if known.error is None}
-            waiting = [(key, i) for key in prompts for i in range(n) if (key, i) not in have]
-            left, total = len(waiting), n * len(prompts)
+            wanted = [(key, index) for key in prompts for index in range(n)]
+            waiting = [one for one in wanted if one not in have]
+            left = len(waiting)
+            total = len(wanted)
             told(total - left, total)
             for part in windows(waiting, largest=SAMPLED_AT_ONCE):
-                store.append(await _draw(model, options, prompts, part, one_line=task.one_line))
+                drawn = await _draw(model, options, prompts, part, one_line=task.one_line)
+                store.append(drawn)
                 left -= len(part)
                 told(total - left, total)
-            return {key: tuple(store.values[key, i] for i in range(n)) for key in prompts}
+            samples = {}
+            for key in prompts:
+                samples[key] = tuple(store.values[key, index] for index in range(n))
+            return samples
     finally:
         await model.aclose()
 
@@ -173,34 +178,41 @@ async def _draw(
     ) -> dict[tuple[str, int], Generation | Failure]:
         seeds = tuple(derived_seed(options.sampling_seed, index) for _, index in places)
         writing = Writing(options.max_new_tokens, options.temperature, seeds, stop)
-        written = (
-            await model.generate([prompts[key] for key, _ in places], writing) if places else []
-        )
+        asked = [prompts[key] for key, _ in places]
+        written = await model.generate(asked, writing)
         return dict(zip(places, written, strict=True))
 
-    def is_mute(answer: Generation | Failure) -> bool:
-        return isinstance(answer, Generation) and not tidy(answer.text, one_line=one_line)
-
-    answers = await write(places, *(["\n"] if one_line else []))
-    if one_line:  # what stopped before its first word is asked again, to its own end
-        answers |= await write([number for number in places if is_mute(answers[number])])
+    if one_line:
+        answers = await write(places, "\n")
+        # what stopped before its first word is asked again, to its own end
+        mute = [place for place in places if _is_mute(answers[place])]
+        if mute:
+            answers |= await write(mute)
+    else:
+        answers = await write(places)
     samples = []
     for (key, index), answer in answers.items():
+        text = ""
+        error = None
         if isinstance(answer, Failure):
             error = f"{answer.error.kind}: {answer.error.message}"[:500]
-            samples.append(Sample(prompt_id=key, index=index, error=error))
         else:
-            samples.append(
-                Sample(prompt_id=key, index=index, text=tidy(answer.text, one_line=one_line))
-            )
+            text = tidy(answer.text, one_line=one_line)
+        samples.append(Sample(prompt_id=key, index=index, text=text, error=error))
     return samples
+
+
+def _is_mute(answer: Generation | Failure) -> bool:
+    return isinstance(answer, Generation) and not tidy(answer.text, one_line=True)
 
 
 def tidy(text: str, *, one_line: bool) -> str:
     """An answer without thinking, the word that led to it and white space around it; its first line
     where asked."""
     text = _BEFORE_ANSWER.sub("", without_thinking(text)).strip()
-    return text.splitlines()[0].strip() if one_line and text else text
+    if one_line and text:
+        return text.splitlines()[0].strip()
+    return text
 
 
 class _Responses(Frozen, extra="ignore"):
@@ -224,26 +236,26 @@ def read_responses(file: str, task: Task, n: int) -> Samples:
     try:
         for line in read_lines([path], _Responses, problems):
             row = line.content
-            answers.setdefault(row.prompt_id, []).extend(
-                row.responses if row.text is None else [row.text]
-            )
+            given = row.responses if row.text is None else (row.text,)
+            answers.setdefault(row.prompt_id, []).extend(given)
     except OSError as error:
         raise CarbError(f"Cannot read the responses in {path}: {error.strerror}.") from None
     if problems:
         raise DataError(problems)
 
-    def sample_of(key: str, index: int) -> Sample:
-        if index < len(answers[key]):
-            return Sample(
-                prompt_id=key, index=index, text=tidy(answers[key][index], one_line=task.one_line)
-            )
-        error = f"the file has {len(answers[key])} responses to this prompt"
-        return Sample(prompt_id=key, index=index, error=error)
-
-    return {
-        prompt.id: tuple(sample_of(prompt.id, index) for index in range(n))
-        for prompt in task.prompts
-    }
+    samples: Samples = {}
+    for prompt in task.prompts:
+        texts = answers[prompt.id]
+        lacking = f"the file has {len(texts)} responses to this prompt"
+        of_prompt = []
+        for index in range(n):
+            if index < len(texts):
+                text = tidy(texts[index], one_line=task.one_line)
+                of_prompt.append(Sample(prompt_id=prompt.id, index=index, text=text))
+            else:
+                of_prompt.append(Sample(prompt_id=prompt.id, index=index, error=lacking))
+        samples[prompt.id] = tuple(of_prompt)
+    return samples
 
 
 def grade(samples: Samples, task: Task) -> Grades:
@@ -251,10 +263,11 @@ def grade(samples: Samples, task: Task) -> Grades:
     0."""
     grades: Grades = {}
     for key, row in samples.items():
-        worth = {
-            text: task.grade(key, text) if text.strip() else 0.0
-            for text in {sample.text for sample in row}
-        }
+        worth: dict[str, float | None] = {}
+        for text in {sample.text for sample in row}:
+            worth[text] = 0.0
+            if text.strip():
+                worth[text] = task.grade(key, text)
         grades[key] = tuple(worth[sample.text] for sample in row)
     return grades
 
@@ -289,16 +302,19 @@ async def score_samples(
     requests = _requests(samples, task, seed)
     head = journal_head(scorer.spec, fingerprint="samples", seed=seed)
     with ScoreJournal(folder, head) as journal:
-        results = await score_missing(
-            scorer, list(requests.values()), journal, on_progress=on_progress
-        )
+        asked = list(requests.values())
+        results = await score_missing(scorer, asked, journal, on_progress=on_progress)
     outcomes = dict(zip(requests, results, strict=True))
     scores: Scores = {}
     for key, row in samples.items():
         result = outcomes.get(key)
-        if result is None or result.complete:
-            ids = {} if result is None else {c.text: c.id for c in requests[key].candidates}
-            scores[key] = tuple(_score(one.text, result, ids) for one in row)
+        if result is not None and not result.complete:
+            continue
+        worth = {one.text: 0.0 if one.text.strip() else -inf for one in row}
+        if result is not None:
+            for candidate in requests[key].candidates:
+                worth[candidate.text] = result.scores[candidate.id]
+        scores[key] = tuple(worth[one.text] for one in row)
     return scores
 
 
@@ -307,21 +323,13 @@ def _requests(samples: Samples, task: Task, seed: int) -> dict[str, ScoreRequest
     answers make it another one."""
     requests = {}
     for prompt in task.prompts:
-        texts = sorted({one.text for one in samples[prompt.id] if one.text.strip()})
+        given = {one.text for one in samples[prompt.id]}
+        texts = sorted(filter(str.strip, given))
         if len(texts) > 1:
             name = f"{prompt.id}~{sha256(prompt.text, texts)[:16]}"
-            requests[prompt.id] = request_about(
-                name, prompt.text, prompt.culture, prompt.language, texts, seed
-            )
+            about = (prompt.text, prompt.culture, prompt.language)
+            requests[prompt.id] = request_about(name, *about, texts, seed)
     return requests
-
-
-def _score(text: str, result: ScoreResult | None, ids: Mapping[str, str]) -> float:
-    """The score of an answer: an empty one is the worst, and a prompt's only one was not asked
-    about."""
-    if not text.strip():
-        return float("-inf")
-    return 0.0 if result is None else result.scores[ids[text]]
 
 
 def pick_weights(scores: Sequence[float], n: int) -> list[float]:
@@ -347,16 +355,13 @@ def pick_weights(scores: Sequence[float], n: int) -> list[float]:
         raise CarbError(
             f"Best-of-{n} needs a pool of at least {max(n, 1)} samples; this one has {total}."
         )
-    weights = [0.0] * total
-    order = sorted(range(total), key=lambda i: -scores[i])
-    above = 0
-    while above < total:
-        group = [i for i in order[above:] if scores[i] == scores[order[above]]]
-        wins = comb(total - above, n) - comb(total - above - len(group), n)
-        for i in group:
-            weights[i] = wins / (len(group) * comb(total, n))
-        above += len(group)
-    return weights
+    weights = {}
+    left = total
+    for score, tied in sorted(Counter(scores).items(), reverse=True):
+        wins = comb(left, n) - comb(left - tied, n)
+        weights[score] = wins / (tied * comb(total, n))
+        left -= tied
+    return [weights[score] for score in scores]
 
 
 def expected_pick(scores: Sequence[float], qualities: Sequence[float], n: int) -> float:
@@ -367,7 +372,8 @@ def expected_pick(scores: Sequence[float], qualities: Sequence[float], n: int) -
         qualities: (N,) what each sample is worth.
         n: number of samples that the pick chooses from, 1 to the pool's size.
     """
-    return sum(w * q for w, q in zip(pick_weights(scores, n), qualities, strict=True))
+    weights = pick_weights(scores, n)
+    return sum(weight * quality for weight, quality in zip(weights, qualities, strict=True))
 
 
 class CurvePoint(Frozen):
@@ -398,6 +404,10 @@ class BonResult(Frozen):
     """Prompts with an answer that the task could not grade; they do not count."""
 
 
+Pool = tuple[Sequence[float], Sequence[float]]
+"""Scores and qualities of the samples of a prompt."""
+
+
 def bon_curve(samples: Samples, scores: Scores, grades: Grades) -> BonResult:
     """The curve of one scorer.
 
@@ -409,7 +419,7 @@ def bon_curve(samples: Samples, scores: Scores, grades: Grades) -> BonResult:
         scores: the scores of the samples, from ``score_samples``.
         grades: the grades of the samples, from ``grade``.
     """
-    counted: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
+    counted: dict[str, Pool] = {}
     short = ungraded = errors = 0
     for key, row in samples.items():
         quality = [grade for grade in grades[key] if grade is not None]
@@ -421,20 +431,25 @@ def bon_curve(samples: Samples, scores: Scores, grades: Grades) -> BonResult:
             ungraded += 1
         else:
             counted[key] = scores[key], quality
-    size = min((len(row) for row in samples.values()), default=0)
-    sizes = sorted({2**power for power in range(size.bit_length())} | {size})
+    size = min(map(len, samples.values()), default=0)
+    sizes = {2**power for power in range(size.bit_length())} | {size}
+    pools = list(counted.values())
+    curve = [_point(pools, n) for n in sorted(sizes) if pools]
     return BonResult(
-        curve=tuple(_point(list(counted.values()), n) for n in sizes) if counted else (),
-        picked={
-            key: expected_pick(values, quality, size) for key, (values, quality) in counted.items()
-        },
+        curve=tuple(curve),
+        picked={key: expected_pick(*pool, size) for key, pool in counted.items()},
         errors=errors,
         short=short,
         ungraded=ungraded,
     )
 
 
-def _point(pools: Sequence[tuple[Sequence[float], Sequence[float]]], n: int) -> CurvePoint:
-    picked = sum(expected_pick(values, quality, n) for values, quality in pools) / len(pools)
-    best = sum(expected_pick(quality, quality, n) for _, quality in pools) / len(pools)
+def _point(pools: Sequence[Pool], n: int) -> CurvePoint:
+    picked = 0.0
+    best = 0.0
+    for scores, quality in pools:
+        picked += expected_pick(scores, quality, n)
+        best += expected_pick(quality, quality, n)
+    picked /= len(pools)
+    best /= len(pools)
     return CurvePoint(n=n, picked=picked, best=best, regret=best - picked)

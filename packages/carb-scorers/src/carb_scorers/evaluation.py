@@ -19,6 +19,7 @@ from anyio.lowlevel import checkpoint
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
 from carb_scorers.blind import Asked, Blinded, blind, checked, made, unblind
 from carb_scorers.scorer import (
+    Results,
     Scorer,
     ScoreRequest,
     ScoreResult,
@@ -62,7 +63,7 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
-OnResults = Callable[[Sequence[ScoreResult]], None]
+OnResults = Callable[[Results], None]
 
 
 async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
@@ -94,7 +95,8 @@ async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list
         Exception
     ) as error:  # any failure of a third party's scorer is a row, not the end of the run
         if len(requests) == 1:
-            return [failed(requests[0], type(error).__name__, str(error)[:_MESSAGE])]
+            kind = type(error).__name__
+            return [failed(requests[0], kind, str(error)[:_MESSAGE])]
         return [(await score_window(scorer, [request]))[0] for request in requests]
 
 
@@ -110,7 +112,8 @@ def windows(
     Without a size a part takes about five seconds, judged by the part before. A kill then costs at
     most ten seconds of work, unless one thing takes longer.
     """
-    start, now = 0, size or 1
+    start = 0
+    now = size or 1
     while start < len(things):
         began = clock()
         yield things[start : start + now]
@@ -145,12 +148,12 @@ async def score_all(
         raise CarbError(
             f"window is the number of requests handed over at once, at least 1, got {window}."
         )
-    if scorer.spec.in_flight is None:
-        for part in windows(requests, window):
-            on_asked(len(part))
-            on_results(await score_window(scorer, [*map(made, part)]))
-    else:
+    if scorer.spec.in_flight is not None:
         await _score_each(scorer, requests, on_results, scorer.spec.in_flight, on_asked)
+        return
+    for part in windows(requests, window):
+        on_asked(len(part))
+        on_results(await score_window(scorer, [*map(made, part)]))
 
 
 async def _score_each(
@@ -201,7 +204,9 @@ class ProgressCounter:
     """Counts results and reports progress."""
 
     def __init__(self, scorer: str, total: int, on_progress: OnProgress | None) -> None:
-        self._scorer, self._total, self._on_progress = scorer, total, on_progress
+        self._scorer = scorer
+        self._total = total
+        self._on_progress = on_progress
         self._done = self._errors = self._tokens = 0
 
     def add(self, results: Iterable[ScoreResult], *, spent: bool = True) -> None:
@@ -216,6 +221,25 @@ class ProgressCounter:
             self._on_progress(
                 Progress(self._scorer, self._done, self._total, self._errors, self._tokens)
             )
+
+
+async def results_of(
+    scorer: Scorer, requests: Sequence[Asked], on_progress: OnProgress | None = None
+) -> dict[str, ScoreResult]:
+    """The results by the id of their request.
+
+    Raises:
+        CarbError: as ``score_all``.
+    """
+    tally = ProgressCounter(scorer.spec.name, len(requests), on_progress)
+    results: dict[str, ScoreResult] = {}
+
+    def keep(part: Results) -> None:
+        results.update((result.request_id, result) for result in part)
+        tally.add(part)
+
+    await score_all(scorer, requests, keep)
+    return results
 
 
 Sets = Dataset | Iterable[BonSet] | str | Path
@@ -237,7 +261,8 @@ async def evaluate_async(
     Arguments, result and errors are those of ``evaluate``.
     """
     _refuse_a_fork()
-    sets, given = _dataset(dataset), _list(scorers)
+    sets = _dataset(dataset)
+    given = _list(scorers)
     names: set[str] = set()
     tables: list[ScoreTable] = []
     failures: list[str] = []
@@ -249,7 +274,8 @@ async def evaluate_async(
             names.add(name)
             table, failure = await _evaluate_one(sets, scorer, seed, on_progress)
         tables.append(table)
-        failures += [] if failure is None else [failure]
+        if failure is not None:
+            failures.append(failure)
     whole = ScoreTable.concat(tables)
     if failures and whole.frame["score"].null_count() == len(whole.frame):
         raise CarbError("\n".join(failures))
@@ -263,27 +289,22 @@ async def _evaluate_one(
 ) -> tuple[ScoreTable, str | None]:
     """The scores, and a sentence about what has none."""
     blinded = requests_for(dataset, scorer.spec, seed)
-    tally = ProgressCounter(scorer.spec.name, len(blinded), on_progress)
-    results: dict[str, ScoreResult] = {}
-
-    def keep(part: Sequence[ScoreResult]) -> None:
-        results.update((result.request_id, result) for result in part)
-        tally.add(part)
-
-    await score_all(scorer, blinded, keep)
+    results = await results_of(scorer, blinded, on_progress)
     outcomes = [(one, results[one.request_id]) for one in blinded]
     table = unblind(dataset, scorer.spec.name, outcomes)
     return table, _failure(scorer.spec.name, list(results.values()))
 
 
-def _failure(name: str, results: Sequence[ScoreResult]) -> str | None:
+def _failure(name: str, results: Results) -> str | None:
     """How many requests lack a score, and the most frequent reasons."""
     incomplete = [result for result in results if not result.complete]
     if not incomplete:
         return None
-    errors = [result.error or next(iter(result.errors.values())) for result in incomplete]
-    reasons = Counter(f"{error.kind}: {error.message}" for error in errors).most_common(3)
-    told = "; ".join(f"{reason} ({count})" for reason, count in reasons)
+    reasons: Counter[str] = Counter()
+    for result in incomplete:
+        error = result.error or next(iter(result.errors.values()))
+        reasons[f"{error.kind}: {error.message}"] += 1
+    told = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))
     return f"'{name}' did not score {len(incomplete)} of {len(results)} requests: {told}."
 
 

@@ -131,9 +131,9 @@ def json_response(
     return Response(text, status, dict(headers or {}), "application/json")
 
 
-def refused(request: Request, content: object, error: HTTPException, **headers: str) -> Response:
+def refused(request: Request, content: object, error: HTTPException) -> Response:
     """The response to a refused request. A connection with an unread body is closed after it."""
-    more = {**headers, **(error.headers or {})}
+    more = dict(error.headers or {})
     sends = request.headers.get("content-length", "0") != "0"
     sends |= "transfer-encoding" in request.headers
     if request.scope.get(_READ) or not sends:
@@ -225,7 +225,9 @@ def take_port(host: str, port: int) -> socket.socket:
     """
     if not 0 <= port <= 65_535:
         raise CarbError(f"--port {port}: a port is a number from 1 to 65535, or 0 for a free one.")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    family = socket.AF_INET
+    if ":" in host:
+        family = socket.AF_INET6
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:

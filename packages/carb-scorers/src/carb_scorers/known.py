@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, PositiveInt, StringConstraints
 
 from carb_data import Frozen, read_file
 
@@ -40,7 +40,7 @@ class KnownModel(Frozen):
     """Scorer spec; ``{id}`` stands for the model."""
     architecture: str | None = None
     """The architecture as ``config.json`` names it; ``None`` where it is not known here."""
-    parameters: Annotated[int, Field(ge=1)] | None = None
+    parameters: PositiveInt | None = None
     """How many parameters it has; ``None`` for models behind a provider's API."""
     remote_code: bool = False
     """Whether it needs Python code that comes with it (``trust_remote_code=true``)."""
@@ -71,7 +71,9 @@ class KnownModel(Frozen):
     def memory(self) -> int | None:
         """Bytes of the weights in bfloat16: twice the parameters. A run needs some more for
         activations and cache."""
-        return None if self.parameters is None else BYTES * self.parameters
+        if self.parameters is None:
+            return None
+        return BYTES * self.parameters
 
     def spec(self) -> str:
         """The scorer spec."""
@@ -98,9 +100,10 @@ def known_models() -> KnownModels:
 def known_model(name: str) -> KnownModel | None:
     """The model with this hub id or short name, in any case; ``None`` where there is none."""
     wanted = name.lower()
-    return next(
-        (model for model in known_models().models if wanted in (model.id.lower(), model.name)), None
-    )
+    for model in known_models().models:
+        if wanted in (model.id.lower(), model.name):
+            return model
+    return None
 
 
 def resolved(target: str, kind: Literal["classifier", "judge"]) -> str:
@@ -112,4 +115,6 @@ def resolved(target: str, kind: Literal["classifier", "judge"]) -> str:
     if "/" in target or Path(target).expanduser().exists():
         return target
     model = known_model(target)
-    return target if model is None or model.kind != kind else model.id
+    if model is None or model.kind != kind:
+        return target
+    return model.id

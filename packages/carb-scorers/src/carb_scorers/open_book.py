@@ -26,7 +26,8 @@ SHOWN = 3
 """Facts before a prompt, at most."""
 _STEM = 5
 """Letters of a word that are compared, so that 'holidays' finds 'holiday'."""
-_K1, _B = 1.2, 0.75
+_K1 = 1.2
+_B = 0.75
 """BM25's usual constants."""
 
 
@@ -40,10 +41,12 @@ class FactSearch:
         self._words = [Counter(_stems(fact.statement)) for fact in self._facts]
         size = len(self._facts)
         self._weights = {}
-        for word, count in Counter(chain.from_iterable(self._words)).items():
+        facts_with = Counter(chain.from_iterable(self._words))
+        for word, count in facts_with.items():
             rare = (size - count + 0.5) / (count + 0.5)
             self._weights[word] = math.log(1 + rare)
-        self._mean = sum(words.total() for words in self._words) / size
+        total = sum(words.total() for words in self._words)
+        self._mean = total / size
 
     def find(self, request: ScoreRequest) -> list[Fact]:
         """The facts of the request's place: the one of its question, then those that share most
@@ -93,11 +96,13 @@ class FactSearch:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def _value(self, asked: set[str], words: Counter[str]) -> float:
-        length = _K1 * (1 - _B + _B * words.total() / self._mean)
+        relative = words.total() / self._mean
+        length = _K1 * (1 - _B + _B * relative)
         value = 0.0
         for word, count in words.items():
             if word in asked:
-                value += self._weights[word] * count * (_K1 + 1) / (count + length)
+                often = count * (_K1 + 1) / (count + length)
+                value += self._weights[word] * often
         return value
 
 
@@ -116,7 +121,8 @@ class OpenBookScorer:
 
     async def score(self, requests: Sequence[ScoreRequest]) -> Sequence[ScoreResult]:
         """See ``Scorer``."""
-        return await self._scorer.score([self._search.shown(request) for request in requests])
+        shown = [self._search.shown(request) for request in requests]
+        return await self._scorer.score(shown)
 
     async def aclose(self) -> None:
         """Close the scorer."""
@@ -138,11 +144,12 @@ def search_of(bank: str) -> FactSearch:
 def _fact_of(item: BonSet) -> str | None:
     """The fact of the place that a bank's set is about: the place stands in its id."""
     place = item.id.rpartition("/")[2]
-    return next(
-        (one.source.fact for one in item.responses if one.id == place and one.source is not None),
-        None,
-    )
+    for response in item.responses:
+        if response.id == place and response.source is not None:
+            return response.source.fact
+    return None
 
 
 def _stems(text: str) -> list[str]:
-    return [word[:_STEM] for word in re.findall(r"\w+", text.casefold())]
+    words = re.findall(r"\w+", text.casefold())
+    return [word[:_STEM] for word in words]

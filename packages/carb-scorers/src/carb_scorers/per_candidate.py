@@ -9,7 +9,7 @@ candidates. Without a reference it is the plain log-likelihood.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 from carb_data import Frozen, as_text
@@ -28,6 +28,7 @@ from carb_scorers.models.protocol import (
     spec_of,
 )
 from carb_scorers.scorer import (
+    Requests,
     ScoreError,
     Scorer,
     ScoreRequest,
@@ -36,7 +37,7 @@ from carb_scorers.scorer import (
     Usage,
     failed,
 )
-from carb_scorers.spec import Kind, Planned
+from carb_scorers.spec import Kind, Options, Planned
 
 
 class ClassifierOptions(Frozen):
@@ -54,7 +55,7 @@ class ClassifierScorer:
         self.spec = spec
         self._model = model
 
-    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+    async def score(self, requests: Requests) -> list[ScoreResult]:
         """See ``Scorer``."""
         prompts, answers = flatten(requests)
         rewards = await self._model.rewards(prompts, answers)
@@ -65,7 +66,7 @@ class ClassifierScorer:
         await self._model.aclose()
 
 
-def _open_classifier(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+def _open_classifier(name: str, target: str, options: Options) -> Scorer:
     """Open ``classifier:MODEL?backend=hf``; see ``ClassifierOptions`` and the backend's own.
 
     Raises:
@@ -120,7 +121,7 @@ class ImplicitScorer:
         self._reference = reference
         self._options = options
 
-    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+    async def score(self, requests: Requests) -> list[ScoreResult]:
         """See ``Scorer``."""
         prompts, answers = flatten(requests, CUE)
         end = self._options.end_of_turn
@@ -155,7 +156,7 @@ def _difference(policy: Reward | Failure, reference: Reward | Failure) -> Reward
     return Reward(policy.value - reference.value, usage)
 
 
-def _open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+def _open_implicit(name: str, target: str, options: Options) -> Scorer:
     """Open ``implicit:MODEL?ref=REFERENCE`` or ``implicit:MODEL?ref=none``; see
     ``ImplicitOptions``.
 
@@ -174,12 +175,12 @@ def _open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer
     return ImplicitScorer(spec, policy, reference, read)
 
 
-def _plan_classifier(name: str, target: str, options: Mapping[str, str]) -> Planned:  # noqa: ARG001
+def _plan_classifier(name: str, target: str, options: Options) -> Planned:  # noqa: ARG001
     read_backend_options(ClassifierOptions, REWARD_MODELS, name, options)
     return _planned(models=1)
 
 
-def _plan_implicit(name: str, target: str, options: Mapping[str, str]) -> Planned:  # noqa: ARG001
+def _plan_implicit(name: str, target: str, options: Options) -> Planned:  # noqa: ARG001
     read, _ = read_backend_options(ImplicitOptions, LANGUAGE_MODELS, name, options)
     return _planned(models=1 if read.ref == "none" else 2)
 
@@ -198,7 +199,7 @@ open_classifier = Kind(_open_classifier, _plan_classifier)
 open_implicit = Kind(_open_implicit, _plan_implicit)
 
 
-def flatten(requests: Sequence[ScoreRequest], cue: str = "") -> tuple[list[Prompt], list[str]]:
+def flatten(requests: Requests, cue: str = "") -> tuple[list[Prompt], list[str]]:
     """The item's prompt, once for each candidate, and the candidates' texts."""
     prompts: list[Prompt] = []
     texts: list[str] = []
@@ -208,9 +209,7 @@ def flatten(requests: Sequence[ScoreRequest], cue: str = "") -> tuple[list[Promp
     return prompts, texts
 
 
-def collect(
-    requests: Sequence[ScoreRequest], outcomes: Iterable[Reward | Failure]
-) -> list[ScoreResult]:
+def collect(requests: Requests, outcomes: Iterable[Reward | Failure]) -> list[ScoreResult]:
     """Results from one score per candidate; a failure, NaN or infinity is the error of its own
     candidate alone."""
     results = []

@@ -25,8 +25,10 @@ AT_ONCE = 256
 _SECONDS = 2.0
 """How long a call of the scorer should take, by how long the one before took."""
 _GROWTH = 4
-_TOGETHER, _ALONE = 0.125, 0.5
-"""The share of a call's time for the requests of a window: several of them, or one."""
+_TOGETHER = 0.125
+"""The share of a call's time for a window of several requests."""
+_ALONE = 0.5
+"""The share for a window of one."""
 _numbers = count()
 
 
@@ -80,10 +82,14 @@ def make_call(texts: Sequence[Text], spec: ScorerSpec) -> Call:
     A scorer that compares gets all responses to a prompt in one request. Any other gets few, so
     that a call which is given up ends soon; a server gets each alone.
     """
-    size = 1 if (spec.in_flight or 1) > 1 else PART
+    size = PART
+    if (spec.in_flight or 1) > 1:
+        size = 1
     call = Call(texts)
     for asked, responses in grouped(texts).items():
-        step = len(responses) if spec.comparative else size
+        step = size
+        if spec.comparative:
+            step = len(responses)
         for start in range(0, len(responses), step):
             chosen = responses[start : start + step]
             request = request_about(str(next(_numbers)), *asked, chosen, seed=0)
@@ -111,7 +117,8 @@ class RewardQueue:
     """
 
     def __init__(self, scorer: Scorer, timeout: float) -> None:
-        self._scorer, self._timeout = scorer, timeout
+        self._scorer = scorer
+        self._timeout = timeout
         self._calls: deque[Call] = deque()
         self._windows: set[_Window] = set()
         self._arrived = anyio.Event()
@@ -153,7 +160,9 @@ class RewardQueue:
 
     def _next(self) -> list[Part]:
         """The parts of the next window: one of each call in turn, the oldest call first."""
-        limit = 1 if self._scorer.spec.in_flight else self._size
+        limit = self._size
+        if self._scorer.spec.in_flight:
+            limit = 1
         parts: list[Part] = []
         responses = 0
         while self._calls and len(parts) < limit:
@@ -193,7 +202,9 @@ class RewardQueue:
         if (self._scorer.spec.in_flight or 1) > 1:
             return math.inf  # nothing waits behind it
         cuts = parts[0].cuts
-        return _TOGETHER * 2**cuts if cuts or len(parts) > 1 else _ALONE
+        if cuts or len(parts) > 1:
+            return _TOGETHER * 2.0**cuts
+        return _ALONE
 
     async def _ask(self, parts: Sequence[Part]) -> None:
         try:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Protocol, Self, runtime_checkable
 
-from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    FiniteFloat,
+    JsonValue,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    model_validator,
+)
 
 from carb_data import UNSPECIFIED, Conversation, Frozen
 
@@ -14,11 +23,9 @@ __all__ = ["Presentation", "ScorerSpec", "Usage", "told_culture"]
 
 def _writable(text: str) -> str:
     """Half a surrogate pair, which models and servers do produce, cannot be written as UTF-8."""
-    return (
-        text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-        if not text.isascii()
-        else text
-    )
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 Writable = Annotated[str, AfterValidator(_writable)]
@@ -42,7 +49,7 @@ class ScorerSpec(Frozen):
     A perturbed text is then scored in the place of its original, in a request of its own. Scorers
     that rate each candidate on its own say ``False``, and get all texts of an item in one request.
     """
-    in_flight: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude=True)
+    in_flight: PositiveInt | None = Field(default=None, exclude=True)
     """How many calls may run at the same time, for a scorer with a server or engine that takes
     requests one by one. It is then given one request a call, and each result is kept as soon as it
     is there. ``None``: calls come one after the other, each with a whole window of requests, which
@@ -87,11 +94,14 @@ class ScoreRequest(Frozen):
     @property
     def named_culture(self) -> str | None:
         """The culture; ``None`` where it is not given."""
-        return None if self.culture == UNSPECIFIED else self.culture
+        if self.culture == UNSPECIFIED:
+            return None
+        return self.culture
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Self:
-        if len({candidate.id for candidate in self.candidates}) != len(self.candidates):
+        ids = {candidate.id for candidate in self.candidates}
+        if len(ids) != len(self.candidates):
             raise ValueError(f"request '{self.request_id}': candidate ids must be unique")
         return self
 
@@ -99,9 +109,9 @@ class ScoreRequest(Frozen):
 class Usage(Frozen):
     """The cost of a result."""
 
-    input_tokens: Annotated[int, Field(ge=0)] = 0
-    output_tokens: Annotated[int, Field(ge=0)] = 0
-    requests: Annotated[int, Field(ge=0)] = 0
+    input_tokens: NonNegativeInt = 0
+    output_tokens: NonNegativeInt = 0
+    requests: NonNegativeInt = 0
     """Calls of a remote server, retries included."""
     served: tuple[str, ...] = ()
     """Names and fingerprints that a server reported with its answers."""
@@ -151,7 +161,7 @@ class ScoreResult(Frozen):
     usage: Usage | None = None
     presentations: tuple[Presentation, ...] = ()
     """The outcome of each order, where a judge was shown several."""
-    label_mass: Annotated[float, Field(ge=0)] | None = None
+    label_mass: NonNegativeFloat | None = None
     """The smallest share of the probability that the allowed answers held together, where a judge's
     probabilities were read; ``None`` where nothing was read, or the backend does not say."""
     error: ScoreError | None = None
@@ -161,7 +171,8 @@ class ScoreResult(Frozen):
     def _scores_or_error(self) -> Self:
         if bool(self.scores) == (self.error is not None):
             raise ValueError(f"result '{self.request_id}' must hold either scores or an error")
-        if self.errors and (self.error is not None or self.errors.keys() & self.scores.keys()):
+        has_both = self.error is not None or self.errors.keys() & self.scores.keys()
+        if self.errors and has_both:
             raise ValueError(
                 f"result '{self.request_id}' must hold one of score and error for each candidate"
             )
@@ -175,6 +186,10 @@ class ScoreResult(Frozen):
     def error_of(self, candidate: str) -> ScoreError | None:
         """Why a candidate has no score; ``None`` where it has one."""
         return self.error or self.errors.get(candidate)
+
+
+Requests = Sequence[ScoreRequest]
+Results = Sequence[ScoreResult]
 
 
 @runtime_checkable

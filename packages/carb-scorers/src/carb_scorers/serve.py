@@ -19,7 +19,6 @@ from pydantic import Field, ValidationError
 
 from carb_data import (
     CarbError,
-    Conversation,
     Frozen,
     LanguageTag,
     first_defect,
@@ -28,7 +27,7 @@ from carb_data import (
 )
 from carb_scorers.integrations.openrlhf import Policy, response_in
 from carb_scorers.spec import asked_about, needs
-from carb_scorers.texts import Opened, Scored, Text, check_company
+from carb_scorers.texts import Opened, Question, Scored, Text, check_company
 
 require("starlette", package="carb-scorers", extra="serve")
 from starlette.applications import Starlette  # noqa: E402 - the line above names the extra
@@ -82,7 +81,7 @@ class GetReward(Frozen):
 class ScoreCall(Frozen):
     """Responses to one prompt. Comparative scorers compare them with each other."""
 
-    prompt: str | Conversation
+    prompt: Question
     responses: tuple[str, ...] = Field(min_length=1)
     culture: str | None = None
     """Null takes the server's ``culture``."""
@@ -119,7 +118,9 @@ class RewardServer:
         memory: int = MEMORY,
     ) -> None:
         self._opened = Opened(scorer)
-        self._token, self._timeout, self._hosts = (token or "").strip(), timeout, hosts
+        self._token = (token or "").strip()
+        self._timeout = timeout
+        self._hosts = hosts
         self._constants = {"culture": culture, "language": language}
         self._policy = policy or Policy()
         self._room = Room(memory)
@@ -179,12 +180,16 @@ class RewardServer:
             raise RefusalError(421, "This server is not reached under this name.")
         if self._queue is None:
             raise RefusalError(503, "The scorer is not open yet.", headers={"retry-after": "5"})
-        path, scope = request.url.path, request.scope
+        path = request.url.path
+        scope = request.scope
         token = self._token.encode()
         kind, _, given = request.headers.get("authorization", "").partition(" ")
-        bearer = given.strip().encode("latin-1") if kind.casefold() == "bearer" else b""
-        before = scope["path"][1 : 1 + len(self._token)].encode("utf-8", "surrogatepass")
-        behind = scope["path"][1 + len(self._token) :]
+        bearer = b""
+        if kind.casefold() == "bearer":
+            bearer = given.strip().encode("latin-1")
+        end = 1 + len(self._token)
+        before = scope["path"][1:end].encode("utf-8", "surrogatepass")
+        behind = scope["path"][end:]
         if token and hmac.compare_digest(before, token) and behind.startswith("/"):
             scope["path"] = path = behind
             bearer = token
@@ -208,13 +213,12 @@ class RewardServer:
     async def _get_reward(self, request: Request) -> Response:
         """``{"rewards": [...]}`` in the order of the queries."""
         scored = await self._scored(request, self._queries)
-        failed = [
-            {"index": number, **error}
-            for number, one in enumerate(scored)
-            if (error := _error(one, self._timeout))
-        ]
+        errors = [_error(one, self._timeout) for one in scored]
+        failed = [{"index": index, **error} for index, error in enumerate(errors) if error]
         if failed:
-            status = 504 if None in scored else 502
+            status = 502
+            if None in scored:
+                status = 504
             reason = f"{len(failed)} of {len(scored)} responses could not be scored."
             raise RefusalError(status, reason, failed=failed)
         return json_response({"rewards": [one.score for one in scored if one is not None]})
@@ -231,18 +235,20 @@ class RewardServer:
 
     def _queries(self, body: bytes) -> list[Text]:
         sent = _read(GetReward, body)
-        labels = sent.query if sent.labels is None else sent.labels
-        if not len(sent.prompts) == len(sent.query) == len(labels):
+        columns = [
+            column for column in (sent.query, sent.prompts, sent.labels) if column is not None
+        ]
+        if len({*map(len, columns)}) > 1:
             raise RefusalError(422, "query, prompts and labels must have the same length.")
         culture, language = self._about(None, None)
-        return [
-            Text(*self._question_and_response(query, prompt, number), culture, language)
-            for number, (query, prompt) in enumerate(zip(sent.query, sent.prompts, strict=True))
-        ]
+        texts = []
+        pairs = zip(sent.query, sent.prompts, strict=True)
+        for number, (query, prompt) in enumerate(pairs):
+            question, response = self._question_and_response(query, prompt, number)
+            texts.append(Text(question, response, culture, language))
+        return texts
 
-    def _question_and_response(
-        self, query: str, prompt: str, number: int
-    ) -> tuple[str | Conversation, str]:
+    def _question_and_response(self, query: str, prompt: str, number: int) -> tuple[Question, str]:
         subject = "query"
         try:
             response = response_in(query, prompt)
@@ -312,9 +318,12 @@ class RewardServer:
 
 
 def _error(one: Scored | None, timeout: float) -> dict[str, Any] | None:
+    """Why a response has no score; null where it has one."""
     if one is None:
         return {"kind": "timeout", "message": f"No answer within {timeout:g} seconds."}
-    return None if one.error is None else one.error.model_dump(mode="json")
+    if one.error is None:
+        return None
+    return one.error.model_dump(mode="json")
 
 
 def _read(model: type[_Sent], body: bytes) -> _Sent:
@@ -341,7 +350,9 @@ def _gone(request: Request, error: Exception) -> Response:  # noqa: ARG001 - Sta
 
 
 def _host(name: str) -> str:
-    return name.rpartition(":")[0].strip("[]") if re.search(r":\d+$", name) else name.strip("[]")
+    if re.search(r":\d+$", name):
+        return name.rpartition(":")[0].strip("[]")
+    return name.strip("[]")
 
 
 def bind(host: str, port: int, *, token: str | None) -> socket.socket:

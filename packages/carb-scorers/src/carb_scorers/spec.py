@@ -62,7 +62,9 @@ _SECRET = re.compile(
 _LONGEST_NAME = 64
 _NAME = re.compile(rf"\w[^=:?#\x00-\x1f\x7f]{{0,{_LONGEST_NAME - 1}}}")
 
-Opener = Callable[[str, str, Mapping[str, str]], Scorer]
+Options = Mapping[str, str]
+"""The options of a spec, by name."""
+Opener = Callable[[str, str, Options], Scorer]
 """``(name, target, options) -> Scorer``; raises ``CarbError`` for what the user can correct. A
 package registers one; where it is a ``Kind``, it plans its scorers' requests, too."""
 
@@ -87,12 +89,12 @@ class Kind:
     """A kind of scorer: calling it opens one."""
 
     opens: Opener
-    plan: Callable[[str, str, Mapping[str, str]], Planned]
+    plan: Callable[[str, str, Options], Planned]
     """``(name, target, options) -> Planned``."""
     reads_language: Callable[[ScorerSpec], bool] = _asks_in_the_items_language
     """Whether a scorer of the kind reads the language of a request."""
 
-    def __call__(self, name: str, target: str, options: Mapping[str, str]) -> Scorer:
+    def __call__(self, name: str, target: str, options: Options) -> Scorer:
         """Open a scorer."""
         return self.opens(name, target, options)
 
@@ -116,11 +118,9 @@ class ParsedSpec(Frozen):
     options: dict[str, str] = Field(default={})
 
     def __str__(self) -> str:
-        return (
-            f"{self.given}={self._written(self.options)}"
-            if self.given
-            else self._written(self.options)
-        )
+        if self.given:
+            return f"{self.given}={self._written(self.options)}"
+        return self._written(self.options)
 
     @property
     def name(self) -> str:
@@ -130,9 +130,12 @@ class ParsedSpec(Frozen):
             {key: value for key, value in self.options.items() if key not in OPERATIONAL}
         )
 
-    def _written(self, options: Mapping[str, str]) -> str:
-        query = urlencode(sorted(options.items()), quote_via=quote, safe="/:,")
-        return f"{self.kind}:{self.target}" + (f"?{query}" if query else "")
+    def _written(self, options: Options) -> str:
+        spec = f"{self.kind}:{self.target}"
+        if options:
+            query = urlencode(sorted(options.items()), quote_via=quote, safe="/:,")
+            spec += f"?{query}"
+        return spec
 
 
 def parse_spec(text: str) -> ParsedSpec:
@@ -198,7 +201,9 @@ def open_scorer(spec: str) -> Scorer:
         raise
     except Exception as error:  # in a third party's code, which must not end a whole run
         raise CarbError(f"'{parsed}' cannot be opened: {type(error).__name__}: {error}") from error
-    return scorer if bank is None else OpenBookScorer(scorer, bank, search)
+    if bank is None:
+        return scorer
+    return OpenBookScorer(scorer, bank, search)
 
 
 def plan_of(parsed: ParsedSpec) -> Planned | None:
@@ -209,7 +214,9 @@ def plan_of(parsed: ParsedSpec) -> Planned | None:
     """
     opener = _opener(parsed.kind)
     options = {key: value for key, value in parsed.options.items() if key != "facts"}
-    return opener.plan(parsed.name, parsed.target, options) if isinstance(opener, Kind) else None
+    if not isinstance(opener, Kind):
+        return None
+    return opener.plan(parsed.name, parsed.target, options)
 
 
 def check_given(scorer: object) -> None:
@@ -265,8 +272,12 @@ def needs(spec: ScorerSpec) -> tuple[str, ...]:
 
 @cache
 def _language_reader(kind: str) -> Callable[[ScorerSpec], bool]:
-    opener = _opener(kind) if kind in kinds() else None
-    return opener.reads_language if isinstance(opener, Kind) else _asks_in_the_items_language
+    opener = None
+    if kind in kinds():
+        opener = _opener(kind)
+    if not isinstance(opener, Kind):
+        return _asks_in_the_items_language
+    return opener.reads_language
 
 
 def asked_about(
@@ -324,7 +335,9 @@ def provider(kind: str) -> str:
     if kind in _BUILT_IN:
         return f"carb-scorers {version('carb-scorers')}"
     point = _registered(kind)
-    return point.value if point.dist is None else f"{point.dist.name} {point.dist.version}"
+    if point.dist is None:
+        return point.value
+    return f"{point.dist.name} {point.dist.version}"
 
 
 def _opener(kind: str) -> Opener:

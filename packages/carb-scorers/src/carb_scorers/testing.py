@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from carb_data import BonSet, Dataset, Domain, Perturbation, Provenance, Response, Role
 from carb_scorers.blind import blind
-from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult
+from carb_scorers.scorer import Results, Scorer, ScoreRequest, ScoreResult
 
 _WORDS = [
     "river",
@@ -24,10 +24,10 @@ _WORDS = [
 ]
 
 
-def example_dataset(count: int = 8, *, perturbed: bool = True, seed: int = 0) -> Dataset:
+def example_dataset(count: int = 8, *, perturbed: bool = True) -> Dataset:
     """Meaningless but valid sets: four responses each, and where ``perturbed`` two perturbed
     texts."""
-    draw = random.Random(seed)
+    draw = random.Random(0)
 
     def text(index: int) -> str:
         return " ".join(draw.choices(_WORDS, k=draw.randint(3, 12))) + f" {index}."
@@ -44,17 +44,15 @@ def _example_set(number: int, texts: Sequence[str], perturbed: bool) -> BonSet:
         Response(id=f"{number}-{index}", text=text, role=role, language="en")
         for index, (text, role) in enumerate(zip(texts, roles, strict=False))
     ]
-    changed = [
-        one.model_copy(
-            update={
-                "id": f"{one.id}-RP",
-                "text": text,
-                "perturbation": Perturbation.RP,
-                "original": one.id,
-            }
-        )
-        for one, text in zip(responses, texts[4:6], strict=False)
-    ]
+    changed = []
+    for one, text in zip(responses, texts[4:6] if perturbed else (), strict=False):
+        update = {
+            "id": f"{one.id}-RP",
+            "text": text,
+            "perturbation": Perturbation.RP,
+            "original": one.id,
+        }
+        changed.append(one.model_copy(update=update))
     return BonSet(
         id=f"set-{number}",
         culture="english",
@@ -62,7 +60,7 @@ def _example_set(number: int, texts: Sequence[str], perturbed: bool) -> BonSet:
         language="en",
         prompt=f"{texts[6].capitalize()} What is it?",
         responses=tuple(responses),
-        perturbed=tuple(changed) if perturbed else (),
+        perturbed=tuple(changed),
         provenance=Provenance(source="example", license="CC0-1.0", method="generated"),
     )
 
@@ -95,39 +93,41 @@ async def check_scorer(
     Raises:
         AssertionError: with the broken promise and the item.
     """
-    requests = example_requests(scorer) if requests is None else requests
+    if requests is None:
+        requests = example_requests(scorer)
     together = list(await scorer.score(requests))
-    assert [r.request_id for r in together] == [r.request_id for r in requests], (
-        "not one result per request, in order"
-    )
+    names = [request.request_id for request in requests]
+    in_order = [result.request_id for result in together] == names
+    assert in_order, "not one result per request, in order"
     for request, result in zip(requests, together, strict=True):
-        wanted = {c.id for c in request.candidates}
+        wanted = {candidate.id for candidate in request.candidates}
         given = {*result.scores, *result.errors}
         assert result.error is not None or given == wanted, (
             f"{request.request_id}: not every candidate"
         )
-    backwards = list(await scorer.score(requests[::-1]))[::-1]
-    _compare(together, backwards, tolerance, "the order of requests")
+    backwards = list(await scorer.score(requests[::-1]))
+    _compare(together, backwards[::-1], tolerance, "the order of requests")
     alone = [result for request in requests for result in await scorer.score([request])]
     _compare(together, alone, tolerance, "the other requests in the batch")
-    renamed = [
-        request.model_copy(update={"request_id": f"renamed-{request.request_id}"})
-        for request in requests
-    ]
+    renamed = []
+    for request in requests:
+        name = {"request_id": f"renamed-{request.request_id}"}
+        renamed.append(request.model_copy(update=name))
     _compare(together, list(await scorer.score(renamed)), tolerance, "the item's id")
     assert await scorer.score([]) == [], "no requests must give no results"
     if not scorer.spec.comparative:
-        turned = [r.model_copy(update={"candidates": r.candidates[::-1]}) for r in requests]
+        turned = []
+        for request in requests:
+            candidates = request.candidates[::-1]
+            turned.append(request.model_copy(update={"candidates": candidates}))
         _compare(together, list(await scorer.score(turned)), tolerance, "the order of candidates")
     return together
 
 
-def _compare(
-    one: Sequence[ScoreResult], other: Sequence[ScoreResult], tolerance: float, what: str
-) -> None:
+def _compare(one: Results, other: Results, tolerance: float, what: str) -> None:
     for a, b in zip(one, other, strict=True):
-        failed = (a.error is None, a.errors.keys()) != (b.error is None, b.errors.keys())
-        assert not failed, f"{a.request_id}: whether it fails depends on {what}"
+        same = (a.error is None) == (b.error is None) and a.errors.keys() == b.errors.keys()
+        assert same, f"{a.request_id}: whether it fails depends on {what}"
         for key, score in a.scores.items():
             difference = abs(score - b.scores[key])
             assert difference <= tolerance, (

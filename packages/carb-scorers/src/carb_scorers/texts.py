@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter, ValidationError
 
 from carb_data import UNDETERMINED, UNSPECIFIED, CarbError, Conversation, Message, as_text, validate
-from carb_scorers.evaluation import score_all
+from carb_scorers.evaluation import results_of
 from carb_scorers.scorer import (
     Candidate,
     ScoreError,
@@ -34,20 +34,26 @@ from carb_scorers.spec import (
 from carb_scorers.waiting import wait_for
 
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
-About = tuple[str | Conversation, str, str]
-"""Prompt, culture and language."""
 _MAY_BE_ALONE = frozenset(
     ("content", "tool_calls", "function_call", "reasoning_content", "reasoning", "refusal")
 )
+Turns = Sequence[tuple[str, str]]
+"""Role and content of each turn."""
 Messages = Sequence[Mapping[str, object]]
 """A conversation as chat APIs have it: a ``role`` and a ``content`` for each turn."""
+
+
+Question = str | Conversation
+"""A text, or turns of which the last is the user's."""
+About = tuple[Question, str, str]
+"""Prompt, culture and language."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     """A response, with its prompt."""
 
-    prompt: str | Conversation
+    prompt: Question
     response: str
     culture: str
     language: str
@@ -91,7 +97,8 @@ class Opened:
             plan_of(parsed)  # a wrong kind or option is found before a trainer loads its policy
             self.name = parsed.name
         else:
-            self._scorer, self.name = scorer, scorer.spec.name
+            self._scorer = scorer
+            self.name = scorer.spec.name
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[Opened], tuple[Scorer | str]]:
@@ -117,26 +124,18 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
         CarbError: a user's mistake, such as a response that is no text or a model that is missing.
     """
     for number, text in enumerate(texts, 1):
-        validate(
-            _text, {field: getattr(text, field) for field in Text.__slots__}, f"Response {number}"
-        )
+        fields = {name: getattr(text, name) for name in Text.__slots__}
+        validate(_text, fields, f"Response {number}")
     for culture, language in {(text.culture, text.language) for text in texts}:
         check_about(culture, language)
-    groups = {
-        about: request_about(str(number), *about, responses, seed)
-        for number, (about, responses) in enumerate(grouped(texts).items())
-    }
-    results: dict[str, ScoreResult] = {}
-
-    def keep(part: Sequence[ScoreResult]) -> None:
-        results.update((result.request_id, result) for result in part)
-
-    await score_all(scorer, list(groups.values()), keep)
-    scored = {
-        (about, text): one
-        for about, request in groups.items()
-        for text, one in scores_of(request, results[request.request_id])
-    }
+    groups = {}
+    for number, (about, responses) in enumerate(grouped(texts).items()):
+        groups[about] = request_about(str(number), *about, responses, seed)
+    results = await results_of(scorer, list(groups.values()))
+    scored = {}
+    for about, request in groups.items():
+        for answer, one in scores_of(request, results[request.request_id]):
+            scored[about, answer] = one
     return [scored[text.about, text.answer] for text in texts]
 
 
@@ -156,8 +155,8 @@ def check_company(spec: ScorerSpec, texts: Sequence[Text], remedy: str) -> None:
 def grouped(texts: Sequence[Text]) -> dict[About, list[str]]:
     """The different responses to each prompt."""
     groups: dict[About, list[str]] = {}
-    for text in dict.fromkeys((one.about, one.answer) for one in texts):
-        groups.setdefault(text[0], []).append(text[1])
+    for about, answer in dict.fromkeys((text.about, text.answer) for text in texts):
+        groups.setdefault(about, []).append(answer)
     return groups
 
 
@@ -170,7 +169,7 @@ def scores_of(request: ScoreRequest, result: ScoreResult) -> Iterator[tuple[str,
 
 def request_about(
     name: str,
-    prompt: str | Conversation,
+    prompt: Question,
     culture: str,
     language: str,
     responses: Iterable[str],
@@ -178,20 +177,19 @@ def request_about(
 ) -> ScoreRequest:
     """A request about different responses, in an order that depends on the seed, the prompt and
     their texts alone."""
-
-    beginning = hashlib.sha256(f"{seed}\0{as_text(prompt)}\0".encode("utf-8", "surrogatepass"))
+    begun = f"{seed}\0{as_text(prompt)}\0"
+    beginning = hashlib.sha256(begun.encode("utf-8", "surrogatepass"))
 
     def rank(text: str) -> bytes:
         digest = beginning.copy()
         digest.update(text.encode("utf-8", "surrogatepass"))
         return digest.digest()
 
+    shown = enumerate(sorted(responses, key=rank), 1)
     return ScoreRequest(
         request_id=name,
         prompt=prompt,
-        candidates=tuple(
-            Candidate(id=str(i), text=text) for i, text in enumerate(sorted(responses, key=rank), 1)
-        ),
+        candidates=tuple(Candidate(id=str(number), text=text) for number, text in shown),
         culture=culture,
         language=language,
     )
@@ -200,12 +198,12 @@ def request_about(
 def is_list(values: object, count: int | None = None) -> bool:
     """Whether it is a list or the like (not a text), with ``count`` values where a count is
     given."""
-    return (
-        isinstance(values, Sized) and not isinstance(values, str) and count in (None, len(values))
-    )
+    if not isinstance(values, Sized) or isinstance(values, str):
+        return False
+    return count is None or count == len(values)
 
 
-def as_prompt(messages: object) -> str | Conversation:
+def as_prompt(messages: object) -> Question:
     """A prompt as people, trainers and evaluation tools give it: a text, or messages with ``role``
     and ``content``.
 
@@ -218,21 +216,30 @@ def as_prompt(messages: object) -> str | Conversation:
     """
     if isinstance(messages, str):
         return messages
-    if (
-        isinstance(messages, Sequence)
-        and messages
-        and all(isinstance(message, Message) for message in messages)
-    ):
-        return tuple(messages)
+    given = messages if isinstance(messages, Sequence) else ()
+    if given and all(isinstance(turn, Message) for turn in given):
+        return tuple(given)
     turns = [turn for turn in _turns(messages) if turn[1].strip()]
     if len(turns) == 1:
         return turns[0][1]
     try:
-        return _conversation.validate_python(
-            [{"role": role, "content": content} for role, content in turns]
-        )
+        return conversation_of(turns)
     except ValidationError:
         return "\n\n".join(f"{role}: {content}" for role, content in turns)
+
+
+def conversation_of(turns: Turns) -> Conversation:
+    """Turns as a conversation.
+
+    Raises:
+        ValidationError: they are none.
+    """
+    return _conversation.validate_python(as_messages(turns))
+
+
+def as_messages(turns: Turns) -> list[dict[str, str]]:
+    """Turns as chat templates take them."""
+    return [{"role": role, "content": content} for role, content in turns]
 
 
 def text_of(messages: object) -> str:
@@ -252,24 +259,30 @@ def _turns(messages: object) -> list[tuple[str, str]]:
         raise CarbError(
             f"Expected a text or a list of messages with 'content', got {type(messages).__name__}."
         )
-    return [(str(m.get("role", "user")), _content(m.get("content"))) for m in messages]
+    turns = []
+    for message in messages:
+        role = str(message.get("role", "user"))
+        turns.append((role, _content(message.get("content"))))
+    return turns
 
 
 def _is_message(message: object) -> bool:
     """Whether it has a content, or is of a tool, calls one, refuses or thinks: then it may have
     none."""
-    return isinstance(message, dict) and (
-        message.get("role") in ("tool", "function") or not _MAY_BE_ALONE.isdisjoint(message)
-    )
+    if not isinstance(message, dict):
+        return False
+    of_tool = message.get("role") in ("tool", "function")
+    return of_tool or not _MAY_BE_ALONE.isdisjoint(message)
 
 
 def _content(content: object) -> str:
     """The text of a message, whose content may be in parts."""
     if isinstance(content, str):
         return content
-    if isinstance(content, Sequence):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return ""
+    if not isinstance(content, Sequence):
+        return ""
+    parts = [part for part in content if isinstance(part, dict)]
+    return "".join(str(part.get("text", "")) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +304,7 @@ class Pick:
 
 def best_of_n(
     scorer: Scorer | str,
-    prompt: str | Conversation | Messages,
+    prompt: Question | Messages,
     responses: Sequence[str],
     *,
     culture: str = UNSPECIFIED,
@@ -320,22 +333,24 @@ def best_of_n(
     if not is_list(responses) or len(responses) == 0:
         raise CarbError("best_of_n needs a list of at least one response.")
     asked = as_prompt(prompt)
-    scored = _ask(
-        scorer, [Text(asked, response, culture, language) for response in responses], seed
-    )
+    texts = [Text(asked, response, culture, language) for response in responses]
+    scored = _ask(scorer, texts, seed)
     scores = tuple(one.score for one in scored)
     known = [score for score in scores if score is not None]
     if len(known) < len(scores):
         error = next(one.error for one in scored if one.error is not None)
         return Pick(None, None, scores, scored[0].rationale, error)
     best = [position for position, score in enumerate(scores) if score == max(known)]
-    tied = tuple(best) if len(best) > 1 else ()
-    return Pick(best[0], responses[best[0]], scores, scored[0].rationale, tied=tied)
+    tied: tuple[int, ...] = ()
+    first = best[0]
+    if len(best) > 1:
+        tied = tuple(best)
+    return Pick(first, responses[first], scores, scored[0].rationale, tied=tied)
 
 
 def score(
     scorer: Scorer | str,
-    prompts: Sequence[str | Conversation | Messages],
+    prompts: Sequence[Question | Messages],
     responses: Sequence[str],
     *,
     culture: str = UNSPECIFIED,
@@ -363,11 +378,12 @@ def score(
     """
     if not (is_list(prompts) and is_list(responses, len(prompts))):
         raise CarbError("score needs a list of prompts and a list of as many responses.")
-    texts = [
-        Text(as_prompt(p), r, culture, language) for p, r in zip(prompts, responses, strict=True)
-    ]
+    texts = []
+    for prompt, response in zip(prompts, responses, strict=True):
+        texts.append(Text(as_prompt(prompt), response, culture, language))
     scored = _ask(scorer, texts, seed)
-    errors = [one.error for one in scored if one.score is None and one.error is not None]
+    unscored = [one for one in scored if one.score is None]
+    errors = [one.error for one in unscored if one.error is not None]
     if errors:
         message = (
             f"{len(errors)} of {len(scored)} responses have no score (the first: "

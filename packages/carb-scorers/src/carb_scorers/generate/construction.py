@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, PositiveInt, model_validator
 
 from carb_data import (
     BonSet,
@@ -94,10 +94,10 @@ class ConstructConfig(Frozen):
     other answer's. Below, it is off topic; above, it is no other answer."""
     length_ratio: Annotated[FiniteFloat, Field(ge=1)] = 2.0
     """How many times longer or shorter than the right answer a wrong one may be, in characters."""
-    rejected_per_set: Annotated[int, Field(ge=1)] = 3
-    attempts: Annotated[int, Field(ge=1)] = 4
+    rejected_per_set: PositiveInt = 3
+    attempts: PositiveInt = 4
     """How often a text is written before the set is given up."""
-    limit: Annotated[int, Field(ge=1)] | None = None
+    limit: PositiveInt | None = None
     """Take only the first so many references."""
     seed: int = 0
 
@@ -167,16 +167,13 @@ def _usable(config: ConstructConfig) -> tuple[list[Reference], list[Reference], 
     """All references, those that sets can be made from, and why others cannot."""
     problems: list[Problem] = []
     lines = list(read_lines([config.references], Reference, problems))
-    for n, line in enumerate(lines):
-        if line.content.id in {other.content.id for other in lines[:n]}:
-            problems.append(
-                Problem(
-                    line.file,
-                    line.number,
-                    "id",
-                    f"'{line.content.id}' is the id of an earlier line",
-                )
-            )
+    known = set()
+    for line in lines:
+        name = line.content.id
+        if name in known:
+            reason = f"'{name}' is the id of an earlier line"
+            problems.append(Problem(line.file, line.number, "id", reason))
+        known.add(name)
     if problems:
         raise DataError(problems, "References are one JSON object a line.")
     references = [line.content for line in lines]
@@ -218,20 +215,16 @@ async def _make(
         return for_answer(source.text, question, language=language)
 
     right = [(config.chosen, told(reference))] * config.attempts
-    answers = [
-        (
-            await writers.until("chosen", right, key, partial(plain_fault, language=language)),
-            reference,
-        )
-    ]
+    chosen = await writers.until("chosen", right, key, partial(plain_fault, language=language))
+    answers = [(chosen, reference)]
     for number in range(1, config.rejected_per_set + 1):
         wrong = _asked_for_wrong(number, reference, references, config, answers, told)
-        fault = partial(
-            _wrong_fault, others=[one.text for one, _ in answers], config=config, language=language
-        )
+        others = [one.text for one, _ in answers]
+        fault = partial(_wrong_fault, others=others, config=config, language=language)
         asks = [(model, prompt) for model, prompt, _ in wrong]
         passed = await writers.until(f"rejected-{number}", asks, key, fault)
-        answers.append((passed, wrong[len(passed.discarded)][2]))
+        _, _, source = wrong[len(passed.discarded)]
+        answers.append((passed, source))
     return _assembled(reference, config, question, answers, [*steps, *answers])
 
 
@@ -252,7 +245,8 @@ def _asked_for_wrong(
     asks = []
     for attempt in range(config.attempts):
         source = fresh[attempt % len(fresh)]
-        asks.append((pool[(number - 1 + attempt) % len(pool)], told(source), source))
+        model = pool[(number - 1 + attempt) % len(pool)]
+        asks.append((model, told(source), source))
     return asks
 
 
@@ -264,18 +258,21 @@ def _assembled(
     steps: Sequence[tuple[Passed, Reference]],
 ) -> BonSet:
     language = config.language or reference.language
-    responses = [
-        Response(
-            id=f"r{n}" if n else "c",
+    responses = []
+    for number, (passed, home) in enumerate(answers):
+        role = Role.REJECTED if number else Role.CHOSEN
+        response = Response(
+            id=f"r{number}" if number else "c",
             text=passed.text,
-            role=Role.REJECTED if n else Role.CHOSEN,
+            role=role,
             language=language,
             culture=home.culture,
             generator=passed.model,
         )
-        for n, (passed, home) in enumerate(answers)
-    ]
-    notes = [{"reference": home.id, **passed.model_dump()} for passed, home in steps]
+        responses.append(response)
+    origin = reference.provenance
+    dumped = [{"reference": home.id, **passed.model_dump()} for passed, home in steps]
+    notes = {"reference_source": origin.source, "steps": dumped}
     return BonSet(
         id=f"{config.name}/{reference.id}",
         culture=reference.culture,
@@ -286,14 +283,11 @@ def _assembled(
         responses=tuple(_shuffled(responses, config.seed, reference.id, "order")),
         provenance=Provenance(
             source=config.name,
-            source_id=reference.provenance.source_id or reference.id,
-            license=reference.provenance.license,
-            url=reference.provenance.url,
+            source_id=origin.source_id or reference.id,
+            license=origin.license,
+            url=origin.url,
             method="generated",
-            notes=json.dumps(
-                {"reference_source": reference.provenance.source, "steps": notes},
-                ensure_ascii=False,
-            ),
+            notes=json.dumps(notes, ensure_ascii=False),
         ),
     )
 

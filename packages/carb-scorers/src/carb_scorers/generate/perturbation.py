@@ -54,7 +54,9 @@ class _Job:
 
     @property
     def response_id(self) -> str:
-        suffix = f"-{self.language}" if self.kind is Perturbation.CL else ""
+        suffix = ""
+        if self.kind is Perturbation.CL:
+            suffix = f"-{self.language}"
         return f"{self.item.chosen.id}-{self.kind.value.lower()}{suffix}"
 
     def version(self, text: str, model: str) -> Response:
@@ -123,13 +125,15 @@ def perturb(
     versions: dict[str, list[Response]] = {}
     for item_id, version in written:
         versions.setdefault(item_id, []).append(version)
-    return Dataset(_with(item, versions.get(item.id, ())) for item in dataset), report
+    sets = [_with(item, versions.get(item.id, ())) for item in dataset]
+    return Dataset(sets), report
 
 
 async def _make(job: _Job, writers: Writers, *, model: str, seed: int) -> tuple[str, Response]:
     """A set's id, and the version that a model wrote for it."""
     item = job.item
-    asked = for_version(job.kind, item.chosen.text, culture=item.culture, language=job.language)
+    text = item.chosen.text
+    asked = for_version(job.kind, text, culture=item.culture, language=job.language)
     passed = await writers.until(
         job.kind,
         [(model, asked)] * ATTEMPTS,
@@ -152,11 +156,11 @@ def _jobs(
     skipped: Counter[str] = Counter()
     for item in dataset:
         spoken = item.chosen.language
-        present = {
-            (r.perturbation, r.language) for r in item.perturbed if r.original == item.chosen.id
-        }
+        versions = [one for one in item.perturbed if one.original == item.chosen.id]
+        present = {(one.perturbation, one.language) for one in versions}
         for kind in kinds:
-            for language in languages if kind is Perturbation.CL else (spoken,):
+            wanted = languages if kind is Perturbation.CL else (spoken,)
+            for language in wanted:
                 if kind is Perturbation.RC and not names_culture(item.chosen.text, item.culture):
                     skipped["RC: the answer does not name the culture"] += 1
                 elif kind is Perturbation.CL and same_language(language, spoken):
@@ -170,11 +174,14 @@ def _jobs(
 
 def _fault(job: _Job, text: str) -> str | None:
     """The reason why a text is not the version, or null."""
-    item, original = job.item, job.item.chosen.text
+    item = job.item
+    original = job.item.chosen.text
     if normalise(text) == normalise(original):
         return "the same text as its original"
-    same_language = None if job.kind is Perturbation.CL else original
-    reason = plain_fault(text, job.language, beside=same_language, ratio=LENGTH_RATIO)
+    beside = None
+    if job.kind is not Perturbation.CL:  # a length says nothing across languages
+        beside = original
+    reason = plain_fault(text, job.language, beside=beside, ratio=LENGTH_RATIO)
     if reason is not None:
         return reason
     names = names_culture(text, item.culture)
@@ -185,13 +192,16 @@ def _fault(job: _Job, text: str) -> str | None:
         return "no longer names the culture"
     if any(normalise(text) == normalise(wrong.text) for wrong in item.rejected):
         return "the same text as a rejected answer"
-    if job.kind is Perturbation.RP and (share := unchanged_share(original, text)) > MOST_UNCHANGED:
+    share = unchanged_share(original, text)
+    if job.kind is Perturbation.RP and share > MOST_UNCHANGED:
         return f"changed in one place only: {share:.0%} begins and ends as its original"
     if job.kind not in WORDING:
         return None
     low, high = WORDING[job.kind]
     near = similarity(original, text)
-    return None if low <= near <= high else f"similarity {near:.3f} outside {low} to {high}"
+    if low <= near <= high:
+        return None
+    return f"similarity {near:.3f} outside {low} to {high}"
 
 
 def unchanged_share(original: str, version: str) -> float:
@@ -199,9 +209,11 @@ def unchanged_share(original: str, version: str) -> float:
     one small change."""
     one = normalise(original)
     other = normalise(version)
+    longest = max(len(one), len(other), 1)
     start = _shared_start(one, other)
-    end = _shared_start(one[start:][::-1], other[start:][::-1])
-    return (start + end) / max(len(one), len(other), 1)
+    rests = [text[start:][::-1] for text in (one, other)]
+    end = _shared_start(*rests)
+    return (start + end) / longest
 
 
 def _shared_start(one: str, other: str) -> int:

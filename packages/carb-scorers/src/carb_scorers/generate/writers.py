@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import anyio
-from pydantic import Field, FiniteFloat
+from pydantic import Field, PositiveInt
 
 from carb_data import CarbError, Frozen, Store, in_language, require
 from carb_scorers.models.marks import without_thinking
@@ -20,6 +20,7 @@ from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,
     Failure,
     LanguageModel,
+    NonNegative,
     Prompt,
     Writing,
     message,
@@ -41,8 +42,8 @@ class WriterOptions(Frozen):
     """Options of a model that writes, beside its backend's."""
 
     backend: str = "hf"
-    temperature: Annotated[FiniteFloat, Field(ge=0)] = 0.7
-    max_new_tokens: Annotated[int, Field(ge=1)] = 400
+    temperature: NonNegative = 0.7
+    max_new_tokens: PositiveInt = 400
     one_line: bool = False
     """An answer ends with its first line, as base models need."""
 
@@ -106,7 +107,8 @@ class GivenUpError(Exception):
 
     def __init__(self, step: str, reasons: Sequence[str]) -> None:
         super().__init__(step)
-        self.step, self.reasons = step, tuple(reasons)
+        self.step = step
+        self.reasons = tuple(reasons)
 
 
 @dataclass
@@ -143,7 +145,9 @@ class Writers:
                 reason: str | None = f"the model failed: {answer.error.message}"
             else:
                 text = clean(answer.text)
-                reason = fault(text) if answer.finished else "cut off at max_new_tokens"
+                reason = "cut off at max_new_tokens"
+                if answer.finished:
+                    reason = fault(text)
                 if reason is None:
                     return Passed(
                         step=step,
@@ -157,6 +161,15 @@ class Writers:
             self.discarded[reasons[-1].partition(":")[0]] += 1
         raise GivenUpError(step, reasons)
 
+    def report(self, made: Counter[str], **given: Any) -> WriteReport:
+        """The report, with the texts that were written again and the cost."""
+        return WriteReport(
+            made=dict(sorted(made.items())),
+            discarded=dict(self.discarded.most_common()),
+            cost=self.cost,
+            **given,
+        )
+
     async def _answer(self, spec: str, prompt: str, seed: int) -> Answer | Failure:
         """A text from the store, or else from the model."""
         key = sha256(parse_spec(spec).name, prompt, seed)
@@ -167,16 +180,17 @@ class Writers:
             self.models[spec] = open_writer(spec, WriterOptions)
             self.opened.push_async_callback(self.models[spec][0].aclose)
         model, options = self.models[spec]
-        stop = ("\n",) if options.one_line else ()
+        stop: tuple[str, ...] = ()
+        if options.one_line:
+            stop = ("\n",)
         writing = Writing(options.max_new_tokens, options.temperature, seed, stop)
-        (generation,) = await model.generate(
-            [Prompt((message("user", prompt),), bare=True)], writing
-        )
-        for tokens, price in (
-            (generation.usage.input_tokens, "price_in"),
-            (generation.usage.output_tokens, "price_out"),
-        ):
-            self.cost += tokens * (getattr(options, price, None) or 0.0) / 1e6
+        asked = Prompt((message("user", prompt),), bare=True)
+        (generation,) = await model.generate([asked], writing)
+        usage = generation.usage
+        counts = {"price_in": usage.input_tokens, "price_out": usage.output_tokens}
+        for name, tokens in counts.items():
+            price = getattr(options, name, None) or 0.0
+            self.cost += tokens * price / 1e6
         if isinstance(generation, Failure):
             return generation
         text = without_thinking(generation.text)
@@ -215,7 +229,8 @@ def write_all(
                 made[number] = await make(job, writers)
             except GivenUpError as failure:
                 given_up[number] = GivenUp(name=name, step=failure.step, reasons=failure.reasons)
-            say(len(made) + len(given_up), len(jobs), len(given_up))
+            done = len(made) + len(given_up)
+            say(done, len(jobs), len(given_up))
 
     async def run() -> Writers:
         with Store(store, StoreHead(), Answer, lambda answer: answer.key) as kept:
@@ -230,20 +245,9 @@ def write_all(
     except* CarbError as errors:
         raise errors.exceptions[0] from None
     done = [made[number] for number in sorted(made)]
-    lost = [given_up[number] for number in sorted(given_up)]
-    return done, _report(Counter(map(count, done)), skipped, lost, writers)
-
-
-def _report(
-    made: Counter[str], skipped: Mapping[str, int], given_up: Sequence[GivenUp], writers: Writers
-) -> WriteReport:
-    return WriteReport(
-        made=dict(sorted(made.items())),
-        skipped=dict(skipped),
-        given_up=tuple(given_up),
-        discarded=dict(writers.discarded.most_common()),
-        cost=writers.cost,
-    )
+    counts = Counter(map(count, done))
+    lost = tuple(given_up[number] for number in sorted(given_up))
+    return done, writers.report(made=counts, skipped=skipped, given_up=lost)
 
 
 def derived_seed(*parts: object) -> int:
@@ -270,9 +274,12 @@ def plain_fault(
         return "empty"
     if not in_language(text, language):
         return f"not in '{language}'"
-    if beside is not None and not 1 / ratio <= len(text) / len(beside) <= ratio:
-        return f"length: {len(text)} characters beside {len(beside)}"
-    return None
+    if beside is None:
+        return None
+    share = len(text) / len(beside)
+    if 1 / ratio <= share <= ratio:
+        return None
+    return f"length: {len(text)} characters beside {len(beside)}"
 
 
 def similarity(first: str, second: str) -> float:

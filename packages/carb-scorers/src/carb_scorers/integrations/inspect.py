@@ -55,7 +55,9 @@ def as_inspect_scorer(
                 "as_inspect_scorer({name}=...).",
             )
             output = state.output.completion
-            references = [text for text in target if text.strip()] if used.spec.comparative else []
+            references = []
+            if used.spec.comparative:
+                references = [text for text in target if text.strip()]
             if used.spec.comparative and not references:
                 raise CarbError(
                     f"'{opened.name}' compares texts, and sample '{state.sample_id}' has no "
@@ -74,14 +76,18 @@ def _compared(inspect: Any, answer: str, rated: Scored, *references: Scored) -> 
     """The score of an answer less that of its best reference, or why it has none."""
     if rated.score is None:
         error = rated.error
-        reason = "scoring failed" if error is None else f"{error.kind}: {error.message}"
+        reason = "scoring failed"
+        if error is not None:
+            reason = f"{error.kind}: {error.message}"
         return inspect.Score.unscored(reason="grader_failed", answer=answer, explanation=reason)
-    best = max((one.score for one in references if one.score is not None), default=0.0)
-    return inspect.Score(value=rated.score - best, answer=answer, explanation=rated.rationale)
+    known = [one.score for one in references if one.score is not None]
+    value = rated.score - max(known, default=0.0)
+    return inspect.Score(value=value, answer=answer, explanation=rated.rationale)
 
 
 def _prompt(state: Any) -> str | Conversation:
     given = state.input
     if isinstance(given, str):
         return given
-    return as_prompt([{"role": message.role, "content": message.text} for message in given])
+    messages = [{"role": one.role, "content": one.text} for one in given]
+    return as_prompt(messages)

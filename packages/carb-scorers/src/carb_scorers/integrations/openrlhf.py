@@ -13,23 +13,25 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import resources
+from itertools import chain, pairwise
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from carb_data import CarbError, Conversation, Frozen, read_file
+from carb_data import CarbError, Frozen, read_file
 from carb_scorers.models.marks import control_pattern, guarded_unseen, thought_marks
 from carb_scorers.models.source import hf_library, model_source
+from carb_scorers.texts import Question, Turns, as_messages, conversation_of
 
 __all__ = ["Policy", "PolicyTemplate", "policy_of", "response_in"]
 
-Turns = list[tuple[str, str]]
-"""Role and content of each turn."""
-Shape = tuple[tuple[str, ...], list[re.Pattern[str]]]
+Pattern = re.Pattern[str]
+Shape = tuple[tuple[str, ...], list[Pattern]]
 """Roles, and what a template writes before, between and behind their turns."""
 _CONTROL = rf"(?:{control_pattern().pattern}|\s)"
-_BEFORE, _BEHIND = re.compile(rf"\A{_CONTROL}+"), re.compile(rf"{_CONTROL}+\Z")
+_BEFORE = re.compile(rf"\A{_CONTROL}+")
+_BEHIND = re.compile(rf"{_CONTROL}+\Z")
 _WORD = r"[^\W\d_][^\s:：#<>\[\]*|{}().,;!?。？！،؟、，]{0,23}"
 _WORDS = rf"{_WORD}(?:[^\S\n]{_WORD}){{0,2}}[^\S\n]?"
 _ROLE = (
@@ -40,10 +42,11 @@ _FIRST_ROLE = re.compile(rf"(?:\A|\n)[^\S\n]*{_ROLE}\s*\S")
 _LAST_ROLE = re.compile(rf"(?:\A|\s){_ROLE}\s*\Z")
 _SHORTEST_END = 8
 """Characters besides spaces that the end of a prompt that was cut must share with a query."""
-_TAIL, _LONGEST = 512, 128
-"""Characters of a text's end that are read first, and of the longest control token at most."""
+_TAIL = 512
+"""Characters of a text's end that are read first."""
+_LONGEST = 128
+"""Characters of the longest control token, at most."""
 _MOST_TURNS = 16
-_conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 
 
 class Family(Frozen):
@@ -58,7 +61,7 @@ class Family(Frozen):
     """Role of a text before the first header; none stands there where it is empty."""
 
     @cached_property
-    def patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    def patterns(self) -> tuple[Pattern, Pattern]:
         """The header's pattern, and that of the end of a turn."""
         header = self.header.replace("<words>", TEMPLATES.word_pattern)
         return re.compile(header), re.compile(rf"(?:{self.end})\s*\Z")
@@ -84,7 +87,8 @@ class Templates(Frozen):
     @property
     def word_pattern(self) -> str:
         """Any word of a role; a longer one is tried before one that begins it."""
-        return "|".join(sorted({"user", "assistant", "system", *self.words}, key=len, reverse=True))
+        words = {"user", "assistant", "system", *self.words}
+        return "|".join(sorted(words, key=len, reverse=True))
 
 
 TEMPLATES = read_file(
@@ -101,7 +105,7 @@ _SYSTEM_WITHIN = re.compile(TEMPLATES.system_within, re.DOTALL)
 class Policy:
     """Undoes the templates of the families that are known."""
 
-    def question(self, prompt: str) -> str | Conversation:
+    def question(self, prompt: str) -> Question:
         """The question in a prompt as a policy reads it.
 
         Raises:
@@ -109,7 +113,9 @@ class Policy:
         """
         for family in TEMPLATES.families:
             turns = _turns(prompt, family)
-            asked = None if turns is None else _asked(turns)
+            asked = None
+            if turns is not None:
+                asked = _asked(turns)
             if asked is not None:
                 return asked
         plain = _BEGINNING.sub("", prompt)
@@ -136,7 +142,10 @@ def _begins_an_answer(prompt: str) -> bool:
     """
     text = prompt.rstrip()
     last = _LAST_ROLE.search(text, max(0, len(text) - _LONGEST))
-    return last is not None and _FIRST_ROLE.search(text[: last.start() + 1]) is not None
+    if last is None:
+        return False
+    before = text[: last.start() + 1]
+    return _FIRST_ROLE.search(before) is not None
 
 
 def _turns(prompt: str, family: Family) -> Turns | None:
@@ -144,19 +153,24 @@ def _turns(prompt: str, family: Family) -> Turns | None:
     header, end = family.patterns
     text = _BEGINNING.sub("", prompt)
     headers = list(header.finditer(text))
-    before = text[: headers[0].start()] if headers else text
+    before = text
+    if headers:
+        before = text[: headers[0].start()]
     if not headers or (before.strip() and not family.leading):
         return None
-    turns = [(family.leading, end.sub("", before))] if before.strip() else []
-    for begin, following in zip(headers, [*headers[1:], None], strict=True):
-        role = begin[1].casefold()
-        content = text[begin.end() : following.start() if following else len(text)]
-        if following is None:
-            answers = TEMPLATES.role(role) == "assistant" and _begins_the_answer(content)
-            return turns if answers else None
+    turns = []
+    if before.strip():
+        turns = [(family.leading, end.sub("", before))]
+    for begin, following in pairwise(headers):
+        content = text[begin.end() : following.start()]
         if end.search(content) is None:
             return None
-        turns.append((TEMPLATES.role(role), end.sub("", content)))
+        role = TEMPLATES.role(begin[1].casefold())
+        turns.append((role, end.sub("", content)))
+    last = headers[-1]
+    answers = TEMPLATES.role(last[1].casefold()) == "assistant"
+    if answers and _begins_the_answer(text[last.end() :]):
+        return turns
     return None
 
 
@@ -168,10 +182,10 @@ def _begins_the_answer(text: str) -> bool:
     return not text.strip()
 
 
-def _asked(turns: Turns) -> str | Conversation | None:
+def _asked(turns: Turns) -> Question | None:
     """A conversation without what the template added to it; null where it is none."""
-    kept: Turns = []
-    for role, text in [part for turn in turns for part in _system_apart(*turn)]:
+    kept: list[tuple[str, str]] = []
+    for role, text in chain.from_iterable(_system_apart(*turn) for turn in turns):
         content = text.strip()
         if role == "system":
             content = _DATES.sub("", content).strip()
@@ -183,15 +197,20 @@ def _asked(turns: Turns) -> str | Conversation | None:
     if len(kept) == 1 and kept[0][0] == "user":
         return kept[0][1]
     try:
-        return _conversation.validate_python(_messages(kept))
+        return conversation_of(kept)
     except ValidationError:
         return None
 
 
 def _system_apart(role: str, text: str) -> Turns:
     """A turn; that of the system which Llama 2 and Mistral write within the user's stands first."""
-    match = _SYSTEM_WITHIN.match(text) if role == "user" else None
-    return [(role, text)] if match is None else [("system", match[1]), (role, text[match.end() :])]
+    match = None
+    if role == "user":
+        match = _SYSTEM_WITHIN.match(text)
+    if match is None:
+        return [(role, text)]
+    rest = text[match.end() :]
+    return [("system", match[1]), (role, rest)]
 
 
 class PolicyTemplate(Policy):
@@ -203,11 +222,12 @@ class PolicyTemplate(Policy):
 
     def __init__(self, render: Callable[[list[dict[str, str]]], str]) -> None:
         self._render = render
-        self._shapes = [shape for shape in map(self._shape, _role_orders()) if shape is not None]
+        shapes = map(self._shape, _role_orders())
+        self._shapes = [shape for shape in shapes if shape is not None]
         if not self._shapes:
             raise CarbError("the chat template renders no question")
 
-    def question(self, prompt: str) -> str | Conversation:
+    def question(self, prompt: str) -> Question:
         """The question in a prompt that the template rendered.
 
         Raises:
@@ -218,19 +238,20 @@ class PolicyTemplate(Policy):
             if contents is None or any(guarded_unseen(one) != one for one in contents):
                 continue
             turns = list(zip(roles, contents, strict=True))
-            if _undated(self._render(_messages(turns))) == _undated(prompt):
-                return (
-                    contents[0]
-                    if len(turns) == 1
-                    else _conversation.validate_python(_messages(turns))
-                )
+            rendered = self._render(as_messages(turns))
+            if _undated(rendered) != _undated(prompt):
+                continue
+            if len(turns) == 1:
+                return contents[0]
+            return conversation_of(turns)
         raise CarbError("was not rendered by the chat template that --policy-template names")
 
     def _shape(self, roles: tuple[str, ...]) -> Shape | None:
         """The text before, between and behind turns of these roles."""
         names = [f"carbturn{number}x" for number in range(len(roles))]
         try:
-            text = self._render(_messages(list(zip(roles, names, strict=True))))
+            turns = list(zip(roles, names, strict=True))
+            text = self._render(as_messages(turns))
         except Exception:  # a template raises what it likes where it takes no such roles
             return None
         if any(text.count(name) != 1 for name in names):
@@ -245,7 +266,7 @@ class PolicyFormat(Policy):
 
     format: str
 
-    def question(self, prompt: str) -> str | Conversation:
+    def question(self, prompt: str) -> Question:
         """The question in a prompt that the format made.
 
         Raises:
@@ -295,29 +316,27 @@ def _role_orders() -> Iterator[tuple[str, ...]]:
         yield ("system", *turns)
 
 
-def _messages(turns: Turns) -> list[dict[str, str]]:
-    return [{"role": role, "content": content} for role, content in turns]
-
-
 _DATE = r"\d{1,2} [A-Z][a-z]+ \d{4}|\d{4}-\d{2}-\d{2}"
 
 
-def _dated_pattern(text: str) -> re.Pattern[str]:
+def _dated_pattern(text: str) -> Pattern:
     """The pattern of a text on any day, since a template may write the day on which it is used."""
-    return re.compile(f"(?:{_DATE})".join(map(re.escape, re.split(_DATE, text))))
+    parts = map(re.escape, re.split(_DATE, text))
+    return re.compile(f"(?:{_DATE})".join(parts))
 
 
 def _undated(text: str) -> str:
     return re.sub(_DATE, "", text)
 
 
-def _between(text: str, borders: list[re.Pattern[str]]) -> list[str] | None:
+def _between(text: str, borders: list[Pattern]) -> list[str] | None:
     """The texts between borders, which stand one after the other from the start to the end."""
     first, *others, last = borders
     begin = first.match(text)
     if begin is None:
         return None
-    contents, at = [], begin.end()
+    contents = []
+    at = begin.end()
     for border in others:
         match = border.search(text, at)
         if match is None:
@@ -325,7 +344,9 @@ def _between(text: str, borders: list[re.Pattern[str]]) -> list[str] | None:
         contents.append(text[at : match.start()])
         at = match.end()
     end = re.compile(f"{last.pattern}\\Z").search(text, at)
-    return None if end is None else [*contents, text[at : end.start()]]
+    if end is None:
+        return None
+    return [*contents, text[at : end.start()]]
 
 
 def response_in(query: str, prompt: str) -> str:
@@ -338,9 +359,10 @@ def response_in(query: str, prompt: str) -> str:
     Raises:
         CarbError: the query begins with neither.
     """
-    forms: tuple[Callable[[str], str], ...] = (str, lambda text: unicodedata.normalize("NFC", text))
-    for form in forms:
-        whole, asked = _BEFORE.sub("", form(query)), _BEFORE.sub("", form(prompt))
+    composed = partial(unicodedata.normalize, "NFC")
+    for form in (str, composed):
+        whole = _BEFORE.sub("", form(query))
+        asked = _BEFORE.sub("", form(prompt))
         if whole.startswith(asked):
             return _bare(whole[len(asked) :])
     length = _behind(whole, asked)
@@ -352,7 +374,8 @@ def response_in(query: str, prompt: str) -> str:
 def _bare(text: str) -> str:
     """A text without the control tokens behind it; they are looked for at its end, since a search
     from the front stops the server for seconds."""
-    width, start = _TAIL, len(text)
+    width = _TAIL
+    start = len(text)
     while start:
         start = max(0, len(text) - width)
         match = _BEHIND.search(text, start)
@@ -368,7 +391,8 @@ def _behind(query: str, prompt: str) -> int | None:
     """Where the response begins in a query: behind the longest end of the prompt with which the
     query begins, spaces aside."""
     asked = "".join(prompt.split())
-    shared = _overlap("".join(query.split())[: len(asked)], asked)
+    given = "".join(query.split())
+    shared = _overlap(given[: len(asked)], asked)
     if shared < min(_SHORTEST_END, len(asked)):
         return None
     passed = 0

@@ -39,7 +39,8 @@ class TRLReward:
     ) -> None:
         self._opened = Opened(scorer)
         self._constants = {"culture": culture, "language": language}
-        self._seed, self._scale = seed, scale
+        self._seed = seed
+        self._scale = scale
         self.__name__ = self._opened.name
 
     def __call__(self, *arguments: Any, **columns: Any) -> list[float | None]:
@@ -67,39 +68,32 @@ class TRLReward:
             CarbError: a culture or language is missing, a column is no list as long as the prompts,
                 or the scorer cannot be opened.
         """
+        read = ("completions", *self._constants)
         for name, column in {"completions": completions, **columns}.items():
-            if name in ("completions", *self._constants) and not is_list(column, len(prompts)):
+            if name in read and not is_list(column, len(prompts)):
                 raise CarbError(
                     f"'{name}' must be a list with a value for each of the {len(prompts)} prompts."
                 )
         used = await anyio.to_thread.run_sync(self._opened.get)
         count = len(prompts)
-        named = zip(*(self._column(name, columns, count) for name in self._constants), strict=True)
+        about: list[list[str | None]] = []
+        for name, constant in self._constants.items():
+            column = columns.get(name, [None] * count)
+            about.append([constant if value is None else str(value) for value in column])
         remedy = "add a column '{name}' to the training data, or give as_trl_reward({name}=...)."
-        texts = [
-            Text(
-                as_prompt(prompt),
-                _answer(completion),
-                *asked_about(used.spec, culture, language, remedy),
-            )
-            for prompt, completion, (culture, language) in zip(
-                prompts, completions, named, strict=True
-            )
-        ]
+        texts = []
+        rows = zip(prompts, completions, zip(*about, strict=True), strict=True)
+        for prompt, completion, (culture, language) in rows:
+            named = asked_about(used.spec, culture, language, remedy)
+            texts.append(Text(as_prompt(prompt), _answer(completion), *named))
         check_company(used.spec, texts, WHOLE_GROUPS)
-        scores = [one.score for one in await score_texts(used, texts, seed=self._seed)]
+        scored = await score_texts(used, texts, seed=self._seed)
+        scores = [one.score for one in scored]
         rewards = [None if score is None else self._scale(score) for score in scores]
         if log_metric is not None and rewards:
-            log_metric(
-                f"rewards/{self.__name__}/failed",
-                sum(reward is None for reward in rewards) / len(rewards),
-            )
+            share = rewards.count(None) / len(rewards)
+            log_metric(f"rewards/{self.__name__}/failed", share)
         return rewards
-
-    def _column(self, name: str, columns: dict[str, Any], count: int) -> list[str | None]:
-        constant = self._constants[name]
-        given = columns.get(name, [None] * count)
-        return [constant if value is None else str(value) for value in given]
 
 
 class AsyncTRLReward(TRLReward):
@@ -116,11 +110,8 @@ def _answer(completion: object) -> str:
     """The assistant's words; of several turns (with tool calls between) all of its own."""
     if isinstance(completion, str) or not isinstance(completion, Sequence):
         return text_of(completion)
-    turns = [
-        message
-        for message in completion
-        if isinstance(message, dict) and message.get("role") == "assistant"
-    ]
+    messages = [message for message in completion if isinstance(message, dict)]
+    turns = [message for message in messages if message.get("role") == "assistant"]
     return text_of(turns or completion)
 
 
@@ -129,7 +120,8 @@ def _check_trl() -> None:
         installed = version("trl")
     except PackageNotFoundError:
         return
-    release = tuple(int(part) for part in re.findall(r"\d+", installed)[:2])
+    numbers = re.findall(r"\d+", installed)
+    release = tuple(map(int, numbers[:2]))
     if release < FIRST_TRL:
         raise CarbError(
             f"TRL {installed} counts a reward of None as 0, which is the best of a group of "
@@ -175,5 +167,7 @@ def as_trl_reward(
     """
     _check_trl()
     check_about(culture or UNSPECIFIED, language or UNDETERMINED)
-    kind = AsyncTRLReward if awaited else TRLReward
+    kind = TRLReward
+    if awaited:
+        kind = AsyncTRLReward
     return kind(scorer, culture, language, seed, scale)

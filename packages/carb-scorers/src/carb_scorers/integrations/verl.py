@@ -24,6 +24,10 @@ WHOLE_GROUPS = (
 )
 
 
+Info = Mapping[str, Any]
+"""What a row of the data says beside its prompt."""
+
+
 class NoRewardError(RuntimeError):
     """A response could not be scored, and ``when_failed`` names no reward for it."""
 
@@ -61,7 +65,7 @@ def as_verl_reward(
     """
     opened = Opened(scorer)
 
-    def rewards(responses: Sequence[str], infos: Sequence[Mapping[str, Any] | None]) -> list[float]:
+    def rewards(responses: Sequence[str], infos: Sequence[Info | None]) -> list[float]:
         used = opened.get()
         pairs = zip(responses, infos, strict=True)
         texts = [_text(response, info or {}, used.spec) for response, info in pairs]
@@ -73,10 +77,10 @@ def as_verl_reward(
         data_source: Any = None,  # noqa: ARG001 - verl's signature
         solution_str: str | None = None,
         ground_truth: Any = None,  # noqa: ARG001
-        extra_info: Mapping[str, Any] | None = None,
+        extra_info: Info | None = None,
         *,
         solution_strs: Sequence[str] | None = None,
-        extra_infos: Sequence[Mapping[str, Any] | None] = (),
+        extra_infos: Sequence[Info | None] = (),
         **_: Any,
     ) -> float | list[float]:
         if solution_strs is not None:
@@ -86,7 +90,7 @@ def as_verl_reward(
     return compute_score
 
 
-def _text(response: str, info: Mapping[str, Any], spec: ScorerSpec) -> Text:
+def _text(response: str, info: Info, spec: ScorerSpec) -> Text:
     remedy = "put it into verl's extra_info when you prepare the data."
     if info.get("prompt") is None:
         raise CarbError(f"A reward is about a prompt: {remedy}")
@@ -96,7 +100,9 @@ def _text(response: str, info: Mapping[str, Any], spec: ScorerSpec) -> Text:
 
 def _plain(prompt: Any) -> Any:
     """Messages that went through Parquet come back as a numpy array."""
-    return prompt if isinstance(prompt, str) or not isinstance(prompt, Iterable) else list(prompt)
+    if isinstance(prompt, str) or not isinstance(prompt, Iterable):
+        return prompt
+    return list(prompt)
 
 
 def _reward(scored: Scored, when_failed: float | None, scale: Callable[[float], float]) -> float:
@@ -105,7 +111,9 @@ def _reward(scored: Scored, when_failed: float | None, scale: Callable[[float], 
     if when_failed is not None:
         return when_failed
     error = scored.error
-    reason = "" if error is None else f" ({error.kind}: {error.message})"
+    reason = ""
+    if error is not None:
+        reason = f" ({error.kind}: {error.message})"
     raise NoRewardError(
         f"A response could not be scored{reason}. Give as_verl_reward(when_failed=...) to go on."
     )

@@ -77,9 +77,9 @@ class Wording(Frozen):
     @property
     def ratings(self) -> dict[str, float]:
         """Each rating that can be written, and its value."""
-        return dict(self.values) or {
-            str(n): float(n) for n in range(self.scale[0], self.scale[1] + 1)
-        }
+        lowest, highest = self.scale
+        numbers = range(lowest, highest + 1)
+        return dict(self.values) or {str(number): float(number) for number in numbers}
 
 
 def _with_tie_of_mt_bench(wording: Wording | None) -> Wording | None:
@@ -163,7 +163,9 @@ def read_form(name: str) -> FormFile:
     Raises:
         CarbError: there is no such form, or the file is not right; the message names the field.
     """
-    return _shipped(name) if name in form_names() else read_file(FormFile, _file(name), "form")
+    if name in form_names():
+        return _shipped(name)
+    return read_file(FormFile, _file(name), "form")
 
 
 @cache

@@ -8,9 +8,10 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, product
 from typing import Literal
 
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from carb_data import CarbError, Frozen
 from carb_scorers.judge.form import Mode, read_form
@@ -28,6 +29,7 @@ from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,
     Failure,
     LanguageModel,
+    NonNegative,
     Prompt,
     Writing,
     read_backend_options,
@@ -44,7 +46,7 @@ from carb_scorers.scorer import (
     Usage,
     failed,
 )
-from carb_scorers.spec import Kind, Planned
+from carb_scorers.spec import Kind, Options, Planned
 
 
 class JudgeOptions(Frozen):
@@ -72,9 +74,9 @@ class JudgeOptions(Frozen):
     prompt_language: str = "en"
     """Language of the instructions (BCP 47), or ``item`` for the language of each item. Only the
     forms ``culture`` and ``plain`` are translated."""
-    max_tokens: int = Field(default=512, ge=1)
+    max_tokens: PositiveInt = 512
     """Longest answer in tokens with ``read=generate``."""
-    temperature: FiniteFloat = Field(default=0.0, ge=0.0)
+    temperature: NonNegative = 0.0
     """Sampling temperature with ``read=generate``; 0 takes the most probable token."""
     seed: int = 0
     """Seed of sampling, where the temperature is above 0."""
@@ -91,7 +93,9 @@ class JudgeOptions(Frozen):
 
 def default_form(given: Mapping[str, object]) -> str:
     """The form of a judge whose options name none."""
-    return "culture" if given.get("tell") == "culture" else "plain"
+    if given.get("tell") == "culture":
+        return "culture"
+    return "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +125,19 @@ class JudgeScorer:
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         """See ``Scorer``. All prompts of all requests are asked at once."""
-        asked = [
-            [
-                replace(ask, prompt=replace(ask.prompt, group=number))
-                for ask in self._form.asks(request)
-            ]
-            for number, request in enumerate(requests)
-        ]
-        answers = iter(await self._form.read(self._model, [ask for asks in asked for ask in asks]))
-        return [
-            _result(request, [(ask, next(answers)) for ask in asks])
-            for request, asks in zip(requests, asked, strict=True)
-        ]
+        asked: list[list[Ask]] = []
+        for number, request in enumerate(requests):
+            asked.append([])
+            for ask in self._form.asks(request):
+                prompt = replace(ask.prompt, group=number)
+                asked[-1].append(replace(ask, prompt=prompt))
+        every = list(chain.from_iterable(asked))
+        answers = iter(await self._form.read(self._model, every))
+        results = []
+        for request, asks in zip(requests, asked, strict=True):
+            answered = [(ask, next(answers)) for ask in asks]
+            results.append(_result(request, answered))
+        return results
 
 
 Answered = Sequence[tuple[Ask, Read | Failure]]
@@ -146,26 +151,30 @@ def _result(request: ScoreRequest, answered: Answered) -> ScoreResult:
     if errors and len(errors) == len(ids):
         first = next(iter(errors.values()))
         return failed(request, first.kind, first.message, usage)
-    reads = [
-        (ask, answer)
-        for ask, answer in answered
-        if isinstance(answer, Read) and errors.keys().isdisjoint(ask.order)
-    ]
-    presentations = tuple(
-        Presentation(order=ask.order, scores=dict(zip(ask.order, read.values, strict=True)))
-        for ask, read in reads
-    )
+    presentations = []
+    texts = []
+    masses = []
+    for ask, read in answered:
+        if isinstance(read, Failure) or not errors.keys().isdisjoint(ask.order):
+            continue
+        values = dict(zip(ask.order, read.values, strict=True))
+        presentations.append(Presentation(order=ask.order, scores=values))
+        if read.text:
+            texts.append(f"{ask.note}{read.text}")
+        if read.mass is not None:
+            masses.append(read.mass)
     scores = {key: _mean(key, presentations) for key in ids if key not in errors}
-    texts = [f"{ask.note}{read.text}" for ask, read in reads if read.text]
     alone = all(len(shown.order) == 1 for shown in presentations)
+    if alone and len(presentations) == len(scores):
+        presentations = []  # each says what the scores say
     return ScoreResult(
         request_id=request.request_id,
         scores=scores,
         errors=errors,
         rationale="\n\n".join(texts) or None,
         usage=usage,
-        presentations=() if alone and len(presentations) == len(scores) else presentations,
-        label_mass=min((read.mass for _, read in reads if read.mass is not None), default=None),
+        presentations=tuple(presentations),
+        label_mass=min(masses, default=None),
     )
 
 
@@ -175,7 +184,8 @@ def _errors(ids: Sequence[str], answered: Answered) -> dict[str, ScoreError]:
     errors: dict[str, ScoreError] = {}
     for ask, answer in answered:
         if isinstance(answer, Failure):
-            for key in ask.order if len(ask.order) == 1 else ids:
+            failed_ids = ask.order if len(ask.order) == 1 else ids
+            for key in failed_ids:
                 errors.setdefault(key, answer.error)
     return errors
 
@@ -190,7 +200,9 @@ def _mean(key: str, presentations: Sequence[Presentation]) -> float:
     order, have the same score.
     """
     shares = [shown.scores[key] for shown in presentations if key in shown.scores]
-    return math.fsum(shares) / len(shares) if shares else 0.0
+    if not shares:
+        return 0.0
+    return math.fsum(shares) / len(shares)
 
 
 def form_of(options: JudgeOptions) -> Form:
@@ -200,33 +212,34 @@ def form_of(options: JudgeOptions) -> Form:
         CarbError: there is no such form, or it does not have what the options ask for.
     """
     asker = _asker(options)
-    mode, wording = options.mode, asker.wording
+    mode = options.mode
+    wording = asker.wording
     reads = options.read == "logprob"
     writing = Writing(options.max_tokens, options.temperature, options.seed)
 
     orders = options.orders or ("both" if mode == "pairwise" else "one")
     # Nothing stands beside a candidate alone; what can be shown in both orders is the scale of
     # ratings.
-    scales = (False, True) if mode == "pointwise" and orders != "one" else (False,)
+    scales: tuple[bool, ...] = (False,)
+    if mode == "pointwise" and orders != "one":
+        scales = (False, True)
 
     def asks(request: ScoreRequest) -> list[Ask]:
         texts = {candidate.id: candidate.text for candidate in request.candidates}
-        return [
-            Ask(
-                order,
-                asker.ask(request, [texts[key] for key in order], reads=reads, falling=falling),
-                tuple(wording.ratings) if mode == "pointwise" else tuple(LETTERS[: len(order)]),
-            )
-            for order in shown_orders(tuple(texts), mode, orders)
-            for falling in scales
-        ]
+        asked = []
+        for order, falling in product(shown_orders(tuple(texts), mode, orders), scales):
+            labels = tuple(wording.ratings)
+            if mode != "pointwise":
+                labels = tuple(LETTERS[: len(order)])
+            shown = [texts[key] for key in order]
+            prompt = asker.ask(request, shown, reads=reads, falling=falling)
+            asked.append(Ask(order, prompt, labels))
+        return asked
 
-    return Form(
-        asks,
-        partial(read_probabilities, mode=mode, wording=wording, least_mass=options.least_mass)
-        if reads
-        else partial(read_verdicts, mode=mode, wording=wording, writing=writing),
-    )
+    if reads:
+        least = options.least_mass
+        return Form(asks, partial(read_probabilities, mode=mode, wording=wording, least_mass=least))
+    return Form(asks, partial(read_verdicts, mode=mode, wording=wording, writing=writing))
 
 
 def _asker(options: JudgeOptions) -> Asker:
@@ -240,22 +253,25 @@ def _asker(options: JudgeOptions) -> Asker:
     return Asker(form, options.mode, options.prompt_language, options.tell == "culture")
 
 
-def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
+def with_defaults(options: Options) -> dict[str, str]:
     """A judge's options, with those of its form where the user gave no others.
 
     Raises:
         CarbError: there is no such form.
     """
     form = read_form(options.get("form", default_form(options)))
-    merged = {**{name: str(value) for name, value in form.defaults.items()}, **options}
+    of_form = {name: str(value) for name, value in form.defaults.items()}
+    merged = {**of_form, **options}
     mode = merged.setdefault("mode", form.modes[0])
-    wording = getattr(form, mode, None) if mode in form.modes else None
+    wording = None
+    if mode in form.modes:
+        wording = getattr(form, mode, None)
     if wording is not None:
         merged.setdefault("read", wording.reads[0])
     return merged
 
 
-def _open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+def _open_judge(name: str, target: str, options: Options) -> Scorer:
     """Open ``judge:MODEL?backend=hf&mode=listwise&read=logprob``; see ``JudgeOptions``.
 
     Raises:
@@ -272,16 +288,19 @@ def _open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         read.read == "generate"
     )  # which a model in this process does faster for a window than for one request
     model: LanguageModel = kind.open(target, read)
-    hashed, compares = _prompt_hash(asker), read.mode != "pointwise"
+    hashed = _prompt_hash(asker)
+    compares = read.mode != "pointwise"
     spec = spec_of(name, "judge", target, model, read, comparative=compares, prompt_sha256=hashed)
     if writes and model.in_flight == 1:
         spec = spec.model_copy(update={"in_flight": None})
     return JudgeScorer(spec, model, form_of(read))
 
 
-def _plan_judge(name: str, target: str, options: Mapping[str, str]) -> Planned:  # noqa: ARG001
+def _plan_judge(name: str, target: str, options: Options) -> Planned:  # noqa: ARG001
     read, _ = read_backend_options(JudgeOptions, LANGUAGE_MODELS, name, with_defaults(options))
-    longest = read.max_tokens if read.read == "generate" else 1
+    longest = 1
+    if read.read == "generate":
+        longest = read.max_tokens
     return planned(form_of(read), comparative=read.mode != "pointwise", longest=longest)
 
 
@@ -289,7 +308,8 @@ def planned(form: Form, *, comparative: bool, longest: int) -> Planned:
     """How a judge of a form would ask, for ``carb run --dry-run``."""
 
     def asks(request: ScoreRequest) -> list[list[str]]:
-        return [[turn.content for turn in ask.prompt.messages] for ask in form.asks(request)]
+        conversations = [ask.prompt.messages for ask in form.asks(request)]
+        return [[turn.content for turn in turns] for turns in conversations]
 
     return Planned(asks, comparative, longest)
 
@@ -300,18 +320,24 @@ open_judge = Kind(_open_judge, _plan_judge)
 def _prompt_hash(asker: Asker) -> str:
     """A hash of the question and, in a language that is known from the start, of its phrases. A
     changed prompt makes another judge."""
-    words = {} if asker.language == "item" else read_words(asker.language)
-    other = None if asker.form.without_culture is None else read_form(asker.form.without_culture)
-    asked = [
-        f.model_dump(include={"rubric", asker.mode}) for f in (asker.form, other) if f is not None
-    ]
-    return hashlib.sha256(json.dumps([asked, words], sort_keys=True).encode()).hexdigest()
+    words = {}
+    if asker.language != "item":
+        words = read_words(asker.language)
+    forms = [asker.form]
+    if asker.form.without_culture is not None:
+        forms.append(read_form(asker.form.without_culture))
+    asked = [form.model_dump(include={"rubric", asker.mode}) for form in forms]
+    content = json.dumps([asked, words], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _check_prompts(asker: Asker, options: JudgeOptions) -> None:
     """Find a broken prompt, and a culture that no prompt would name, before a model is loaded."""
-    asker = replace(asker, language="en" if asker.language == "item" else asker.language)
-    texts = [""] if options.mode == "pointwise" else ["", ""]
+    if asker.language == "item":
+        asker = replace(asker, language="en")
+    texts = ["", ""]
+    if options.mode == "pointwise":
+        texts = [""]
 
     def about(culture: str) -> Prompt:
         trial = ScoreRequest(

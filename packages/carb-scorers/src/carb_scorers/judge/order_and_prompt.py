@@ -23,6 +23,8 @@ from carb_scorers.scorer import ScoreRequest
 
 LETTERS = string.ascii_uppercase
 
+Fields = Mapping[str, Any]
+"""Values that a template may use, by name."""
 Orders = Literal["one", "both", "rotated"]
 
 
@@ -58,7 +60,9 @@ def shown_orders(ids: Sequence[str], mode: Mode, orders: Orders) -> list[tuple[s
         if orders == "both" and len(shown) > 1:
             listed += [shown, shown[::-1]]
         else:
-            turns = len(shown) if orders == "rotated" else 1
+            turns = 1
+            if orders == "rotated":
+                turns = len(shown)
             listed += [shown[turn:] + shown[:turn] for turn in range(turns)]
     return listed
 
@@ -101,13 +105,17 @@ class Asker:
             raise CarbError(
                 f"A listwise judge shows at most {len(LETTERS)} candidates; use mode=pairwise."
             )
-        culture = request.named_culture if self.tells else None
+        culture = None
+        if self.tells:
+            culture = request.named_culture
         form = self.form
         if form.without_culture is not None and culture is None:
             form = read_form(form.without_culture)
         wording = form.wording(self.mode)
-        words = read_words(request.language if self.language == "item" else self.language)
-        terms: dict[str, Any] = {"count": len(texts), **_scale(wording, words, falling)}
+        language = request.language if self.language == "item" else self.language
+        words = read_words(language)
+        terms = _scale(wording, words, falling)
+        terms["count"] = len(texts)
         if culture is not None:
             terms["culture"] = _name(culture, words)
         phrases = _phrases(words, terms)
@@ -137,18 +145,20 @@ NOT_TOLD = (
 )
 
 
-def _name(culture: str, words: Mapping[str, Any]) -> str:
+def _name(culture: str, words: Fields) -> str:
     """A culture's name in the language of the phrases, or else in English."""
     return words["cultures"].get(culture) or cultures.name(culture)
 
 
-def _scale(wording: Wording, words: Mapping[str, Any], falling: bool) -> dict[str, Any]:
+def _scale(wording: Wording, words: Fields, falling: bool) -> dict[str, Any]:
     """The ends of the scale and what they mean, in the order in which they are named."""
     ends = [
         (wording.scale[0], fill(words["worst"], {}, "worst")),
         (wording.scale[1], fill(words["best"], {}, "best")),
     ]
-    first, last = reversed(ends) if falling else ends
+    if falling:
+        ends.reverse()
+    first, last = ends
     return {
         "first": first[0],
         "first_means": first[1],
@@ -157,7 +167,7 @@ def _scale(wording: Wording, words: Mapping[str, Any], falling: bool) -> dict[st
     }
 
 
-def _phrases(words: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, str]:
+def _phrases(words: Fields, terms: Fields) -> dict[str, str]:
     """The phrases of a language; those about a culture only where the judge gets it."""
     return {
         name: fill(text, terms, name)
@@ -166,7 +176,7 @@ def _phrases(words: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, st
     }
 
 
-def _messages(form: FormFile, mode: Mode, fields: Mapping[str, Any]) -> tuple[Message, ...]:
+def _messages(form: FormFile, mode: Mode, fields: Fields) -> tuple[Message, ...]:
     wording = form.wording(mode)
     turns: list[Message] = []
     if wording.system is not None:

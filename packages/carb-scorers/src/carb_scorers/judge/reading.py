@@ -18,6 +18,7 @@ from carb_scorers.models.protocol import (
     LanguageModel,
     Writing,
     failure,
+    log_sum,
 )
 from carb_scorers.scorer import Usage
 
@@ -55,13 +56,13 @@ async def read_probabilities(
     out: dict[int, Read | Failure] = {}
     for indices in groups_of([ask.labels for ask in asks]):
         labels = asks[indices[0]].labels
-        logprobs = await model.next_logprobs([asks[i].prompt for i in indices], labels)
+        prompts = [asks[i].prompt for i in indices]
+        logprobs = await model.next_logprobs(prompts, labels)
         for i, choices in zip(indices, logprobs, strict=True):
-            out[i] = (
-                choices
-                if isinstance(choices, Failure)
-                else _from_choices(choices, labels, mode, wording, least_mass)
-            )
+            if isinstance(choices, Failure):
+                out[i] = choices
+            else:
+                out[i] = _from_choices(choices, labels, mode, wording, least_mass)
     return [out[i] for i in range(len(asks))]
 
 
@@ -75,11 +76,10 @@ def _from_choices(
     if mode != "listwise":
         values = tuple(map(math.exp, values))
     if mode == "pointwise":
-        values = (
-            sum(
-                wording.ratings[label] * share for label, share in zip(labels, values, strict=True)
-            ),
-        )
+        rating = 0.0
+        for label, share in zip(labels, values, strict=True):
+            rating += wording.ratings[label] * share
+        values = (rating,)
     if not all(map(math.isfinite, values)):
         return failure("non-finite", "an answer has probability 0", choices.usage)
     return Read(values, choices.usage, mass=choices.mass)
@@ -91,10 +91,13 @@ async def read_verdicts(
     """Answers from what the model writes. A text that was cut off counts only if the verdict is its
     last thing."""
     generations = await model.generate([ask.prompt for ask in asks], writing)
-    return [
-        written if isinstance(written, Failure) else _from_text(written, ask, mode, wording)
-        for ask, written in zip(asks, generations, strict=True)
-    ]
+    out: list[Read | Failure] = []
+    for ask, written in zip(asks, generations, strict=True):
+        if isinstance(written, Failure):
+            out.append(written)
+        else:
+            out.append(_from_text(written, ask, mode, wording))
+    return out
 
 
 def _from_text(written: Generation, ask: Ask, mode: Mode, wording: Wording) -> Read | Failure:
@@ -104,7 +107,9 @@ def _from_text(written: Generation, ask: Ask, mode: Mode, wording: Wording) -> R
             return Read((rating,), written.usage, written.text)
         pick = parse_pick(written.text, ask.labels, wording, finished=written.finished)
     except VerdictError as error:
-        cut = "" if written.finished else "; the text was cut off, raise max_tokens"
+        cut = ""
+        if not written.finished:
+            cut = "; the text was cut off, raise max_tokens"
         return failure("parse", f"{error}{cut}", written.usage)
     count = len(ask.labels)
     if pick is None:  # a tie is shared
@@ -129,33 +134,28 @@ def among_labels(
     """
     known = {label: choices.logprobs.get(label, choices.floor) for label in labels}
     missing = [label for label, value in known.items() if value is None]
-    if missing or sum(label in choices.logprobs for label in labels) < min(2, len(labels)):
+    read = [label for label in labels if label in choices.logprobs]
+    allowed = ", ".join(labels)
+    if missing or len(read) < min(2, len(labels)):
         reported = ", ".join(choices.logprobs) or "none"
-        return _no_logprobs(
-            f"of {', '.join(labels)} the most probable tokens hold {reported} alone", choices
-        )
+        message = f"of {allowed} the most probable tokens hold {reported} alone"
+        return failure("logprobs", message, choices.usage)
     values = {label: value for label, value in known.items() if value is not None}
-    if not any(map(math.isfinite, values.values())) or any(
-        math.isnan(value) for value in values.values()
-    ):
+    is_number = any(map(math.isfinite, values.values()))
+    if not is_number or any(map(math.isnan, values.values())):
         return failure("non-finite", "the model gave NaN or infinity", choices.usage)
     if choices.mass is not None and choices.mass > MOST_MASS:
-        return _no_logprobs(
-            f"the answers {', '.join(labels)} hold {choices.mass:.0%} of the probability: the "
-            "server repeats tokens, or its numbers are no natural logarithms; use read=generate",
-            choices,
+        message = (
+            f"the answers {allowed} hold {choices.mass:.0%} of the probability: the server repeats "
+            "tokens, or its numbers are no natural logarithms; use read=generate"
         )
+        return failure("logprobs", message, choices.usage)
     if choices.mass is not None and choices.mass < least_mass:
-        return _no_logprobs(
-            f"the answers {', '.join(labels)} hold {choices.mass:.2%} of the probability, "
-            "so the model says something "
-            f"else here; use read=generate, or close its thinking with chat_template_kwargs=",
-            choices,
+        message = (
+            f"the answers {allowed} hold {choices.mass:.2%} of the probability, so the model says "
+            "something else here; use read=generate, or close its thinking with "
+            "chat_template_kwargs="
         )
-    top = max(values.values())
-    total = top + math.log(math.fsum(math.exp(value - top) for value in values.values()))
+        return failure("logprobs", message, choices.usage)
+    total = log_sum(values.values())
     return {label: value - total for label, value in values.items()}
-
-
-def _no_logprobs(message: str, choices: Choices) -> Failure:
-    return failure("logprobs", message, choices.usage)

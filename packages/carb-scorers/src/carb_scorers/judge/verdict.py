@@ -7,6 +7,7 @@ brackets.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -51,13 +52,16 @@ def parse_pick(
     known = [label.upper() for label in labels]
     if verdict in known:
         return known.index(verdict)
-    ties = (*wording.tie, *_tie_words()) if wording.tie else ()
-    if verdict in {_label(plain(tie), before=before) for tie in ties}:
-        return None
+    if wording.tie:
+        ties = [plain(tie) for tie in (*wording.tie, *_words("tie"))]
+        if verdict in {_label(tie, before=before) for tie in ties}:
+            return None
     shown = f"'{verdict}'"
     if len(verdict) == 1 and not verdict.isascii():
         shown += f" ({unicodedata.name(verdict, 'a letter without a name')})"
-    hint = "; a form sets the mark of a tie with tie =" if len(labels) == 2 else ""
+    hint = ""
+    if len(labels) == 2:
+        hint = "; a form sets the mark of a tie with tie ="
     raise VerdictError(f"the verdict {shown} is none of {', '.join(labels)}{hint}")
 
 
@@ -70,35 +74,36 @@ def parse_rating(text: str, wording: Wording = IN_BRACKETS, *, finished: bool = 
     """
     lowest, highest = wording.scale
     if wording.values:
-        word = _verdict(text, lambda verdict: _AROUND.sub("", verdict).lower(), wording, finished)
+        word = _verdict(text, _bare_word, wording, finished)
         if word not in wording.values:
             raise VerdictError(f"the verdict '{word}' is none of {', '.join(wording.values)}")
         return wording.values[word]
     verdict = _verdict(text, lambda verdict: verdict.removesuffix("."), wording, finished)
     match = re.fullmatch(rf"(\d+(?:[.,]\d+)?)(?:\s*/\s*{highest})?", verdict)
-    value = float(match[1].replace(",", ".")) if match else float("nan")
+    value = math.nan
+    if match:
+        value = float(match[1].replace(",", "."))
     if not lowest <= value <= highest:
         raise VerdictError(f"the verdict '{verdict}' is no number from {lowest} to {highest}")
     return value
 
 
+def _bare_word(verdict: str) -> str:
+    return _AROUND.sub("", verdict).lower()
+
+
 @cache
 def _words_before_letter(more: tuple[str, ...]) -> re.Pattern[str]:
     """Matches the word before a letter, in any of the ten languages or in the form's own."""
-    words = _words("before_letter")
-    longest_first = sorted((plain(word) for word in (*words, *more)), key=len, reverse=True)
-    return re.compile(
-        rf"(?:{'|'.join(map(re.escape, longest_first))})\s*:?\s*(?=\S)", re.IGNORECASE
-    )
+    words = map(plain, [*_words("before_letter"), *more])
+    longest_first = sorted(words, key=len, reverse=True)
+    any_word = "|".join(map(re.escape, longest_first))
+    return re.compile(rf"(?:{any_word})\s*:?\s*(?=\S)", re.IGNORECASE)
 
 
 @cache
-def _tie_words() -> list[str]:
-    """What a tie is called in the ten languages, where a form has ties at all."""
-    return _words("tie")
-
-
 def _words(kind: str) -> list[str]:
+    """The words of the ten languages for a tie, or before a letter."""
     return [word for tag in word_languages() for word in read_words(tag)[kind]]
 
 
@@ -120,7 +125,8 @@ def plain(text: str) -> str:
 
 def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finished: bool) -> str:
     """A text's verdict, however it is spelled."""
-    read = without_thinking(plain(text)).replace("【【", "[[").replace("】】", "]]")
+    read = without_thinking(plain(text))
+    read = read.replace("【【", "[[").replace("】】", "]]")
     read = re.sub(r"\\([\[\]])", r"\1", read)  # as Markdown escapes them
     matches = list(re.finditer(wording.verdict, read, flags=re.DOTALL))
     in_brackets = wording.verdict == IN_BRACKETS.verdict
@@ -130,9 +136,12 @@ def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finishe
         rest = _AROUND.sub("", read[matches[-1].end() :])
         if rest.strip(" <>/[]{}\"'"):
             raise VerdictError("no verdict at the end")
-    verdicts = [spelled(match[1].strip().strip("*").strip()) for match in matches]
+    bare = [match[1].strip().strip("*").strip() for match in matches]
+    verdicts = [*map(spelled, bare)]
     if not verdicts:
-        where = "in double brackets" if in_brackets else f"that matches {wording.verdict}"
+        where = f"that matches {wording.verdict}"
+        if in_brackets:
+            where = "in double brackets"
         raise VerdictError(f"no verdict {where}")
     distinct = sorted(set(verdicts))
     if wording.take == "only" and len(distinct) > 1:

@@ -7,18 +7,17 @@ import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from jinja2 import TemplateError
 
 from carb_data import CarbError, Message
 from carb_scorers.jinja_filling import TEMPLATE_FAULTS
-from carb_scorers.models.marks import broken_up, guarded_unseen, opened_thought
-from carb_scorers.models.protocol import Choices, Prompt, Watch, chat, message, plain_text
+from carb_scorers.models.marks import broken_up, opened_thought
+from carb_scorers.models.protocol import Choices, Prompt, Texts, Watch, chat, message, plain_text
 from carb_scorers.models.shared_prefix import common_prefix
 from carb_scorers.scorer import Usage
 
@@ -26,10 +25,13 @@ __all__ = [
     "answer_ids",
     "conversation",
     "guarded",
-    "guarded_unseen",
     "prompt_ids",
     "rendered_turns",
 ]
+
+
+Ids = tuple[int, ...]
+"""Ids of tokens."""
 
 
 def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False) -> list[int]:
@@ -72,12 +74,12 @@ def answer_ids(tokenizer: Any, answer: str, *, end_of_turn: bool) -> list[int]:
     if not tokenizer.chat_template:
         return list(tokenizer(answer, add_special_tokens=False, verbose=False)["input_ids"])
     ids = _ids(tokenizer, answer, start=False)
-    return [*ids, *_end_of_turn(tokenizer)] if end_of_turn else ids
+    if not end_of_turn:
+        return ids
+    return [*ids, *_end_of_turn(tokenizer)]
 
 
-def conversation(
-    tokenizer: Any, prompt: Prompt, answer: str
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def conversation(tokenizer: Any, prompt: Prompt, answer: str) -> tuple[Ids, Ids]:
     """Token ids of a whole conversation for a reward model, and token types where the tokenizer
     gives some.
 
@@ -89,75 +91,81 @@ def conversation(
         encoded = tokenizer(text, add_special_tokens=False, verbose=False)
     else:
         texts = [guarded(tokenizer, text) for text in (plain_text(prompt), answer)]
-        joined = texts if tokenizer.sep_token else ["\n".join(texts)]
+        joined = texts
+        if not tokenizer.sep_token:
+            joined = ["\n".join(texts)]
         encoded = tokenizer(*joined, verbose=False)
     return tuple(encoded["input_ids"]), tuple(encoded.get("token_type_ids", ()))
 
 
-@dataclass(frozen=True, slots=True)
-class WordTree:
+class WordTree(NamedTuple):
     """Some short answers as a tree of tokens: the queries that give the probability of each."""
 
-    lead: tuple[int, ...]
+    lead: Ids
     """Tokens that all of them begin with."""
-    endings: Mapping[str, tuple[int, ...]]
+    endings: Mapping[str, Ids]
     """Each answer's tokens behind the lead."""
-    after: Mapping[tuple[int, ...], tuple[int, ...]]
+    after: Mapping[Ids, Ids]
     """Map from a path behind the lead, ``()`` first, to the tokens whose log-probabilities are
     wanted there."""
 
-    def choices(
-        self, steps: Mapping[tuple[int, ...], Mapping[int, float]], usage: Usage
-    ) -> Choices:
-        """Log-probability of each answer, without longer ones that begin with it. ``steps`` holds
-        the log-probabilities of the tokens of each path of ``after``."""
+    def choices(self, read: Sequence[Sequence[float]], usage: Usage) -> Choices:
+        """Log-probability of each answer, without longer ones that begin with it. ``read`` holds
+        the log-probabilities of the tokens of each path of ``after``, in order."""
+        steps = {}
+        for (path, tokens), values in zip(self.after.items(), read, strict=True):
+            steps[path] = dict(zip(tokens, values, strict=True))
         logprobs = {}
         for text, ids in self.endings.items():
             going_on = [steps[ids][token] for token in self.after.get(ids, ())]
             longer = math.fsum(map(math.exp, going_on))
-            rest = math.log1p(-longer) if longer < 1.0 else -math.inf
+            rest = -math.inf
+            if longer < 1.0:
+                rest = math.log1p(-longer)
             each = [steps[ids[:i]][token] for i, token in enumerate(ids)]
             logprobs[text] = sum(each) + rest
         mass = math.fsum(map(math.exp, logprobs.values()))
         return Choices(logprobs, mass=mass, usage=usage)
 
 
-def word_tree(tokenizer: Any, wanted: Sequence[str]) -> WordTree:
+def word_tree(tokenizer: Any, wanted: Texts) -> WordTree:
     """The tree of some short answers: bare where a chat template ends the prompt, after a space
     behind a plain cue.
 
     Raises:
         CarbError: the tokenizer gives them the same tokens.
     """
-    context = _prompt_text(tokenizer, Prompt((message("user", "?"),), cue="\n\nAnswer:"))
+    asked = Prompt((message("user", "?"),), cue="\n\nAnswer:")
+    context = _prompt_text(tokenizer, asked)
     before = _ids(tokenizer, context)
+    space = " "
+    if tokenizer.chat_template:
+        space = ""
     words = []
     for text in wanted:
-        whole = _ids(tokenizer, context + ("" if tokenizer.chat_template else " ") + text)
-        # Where the border is merged away, the answer's own tokens are the best there is.
-        kept = whole[: len(before)] == before and len(whole) > len(before)
-        words.append(
-            tuple(
-                whole[len(before) :]
-                if kept
-                else tokenizer(text, add_special_tokens=False)["input_ids"]
-            )
-        )
+        whole = _ids(tokenizer, f"{context}{space}{text}")
+        answer = whole[len(before) :]
+        if not answer or whole[: len(before)] != before:
+            # The border is merged away, and the answer's own tokens are the best there is.
+            answer = tokenizer(text, add_special_tokens=False)["input_ids"]
+        words.append(tuple(answer))
     if len(set(words)) != len(words) or not all(words):
         raise CarbError(
             f"This model's tokenizer does not tell {', '.join(wanted)} apart; use read=generate."
         )
     lead = words[0][: common_prefix(words)]
-    endings = {text: word[len(lead) :] for text, word in zip(wanted, words, strict=True)}
-    paths = sorted({ending[:i] for ending in endings.values() for i in range(len(ending))})
-    after = {
-        p: tuple(sorted({e[len(p)] for e in endings.values() if e[: len(p)] == p != e}))
-        for p in paths
-    }
-    return WordTree(lead, endings, after)
+    endings = {}
+    after: dict[Ids, set[int]] = {}
+    for text, word in zip(wanted, words, strict=True):
+        ending = word[len(lead) :]
+        endings[text] = ending
+        for index, token in enumerate(ending):
+            after.setdefault(ending[:index], set()).add(token)
+    in_order = {path: tuple(sorted(after[path])) for path in sorted(after)}
+    return WordTree(lead, endings, in_order)
 
 
-def watched_ids(tokenizer: Any, watch: Watch) -> tuple[int, ...]:
+def watched_ids(tokenizer: Any, watch: Watch) -> Ids:
     """The token of each watched word behind what stands before it.
 
     Raises:
@@ -182,9 +190,10 @@ def watched_place(tokenizer: Any, watch: Watch, ids: Sequence[int]) -> int | Non
     """Index of the last watched word in what was written, or ``None``."""
     words = set(watched_ids(tokenizer, watch))
     for index in reversed(range(len(ids))):
-        if ids[index] in words and str(tokenizer.decode(ids[:index])).rstrip().endswith(
-            watch.after
-        ):
+        if ids[index] not in words:
+            continue
+        before = str(tokenizer.decode(ids[:index]))
+        if before.rstrip().endswith(watch.after):
             return index
     return None
 
@@ -200,10 +209,10 @@ def guarded(tokenizer: Any, text: str) -> str:
 
 def conversation_key(prompt: Prompt) -> tuple[str, ...]:
     """A key that is equal for prompts with the same tokens."""
-    return (
-        prompt.cue,
-        *(part for one in prompt.messages for part in (one.role, one.content)),
-    )
+    parts = [prompt.cue]
+    for one in prompt.messages:
+        parts += [one.role, one.content]
+    return tuple(parts)
 
 
 H = TypeVar("H", bound=Hashable)
@@ -213,14 +222,18 @@ def groups_of(keys: Sequence[H | None]) -> list[list[int]]:
     """Indices by key, in order of first appearance; ``None`` is a group of its own each time."""
     groups: dict[object, list[int]] = {}
     for index, key in enumerate(keys):
-        groups.setdefault((index, None) if key is None else key, []).append(index)
+        name = (index, None) if key is None else key
+        groups.setdefault(name, []).append(index)
     return list(groups.values())
 
 
 def _prompt_text(tokenizer: Any, prompt: Prompt) -> str:
     if tokenizer.chat_template:
         return _templated(tokenizer, prompt.messages, add_generation_prompt=True)
-    messages = (message(one.role, guarded(tokenizer, one.content)) for one in prompt.messages)
+    messages = []
+    for one in prompt.messages:
+        content = guarded(tokenizer, one.content)
+        messages.append(message(one.role, content))
     return plain_text(Prompt(tuple(messages), cue=prompt.cue))
 
 
@@ -236,7 +249,8 @@ def _templated(tokenizer: Any, messages: Sequence[Message], **given: bool) -> st
     for index, turn in enumerate(turns):
         if turn["role"] != "system" and turn["content"].strip() in text:
             continue
-        changed = [*turns[:index], {**turn, "content": turn["content"] + " x"}, *turns[index + 1 :]]
+        changed = [dict(one) for one in turns]
+        changed[index]["content"] += " x"
         if _rendered(tokenizer, changed, **given) == text:
             raise ValueError(
                 f"the chat template leaves out the turn of the {turn['role']}, or its end; put its "
@@ -257,55 +271,68 @@ def _ids(tokenizer: Any, text: str, *, start: bool = True) -> list[int]:
     """Token ids; a chat template has its own special tokens, plain text gets the model's start
     token."""
     ids = list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-    first = None if tokenizer.chat_template or not start else tokenizer.bos_token_id
-    return ids if first is None else [first, *ids]
+    first = tokenizer.bos_token_id
+    if first is None or tokenizer.chat_template or not start:
+        return ids
+    return [first, *ids]
 
 
 def _end_of_turn(tokenizer: Any) -> list[int]:
     """The token that a chat template puts behind an assistant's turn; where it puts none, the end
     of text."""
     mark = "quiet"
-    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": mark}]
+    turns = [message("user", "?"), message("assistant", mark)]
+    messages = chat(turns)
     text = str(tokenizer.apply_chat_template(messages, tokenize=False))
     _, found, rest = text.rpartition(mark)
-    behind = _ids(tokenizer, rest) if found else []
+    behind = []
+    if found:
+        behind = _ids(tokenizer, rest)
     added = getattr(tokenizer, "added_tokens_decoder", {})
     specials = {*tokenizer.all_special_ids, *added}
     for number, token in enumerate(behind, 1):
         if token in specials:
             return behind[:number]
     end = tokenizer.eos_token_id
-    return [] if end is None else [end]
+    if end is not None:
+        return [end]
+    return []
 
 
 def _control_tokens(tokenizer: Any) -> set[str]:
     """Tokens that say who speaks, or that a turn ends: all special ones, and added ones that the
     chat template writes. Published tokenizers do not mark all of theirs as special."""
     special = {str(token) for token in tokenizer.all_special_tokens}
-    added = [
-        (str(t.content), bool(t.special))
-        for t in getattr(tokenizer, "added_tokens_decoder", {}).values()
-    ]
-    template = tokenizer.chat_template
-    written = "".join(
-        template.values() if isinstance(template, dict) else [template or ""]
-    ) + rendered_turns(tokenizer)
-    written_by_it = {
-        text for text, marked in added if marked or (text in written and not text.strip().isalnum())
-    }
-    return {text for text in special | written_by_it if len(text) > 1 and not text.isspace()}
+    written = template_text(tokenizer) + rendered_turns(tokenizer)
+    for added in getattr(tokenizer, "added_tokens_decoder", {}).values():
+        text = str(added.content)
+        is_word = text.strip().isalnum()
+        if added.special or (text in written and not is_word):
+            special.add(text)
+    return {text for text in special if len(text) > 1 and not text.isspace()}
+
+
+def template_text(tokenizer: Any) -> str:
+    """The chat template, or all of them; empty where there is none."""
+    template = tokenizer.chat_template or ""
+    if isinstance(template, dict):
+        return "\n".join(template.values())
+    return str(template)
 
 
 def rendered_turns(tokenizer: Any, **variables: str) -> str:
     """The chat template's text around turns: it may put a control token together from the role's
     name."""
+    if not tokenizer.chat_template:
+        return ""
     rendered = []
     orders = (("user", "assistant"), ("system", "user"), ("user", "assistant", "user"))
-    for roles, begun in product(orders if tokenizer.chat_template else (), (True, False)):
+    for roles, begun in product(orders, (True, False)):
         turns = [{"role": role, "content": "x"} for role in roles]
         # A template may take no turn of the system.
         with suppress(TemplateError, ValueError):
-            rendered.append(_rendered(tokenizer, turns, add_generation_prompt=begun, **variables))
+            text = _rendered(tokenizer, turns, add_generation_prompt=begun, **variables)
+            rendered.append(text)
     return "".join(rendered)
 
 

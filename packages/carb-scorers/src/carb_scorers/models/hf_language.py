@@ -10,23 +10,33 @@ from typing import Any, TypeVar
 import anyio.to_thread
 
 from carb_data import uncollected
-from carb_scorers.models.chat_tokens import prompt_ids, watched_ids, watched_place
+from carb_scorers.models.chat_tokens import Ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet
 from carb_scorers.models.hf_memory import batch_tokens
 from carb_scorers.models.hf_passes import Passes, check_cancelled, is_out_of_memory, out_of_memory
-from carb_scorers.models.marks import written_text
+from carb_scorers.models.marks import until, written_text
 from carb_scorers.models.protocol import (
     BackendKind,
     Choices,
     Failure,
     Generation,
     Prompt,
+    Prompts,
+    Texts,
     Writing,
     seeds_for,
 )
 from carb_scorers.models.shared_prefix import padded, token_budget_batches
 from carb_scorers.models.source import hf_library, model_source
-from carb_scorers.models.token_rows import Finish, Row, RowsOf, TokenLanguageModel, fitted
+from carb_scorers.models.token_rows import (
+    Finish,
+    Fitted,
+    Row,
+    Rows,
+    RowsOf,
+    TokenLanguageModel,
+    fitted,
+)
 from carb_scorers.scorer import Usage
 
 A = TypeVar("A")
@@ -50,39 +60,35 @@ class HFLanguageModel(TokenLanguageModel):
         self._budget = batch_tokens(options.batch_tokens, model)
 
     def _probe_rows(self, prompt: Prompt, answer: str) -> list[Row]:
-        ids = [
+        question = prompt.messages[-1].content
+        parts = [
             self._tokenizer(text, add_special_tokens=False)["input_ids"] or [0]
-            for text in (prompt.messages[-1].content, answer)
+            for text in (question, answer)
         ]
-        return [Row((*ids[0], *ids[1]), len(ids[0]))]
+        before, behind = parts
+        return [Row((*before, *behind), len(before))]
 
     async def aclose(self) -> None:
         """Drop the model."""
         self._passes.close()
 
-    async def generate(
-        self, prompts: Sequence[Prompt], writing: Writing
-    ) -> list[Generation | Failure]:
+    async def generate(self, prompts: Prompts, writing: Writing) -> list[Generation | Failure]:
         """See ``LanguageModel``. Greedy texts are the same in any batch, but for ties within
         rounding."""
-
-        def rows_of(prompt: Prompt, _: str) -> list[Row]:
-            return [Row(tuple(prompt_ids(self._tokenizer, prompt)))]
 
         def run() -> list[Generation | Failure]:
             loaded = self._passes.open()
             room = max(1, loaded.max_length - writing.max_tokens)
-            encoded = fitted(prompts, None, rows_of, limit=room, embeddings=loaded.embeddings)
-            return generate(
-                loaded, seeds_for(prompts, writing), encoded, writing, budget=self._budget
-            )
+            encoded = fitted(prompts, None, self._asked, limit=room, embeddings=loaded.embeddings)
+            seeds = seeds_for(prompts, writing)
+            return generate(loaded, seeds, encoded, writing, budget=self._budget)
 
         return await anyio.to_thread.run_sync(run)
 
     async def _logprobs(
         self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[str] | None,
+        prompts: Prompts,
+        answers: Texts | None,
         rows_of: RowsOf,
         finish: Finish[A],
     ) -> list[A | Failure]:
@@ -91,15 +97,17 @@ class HFLanguageModel(TokenLanguageModel):
         )
 
 
-def _read(logits: Any, rows: Sequence[Row]) -> list[list[float]]:
+def _read(logits: Any, rows: Rows) -> list[list[float]]:
     """The log-probabilities of each row's targets."""
     torch = hf_library("torch")
     values = []
     for line, row in enumerate(rows):
         last = logits[line, -row.keep :].float()
         targets = torch.tensor(row.targets, device=last.device)
-        picked = last[0, targets] if row.keep == 1 else last.gather(-1, targets[:, None])[:, 0]
-        values.append((picked.double() - last.logsumexp(-1).double()).tolist())
+        lines = torch.arange(row.keep, device=last.device)
+        picked = last[lines, targets].double()  # one line is read for all of its targets
+        totals = last.logsumexp(-1).double()
+        values.append((picked - totals).tolist())
     return values
 
 
@@ -119,7 +127,7 @@ def open_language_model(target: str, options: HFOptions) -> HFLanguageModel:
 def generate(
     loaded: Loaded,
     seeds: Sequence[int],
-    encoded: Sequence[tuple[Sequence[Row], Usage] | Failure],
+    encoded: Sequence[Fitted],
     writing: Writing,
     *,
     budget: int,
@@ -130,32 +138,33 @@ def generate(
     padding. ``budget`` is the padded tokens in a batch, those to be written included; it is halved
     where memory runs out.
     """
-    out: dict[int, Generation | Failure] = {
-        i: made for i, made in enumerate(encoded) if isinstance(made, Failure)
-    }
-    rows = {
-        i: (made[0][0].tokens, made[1])
-        for i, made in enumerate(encoded)
-        if not isinstance(made, Failure)
-    }
+    out: dict[int, Generation | Failure] = {}
+    rows: dict[int, Sequence[int]] = {}
+    usages: dict[int, Usage] = {}
+    for index, made in enumerate(encoded):
+        if isinstance(made, Failure):
+            out[index] = made
+        else:
+            rows[index] = made[0][0].tokens
+            usages[index] = made[1]
     while waiting := [i for i in rows if i not in out]:
-        for batch in token_budget_batches(
-            [len(rows[i][0]) + writing.max_tokens for i in waiting], budget
-        ):
+        lengths = [len(rows[i]) + writing.max_tokens for i in waiting]
+        for batch in token_budget_batches(lengths, budget):
             chosen = [waiting[i] for i in batch]
             check_cancelled()
-            written = _written(
-                loaded, [rows[i][0] for i in chosen], [seeds[i] for i in chosen], writing
-            )
-            longest = max(len(rows[i][0]) for i in chosen) + writing.max_tokens
+            seeds_here = [seeds[i] for i in chosen]
+            written = _written(loaded, [rows[i] for i in chosen], seeds_here, writing)
+            longest = max(lengths[i] for i in batch)
             if written is None and len(chosen) > 1:
-                budget = max(1, min(budget, longest * len(chosen)) // 2)
+                size = longest * len(chosen)
+                budget = max(1, min(budget, size) // 2)
                 break
             for row, i in enumerate(chosen):
                 if written is None:
-                    out[i] = Failure(out_of_memory(longest), rows[i][1])
+                    out[i] = Failure(out_of_memory(longest), usages[i])
                 else:
-                    out[i] = replace(written[row], usage=rows[i][1] + written[row].usage)
+                    usage = usages[i] + written[row].usage
+                    out[i] = replace(written[row], usage=usage)
     return [out[i] for i in range(len(encoded))]
 
 
@@ -177,10 +186,13 @@ def _written(
         max_new_tokens=writing.max_tokens,
         eos_token_id=ends or None,
         pad_token_id=(ends or [0])[0],
+        stop_strings=list(writing.stop) or None,
     )
-    watched = () if writing.watch is None else watched_ids(tokenizer, writing.watch)
+    watched: Ids = ()
+    if writing.watch is not None:
+        watched = watched_ids(tokenizer, writing.watch)
     notes = _Notes(watched, entropies=writing.entropy)
-    processors = transformers.LogitsProcessorList([notes] if watched or writing.entropy else [])
+    processors = transformers.LogitsProcessorList([notes])
     if writing.temperature > 0:
         processors.append(_Gumbel(torch, seeds, writing))
     try:
@@ -190,17 +202,14 @@ def _written(
                 attention_mask=mask,
                 generation_config=config,
                 logits_processor=processors,
-                **(
-                    {"stop_strings": list(writing.stop), "tokenizer": tokenizer}
-                    if writing.stop
-                    else {}
-                ),
+                tokenizer=tokenizer,
             )
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(torch, error):
             raise
         return None
-    texts = written[:, ids.shape[1] :].tolist()
+    width = ids.shape[1]
+    texts = written[:, width:].tolist()
     return [
         _finish(tokenizer, line, tokens, ends, writing, notes) for line, tokens in enumerate(texts)
     ]
@@ -215,20 +224,28 @@ def _finish(
     notes: _Notes,
 ) -> Generation:
     end = next((index for index, token in enumerate(tokens) if token in ends), None)
-    text = written_text(tokenizer, tokens if end is None else tokens[:end])
-    cut = min((text.index(word) for word in writing.stop if word in text), default=None)
-    kept = tokens if end is None else tokens[: end + 1]
+    text = written_text(tokenizer, tokens[:end])
+    shown = until(text, writing.stop)
+    kept = tokens
+    if end is not None:
+        kept = tokens[: end + 1]
     watch = writing.watch
-    index = None if watch is None else watched_place(tokenizer, watch, kept)
+    index = None
+    if watch is not None:
+        index = watched_place(tokenizer, watch, kept)
     choices = None
     if watch is not None and index is not None:
-        choices = Choices(dict(zip(watch.words, notes.watched[index][line].tolist(), strict=True)))
-    measured = [float(step[line]) for step in notes.entropies[: len(kept)]]
-    entropy = sum(measured) / len(measured) if measured else None
+        values = notes.watched[index][line].tolist()
+        choices = Choices(dict(zip(watch.words, values, strict=True)))
+    steps = notes.entropies[: len(kept)]
+    measured = [float(step[line]) for step in steps]
+    entropy = None
+    if measured:
+        entropy = sum(measured) / len(measured)
     return Generation(
-        text=text[:cut],
+        text=shown,
         usage=Usage(output_tokens=len(kept)),
-        finished=end is not None or cut is not None,
+        finished=end is not None or shown != text,
         choices=choices,
         entropy=entropy,
     )
@@ -248,10 +265,12 @@ class _Notes:
     # transformers' signature
     def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002
         if self._tokens:
-            self.watched.append(scores[:, self._tokens].double().cpu())
+            values = scores[:, self._tokens]
+            self.watched.append(values.double().cpu())
         if self._measure:
             logprobs = scores.float().log_softmax(-1)
-            self.entropies.append(-(logprobs.exp() * logprobs).nan_to_num(0.0).sum(-1).cpu())
+            terms = (logprobs.exp() * logprobs).nan_to_num(0.0)
+            self.entropies.append(-terms.sum(-1).cpu())
         return scores
 
 
@@ -261,8 +280,9 @@ def _ends(model: Any, tokenizer: Any) -> list[int]:
     token_ids: set[int] = set()
     for source in (tokenizer, getattr(model, "generation_config", None), model.config):
         named = getattr(source, "eos_token_id", None)
-        several = named if isinstance(named, list | tuple) else [named]
-        token_ids |= {token for token in several if isinstance(token, int)}
+        if not isinstance(named, list | tuple):
+            named = [named]
+        token_ids |= {token for token in named if isinstance(token, int)}
     return sorted(token_ids)
 
 
@@ -281,12 +301,11 @@ class _Gumbel:
 
     # transformers' signature
     def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002
-        noise = self._torch.stack(
-            [
-                self._torch.empty(scores.shape[-1]).exponential_(generator=g).log_()
-                for g in self._generators
-            ]
-        )
+        draws = []
+        for generator in self._generators:
+            draw = self._torch.empty(scores.shape[-1])
+            draws.append(draw.exponential_(generator=generator).log_())
+        noise = self._torch.stack(draws)
         return scores / self._temperature - noise.to(scores.device)
 
 

@@ -8,15 +8,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import PositiveInt
 
 from carb_data import CarbError, Frozen, JsonObject
+from carb_scorers.models.chat_tokens import template_text
 from carb_scorers.models.peft_adapters import (
     CONFIG,
     adapter_config,
@@ -89,17 +89,16 @@ class HFOptions(TemplateOptions):
     """``item``: every item has forward passes of its own, so that nothing beside it can change even
     a rounding. ``budget``: items share passes up to ``batch_tokens``. ``auto``: ``item`` on a CPU,
     ``budget`` on a GPU."""
-    batch_tokens: int | None = Field(default=None, ge=1)
+    batch_tokens: PositiveInt | None = None
     """Padded tokens in a forward pass that items share; bounds memory. By default 4,096 on a CPU,
     and on a GPU what half of its free memory holds. Halved where memory runs out."""
-    max_length: int | None = Field(default=None, ge=1)
+    max_length: PositiveInt | None = None
     """Longest row in tokens. Default: the limit of the model's configuration."""
     trust_remote_code: bool = False
     """Run Python code that comes with the model. Only for models whose code you have read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """A model ready to score."""
 
     model: Any
@@ -110,8 +109,7 @@ class Loaded:
     """How many tokens the model has embeddings for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(NamedTuple):
     """A model as read, before its head is checked."""
 
     model: Any
@@ -138,22 +136,21 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     try:
         with quiet():
             name = reachable(model_source(target, gguf=True))
-            opened = _opened(name, options, loader)
+            model, tokenizer, missing, revision = _opened(name, options, loader)
             if options.device_map is None:
-                opened.model.to(where)
+                model.to(where)
     except failures as error:
         reason = first_line(error).rstrip(".")
         raise CarbError(
             f"Cannot load the model '{target}': {reason}. Give a local folder or a "
             "hub id owner/name whose weights are in safetensors format, or a GGUF file."
         ) from None
-    model, tokenizer = opened.model, opened.tokenizer
     if (code := _code_of_its_own(model, loader)) and not options.trust_remote_code:
         raise CarbError(
             f"The model '{target}' comes with code of its own ({code}), without which its "
             "score is not known. Read that code, and if you trust it, add trust_remote_code=true."
         )
-    if missing := opened.missing:
+    if missing:
         raise CarbError(
             f"The model '{target}' has no weights for "
             f"{', '.join(missing[:3])}{', ...' if missing[3:] else ''}, which "
@@ -163,7 +160,7 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     dense_head(model.eval())
     template = set_chat_template(tokenizer, options)
     limit = options.max_length or _position_limit(model) or 1_000_000
-    return Loaded(model, tokenizer, opened.revision() + template, limit, _embeddings(model))
+    return Loaded(model, tokenizer, revision() + template, limit, _embeddings(model))
 
 
 def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
@@ -172,26 +169,28 @@ def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
     if name.endswith(".gguf"):
         file = Path(name)
         source |= gguf_arguments(file)
+        folder = str(file.parent)
         with redirect_stderr(StringIO()):  # a bar that no setting hides
-            tokenizer = transformers.AutoTokenizer.from_pretrained(str(file.parent), **source)
-            given = {"quantization_config": transformers.GgufConfig(dequantize=True)}
-            model, info = _weights(str(file.parent), options, loader, **source, **given)
-        return _Opened(model, tokenizer, sorted(info["missing_keys"]), partial(gguf_revision, file))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **source)
+            unpacked = transformers.GgufConfig(dequantize=True)
+            model, info = _weights(folder, options, loader, quantization_config=unpacked, **source)
+        missing = sorted(info["missing_keys"])
+        return _Opened(model, tokenizer, missing, partial(gguf_revision, file))
     config = adapter_config(name, options.revision)
     if config is None:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
         model, info = _weights(name, options, loader, **source)
-        commit = partial(revision_of, name, options.revision)
-        return _Opened(model, tokenizer, sorted(info["missing_keys"]), commit)
+        missing = sorted(info["missing_keys"])
+        return _Opened(model, tokenizer, missing, partial(revision_of, name, options.revision))
     base = base_of(name, config)
     at = source | {"revision": config.get("revision")}
     config_file = adapter_file(name, "tokenizer_config.json", options.revision)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(
-        *((base,) if config_file is None else (name,)), **(at if config_file is None else source)
-    )
-    model, missing = load_adapted(
-        name, config, loader, partial(_weights, base, options, loader, **at), options.revision
-    )
+    if config_file is None:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(base, **at)
+    else:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
+    load_base = partial(_weights, base, options, loader, **at)
+    model, missing = load_adapted(name, config, loader, load_base, options.revision)
 
     def revision() -> str:
         """The identity of an adapter and of its base: both decide every score."""
@@ -208,12 +207,21 @@ def _weights(
     """A model, and transformers' information about what was loaded."""
     torch = hf_library("torch")
     transformers = hf_library("transformers")
-    placed = {} if options.device_map is None else {"device_map": options.device_map}
+    placed = {}
+    if options.device_map is not None:
+        placed = {"device_map": options.device_map}
     if options.attention != "auto":
         placed["attn_implementation"] = options.attention
+    dtype: Any = "auto"
+    if options.dtype != "auto":
+        dtype = getattr(torch, options.dtype)
+    elif device_of(options).type == "cpu":
+        dtype = torch.float32
+    elif "gguf_file" in given:
+        dtype = torch.bfloat16
     model, info = getattr(transformers, str(loader), loader).from_pretrained(
         name,
-        dtype=_dtype(torch, options.dtype, device_of(options), "gguf_file" in given),
+        dtype=dtype,
         use_safetensors=True,
         output_loading_info=True,
         **placed,
@@ -249,7 +257,8 @@ def quiet() -> Iterator[None]:
     """Keep transformers' progress bars and remarks off the terminal meanwhile; its errors still
     show."""
     log = hf_library("transformers").utils.logging
-    bars, verbosity = log.is_progress_bar_enabled(), log.get_verbosity()
+    bars = log.is_progress_bar_enabled()
+    verbosity = log.get_verbosity()
     log.disable_progress_bar()
     log.set_verbosity_error()
     try:
@@ -272,15 +281,12 @@ def set_chat_template(tokenizer: Any, options: TemplateOptions) -> str:
     """
     added = _replace_template(tokenizer, options.chat_template)
     variables = json.loads(options.chat_template_kwargs)
-    template = tokenizer.chat_template
-    written = "\n".join(template.values()) if isinstance(template, dict) else template or ""
+    written = template_text(tokenizer)
     for name in variables:
         if name in _OURS or not re.search(rf"\b{re.escape(name)}\b", written):
-            reason = (
-                "is not for users to set"
-                if name in _OURS
-                else "is no variable of this model's chat template"
-            )
+            reason = "is no variable of this model's chat template"
+            if name in _OURS:
+                reason = "is not for users to set"
             raise CarbError(
                 f"chat_template_kwargs=: '{name}' {reason}."
                 + ("" if written else " The model has no chat template; leave the option out.")
@@ -308,22 +314,17 @@ def _replace_template(tokenizer: Any, given: str | None) -> str:
 def _code_of_its_own(model: Any, loader: Any) -> str | None:
     """The class in the model's folder that its configuration names, where another one was loaded in
     its place."""
-    named = (
-        (getattr(model.config, "auto_map", None) or {}).get(loader)
-        if isinstance(loader, str)
-        else None
-    )
-    named = named[0] if isinstance(named, list | tuple) else named
-    other = isinstance(named, str) and named.rpartition(".")[2] != type(model).__name__
-    return named if other else None
-
-
-def _dtype(torch: Any, wanted: str, device: Any, packed: bool) -> Any:
-    if wanted != "auto":
-        return getattr(torch, wanted)
-    if device.type == "cpu":
-        return torch.float32
-    return torch.bfloat16 if packed else "auto"
+    named = None
+    if isinstance(loader, str):
+        named = (getattr(model.config, "auto_map", None) or {}).get(loader)
+    if isinstance(named, list | tuple):
+        named = named[0]
+    if not isinstance(named, str):
+        return None
+    of_class = named.rpartition(".")[2]
+    if of_class == type(model).__name__:
+        return None
+    return named
 
 
 def _position_limit(model: Any) -> int | None:
@@ -332,7 +333,9 @@ def _position_limit(model: Any) -> int | None:
     padding = getattr(table, "padding_idx", None)
     if isinstance(limit, int) and isinstance(padding, int):
         limit -= padding + 1  # RoBERTa and its kin count positions from behind the padding's own
-    return limit if isinstance(limit, int) and limit > 0 else None
+    if isinstance(limit, int) and limit > 0:
+        return limit
+    return None
 
 
 def _embeddings(model: Any) -> int | None:

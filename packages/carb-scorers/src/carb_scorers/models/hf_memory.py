@@ -8,8 +8,10 @@ from carb_scorers.models.source import hf_library
 
 ON_A_CPU = 4096
 """Padded tokens on a CPU, which larger batches make no faster."""
-FEWEST, MOST = 1024, 65_536
-"""Bounds on a GPU: a card is busy long before the upper one."""
+FEWEST = 1024
+"""Padded tokens on a GPU, at least."""
+MOST = 65_536
+"""Padded tokens on a GPU, at most: a card is busy long before."""
 SHARE = 0.5
 """Share of the free memory; the rest is for what fragments it and for attention's own workspace."""
 LONGEST = 2048
@@ -33,8 +35,12 @@ def bytes_per_token(config: Any, width: int, *, logits: bool = False, eager: boo
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
     remembered = 2 * config.num_hidden_layers * shared * size * width
     states = (10 * config.hidden_size + 3 * inner) * width
-    table = heads * LONGEST * 4 if eager else 0
-    read = config.vocab_size * (width + 4) if logits else 0
+    table = 0
+    if eager:
+        table = heads * LONGEST * 4
+    read = 0
+    if logits:
+        read = config.vocab_size * (width + 4)
     return int(remembered + states + table + read)
 
 

@@ -9,16 +9,17 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from itertools import chain, product
+from typing import Any, NamedTuple, TypeVar
 
 import anyio.from_thread
 
 from carb_data import CarbError
-from carb_scorers.models.chat_tokens import groups_of
+from carb_scorers.models.chat_tokens import Ids, groups_of
 from carb_scorers.models.hf_loading import HFOptions, Loaded
 from carb_scorers.models.hf_memory import batch_tokens
-from carb_scorers.models.protocol import Failure, Prompt, message
+from carb_scorers.models.protocol import Failure, Prompt, Prompts, Texts, message
 from carb_scorers.models.shared_prefix import (
     PrefixCache,
     common_prefix,
@@ -26,7 +27,7 @@ from carb_scorers.models.shared_prefix import (
     token_budget_batches,
 )
 from carb_scorers.models.source import hf_library
-from carb_scorers.models.token_rows import Row, RowsOf, fitted, without_padding
+from carb_scorers.models.token_rows import Fitted, Row, Rows, RowsOf, fitted, without_padding
 from carb_scorers.scorer import ScoreError, Usage
 
 ITEM_TOKENS = 512
@@ -36,11 +37,12 @@ ANSWER_TOKENS = 128
 """The same where every token of an answer is read: each place, padding too, costs a row of the
 whole vocabulary."""
 
-PROBE = (
-    "What do people eat on New Year's Eve?",
-    "What do people drink then?",
+PROBES = (
+    ("What do people eat on New Year's Eve?", " Noodles, for a long life."),
+    ("What do people eat on New Year's Eve?", " A carp, and they keep one scale."),
+    ("What do people drink then?", " Noodles, for a long life."),
 )
-PROBE_ANSWERS = (" Noodles, for a long life.", " A carp, and they keep one scale.")
+"""Questions and answers on which short cuts are tried; the first two rows are of one item."""
 HELD = 4
 """Rows of the first request that a head's short cut is held against the model's own pass on."""
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3, "float16": 0.03, "bfloat16": 0.15}
@@ -55,8 +57,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(NamedTuple):
     """How rows are computed."""
 
     cached: bool
@@ -66,9 +67,11 @@ class Way:
     """Rows may be padded to one another."""
 
 
-Batches = Iterator[tuple[Sequence[Row], Any]]
+ONE_BY_ONE = Way(cached=False, batched=False)
+
+Batches = Iterator[tuple[Rows, Any]]
 """Rows of a pass, and its outputs ``(rows, places, D)``."""
-Read = Callable[[Any, Sequence[Row]], Sequence[T]]
+Read = Callable[[Any, Rows], Sequence[T]]
 """From outputs ``(rows, places, D)`` to an outcome for each row; only the last ``keep`` places
 count."""
 
@@ -102,7 +105,9 @@ class Passes:
     ) -> None:
         self.loaded: Loaded | None = loaded
         self._torch = hf_library("torch")
-        self._forward, self._outputs, self._whole = forward, outputs, whole
+        self._forward = forward
+        self._outputs = outputs
+        self._whole = whole
         self._device = loaded.model.device
         self._keeps = (
             forward is not None and "logits_to_keep" in inspect.signature(forward).parameters
@@ -110,13 +115,17 @@ class Passes:
         merges = {"item": False, "budget": True, "auto": self._device.type != "cpu"}
         self.merges = merges[options.batching]
         shared = batch_tokens(options.batch_tokens, loaded.model, logits=not head)
-        self.budget = shared if self.merges else ITEM_TOKENS
+        self.budget = ITEM_TOKENS
+        if self.merges:
+            self.budget = shared
         config = loaded.model.config.get_text_config()
         self._window: int | None = getattr(config, "sliding_window", None)
         padding = getattr(config, "pad_token_id", None)
         # Some configurations name -1, or a token beyond the table: no row holds that one.
         real = padding is not None and 0 <= padding < (loaded.embeddings or math.inf)
-        self._padding: int | None = padding if real else None
+        self._padding: int | None = None
+        if real:
+            self._padding = padding
         self._head = head
         self._lock = threading.Lock()
         self._way = self._fastest(probe)
@@ -139,12 +148,14 @@ class Passes:
     @property
     def in_flight(self) -> int | None:
         """How many requests a scorer may have under way: alone, each is kept when it is done."""
-        return None if self.merges else 1
+        if self.merges:
+            return None
+        return 1
 
     def run(
         self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[str] | None,
+        prompts: Prompts,
+        answers: Texts | None,
         rows_of: RowsOf,
         read: Read[T],
         finish: Callable[[Sequence[T], Usage], A],
@@ -154,54 +165,55 @@ class Passes:
 
         Prompts of one group are computed together.
         """
-        loaded = self.open()
-        made = fitted(
-            prompts, answers, rows_of, limit=loaded.max_length, embeddings=loaded.embeddings
-        )
+        made = self._fitted(prompts, answers, rows_of)
+        fit = {i: entry[0] for i, entry in enumerate(made) if not isinstance(entry, Failure)}
         items: list[list[Row]] = []
         numbers: dict[int, int] = {}
         rows_at: dict[int, list[Row]] = {}
         for number, group in enumerate(groups_of([prompt.group for prompt in prompts])):
-            rows = _with_prefix(
-                {i: entry[0] for i in group if not isinstance(entry := made[i], Failure)}
-            )
+            rows = _with_prefix({i: fit[i] for i in group if i in fit})
             rows_at |= rows
             numbers |= dict.fromkeys(rows, number)
-            distinct = {row for some in rows.values() for row in some}
+            distinct = set[Row]().union(*rows.values())
             items.append(sorted(distinct, key=lambda row: (row.tokens, row.targets)))
         with self._lock:
-            self._hold(next((rows for rows in items if rows), []))
+            self._hold(next(filter(None, items), []))
             outcomes = self._compute(items, read)
         out: list[A | Failure] = []
         for i, entry in enumerate(made):
             if isinstance(entry, Failure):
                 out.append(entry)
                 continue
-            parts = [outcomes[numbers[i]][row] for row in rows_at[i]]
-            good = [part for part in parts if not isinstance(part, Failure)]
-            failure = next((part for part in parts if isinstance(part, Failure)), None)
-            usage = entry[1]
-            out.append(finish(good, usage) if failure is None else Failure(failure.error, usage))
+            known = outcomes[numbers[i]]
+            parts = [known[row] for row in rows_at[i]]
+            out.append(_answer(parts, entry[1], finish))
         return out
 
-    def _compute(
-        self, items: Sequence[Sequence[Row]], read: Read[T]
-    ) -> list[dict[Row, T | Failure]]:
+    def _fitted(self, prompts: Prompts, answers: Texts | None, rows_of: RowsOf) -> list[Fitted]:
+        loaded = self.open()
+        limit = loaded.max_length
+        embeddings = loaded.embeddings
+        return fitted(prompts, answers, rows_of, limit=limit, embeddings=embeddings)
+
+    def _compute(self, items: Sequence[Rows], read: Read[T]) -> list[dict[Row, T | Failure]]:
         """An outcome for each row of each item, computed once for equal rows that may share a
         pass."""
         if self.merges:
-            rows = list(dict.fromkeys(row for item in items for row in item))
+            rows = list(dict.fromkeys(chain.from_iterable(items)))
+            lengths = [len(row.tokens) for row in rows]
             shared = dict[Row, T | Failure]()
-            for batch in token_budget_batches([len(row.tokens) for row in rows], self.budget):
+            for batch in token_budget_batches(lengths, self.budget):
                 self._group([rows[i] for i in batch], read, shared)
             return [shared] * len(items)
-        outcomes = [dict[Row, T | Failure]() for _ in items]
-        for item, done in zip(items, outcomes, strict=True):
+        outcomes = []
+        for item in items:
+            done = dict[Row, T | Failure]()
             if item:
                 self._group(item, read, done)
+            outcomes.append(done)
         return outcomes
 
-    def _group(self, rows: Sequence[Row], read: Read[T], done: dict[Row, T | Failure]) -> None:
+    def _group(self, rows: Rows, read: Read[T], done: dict[Row, T | Failure]) -> None:
         """Compute rows whose prefixes are read once; where memory runs out, in halves."""
         check_cancelled()
         try:
@@ -216,43 +228,49 @@ class Passes:
         if self._device.type == "cuda":
             self._torch.cuda.empty_cache()
         if len(rows) == 1:
-            done[rows[0]] = Failure(out_of_memory(len(rows[0].tokens)))
+            (row,) = rows
+            done[row] = Failure(out_of_memory(len(row.tokens)))
             return
         self.budget = max(1, self.budget // 2)
         middle = len(rows) // 2
         for half in (rows[:middle], rows[middle:]):
             self._group(half, read, done)
 
-    def _by(self, way: Way, rows: Sequence[Row]) -> Batches:
+    def _by(self, way: Way, rows: Rows) -> Batches:
         """Batches of rows with their outputs; what rows begin with is computed once for all of
         them."""
         if not way.cached or any(any(row.types) for row in rows):
-            for batch in self._split(way, rows, [len(row.tokens) for row in rows]):
+            lengths = [len(row.tokens) for row in rows]
+            for batch in self._split(way, rows, lengths):
                 yield batch, self._padded_right(batch)
             return
-        # a head reads up to its token: what follows cannot change that state
-        tokens = {
-            row: without_padding(row.tokens, self._padding) if self._head else row.tokens
-            for row in rows
-        }
-        start = {row: min(row.shared or 0, len(tokens[row]) - row.keep) for row in rows}
-        prefixes = list(dict.fromkeys(tokens[row][: start[row]] for row in rows))
-        longest = max(map(len, tokens.values()))
-        if len(prefixes) > 1 and not (all(prefixes) and self._pads(way, longest)):
+        parts = {row: self._parts(row) for row in rows}
+        prefixes = list(dict.fromkeys(prefix for prefix, _ in parts.values()))
+        longest = max(sum(map(len, pair)) for pair in parts.values())
+        together = all(prefixes) and self._pads(way, longest)
+        if len(prefixes) > 1 and not together:
             for prefix in prefixes:
-                yield from self._by(
-                    way, [row for row in rows if tokens[row][: start[row]] == prefix]
-                )
+                alike = [row for row in rows if parts[row][0] == prefix]
+                yield from self._by(way, alike)
             return
-        behind = [len(tokens[row]) - start[row] for row in rows]
+        behind = [len(parts[row][1]) for row in rows]
         batches = self._split(way, rows, behind, max(map(len, prefixes)))
         forward = self._forward
         assert forward is not None
         known = PrefixCache(forward, prefixes, device=self._device, **self._keeping(()))
         for batch in batches:
-            pairs = [(tokens[row][: start[row]], tokens[row][start[row] :]) for row in batch]
-            output = known.outputs_behind(pairs, last=batch is batches[-1], **self._keeping(batch))
+            pairs = [parts[row] for row in batch]
+            last = batch is batches[-1]
+            output = known.outputs_behind(pairs, last=last, **self._keeping(batch))
             yield batch, self._outputs(output)
+
+    def _parts(self, row: Row) -> tuple[Ids, Ids]:
+        """The beginning that a row shares, and the rest of it."""
+        tokens = row.tokens
+        if self._head:  # it reads up to its token: what follows cannot change that state
+            tokens = without_padding(tokens, self._padding)
+        start = min(row.shared or 0, len(tokens) - row.keep)
+        return tokens[:start], tokens[start:]
 
     def _pads(self, way: Way, length: int) -> bool:
         """Whether rows of that many tokens may be padded. Padding would push tokens out of a
@@ -260,114 +278,136 @@ class Passes:
         return way.batched and (self._window is None or length <= self._window)
 
     def _split(
-        self, way: Way, rows: Sequence[Row], lengths: Sequence[int], before: int = 0
+        self, way: Way, rows: Rows, lengths: Sequence[int], before: int = 0
     ) -> list[list[Row]]:
         """Rows that share a pass: none that padding could change."""
-        budget = self.budget if self._pads(way, before + max(lengths)) else 1
+        budget = 1
+        if self._pads(way, before + max(lengths)):
+            budget = self.budget
         if not self.merges and any(row.keep > 1 for row in rows):
             budget = min(budget, ANSWER_TOKENS)
         return [[rows[i] for i in batch] for batch in token_budget_batches(lengths, budget)]
 
-    def _keeping(self, rows: Sequence[Row]) -> dict[str, int]:
-        return {"logits_to_keep": max((row.keep for row in rows), default=1)} if self._keeps else {}
+    def _keeping(self, rows: Rows) -> dict[str, int]:
+        if not self._keeps:
+            return {}
+        most = max((row.keep for row in rows), default=1)
+        return {"logits_to_keep": most}
 
-    def _padded_right(self, rows: Sequence[Row]) -> Any:
+    def _padded_right(self, rows: Rows) -> Any:
         """The logits of the last places of each row, from the model's own forward pass over whole
         rows."""
-        torch = self._torch
-        ids, mask = padded(
-            [row.tokens for row in rows], self._device, right=True, token=self._padding or 0
-        )
+        tokens = [row.tokens for row in rows]
+        ids, mask = padded(tokens, self._device, right=True, token=self._padding or 0)
         inputs = {"input_ids": ids, "attention_mask": mask}
         if any(row.types for row in rows):
             types = [row.types or [0] * len(row.tokens) for row in rows]
-            inputs["token_type_ids"] = padded(types, self._device, right=True)[0]
+            inputs["token_type_ids"], _ = padded(types, self._device, right=True)
         logits = self._whole(inputs)
         if logits.shape[1] == 1:
             return logits
-        last = torch.arange(-max(row.keep for row in rows), 0, device=self._device)
-        return torch.stack(
-            [logits[line, (last + len(r.tokens)).clamp(min=0)] for line, r in enumerate(rows)]
-        )
+        most = max(row.keep for row in rows)
+        last = self._torch.arange(-most, 0, device=self._device)
+        lines = []
+        for line, row in enumerate(rows):
+            places = (last + len(row.tokens)).clamp(min=0)
+            lines.append(logits[line, places])
+        return self._torch.stack(lines)
 
     def _fastest(self, rows_of: RowsOf) -> Way:
         """The fastest way that gives, on a few texts, what the model's own pass gives for each row
         alone. A row that ends with the padding is among them, since heads look for it."""
-        questions = (PROBE[0], PROBE[0], PROBE[1])
-        prompts = [
-            Prompt((message("user", question),), group=n // 2)
-            for n, question in enumerate(questions)
-        ]
-        answers = (*PROBE_ANSWERS, PROBE_ANSWERS[0])
-        loaded = self.open()
-        made = fitted(
-            prompts, answers, rows_of, limit=loaded.max_length, embeddings=loaded.embeddings
-        )
+        prompts = [Prompt((message("user", question),)) for question, _ in PROBES]
+        made = self._fitted(prompts, [answer for _, answer in PROBES], rows_of)
         rows = [entry[0][0] for entry in made if not isinstance(entry, Failure)]
         if len(rows) < len(made):
-            return Way(cached=False, batched=False)
-        starts = [common_prefix([row.tokens for row in rows[:2]])] * 2 + [len(rows[2].tokens) // 2]
+            return ONE_BY_ONE
+        common = common_prefix([row.tokens for row in rows[:2]])
+        half = len(rows[2].tokens) // 2
+        starts = (common, common, half)
         rows = [replace(row, shared=start) for row, start in zip(rows, starts, strict=True)]
         if self._head and self._padding is not None:
             rows[1] = _lengthened(rows[1], self._padding)
         if not self.merges:
             rows = rows[:2]  # an item's rows have one prefix, and are padded to one another alone
         alone = self._alone(rows)
-        for cached in (True, False) if self._forward is not None else (False,):
-            for batched in (True, False):
-                way = Way(cached, batched)
-                if self._agrees(way, rows if batched else rows[:1], alone):
-                    return way
+        for cached, batched in product((True, False), (True, False)):
+            if cached and self._forward is None:
+                continue
+            way = Way(cached, batched)
+            if self._agrees(way, rows if batched else rows[:1], alone):
+                return way
         # What no way gives is left to the model's own pass over each row: NaN agrees with nothing,
         # itself included.
-        return Way(cached=False, batched=False)
+        return ONE_BY_ONE
 
-    def _hold(self, rows: Sequence[Row]) -> None:
+    def _hold(self, rows: Rows) -> None:
         """Hold a head's first rows against the model's own pass; where they differ, use that."""
         if self._held or not rows:
             return
         some = rows[:HELD]
         try:
             if not self._agrees(self._way, some, self._alone(some)):
-                self._way = Way(cached=False, batched=False)
+                self._way = ONE_BY_ONE
             self._held = True
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(self._torch, error):
                 raise  # else the next request is held, or the rows fail on their own
 
-    def _alone(self, rows: Sequence[Row]) -> dict[Row, Any]:
+    def _alone(self, rows: Rows) -> dict[Row, Any]:
         """The last output of each row, by the model's own pass over that row alone."""
         with self._torch.inference_mode():
             return {row: self._padded_right([row])[0, -1] for row in rows}
 
-    def _agrees(self, way: Way, rows: Sequence[Row], alone: Mapping[Row, Any]) -> bool:
+    def _agrees(self, way: Way, rows: Rows, alone: Mapping[Row, Any]) -> bool:
         """Whether a way gives for rows what the model's own pass gives, within rounding."""
         last: dict[Row, Any] = {}
         try:
             with self._torch.inference_mode():
                 for batch, outputs in self._by(way, rows):
                     last.update(zip(batch, outputs[:, -1], strict=True))
-            stacked = (self._torch.stack([some[row] for row in rows]) for some in (last, alone))
-            return close(*stacked)
+            stack = self._torch.stack
+            given = stack([last[row] for row in rows])
+            expected = stack([alone[row] for row in rows])
+            return close(given, expected)
         except FAILURES as error:
             if is_out_of_memory(self._torch, error):
                 raise
             return False
 
 
-def _with_prefix(rows: Mapping[int, Sequence[Row]]) -> dict[int, list[Row]]:
+def _answer(
+    parts: Sequence[T | Failure], usage: Usage, finish: Callable[[Sequence[T], Usage], A]
+) -> A | Failure:
+    """The answer that the outcomes of a prompt's rows make; a failure where one of them is."""
+    good = []
+    for part in parts:
+        if isinstance(part, Failure):
+            return Failure(part.error, usage)
+        good.append(part)
+    return finish(good, usage)
+
+
+def _with_prefix(rows: Mapping[int, Rows]) -> dict[int, list[Row]]:
     """An item's rows; those that say nothing else share what all of them begin with."""
     every = [row.tokens for some in rows.values() for row in some]
-    start = common_prefix(every) if every else 0
-    return {
-        i: [replace(row, shared=start) if row.shared is None else row for row in some]
-        for i, some in rows.items()
-    }
+    start = 0
+    if every:
+        start = common_prefix(every)
+
+    def shared(row: Row) -> Row:
+        if row.shared is None:
+            return replace(row, shared=start)
+        return row
+
+    return {index: [*map(shared, some)] for index, some in rows.items()}
 
 
 def _lengthened(row: Row, token: int) -> Row:
     """A row with a token at its end."""
-    return replace(row, tokens=(*row.tokens, token), types=(*row.types, *row.types[-1:]))
+    tokens = (*row.tokens, token)
+    types = (*row.types, *row.types[-1:])
+    return replace(row, tokens=tokens, types=types)
 
 
 def close(first: Any, second: Any) -> bool:
@@ -377,12 +417,13 @@ def close(first: Any, second: Any) -> bool:
     """
     if first.shape != second.shape:
         return False
-    tolerance = max(
-        TOLERANCES.get(str(t.dtype).removeprefix("torch."), 0.0) for t in (first, second)
-    )
-    first, second = first.double(), second.double()
+    names = [str(tensor.dtype).removeprefix("torch.") for tensor in (first, second)]
+    tolerance = max(TOLERANCES.get(name, 0.0) for name in names)
+    first = first.double()
+    second = second.double()
     longest = second.norm(dim=-1).max()
-    return bool(((first - second).norm(dim=-1) <= tolerance * longest).all())
+    distances = (first - second).norm(dim=-1)
+    return bool((distances <= tolerance * longest).all())
 
 
 def is_out_of_memory(torch: Any, error: Exception) -> bool:

@@ -8,7 +8,7 @@ stands somewhere else.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -17,13 +17,13 @@ from typing import Any
 import anyio.to_thread
 
 from carb_data import CarbError, uncollected
-from carb_scorers.models.chat_tokens import conversation
+from carb_scorers.models.chat_tokens import Ids, conversation
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet
 from carb_scorers.models.hf_passes import Passes
 from carb_scorers.models.peft_adapters import adapter_config, base_of
-from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
+from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Prompts, Reward, Texts
 from carb_scorers.models.source import hf_library, model_source, reachable
-from carb_scorers.models.token_rows import Row
+from carb_scorers.models.token_rows import Row, Rows
 
 
 class RewardOptions(HFOptions):
@@ -53,13 +53,10 @@ class Adapter:
     """How many outputs there are; by default the configuration's ``num_labels``."""
 
 
-def _gated_score(output: Any) -> Any:
-    return output.score.reshape(-1, 1)
-
-
 def _last_of_sequence(output: Any) -> Any:
     logits = output[0] if isinstance(output, tuple) else output.logits
-    return logits.reshape(logits.shape[0], -1)[:, -1:]
+    rows = logits.shape[0]
+    return logits.reshape(rows, -1)[:, -1:]
 
 
 def _deep_head(transformers: Any, config: Any) -> Any:
@@ -72,9 +69,9 @@ def _deep_head(transformers: Any, config: Any) -> Any:
     class DeepHead(base):  # type: ignore[misc, valid-type]
         def __init__(self, config: Any) -> None:
             super().__init__(config)
-            self.score = torch.nn.Sequential(
-                torch.nn.Linear(size, size), torch.nn.ReLU(), torch.nn.Linear(size, self.num_labels)
-            )
+            hidden = torch.nn.Linear(size, size)
+            last = torch.nn.Linear(size, self.num_labels)
+            self.score = torch.nn.Sequential(hidden, torch.nn.ReLU(), last)
 
     return DeepHead
 
@@ -82,7 +79,9 @@ def _deep_head(transformers: Any, config: Any) -> Any:
 ADAPTERS: dict[str, Adapter] = {
     # Wang et al. 2024, ArmoRM: many objectives, mixed by a gate into output.score. Needs
     # trust_remote_code.
-    "LlamaForRewardModelWithGating": Adapter(output=_gated_score, head=None, outputs=1),
+    "LlamaForRewardModelWithGating": Adapter(
+        output=lambda output: output.score.reshape(-1, 1), head=None, outputs=1
+    ),
     # INF-ORM-Llama3.1-70B: a head of two layers, code on the model card only.
     "INFORMForSequenceClassification": Adapter(loader=_deep_head, outputs=1),
     # Qwen2.5-Math-RM-72B, WorldPM: a head of two layers. Needs trust_remote_code.
@@ -109,16 +108,16 @@ def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
         with quiet():
             adapted = adapter_config(reachable(model_source(target)), options.revision)
             if adapted is not None:
-                target, source["revision"] = base_of(target, adapted), adapted.get("revision")
+                target = base_of(target, adapted)
+                source["revision"] = adapted.get("revision")
             config = transformers.AutoConfig.from_pretrained(target, **source)
     except (OSError, ValueError, KeyError):
         return (adapter := Adapter()), adapter.loader  # loading says what is wrong
-    adapter = next(
-        (ADAPTERS[name] for name in config.architectures or () if name in ADAPTERS), Adapter()
-    )
-    return adapter, adapter.loader if isinstance(adapter.loader, str) else adapter.loader(
-        transformers, config
-    )
+    known = [ADAPTERS[name] for name in config.architectures or () if name in ADAPTERS]
+    adapter = next(iter(known), Adapter())
+    if isinstance(adapter.loader, str):
+        return adapter, adapter.loader
+    return adapter, adapter.loader(transformers, config)
 
 
 class HFRewardModel:
@@ -133,10 +132,12 @@ class HFRewardModel:
         self._tokenizer = loaded.tokenizer
         self._output = _output(target, model, adapter, options)
         self._takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
-        self._ending = (
-            () if adapter.ending is None else (int(getattr(model.config, adapter.ending)),)
-        )
-        head: Any = None if adapter.head is None else getattr(model, adapter.head, None)
+        self._ending: Ids = ()
+        if adapter.ending is not None:
+            self._ending = (int(getattr(model.config, adapter.ending)),)
+        head: Any = None
+        if adapter.head is not None:
+            head = getattr(model, adapter.head, None)
         self._passes = Passes(
             loaded,
             options,
@@ -152,14 +153,13 @@ class HFRewardModel:
         """Drop the model."""
         self._passes.close()
 
-    async def rewards(
-        self, prompts: Sequence[Prompt], answers: Sequence[str]
-    ) -> list[Reward | Failure]:
+    async def rewards(self, prompts: Prompts, answers: Texts) -> list[Reward | Failure]:
         """See ``RewardModel``. The head is read where the model's own forward pass reads it."""
 
         # one signature for all readers
-        def read(outputs: Any, rows: Sequence[Row]) -> list[float]:  # noqa: ARG001
-            values: list[float] = outputs[:, -1, self._output].double().tolist()
+        def read(outputs: Any, rows: Rows) -> list[float]:  # noqa: ARG001
+            last = outputs[:, -1, self._output]
+            values: list[float] = last.double().tolist()
             return values
 
         run = partial(
@@ -174,8 +174,11 @@ class HFRewardModel:
 
     def _rows_of(self, prompt: Prompt, answer: str) -> list[Row]:
         ids, types = conversation(self._tokenizer, prompt, answer)
-        types = (*types, *types[-1:] * len(self._ending)) if self._takes_types else ()
-        return [Row((*ids, *self._ending), types=types)]
+        tokens = (*ids, *self._ending)
+        if not self._takes_types:
+            return [Row(tokens)]
+        of_ending = types[-1:] * len(self._ending)
+        return [Row(tokens, types=(*types, *of_ending))]
 
 
 @uncollected()
@@ -194,10 +197,10 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
 def _output(target: str, model: Any, adapter: Adapter, options: RewardOptions) -> int:
     """The index of the output that is the score."""
     labels = adapter.outputs or int(model.config.num_labels)
-    names = [
-        str(name) for _, name in sorted((getattr(model.config, "id2label", None) or {}).items())
-    ]
-    names = names if len(names) == labels else [str(i) for i in range(labels)]
+    named = getattr(model.config, "id2label", None) or {}
+    names = [str(named[index]) for index in sorted(named)]
+    if len(names) != labels:
+        names = [str(index) for index in range(labels)]
     if options.objective is not None:
         matches = [i for i, name in enumerate(names) if options.objective in (name, str(i))]
         if len(matches) != 1:

@@ -84,25 +84,22 @@ def without_thinking(text: str) -> str:
     text = end.split(text)[-1]
     text = begin.split(text)[0]
     text = re.split(known.final, text)[-1]
-    return "" if re.match(known.bare_channel, text) else text.partition(known.channel)[0]
+    if re.match(known.bare_channel, text):
+        return ""
+    return text.partition(known.channel)[0]
 
 
 @cache
 def thought_marks() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """The marks that begin and end a thought."""
     known = marks()
-    begins = [re.escape(begin) for begin, _ in known.thoughts]
-    ends = [re.escape(end) for _, end in known.thoughts]
-    begin, end = (tag.replace("WORDS", known.thought_words) for tag in known.thought_tags)
-    return (
-        re.compile("|".join((*begins, begin)), re.IGNORECASE),
-        re.compile("|".join((*ends, end)), re.IGNORECASE),
-    )
-
-
-def _is_thought_mark(token: str) -> bool:
-    """Whether a token begins or ends a thought."""
-    return any(pattern.fullmatch(token) for pattern in thought_marks())
+    patterns = []
+    for side, tag in enumerate(known.thought_tags):
+        forms = [re.escape(pair[side]) for pair in known.thoughts]
+        forms.append(tag.replace("WORDS", known.thought_words))
+        patterns.append(re.compile("|".join(forms), re.IGNORECASE))
+    begin, end = patterns
+    return begin, end
 
 
 def opened_thought(prompt: str, template: str) -> str | None:
@@ -123,18 +120,26 @@ def written_text(tokenizer: Any, ids: Sequence[int]) -> str:
     """A model's text without special tokens but with the marks of its thoughts, some of which are
     special tokens. A thought without marks would pass for the answer."""
     channels = marks().channel_tokens
-    special = {
-        token: tokenizer.convert_ids_to_tokens(token) for token in tokenizer.all_special_ids
-    } | {
-        token: str(added.content)
-        for token, added in getattr(tokenizer, "added_tokens_decoder", {}).items()
-        if added.special
-    }
-    parts, start = [], 0
+    known = tokenizer.all_special_ids
+    special = {token: str(tokenizer.convert_ids_to_tokens(token)) for token in known}
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    for token, one in added.items():
+        if one.special:
+            special[token] = str(one.content)
+    parts: list[str] = []
+    start = 0
     for index, token in enumerate(ids):
         mark = special.get(token, "")
-        if mark and (mark in channels or _is_thought_mark(mark)):
-            parts += [tokenizer.decode(ids[start:index], skip_special_tokens=True), special[token]]
+        of_thought = any(pattern.fullmatch(mark) for pattern in thought_marks())
+        if mark in channels or of_thought:
+            before = tokenizer.decode(ids[start:index], skip_special_tokens=True)
+            parts += [before, mark]
             start = index + 1
     parts.append(tokenizer.decode(ids[start:], skip_special_tokens=True))
-    return "".join(map(str, parts))
+    return "".join(parts)
+
+
+def until(text: str, stops: Sequence[str]) -> str:
+    """A text up to the first of some strings."""
+    beginnings = [text.partition(stop)[0] for stop in stops]
+    return min(beginnings, key=len, default=text)

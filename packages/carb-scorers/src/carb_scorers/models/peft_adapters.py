@@ -17,7 +17,9 @@ from carb_scorers.models.source import first_line, hf_library, model_source
 
 __all__ = ["adapter_config", "adapter_file", "base_of", "load_adapted"]
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+Config = Mapping[str, Any]
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
 CLASSIFIER = "AutoModelForSequenceClassification"
 
 
@@ -47,7 +49,9 @@ def adapter_file(name: str, file: str, revision: str | None) -> Path | None:
     """A file of an adapter, in its folder or on the hub; ``None`` where there is none."""
     if Path(name).is_dir():
         path = Path(name) / file
-        return path if path.is_file() else None
+        if not path.is_file():
+            return None
+        return path
     hub = hf_library("transformers").utils
     try:
         cached = hub.cached_file(
@@ -55,10 +59,12 @@ def adapter_file(name: str, file: str, revision: str | None) -> Path | None:
         )
     except OSError:  # no such model, or no network: loading it says which
         return None
-    return None if cached is None else Path(cached)
+    if cached is None:
+        return None
+    return Path(cached)
 
 
-def base_of(name: str, config: Mapping[str, Any]) -> str:
+def base_of(name: str, config: Config) -> str:
     """The folder or id of an adapter's base.
 
     Raises:
@@ -80,7 +86,7 @@ def base_of(name: str, config: Mapping[str, Any]) -> str:
 
 def load_adapted(
     name: str,
-    config: Mapping[str, Any],
+    config: Config,
     loader: Any,
     load_base: Callable[..., tuple[Any, dict[str, Any]]],
     revision: str | None,
@@ -112,9 +118,11 @@ def load_adapted(
     missing |= {str(key[0]) for key in info.get("mismatched_keys", ())}
     if gone := missing - set(shapes):
         return model, sorted(gone)
-    table = next((key for key in shapes if key.endswith(_embeddings(model))), None)
-    if table is not None:
-        model.resize_token_embeddings(shapes[table][0])
+    table = _embeddings(model)
+    for key, shape in shapes.items():
+        if key.endswith(table):
+            model.resize_token_embeddings(shape[0])
+            break
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what is missing, which is looked at below
@@ -136,17 +144,18 @@ def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """The shape of each of an adapter's weights, by the name that it has in the base."""
     safetensors = hf_library("safetensors")
     with safetensors.safe_open(path, "pt") as file:
-        keys = list(file.keys())
-        return {_plain(key): tuple(file.get_slice(key).get_shape()) for key in keys}
+        shapes = {}
+        for key in list(file.keys()):
+            shape = file.get_slice(key).get_shape()
+            shapes[_plain(key)] = tuple(shape)
+        return shapes
 
 
 def _plain(key: str) -> str:
     return key.removeprefix("base_model.model.").replace(".modules_to_save.", ".")
 
 
-def _head(
-    config: Mapping[str, Any], loader: Any, shapes: Mapping[str, tuple[int, ...]]
-) -> str | None:
+def _head(config: Config, loader: Any, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
     """The last weight of a classifier's head, if the adapter holds it: its rows are the labels."""
     if loader != CLASSIFIER:
         return None
@@ -157,13 +166,12 @@ def _head(
     )
     with torch.device("meta"):
         empty = transformers.AutoModelForSequenceClassification.from_config(base)
-    behind = [
-        name
-        for name, _ in empty.named_parameters()
-        if not name.startswith(f"{empty.base_model_prefix}.")
-    ]
-    saved = [name for name in behind if name in shapes and len(shapes[name]) == 2]
-    return saved[-1] if saved else None
+    inside = f"{empty.base_model_prefix}."
+    last = None
+    for name, _ in empty.named_parameters():
+        if len(shapes.get(name, ())) == 2 and not name.startswith(inside):
+            last = str(name)
+    return last
 
 
 def _embeddings(model: Any) -> str:

@@ -10,17 +10,22 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
-from pydantic import create_model
+from pydantic import Field, FiniteFloat, create_model
 
 from carb_data import CarbError, Frozen, Message, read_options
 from carb_scorers.scorer import ScoreError, ScorerSpec, Usage
 
 __all__ = ["LANGUAGE_MODELS", "Watch", "message", "read_backend_options"]
+
+
+NonNegative = Annotated[FiniteFloat, Field(ge=0)]
+"""A finite number that is not below 0."""
 
 
 class CannotError(CarbError):
@@ -44,6 +49,10 @@ class Prompt:
     group: int | None = None
     """Prompts of one item have the same number within a call. A backend may compute them together,
     but must not let prompts of another item change their result. ``None``: an item of its own."""
+
+
+Prompts = Sequence[Prompt]
+Texts = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +164,11 @@ class LanguageModel(Model, Protocol):
     to change.
     """
 
-    async def generate(
-        self, prompts: Sequence[Prompt], writing: Writing
-    ) -> Sequence[Generation | Failure]:
+    async def generate(self, prompts: Prompts, writing: Writing) -> Sequence[Generation | Failure]:
         """The model's answer to each prompt, in order."""
         ...
 
-    async def next_logprobs(
-        self, prompts: Sequence[Prompt], wanted: Sequence[str]
-    ) -> Sequence[Choices | Failure]:
+    async def next_logprobs(self, prompts: Prompts, wanted: Texts) -> Sequence[Choices | Failure]:
         """Log-probabilities that each answer is one of some short strings, from one forward pass
         per prompt.
 
@@ -174,7 +179,7 @@ class LanguageModel(Model, Protocol):
         ...
 
     async def continuation_logprobs(
-        self, prompts: Sequence[Prompt], answers: Sequence[str], *, end_of_turn: bool = True
+        self, prompts: Prompts, answers: Texts, *, end_of_turn: bool = True
     ) -> Sequence[Continuation | Failure]:
         """Log-probability of each token of ``answers[i]`` as the whole answer to ``prompts[i]``.
 
@@ -190,9 +195,7 @@ class LanguageModel(Model, Protocol):
 class RewardModel(Model, Protocol):
     """A model with a scalar head behind ``classifier``."""
 
-    async def rewards(
-        self, prompts: Sequence[Prompt], answers: Sequence[str]
-    ) -> Sequence[Reward | Failure]:
+    async def rewards(self, prompts: Prompts, answers: Texts) -> Sequence[Reward | Failure]:
         """The reward of ``answers[i]`` as the assistant's turn after ``prompts[i]``."""
         ...
 
@@ -209,12 +212,13 @@ def spec_of(
 ) -> ScorerSpec:
     """The spec of a scorer that asks a model: it records all options, with what the revisions came
     to."""
+    options = read.model_dump(mode="json", exclude={"revision", "ref_revision"})
     return ScorerSpec(
         name=name,
         kind=kind,
         model=target,
         revision=model.revision,
-        parameters={**read.model_dump(mode="json", exclude={"revision", "ref_revision"}), **added},
+        parameters={**options, **added},
         comparative=comparative,
         in_flight=model.in_flight,
     )
@@ -225,18 +229,27 @@ def failure(kind: str, message: str, usage: Usage | None = None) -> Failure:
     return Failure(ScoreError(kind=kind, message=message), usage or Usage())
 
 
-def seeds_for(prompts: Sequence[Prompt], writing: Writing) -> list[int]:
+def log_sum(logprobs: Collection[float]) -> float:
+    """The logarithm of the sum of probabilities, from their logarithms; minus infinity for 0."""
+    top = max(logprobs, default=-math.inf)
+    if top == -math.inf:
+        return top
+    total = math.fsum(math.exp(value - top) for value in logprobs)
+    return top + math.log(total)
+
+
+def seeds_for(prompts: Prompts, writing: Writing) -> list[int]:
     """Each prompt's own seed in [0, 2**31), from the run's seed and its messages, whatever its
     neighbours are."""
-    given = [writing.seed] * len(prompts) if isinstance(writing.seed, int) else writing.seed
-    contents = [
-        json.dumps([seed, chat(prompt.messages)], sort_keys=True)
-        for seed, prompt in zip(given, prompts, strict=True)
-    ]
-    return [
-        int.from_bytes(hashlib.sha256(content.encode()).digest()[:4], "big") >> 1
-        for content in contents
-    ]
+    given = writing.seed
+    if isinstance(given, int):
+        given = (given,) * len(prompts)
+    seeds = []
+    for seed, prompt in zip(given, prompts, strict=True):
+        content = json.dumps([seed, chat(prompt.messages)], sort_keys=True)
+        digest = hashlib.sha256(content.encode()).digest()
+        seeds.append(int.from_bytes(digest[:4], "big") >> 1)
+    return seeds
 
 
 def message(role: Literal["system", "user", "assistant"], content: str) -> Message:

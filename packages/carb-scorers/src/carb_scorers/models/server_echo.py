@@ -7,7 +7,7 @@ character as a whole one. So offsets are not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from carb_scorers.models.marks import control_pattern
 
@@ -38,19 +38,27 @@ def answer_tokens(
         SpellingError: no tokens spell the text with a border between prompt and answer, or several
             ways to spell it have another border.
     """
-    text, border = (prompt + answer).encode(), len(prompt.encode())
+    text = (prompt + answer).encode()
+    border = len(prompt.encode())
     spans = set()
     for first, spaced in _beginnings(tokens):
-        given = [tokens[first].removeprefix(" ") if spaced else tokens[first], *tokens[first + 1 :]]
-        before = _positions(given, text, 0)
-        for begin in (i for i, places in enumerate(before) if border in places):
+        given = list(tokens[first:])
+        if spaced:
+            given[0] = given[0].removeprefix(" ")
+        for begin, starts in enumerate(_positions(given, text, 0)):
+            if border not in starts:
+                continue
             behind = _positions(given[begin:], text, border)
-            ends = [begin + i for i, places in enumerate(behind) if len(text) in places]
-            spans |= {(first + begin, first + end) for end in ends if end > begin}
+            for count, ends in enumerate(behind):
+                if count and len(text) in ends:
+                    start = first + begin
+                    spans.add((start, start + count))
     if len(spans) > 1 and counted is not None:
         spans = {span for span in spans if span[1] == counted}
     if len(spans) != 1:
-        reason = "in several ways" if spans else "not"
+        reason = "not"
+        if spans:
+            reason = "in several ways"
         raise SpellingError(f"the tokens of the server's reply do {reason} spell prompt and answer")
     return range(*next(iter(spans)))
 
@@ -61,13 +69,13 @@ def _beginnings(tokens: Sequence[str]) -> list[tuple[int, bool]]:
     first = 0
     while first < len(tokens) and control_pattern().fullmatch(tokens[first]):
         first += 1
-    starts = [0, first] if first else [0]
-    return [
-        (start, spaced)
-        for start in starts
-        if start < len(tokens)
-        for spaced in ((False, True) if tokens[start].startswith(" ") else (False,))
-    ]
+    beginnings = []
+    for start in sorted({0, first}):
+        if start < len(tokens):
+            beginnings.append((start, False))
+            if tokens[start].startswith(" "):
+                beginnings.append((start, True))
+    return beginnings
 
 
 def _positions(tokens: Sequence[str], text: bytes, start: int) -> list[set[int]]:
@@ -80,19 +88,21 @@ def _positions(tokens: Sequence[str], text: bytes, start: int) -> list[set[int]]
     return positions
 
 
-def _behind(token: str, text: bytes, places: set[int]) -> set[int]:
-    """Where a token may end that begins at one of some places."""
+def _behind(token: str, text: bytes, starts: set[int]) -> set[int]:
+    """Where a token may end that begins at one of some bytes."""
     if exact := _BYTES.fullmatch(token):
         parts = [bytes.fromhex(exact[1].replace("\\x", ""))]
     else:
         parts = [part.encode("utf-8", "replace") for part in token.split(HALF)]
     for number, part in enumerate(parts):
         if number:
-            places = {
-                end + n
-                for end in places
-                for n in (1, 2, 3)
-                if end + n <= len(text) and min(text[end : end + n]) >= 0x80
-            }
-        places = {end + len(part) for end in places if text.startswith(part, end)}
-    return places
+            starts = {end for start in starts for end in _half(text, start)}
+        starts = {start + len(part) for start in starts if text.startswith(part, start)}
+    return starts
+
+
+def _half(text: bytes, start: int) -> Iterator[int]:
+    """Where one to three bytes of a character may end."""
+    for end in range(start + 1, min(start + 3, len(text)) + 1):
+        if min(text[start:end]) >= 0x80:
+            yield end

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from carb_data import CarbError
 
+Answer = dict[str, Any]
 _SHOWN = 300
 """Characters of a server's message that are kept."""
 _CAN_BE_A_SECRET = 8
@@ -43,11 +44,14 @@ class Secret:
 
     def __init__(self, value: str | None) -> None:
         self._value = value
-        secret = value is not None and len(value) >= _CAN_BE_A_SECRET
-        self._spelled = {value, quote(value, safe="")} if value is not None and secret else set()
+        self._spelled = set[str]()
+        if value is not None and len(value) >= _CAN_BE_A_SECRET:
+            self._spelled = {value, quote(value, safe="")}
 
     def header(self) -> dict[str, str]:
-        return {} if self._value is None else {"Authorization": f"Bearer {self._value}"}
+        if self._value is None:
+            return {}
+        return {"Authorization": f"Bearer {self._value}"}
 
     def hidden(self, answer: Any) -> Any:
         """A text, or a decoded answer, with every occurrence of the key struck out."""
@@ -57,7 +61,9 @@ class Secret:
             return answer
         if isinstance(answer, dict):
             return {self.hidden(name): self.hidden(value) for name, value in answer.items()}
-        return [self.hidden(value) for value in answer] if isinstance(answer, list) else answer
+        if not isinstance(answer, list):
+            return answer
+        return [self.hidden(value) for value in answer]
 
     def __repr__(self) -> str:
         return "***"
@@ -66,9 +72,7 @@ class Secret:
         raise TypeError("a key is not to be written anywhere")
 
 
-def read_answer(
-    url: str, key: Secret, response: Any, content: bytes, *, proven: bool
-) -> dict[str, Any]:
+def read_answer(url: str, key: Secret, response: Any, content: bytes, *, proven: bool) -> Answer:
     """A server's answer. Of one that is not JSON nothing is shown, since it could hold the key in
     any spelling.
 
@@ -80,7 +84,8 @@ def read_answer(
     """
     status: int = response.status_code
     if 300 <= status < 400:
-        where = shown(key, str(response.headers.get("location", "nowhere")).partition("?")[0])
+        location = str(response.headers.get("location", "nowhere"))
+        where = shown(key, location.partition("?")[0])
         raise RequestError(
             "http", f"{status}: the server redirects to {where}; redirects are not followed"
         )
@@ -110,15 +115,19 @@ def read_answer(
     return answer
 
 
-def _error_within(answer: dict[str, Any]) -> dict[str, Any] | None:
+def _error_within(answer: Answer) -> Answer | None:
     """The error that a provider reports inside an answer with status 200."""
     choices = answer.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
+    first = None
+    if isinstance(choices, list) and choices:
+        first = choices[0]
     for part in (answer, first):
         if isinstance(part, dict) and part.get("error"):
             return part
     ended = isinstance(first, dict) and first.get("finish_reason") == "error"
-    return {"error": "the text ended with finish_reason=error"} if ended else None
+    if not ended:
+        return None
+    return {"error": "the text ended with finish_reason=error"}
 
 
 def shown(key: Secret, text: str) -> str:
@@ -137,30 +146,39 @@ def _refused(
             f"{url} does not accept the key ({status}: {message}). Name its variable in key_env=."
         )
     if status in {403, 404, 405, 501} and not proven:
-        hint = (
-            "Are the key and what it permits" if status == 403 else "Are url= and the model's name"
-        )
+        hint = "Are url= and the model's name"
+        if status == 403:
+            hint = "Are the key and what it permits"
         raise CarbError(f"{url} answers {status}: {message}. {hint} right?")
     if status in {400, 422} and (parameter := _refused_parameter(answer, message)):
         raise RequestError("http", f"{status}: {message}", parameter=parameter)
     larger = (
         status == 429 and "request too large" in message.lower()
     )  # than the limit on tokens, as OpenAI says it
-    if not larger and (status in {408, 409, 425, 429} or (status >= 500 and status != 501)):
-        after, overloaded = retry_after(headers), status in _OVERLOADED
+    passes = status in {408, 409, 425, 429} or (status >= 500 and status != 501)
+    if passes and not larger:
+        after = retry_after(headers)
+        overloaded = status in _OVERLOADED
         raise RequestError(
             "http", f"{status}: {message}", again=True, after=after, overloaded=overloaded
         )
     too_long = (
         larger or code == "context_length_exceeded" or "context length" in message or status == 413
     )
-    raise RequestError("too-long" if too_long else "http", f"{status}: {message}")
+    kind = "http"
+    if too_long:
+        kind = "too-long"
+    raise RequestError(kind, f"{status}: {message}")
 
 
-def _details(answer: Any) -> dict[str, Any]:
+def _details(answer: Any) -> Answer:
     """The fields of an answer's error; none where it is a mere text, or is missing."""
-    error = answer.get("error") if isinstance(answer, dict) else None
-    return error if isinstance(error, dict) else {}
+    error = None
+    if isinstance(answer, dict):
+        error = answer.get("error")
+    if not isinstance(error, dict):
+        return {}
+    return error
 
 
 def _code_of(answer: Any) -> str:
@@ -172,7 +190,9 @@ def _refused_parameter(answer: Any, message: str) -> str:
     named = _details(answer).get("param")
     if not isinstance(named, str) or not named:
         quoted = re.search(r"[Uu]nsupported (?:parameter|value)\W+(\w+)", message)
-        named = quoted[1] if quoted else ""
+        named = ""
+        if quoted:
+            named = quoted[1]
     unsupported = "unsupported" in _code_of(answer) or "unsupported" in message.lower()
     return named if unsupported else ""
 
@@ -184,7 +204,9 @@ def _message_of(answer: Any) -> str:
     error = answer.get("error", answer)
     if isinstance(error, dict):
         error = error.get("message", error.get("detail", ""))
-    return error if isinstance(error, str) else json.dumps(error)
+    if isinstance(error, str):
+        return error
+    return json.dumps(error)
 
 
 def retry_after(headers: Any) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,11 +19,14 @@ from carb_scorers.models.protocol import (
     Failure,
     Generation,
     Prompt,
+    Prompts,
     Reward,
+    Texts,
     Watch,
     Writing,
     chat,
     failure,
+    log_sum,
     message,
     plain_text,
     seeds_for,
@@ -34,7 +37,7 @@ from carb_scorers.models.server_options import (
     ServerOptions,
     ServerRewardOptions,
 )
-from carb_scorers.models.server_retries import Clock, Endpoint, gather
+from carb_scorers.models.server_retries import Clock, Endpoint, Json, Read, gather
 from carb_scorers.scorer import Usage
 
 T = TypeVar("T")
@@ -52,8 +55,10 @@ _ONLY_THOUGHT = (
     "thinking off (chat_template_kwargs=), or start the server without its reasoning parser"
 )
 
-_ALL_ONES, _ALL_BOUNDED = 4, 6
-"""How many scores, all of them 1 or all of them in [0, 1], show that they are no raw outputs.
+_ALL_ONES = 4
+"""How many scores, all of them 1, show that they are no raw outputs."""
+_ALL_BOUNDED = 6
+"""How many scores, all of them in [0, 1], show that they are no raw outputs.
 
 Three sets have six at least. Independent raw outputs around 0 with a standard deviation of 1 all
 lie there in 0.16% of runs, and ``bounded=true`` lets them pass.
@@ -101,32 +106,32 @@ class ServerLanguageModel(ServerModel):
         self._chat = options.api == "chat"
         super().__init__(model, options, clock, templated=self._chat)
         top = options.top_logprobs
-        self._with_logprobs = (
-            {"logprobs": True, "top_logprobs": top} if self._chat else {"logprobs": top}
-        )
+        self._with_logprobs = {"logprobs": top}
+        if self._chat:
+            self._with_logprobs = {"logprobs": True, "top_logprobs": top}
         self._reports_logprobs = False
 
-    async def generate(
-        self, prompts: Sequence[Prompt], writing: Writing
-    ) -> list[Generation | Failure]:
+    async def generate(self, prompts: Prompts, writing: Writing) -> list[Generation | Failure]:
         """See ``LanguageModel``. A seed is sent where the temperature is above 0; not all servers
         use it."""
-        common = {
+        common: dict[str, Any] = {
             "max_tokens": writing.max_tokens,
             "temperature": writing.temperature,
             "stop": list(writing.stop) or None,
-            **({} if writing.watch is None else self._with_logprobs),
         }
-        seeds = seeds_for(prompts, writing) if writing.temperature > 0 else [None] * len(prompts)
+        if writing.watch is not None:
+            common |= self._with_logprobs
+        seeds: Sequence[int | None] = [None] * len(prompts)
+        if writing.temperature > 0:
+            seeds = seeds_for(prompts, writing)
         read = partial(self._generation, writing.watch)
-        asked = [common | {"seed": seed} for seed in seeds]
-        return await gather(
-            [self._call(p, options, read) for p, options in zip(prompts, asked, strict=True)]
-        )
+        calls = []
+        for prompt, seed in zip(prompts, seeds, strict=True):
+            fields = common | {"seed": seed}
+            calls.append(self._call(prompt, fields, read))
+        return await gather(calls)
 
-    async def next_logprobs(
-        self, prompts: Sequence[Prompt], wanted: Sequence[str]
-    ) -> list[Choices | Failure]:
+    async def next_logprobs(self, prompts: Prompts, wanted: Texts) -> list[Choices | Failure]:
         """See ``LanguageModel``. A string counts where it is a token of its own, with or without a
         space before it.
 
@@ -138,14 +143,13 @@ class ServerLanguageModel(ServerModel):
             CarbError: the server reports no log-probabilities.
         """
         fields = {"max_tokens": 1, "temperature": 0.0, **self._with_logprobs}
-        return await gather(
-            [self._call(prompt, fields, partial(self._choices, wanted)) for prompt in prompts]
-        )
+        read = partial(self._choices, wanted)
+        return await gather([self._call(prompt, fields, read) for prompt in prompts])
 
     async def continuation_logprobs(
         self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[str],
+        prompts: Prompts,
+        answers: Texts,
         *,
         end_of_turn: bool = True,  # noqa: ARG002 - plain text has no turns
     ) -> list[Continuation | Failure]:
@@ -164,7 +168,8 @@ class ServerLanguageModel(ServerModel):
             )
         calls = []
         for prompt, answer in zip(prompts, answers, strict=True):
-            start, answer = guarded_unseen(plain_text(prompt)), guarded_unseen(answer)
+            start = guarded_unseen(plain_text(prompt))
+            answer = guarded_unseen(answer)
             if not (answer[:1].isspace() or start[-1:].isspace()):
                 answer = f" {answer}"
             fields = {
@@ -174,30 +179,30 @@ class ServerLanguageModel(ServerModel):
                 "logprobs": 1,
                 "echo": True,
             }
-            calls.append(self._call(prompt, fields, partial(_continuation, start, answer)))
+            read = partial(_continuation, start, answer)
+            calls.append(self._call(prompt, fields, read))
         return await gather(calls)
 
     def _call(
         self,
         prompt: Prompt,
-        fields: Mapping[str, Any],
-        read: Callable[[Mapping[str, Any], Usage], T | Failure],
+        fields: Json,
+        read: Read[T],
     ) -> Callable[[], Awaitable[T | Failure]]:
         """A call that sends a prompt and reads the first choice of the answer."""
-        asked = (
-            {"messages": chat(prompt.messages, guarded_unseen), **self._variables}
-            if self._chat
-            else {"prompt": guarded_unseen(plain_text(prompt))}
-        )
-        path = "/chat/completions" if self._chat else "/completions"
+        asked: dict[str, Any]
+        if self._chat:
+            path = "/chat/completions"
+            asked = {"messages": chat(prompt.messages, guarded_unseen), **self._variables}
+        else:
+            path = "/completions"
+            asked = {"prompt": guarded_unseen(plain_text(prompt))}
         body = {"model": self.model, **asked, **fields, **self._extra}
         return partial(
             self._endpoint.ask, path, body, lambda answer, usage: read(answer["choices"][0], usage)
         )
 
-    def _generation(
-        self, watch: Watch | None, choice: Mapping[str, Any], usage: Usage
-    ) -> Generation | Failure:
+    def _generation(self, watch: Watch | None, choice: Json, usage: Usage) -> Generation | Failure:
         message = choice.get("message") or {}
         content = message.get("content") if self._chat else choice["text"]
         if isinstance(content, list):  # content in parts
@@ -211,11 +216,13 @@ class ServerLanguageModel(ServerModel):
             return failure("parse", _ONLY_THOUGHT, usage)
         if not isinstance(content, str | None) or (content is None and "content" not in message):
             raise TypeError("the content is not text")
-        choices = None if watch is None else self._watched(watch, choice)
+        choices = None
+        if watch is not None:
+            choices = self._watched(watch, choice)
         finished = str(reason).lower() in _ENDS
         return Generation(content or "", usage=usage, finished=finished, choices=choices)
 
-    def _steps(self, choice: Mapping[str, Any]) -> list[Step]:
+    def _steps(self, choice: Json) -> list[Step]:
         """Each token of an answer with the most probable ones in its place."""
         steps = _steps_of(choice.get("logprobs") or {})
         if any(top for _, top in steps):
@@ -228,9 +235,7 @@ class ServerLanguageModel(ServerModel):
             )
         return steps
 
-    def _choices(
-        self, wanted: Sequence[str], choice: Mapping[str, Any], usage: Usage
-    ) -> Choices | Failure:
+    def _choices(self, wanted: Texts, choice: Json, usage: Usage) -> Choices | Failure:
         message = choice.get("message") or {}
         steps = self._steps(choice)
         if not message.get("content") and _thought(message):
@@ -254,22 +259,24 @@ class ServerLanguageModel(ServerModel):
                 return failure("logprobs", message, usage)
         return choices
 
-    def _watched(self, watch: Watch, choice: Mapping[str, Any]) -> Choices | None:
+    def _watched(self, watch: Watch, choice: Json) -> Choices | None:
         steps = self._steps(choice)
         for index in reversed(range(len(steps))):
             token, beside = steps[index]
+            if token.strip() not in watch.words:
+                continue
             before = "".join(earlier for earlier, _ in steps[:index])
-            if token.strip() in watch.words and before.rstrip().endswith(watch.after):
+            if before.rstrip().endswith(watch.after):
                 return _among(beside, watch.words, Usage())
         return None
 
 
-def _thought(message: Mapping[str, Any]) -> Any:
+def _thought(message: Json) -> Any:
     """The thought that a server separated from an answer."""
     return message.get("reasoning_content") or message.get("reasoning")
 
 
-def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Usage) -> Choices:
+def _among(tokens: Sequence[tuple[str, float]], wanted: Texts, usage: Usage) -> Choices:
     """Log-probabilities of strings that are whole tokens: a token ``10`` is not among those of
     ``1``.
 
@@ -281,54 +288,58 @@ def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Us
         raise ValueError(f"the probabilities of the most probable tokens add up to {total:.2f}")
     logprobs = {}
     for word in wanted:
-        same = [value for token, value in tokens if token.strip() == word.strip()]
+        bare = word.strip()
+        same = [value for token, value in tokens if token.strip() == bare]
         if same:
-            top = max(same)
-            logprobs[word] = (
-                top + math.log(math.fsum(math.exp(value - top) for value in same))
-                if top > -math.inf
-                else top
-            )
+            logprobs[word] = log_sum(same)
     left = 1.0 - total
-    bounds = [value for _, value in tokens] + ([math.log(left)] if left > 0 else [])
+    bounds = [value for _, value in tokens]
+    if left > 0:
+        bounds.append(math.log(left))
     floor = min(bounds, default=None)
-    return Choices(
-        logprobs, floor=floor, mass=math.fsum(map(math.exp, logprobs.values())), usage=usage
-    )
+    mass = math.fsum(map(math.exp, logprobs.values()))
+    return Choices(logprobs, floor=floor, mass=mass, usage=usage)
 
 
-def _steps_of(reported: Mapping[str, Any]) -> list[Step]:
+def _steps_of(reported: Json) -> list[Step]:
     """Log-probabilities in a chat's form, which llama.cpp gives for completions too, or in a
     completion's form."""
+    steps = []
     if "content" in reported:
-        steps = []
         for step in reported["content"] or ():
             top = [
                 (_token_text(entry), _logprob(entry["logprob"]))
                 for entry in step.get("top_logprobs") or ()
             ]
-            written = _token_text(step) if "token" in step else ""
+            written = ""
+            if "token" in step:
+                written = _token_text(step)
             steps.append(_with_written(written, step.get("logprob"), top))
         return steps
-    given = [list((top or {}).items()) for top in reported.get("top_logprobs") or ()]
+    given = reported.get("top_logprobs") or ()
     tokens = reported.get("tokens") or [""] * len(given)
     values = reported.get("token_logprobs") or [None] * len(given)
-    return [
-        _with_written(token, value, [(other, _logprob(logprob)) for other, logprob in top])
-        for token, value, top in zip(tokens, values, given, strict=True)
-    ]
+    for token, value, beside in zip(tokens, values, given, strict=True):
+        others = (beside or {}).items()
+        top = [(other, _logprob(logprob)) for other, logprob in others]
+        steps.append(_with_written(token, value, top))
+    return steps
 
 
 def _with_written(token: str, value: Any, top: list[tuple[str, float]]) -> Step:
     """A step; some servers list alternatives alone, without the token that they wrote."""
-    listed = not top or value is None or token in (other for other, _ in top)
-    return token, top if listed else [*top, (token, _logprob(value))]
+    listed = {other for other, _ in top}
+    if not top or value is None or token in listed:
+        return token, top
+    return token, [*top, (token, _logprob(value))]
 
 
-def _token_text(entry: Mapping[str, Any]) -> str:
+def _token_text(entry: Json) -> str:
     """A token's text; its bytes say more where it is part of a character."""
     given = entry.get("bytes")
-    return bytes(given).decode("utf-8", "replace") if given else str(entry["token"])
+    if given:
+        return bytes(given).decode("utf-8", "replace")
+    return str(entry["token"])
 
 
 def _number(value: Any) -> float:
@@ -345,15 +356,14 @@ def _logprob(value: Any) -> float:
     return min(number, 0.0)
 
 
-def _continuation(
-    prompt: str, answer: str, choice: Mapping[str, Any], usage: Usage
-) -> Continuation | Failure:
+def _continuation(prompt: str, answer: str, choice: Json, usage: Usage) -> Continuation | Failure:
     """The log-probabilities of the tokens that spell the answer in the echoed text."""
     reported = choice["logprobs"]
     if not reported or not reported.get("tokens"):
         message = "the server's reply has no tokens of the text that it was given (echo)"
         return failure("tokens", message, usage)
-    tokens, values = reported["tokens"], reported["token_logprobs"]
+    tokens = reported["tokens"]
+    values = reported["token_logprobs"]
     try:
         if len(values) != len(tokens):
             raise SpellingError(f"{len(tokens)} tokens have {len(values)} log-probabilities")
@@ -369,7 +379,8 @@ class ServerRewardModel(ServerModel):
     def __init__(
         self, model: str, options: ServerRewardOptions, clock: Clock | None = None
     ) -> None:
-        self._api, self._bounded = options.api, options.bounded
+        self._api = options.api
+        self._bounded = options.bounded
         self._values: list[float] | None = []
         root = options.url.rstrip("/").removesuffix("/v1")  # a path may stand beside it
         super().__init__(
@@ -379,9 +390,7 @@ class ServerRewardModel(ServerModel):
             templated=self._api == "classify",
         )
 
-    async def rewards(
-        self, prompts: Sequence[Prompt], answers: Sequence[str]
-    ) -> list[Reward | Failure]:
+    async def rewards(self, prompts: Prompts, answers: Texts) -> list[Reward | Failure]:
         """See ``RewardModel``. The head's own output: the server is asked to put no sigmoid behind
         it.
 
@@ -408,7 +417,7 @@ class ServerRewardModel(ServerModel):
         raw = {"use_activation": False, "activation": False}  # the name differs between versions
         return {"model": self.model, **asked, **raw, **self._extra}
 
-    def _reward(self, answer: Mapping[str, Any], usage: Usage) -> Reward:
+    def _reward(self, answer: Json, usage: Usage) -> Reward:
         (row,) = answer["data"]
         outputs = row["probs"] if self._api == "classify" else [row["score"]]
         if len(outputs) > 1:

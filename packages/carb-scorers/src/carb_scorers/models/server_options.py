@@ -6,11 +6,12 @@ import ipaddress
 import os
 import re
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt
 
 from carb_data import CarbError, Frozen, JsonObject
+from carb_scorers.models.protocol import NonNegative
 
 __all__ = ["ServerOptions"]
 
@@ -31,19 +32,19 @@ class ServerOptions(Frozen):
     chat_template_kwargs: JsonObject = "{}"
     """A JSON object of variables for the server's chat template, such as ``{"enable_thinking":
     false}``. Servers of vLLM, SGLang and llama.cpp take it; others may ignore or refuse it."""
-    price_in: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    price_in: NonNegative | None = None
     """Price of a million input tokens, in any currency. ``run.json`` then holds the cost of the
     run."""
-    price_out: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    price_out: NonNegative | None = None
     """Price of a million output tokens, in the currency of ``price_in``."""
-    concurrency: Annotated[int, Field(ge=1)] = 8
+    concurrency: PositiveInt = 8
     """How many requests may be under way at once."""
-    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
+    timeout: Annotated[FiniteFloat, Field(gt=0)] = 120.0
     """Seconds for one attempt, from connecting to the last byte."""
-    retries: Annotated[int, Field(ge=0)] = 6
+    retries: NonNegativeInt = 6
     """Most further attempts after an error that may pass: 408, 409, 425, 5xx, a timeout or a lost
     connection. They wait exponentially longer, with jitter, or as long as ``Retry-After`` asks."""
-    patience: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 300.0
+    patience: NonNegative = 300.0
     """Seconds for which a request is tried while the server is overloaded or gone (429, 502, 503,
     504, 529, nobody listens). Then the request becomes an error row if others were answered
     meanwhile, and else the run stops. With 0 such requests become error rows after their
@@ -56,7 +57,7 @@ class ServerLanguageOptions(ServerOptions):
     api: Literal["chat", "completions"] = "chat"
     """``completions`` for models without a chat template, and for log-probabilities of given
     answers."""
-    top_logprobs: Annotated[int, Field(ge=1)] = 20
+    top_logprobs: PositiveInt = 20
     """How many of the most probable tokens the server is asked to report with ``read=logprob``;
     most allow 20."""
 
@@ -82,27 +83,7 @@ def key_of(options: ServerOptions) -> str | None:
     Raises:
         CarbError: the URL is not one, or the key is missing.
     """
-    try:
-        parts = urlsplit(options.url)
-        host = parts.hostname
-        if host and re.fullmatch(r"[\d.]+", host):
-            ipaddress.ip_address(host)
-    except ValueError:
-        parts, host = None, None
-    if (
-        parts is None
-        or parts.scheme not in {"http", "https"}
-        or not host
-        or parts.query
-        or parts.fragment
-    ):
-        raise CarbError(
-            "url= must be the base URL of a server, for example http://127.0.0.1:8000/v1."
-        )
-    if parts.username is not None or parts.password is not None:
-        raise CarbError(
-            "url= must not hold a password; put the key into a variable and name that in key_env=."
-        )
+    parts = _server_of(options.url)
     key = os.environ.get(options.key_env, "").strip()
     by_name = "key_env" in options.model_fields_set
     if not key:
@@ -123,6 +104,30 @@ def key_of(options: ServerOptions) -> str | None:
     if parts.scheme == "http" and not is_this_machine(options.url) and not by_name:
         return None
     return key
+
+
+def _server_of(url: str) -> SplitResult:
+    """The parts of a server's base URL.
+
+    Raises:
+        CarbError: it is no such URL, or holds a password.
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if re.fullmatch(r"[\d.]+", host):
+            ipaddress.ip_address(host)
+    except ValueError:
+        host = ""
+    if not host or parts.scheme not in {"http", "https"} or parts.query or parts.fragment:
+        raise CarbError(
+            "url= must be the base URL of a server, for example http://127.0.0.1:8000/v1."
+        )
+    if parts.username is not None or parts.password is not None:
+        raise CarbError(
+            "url= must not hold a password; put the key into a variable and name that in key_env=."
+        )
+    return parts
 
 
 def is_this_machine(url: str) -> bool:

@@ -20,16 +20,29 @@ from anyio import CapacityLimiter
 
 from carb_data import CarbError, require
 from carb_scorers.models.protocol import Failure, failure
-from carb_scorers.models.server_exchange import RequestError, Secret, read_answer, shown
+from carb_scorers.models.server_exchange import (
+    Answer,
+    RequestError,
+    Secret,
+    read_answer,
+    shown,
+)
 from carb_scorers.models.server_options import ServerOptions, is_this_machine, key_of
 from carb_scorers.scorer import Usage
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
 _LARGEST_ANSWER = 32 * 2**20
 """Bytes. More than any judge writes; a server must not fill the memory."""
 _MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 
+Json = Mapping[str, Any]
+"""An object of a request or a reply."""
 T = TypeVar("T")
+
+
+Read = Callable[[Json, Usage], T | Failure]
+"""Reads an answer, and what it cost."""
 
 
 class Clock:
@@ -86,8 +99,8 @@ class Endpoint:
     async def ask(
         self,
         path: str,
-        body: Mapping[str, Any],
-        read: Callable[[Mapping[str, Any], Usage], T | Failure],
+        body: Json,
+        read: Read[T],
     ) -> T | Failure:
         """Send a request until it is answered, and read the answer and what it cost.
 
@@ -99,7 +112,8 @@ class Endpoint:
                 gone.
         """
         given = {name: value for name, value in body.items() if value is not None}
-        attempt, began = 0, self._clock.now()
+        attempt = 0
+        began = self._clock.now()
         async with self._connected() as opened:
             while True:
                 attempt += 1
@@ -117,7 +131,7 @@ class Endpoint:
             message = f"the server's answer does not have the form of {path} ({named})"
             return failure("http", message, usage)
 
-    async def _answer(self, opened: _Open, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def _answer(self, opened: _Open, path: str, body: Answer) -> Answer:
         """Send a request once its turn has come, and read the answer."""
         async with opened.running:
             while (pause := self._paused_until - self._clock.now()) > 0:
@@ -129,7 +143,7 @@ class Endpoint:
         return answer
 
     async def _comes_again(
-        self, error: RequestError, body: dict[str, Any], attempt: int, began: float
+        self, error: RequestError, body: Answer, attempt: int, began: float
     ) -> bool:
         """Whether a request that failed is to be sent again, once it has waited."""
         if error.parameter and attempt <= 2 and self._takes_without(error, body):
@@ -142,12 +156,14 @@ class Endpoint:
         await self._clock.sleep(wait)
         return True
 
-    def _renamed(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _renamed(self, body: Answer) -> Answer:
         """A request with the newer name of its length, once the server has refused the older."""
-        newer = {"max_tokens": "max_completion_tokens"} if self._newer_name else {}
+        newer = {}
+        if self._newer_name:
+            newer = {"max_tokens": "max_completion_tokens"}
         return {newer.get(name, name): value for name, value in body.items()}
 
-    def _takes_without(self, error: RequestError, body: Mapping[str, Any]) -> bool:
+    def _takes_without(self, error: RequestError, body: Json) -> bool:
         """Whether a request can be sent again by itself, without a field that was refused.
 
         Raises:
@@ -168,10 +184,11 @@ class Endpoint:
             f"{self.url} does not take '{name}' ({error.message}). Leave it out with body={remedy}."
         )
 
-    async def _send(self, client: Any, path: str, body: Mapping[str, Any]) -> tuple[Any, bytes]:
+    async def _send(self, client: Any, path: str, body: Json) -> tuple[Any, bytes]:
         """Send a request once; the response and its body, which must not be larger than any
         answer."""
-        httpx, timeout = self._httpx, self._options.timeout
+        httpx = self._httpx
+        timeout = self._options.timeout
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         received = bytearray()
         try:
@@ -238,9 +255,13 @@ class Endpoint:
         if "CERTIFICATE_VERIFY_FAILED" in error.message:
             return "Name a file with its certificate in the environment variable SSL_CERT_FILE."
         scheme = self.url.partition(":")[0]
-        proxies = {} if is_this_machine(self.url) else getproxies()
+        proxies = {}
+        if not is_this_machine(self.url):
+            proxies = getproxies()
         proxy = next((name for name in (scheme, "all") if name in proxies), None)
-        through = f" Is the proxy of {proxy.upper()}_PROXY there?" if proxy else ""
+        through = ""
+        if proxy:
+            through = f" Is the proxy of {proxy.upper()}_PROXY there?"
         return f"Is the server running, and url= right?{through}"
 
     @asynccontextmanager
@@ -309,21 +330,28 @@ def _certificates() -> ssl.SSLContext | None:
         raise CarbError(f"The certificates of {given} cannot be read: {error}.") from None
 
 
-def _usage(answer: Mapping[str, Any], attempts: int) -> Usage:
+def _usage(answer: Json, attempts: int) -> Usage:
     usage = answer.get("usage")
-    counts = usage if isinstance(usage, dict) else {}
-    given = [counts.get("prompt_tokens"), counts.get("completion_tokens")]
-    read, written = (value if isinstance(value, int) and value >= 0 else 0 for value in given)
+    counts = {}
+    if isinstance(usage, dict):
+        counts = usage
+    read, written = (_count(counts.get(f"{side}_tokens")) for side in ("prompt", "completion"))
     named = [answer.get(name) for name in ("model", "system_fingerprint")]
-    served = " ".join(json.dumps(name)[1:-1] for name in named if isinstance(name, str) and name)[
-        :200
-    ]
+    given = [name for name in named if isinstance(name, str) and name]
+    names = [json.dumps(name)[1:-1] for name in given]
+    served = " ".join(names)[:200]
     return Usage(
         input_tokens=read,
         output_tokens=written,
         requests=attempts,
-        served=(served,) if served else (),
+        served=tuple(filter(None, [served])),
     )
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, int) and value >= 0:
+        return value
+    return 0
 
 
 async def gather(calls: Sequence[Callable[[], Any]]) -> list[Any]:

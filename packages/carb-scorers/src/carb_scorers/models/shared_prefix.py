@@ -47,8 +47,11 @@ def outputs_behind(
     """
     if not all(prefix for prefix, _ in rows):
         rows = [((), (*prefix, *suffix)) for prefix, suffix in rows]
-    keep = {"logits_to_keep": 1} if "logits_to_keep" in options else {}
-    known = PrefixCache(forward, [prefix for prefix, _ in rows], device=device, **keep)
+    keep = {}
+    if "logits_to_keep" in options:
+        keep = {"logits_to_keep": 1}
+    prefixes = [prefix for prefix, _ in rows]
+    known = PrefixCache(forward, prefixes, device=device, **keep)
     return known.outputs_behind(rows, last=True, **options)
 
 
@@ -58,16 +61,16 @@ class PrefixCache:
     def __init__(
         self, forward: Forward, prefixes: Sequence[Tokens], *, device: Any, **options: Any
     ) -> None:
-        self._forward, self._device = forward, device
-        self._lines_of = {
-            prefix: index for index, prefix in enumerate(dict.fromkeys(map(tuple, prefixes)))
-        }
+        self._forward = forward
+        self._device = device
+        distinct = dict.fromkeys(map(tuple, prefixes))
+        self._lines_of = {prefix: line for line, prefix in enumerate(distinct)}
         self._cache: Any = None
         if () not in self._lines_of:
             ids, self._mask = padded(list(self._lines_of), device)
-            self._cache = forward(**_inputs(ids, self._mask, 0), use_cache=True, **options)[
-                _cache_name()
-            ]
+            inputs = _inputs(ids, self._mask, 0)
+            output = forward(**inputs, use_cache=True, **options)
+            self._cache = output[_cache_name()]
 
     def outputs_behind(
         self, rows: Sequence[tuple[Tokens, Tokens]], *, last: bool = False, **options: Any
@@ -77,9 +80,11 @@ class PrefixCache:
         torch = hf_library("torch")
         ids, mask = padded([suffix for _, suffix in rows], self._device)
         if self._cache is None:
-            return self._forward(**_inputs(ids, mask, 0), use_cache=False, **options)
+            inputs = _inputs(ids, mask, 0)
+            return self._forward(**inputs, use_cache=False, **options)
         known, before = self.lines([prefix for prefix, _ in rows], last=last)
-        inputs = _inputs(ids, torch.cat([before, mask], dim=1), before.shape[1])
+        whole = torch.cat([before, mask], dim=1)
+        inputs = _inputs(ids, whole, before.shape[1])
         return self._forward(**inputs, **known, use_cache=True, **options)
 
     def lines(
@@ -88,7 +93,9 @@ class PrefixCache:
         """The model's argument with a line of the cache for each prefix, and the mask of these
         lines."""
         which = [self._lines_of[tuple(prefix)] for prefix in prefixes]
-        cache = self._cache if last else copy.deepcopy(self._cache)
+        cache = self._cache
+        if not last:
+            cache = copy.deepcopy(self._cache)
         if which != list(range(len(self._lines_of))):
             cache.batch_select_indices(self._mask.new_tensor(which))
         return {_cache_name(): cache}, self._mask[which]
@@ -106,20 +113,19 @@ def _cache_name() -> str:
     """The name of remembered keys and values in transformers: ``cache``, and ``past_key_values``
     before 5.24."""
     outputs = hf_library("transformers.modeling_outputs")
-    return (
-        "cache"
-        if "cache" in outputs.CausalLMOutputWithPast.__dataclass_fields__
-        else "past_key_values"
-    )
+    if "cache" in outputs.CausalLMOutputWithPast.__dataclass_fields__:
+        return "cache"
+    return "past_key_values"
 
 
 def common_prefix(rows: Sequence[Tokens]) -> int:
     """How many tokens all rows begin with, their last ones left out."""
-    first, most = rows[0], min(map(len, rows)) - 1
-    return next(
-        (index for index in range(most) if any(row[index] != first[index] for row in rows)),
-        max(most, 0),
-    )
+    length = 0
+    for column in zip(*(row[:-1] for row in rows), strict=False):
+        if len(set(column)) > 1:
+            break
+        length += 1
+    return length
 
 
 def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
@@ -138,11 +144,13 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]
     if budget < 1:
         raise ValueError(f"the token budget must be at least 1, got {budget}")
     batches: list[list[int]] = []
-    for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
-        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= budget:
+    longest = 0
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if batches and longest * (len(batches[-1]) + 1) <= budget:
             batches[-1].append(index)
         else:
             batches.append([index])
+            longest = lengths[index]
     return batches
 
 
@@ -152,10 +160,14 @@ def padded(
     """Token ids and mask, padded with a token on the left, or on the right."""
     torch = hf_library("torch")
     width = max(map(len, rows))
-    ids = torch.full((len(rows), width), token, dtype=torch.long)
+    shape = (len(rows), width)
+    ids = torch.full(shape, token, dtype=torch.long)
     mask = torch.zeros_like(ids)
     for line, row in enumerate(rows):
-        columns = slice(len(row)) if right else slice(width - len(row), width)
+        start = 0
+        if not right:
+            start = width - len(row)
+        columns = slice(start, start + len(row))
         ids[line, columns] = torch.tensor(row, dtype=torch.long)
         mask[line, columns] = 1
     return ids.to(device), mask.to(device)
@@ -167,6 +179,8 @@ def _inputs(ids: Any, mask: Any, start: int) -> dict[str, Any]:
     Positions leave out the padding. Without padding no mask is given, so that a model takes its
     fastest way.
     """
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, start:]
-    inputs = {"input_ids": ids, "position_ids": positions}
-    return inputs if bool(mask.all()) else {**inputs, "attention_mask": mask}
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    inputs = {"input_ids": ids, "position_ids": positions[:, start:]}
+    if bool(mask.all()):
+        return inputs
+    return {**inputs, "attention_mask": mask}

@@ -43,7 +43,8 @@ def hf_library(name: str) -> Any:
 
 def first_line(error: Exception) -> str:
     """The first line of an error's message; its type where it has none."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    lines = str(error).strip().splitlines()
+    return next(iter(lines), type(error).__name__)
 
 
 def model_source(target: str, *, gguf: bool = False) -> str:
@@ -75,10 +76,11 @@ def model_source(target: str, *, gguf: bool = False) -> str:
     if (
         target.count("/") == 1 and folder.parent.is_dir()
     ):  # of a local folder: no hub is asked for a typing error
-        near = sorted(
-            path.name for path in folder.parent.iterdir() if (path / "config.json").is_file()
-        )
-        held = f" It holds {', '.join(near[:8])}." if near else ""
+        models = folder.parent.glob("*/config.json")
+        near = sorted(config.parent.name for config in models)
+        held = ""
+        if near:
+            held = f" It holds {', '.join(near[:8])}."
         raise CarbError(
             f"There is no model folder '{target}': the folder '{folder.parent}' has no "
             f"'{folder.name}'.{held}"
@@ -108,8 +110,9 @@ def reachable(name: str) -> str:
     try:
         utils.get_session().head(constants.ENDPOINT, timeout=HUB_ANSWERS_WITHIN)
     except Exception:  # each version of the hub's client has its own errors of connection
-        configs = islice(chain(*(Path().glob(f"{p}config.json") for p in ("*/", "*/*/"))), 1000)
-        near = closest(name, (path.parent.as_posix() for path in configs))
+        configs = chain(Path().glob("*/config.json"), Path().glob("*/*/config.json"))
+        folders = (path.parent.as_posix() for path in islice(configs, 1000))
+        near = closest(name, folders)
         raise CarbError(
             f"There is no model folder '{name}', and the model hub cannot be reached to look for "
             f"a model of this id.{near}"
@@ -173,10 +176,11 @@ def gguf_revision(path: Path) -> str:
     """The hash of a GGUF file, and of what stands beside it and is read with it."""
     with path.open("rb") as file:
         revision = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-    beside = [path.parent / name for name in BESIDE if (path.parent / name).is_file()]
-    if not beside:
+    named = b""
+    for name in BESIDE:
+        other = path.parent / name
+        if other.is_file():
+            named += name.encode() + hashlib.sha256(other.read_bytes()).digest()
+    if not named:
         return revision
-    named = b"".join(
-        other.name.encode() + hashlib.sha256(other.read_bytes()).digest() for other in beside
-    )
     return f"{revision}+tokenizer:{hashlib.sha256(named).hexdigest()[:16]}"

@@ -9,8 +9,16 @@ from typing import Any, TypeVar
 
 from jinja2 import TemplateError
 
-from carb_scorers.models.chat_tokens import answer_ids, conversation_key, prompt_ids, word_tree
-from carb_scorers.models.protocol import Choices, Continuation, Failure, Prompt, failure
+from carb_scorers.models.chat_tokens import Ids, answer_ids, conversation_key, prompt_ids, word_tree
+from carb_scorers.models.protocol import (
+    Choices,
+    Continuation,
+    Failure,
+    Prompt,
+    Prompts,
+    Texts,
+    failure,
+)
 from carb_scorers.scorer import Usage
 
 A = TypeVar("A")
@@ -22,29 +30,30 @@ Finish = Callable[[Sequence[Sequence[float]], Usage], A]
 class Row:
     """Token ids, and the readings at their last places."""
 
-    tokens: tuple[int, ...]
+    tokens: Ids
     shared: int | None = None
     """How many of the first tokens are computed once for all rows that share them; ``None``: what
     is common to the rows of an item."""
     keep: int = 1
     """How many of the last places are read."""
-    targets: tuple[int, ...] = ()
+    targets: Ids = ()
     """Tokens whose log-probabilities are wanted there: any number at one place, or one for each of
     several."""
-    types: tuple[int, ...] = ()
+    types: Ids = ()
     """Token types, for a model that takes them from its tokenizer; else none."""
 
 
-RowsOf = Callable[[Prompt, str], Sequence[Row]]
+Rows = Sequence[Row]
+RowsOf = Callable[[Prompt, str], Rows]
 """The rows of a prompt and an answer; raises ``ValueError`` where there can be none."""
 
 
-Fitted = tuple[Sequence[Row], Usage] | Failure
+Fitted = tuple[Rows, Usage] | Failure
 
 
 def fitted(
-    prompts: Sequence[Prompt],
-    answers: Sequence[str] | None,
+    prompts: Prompts,
+    answers: Texts | None,
     rows_of: RowsOf,
     *,
     limit: int,
@@ -54,7 +63,9 @@ def fitted(
     embeddings. Only the first row's tokens count as its own."""
     known: dict[object, Fitted] = {}  # equal candidates are put into tokens once
     out = []
-    for prompt, answer in zip(prompts, answers or [""] * len(prompts), strict=True):
+    if answers is None:
+        answers = [""] * len(prompts)
+    for prompt, answer in zip(prompts, answers, strict=True):
         key = conversation_key(prompt), answer
         if key not in known:
             known[key] = _fitted(prompt, answer, rows_of, limit, embeddings)
@@ -62,7 +73,7 @@ def fitted(
     return out
 
 
-def without_padding(tokens: tuple[int, ...], padding: int | None) -> tuple[int, ...]:
+def without_padding(tokens: Ids, padding: int | None) -> Ids:
     """A row up to its last token that is not the padding, where transformers reads a head."""
     end = len(tokens)
     while end > 1 and tokens[end - 1] == padding:
@@ -100,10 +111,14 @@ class TokenLanguageModel:
         self.revision: str | None = revision
         self._tokenizer = tokenizer
 
+    def _asked(self, prompt: Prompt, _: str) -> list[Row]:
+        """The row behind which a model writes."""
+        return [Row(tuple(prompt_ids(self._tokenizer, prompt)))]
+
     async def _logprobs(
         self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[str] | None,
+        prompts: Prompts,
+        answers: Texts | None,
         rows_of: RowsOf,
         finish: Finish[A],
     ) -> list[A | Failure]:
@@ -111,9 +126,7 @@ class TokenLanguageModel:
         targets."""
         raise NotImplementedError
 
-    async def next_logprobs(
-        self, prompts: Sequence[Prompt], wanted: Sequence[str]
-    ) -> list[Choices | Failure]:
+    async def next_logprobs(self, prompts: Prompts, wanted: Texts) -> list[Choices | Failure]:
         """See ``LanguageModel``. A string of several tokens costs a further row.
 
         Raises:
@@ -122,20 +135,14 @@ class TokenLanguageModel:
         tree = word_tree(self._tokenizer, wanted)
 
         def rows_of(prompt: Prompt, _: str) -> list[Row]:
-            ids = (*prompt_ids(self._tokenizer, prompt, answers_at_once=True), *tree.lead)
+            before = prompt_ids(self._tokenizer, prompt, answers_at_once=True)
+            ids = (*before, *tree.lead)
             return [Row((*ids, *path), targets=tokens) for path, tokens in tree.after.items()]
 
-        def choices(logprobs: Sequence[Sequence[float]], usage: Usage) -> Choices:
-            pairs = zip(tree.after.items(), logprobs, strict=True)
-            return tree.choices(
-                {path: dict(zip(tokens, values, strict=True)) for (path, tokens), values in pairs},
-                usage,
-            )
-
-        return await self._logprobs(prompts, None, rows_of, choices)
+        return await self._logprobs(prompts, None, rows_of, tree.choices)
 
     async def continuation_logprobs(
-        self, prompts: Sequence[Prompt], answers: Sequence[str], *, end_of_turn: bool = True
+        self, prompts: Prompts, answers: Texts, *, end_of_turn: bool = True
     ) -> list[Continuation | Failure]:
         """See ``LanguageModel``."""
         known: dict[tuple[str, ...], list[int]] = {}
@@ -150,11 +157,11 @@ class TokenLanguageModel:
                 raise ValueError("the prompt or the answer has no tokens")
             # The prompt's last token predicts the answer's first. What the answer's last token
             # predicts is not asked.
-            return [Row((*before, *after[:-1]), len(before) - 1, len(after), tuple(after))]
+            tokens = (*before, *after[:-1])
+            shared = len(before) - 1
+            return [Row(tokens, shared, len(after), tuple(after))]
 
-        return await self._logprobs(
-            prompts,
-            answers,
-            rows_of,
-            lambda logprobs, usage: Continuation(tuple(logprobs[0]), usage),
-        )
+        def read(logprobs: Sequence[Sequence[float]], usage: Usage) -> Continuation:
+            return Continuation(tuple(logprobs[0]), usage)
+
+        return await self._logprobs(prompts, answers, rows_of, read)

@@ -15,29 +15,32 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import anyio.to_thread
 from anyio.from_thread import start_blocking_portal
-from pydantic import Field
+from pydantic import PositiveInt
 
 from carb_data import CarbError, JsonObject, require
-from carb_scorers.models.chat_tokens import conversation, prompt_ids, watched_ids, watched_place
+from carb_scorers.models.chat_tokens import Ids, conversation, watched_ids, watched_place
 from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
-from carb_scorers.models.marks import written_text
+from carb_scorers.models.marks import until, written_text
 from carb_scorers.models.protocol import (
     BackendKind,
     Choices,
     Failure,
     Generation,
     Prompt,
+    Prompts,
     Reward,
+    Texts,
     Writing,
     seeds_for,
 )
 from carb_scorers.models.source import first_line, model_source, reachable
 from carb_scorers.models.token_rows import (
     Finish,
+    Fitted,
     Row,
     RowsOf,
     TokenLanguageModel,
@@ -46,7 +49,6 @@ from carb_scorers.models.token_rows import (
 )
 from carb_scorers.scorer import Usage
 
-Tokens = tuple[int, ...]
 A = TypeVar("A")
 
 IN_FLIGHT = 256
@@ -65,9 +67,9 @@ class VLLMOptions(TemplateOptions):
     """Commit, tag or branch on the hub; by default the main branch."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """``auto`` is vLLM's own choice: bfloat16 for most models."""
-    max_length: Annotated[int, Field(ge=1)] | None = None
+    max_length: PositiveInt | None = None
     """Longest prompt and answer in tokens, vLLM's ``max_model_len``. Default: the model's limit."""
-    tensor_parallel: Annotated[int, Field(ge=1)] = 1
+    tensor_parallel: PositiveInt = 1
     """GPUs over which one model is spread."""
     trust_remote_code: bool = False
     """Run Python code that comes with the model. Only for models whose code you have read."""
@@ -93,6 +95,9 @@ class VLLMEngine:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
             template = set_chat_template(self.tokenizer, options)
             config = transformers.AutoConfig.from_pretrained(name, **source)
+            if vllm.platforms.current_platform.is_cpu():
+                arguments = _ON_CPU | arguments
+            arguments |= json.loads(options.engine_args)
             wanted = vllm.AsyncEngineArgs(
                 name,
                 dtype=options.dtype,
@@ -102,9 +107,7 @@ class VLLMEngine:
                 disable_log_stats=True,
                 seed=0,
                 **source,
-                **(_ON_CPU if vllm.platforms.current_platform.is_cpu() else {})
-                | arguments
-                | json.loads(options.engine_args),
+                **arguments,
             )
             with contextlib.ExitStack() as ending:
                 self._portal = ending.enter_context(start_blocking_portal("asyncio", name="vllm"))
@@ -120,10 +123,10 @@ class VLLMEngine:
 
     async def run(
         self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[str] | None,
+        prompts: Prompts,
+        answers: Texts | None,
         rows_of: RowsOf,
-        asked: Callable[[int, Row], tuple[Tokens, Any]],
+        asked: Callable[[int, Row], tuple[Ids, Any]],
         finish: Callable[[Sequence[tuple[Row, Any]], Usage], A],
         *,
         room: int = 1,
@@ -141,21 +144,22 @@ class VLLMEngine:
         made = await anyio.to_thread.run_sync(
             partial(self._fitted, prompts, answers, rows_of, limit)
         )
-        rows = [
-            (i, row)
-            for i, entry in enumerate(made)
-            if not isinstance(entry, Failure)
-            for row in entry[0]
-        ]
-        outputs = iter(await self.ask([asked(i, row) for i, row in rows]))
-        return [
-            entry
-            if isinstance(entry, Failure)
-            else finish([(row, next(outputs)) for row in entry[0]], entry[1])
-            for entry in made
-        ]
+        rows: list[tuple[int, Row]] = []
+        for index, entry in enumerate(made):
+            if not isinstance(entry, Failure):
+                rows += [(index, row) for row in entry[0]]
+        calls = [asked(index, row) for index, row in rows]
+        outputs = iter(await self.ask(calls))
+        of_prompts: list[A | Failure] = []
+        for entry in made:
+            if isinstance(entry, Failure):
+                of_prompts.append(entry)
+                continue
+            of_rows = [(row, next(outputs)) for row in entry[0]]
+            of_prompts.append(finish(of_rows, entry[1]))
+        return of_prompts
 
-    async def ask(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
+    async def ask(self, asked: Sequence[tuple[Ids, Any]]) -> list[Any]:
         """vLLM's finished outputs for token ids, each with its parameters; see ``run``."""
         self._open()
         waiting = self._portal.start_task_soon(self._together, asked)
@@ -173,12 +177,12 @@ class VLLMEngine:
         return self._llm
 
     def _fitted(
-        self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, limit: int
-    ) -> list[tuple[Sequence[Row], Usage] | Failure]:
+        self, prompts: Prompts, answers: Texts | None, rows_of: RowsOf, limit: int
+    ) -> list[Fitted]:
         with self._lock:  # a tokenizer serves one thread at a time
             return fitted(prompts, answers, rows_of, limit=limit)
 
-    async def _together(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
+    async def _together(self, asked: Sequence[tuple[Ids, Any]]) -> list[Any]:
         try:
             async with asyncio.TaskGroup() as group:
                 rows = [
@@ -193,9 +197,13 @@ class VLLMEngine:
             raise errors.exceptions[0] from None
         return [row.result() for row in rows]
 
-    async def _output(self, tokens: Tokens, parameters: Any) -> Any:
-        call = self._llm.encode if hasattr(parameters, "use_activation") else self._llm.generate
-        outputs = call({"prompt_token_ids": list(tokens)}, parameters, str(next(self._numbers)))
+    async def _output(self, tokens: Ids, parameters: Any) -> Any:
+        call = self._llm.generate
+        if hasattr(parameters, "use_activation"):
+            call = self._llm.encode
+        prompt = {"prompt_token_ids": list(tokens)}
+        name = str(next(self._numbers))
+        outputs = call(prompt, parameters, name)
         return [output async for output in outputs][-1]
 
     def close(self) -> None:
@@ -203,7 +211,8 @@ class VLLMEngine:
         with self._lock:
             if self._llm is None:
                 return
-            llm, self._llm = self._llm, None
+            llm = self._llm
+            self._llm = None
             with contextlib.suppress(Exception):  # how an engine is ended differs between versions
                 llm.shutdown()
             self._portal.call(self._portal.stop, True)
@@ -224,46 +233,44 @@ class VLLMLanguageModel(TokenLanguageModel):
         self.in_flight: int | None = IN_FLIGHT
         self._engine = engine
 
-    async def generate(
-        self, prompts: Sequence[Prompt], writing: Writing
-    ) -> list[Generation | Failure]:
+    async def generate(self, prompts: Prompts, writing: Writing) -> list[Generation | Failure]:
         """See ``LanguageModel``."""
-        watch, temperature = writing.watch, writing.temperature
-        watched = [] if watch is None else list(watched_ids(self._tokenizer, watch))
+        watch = writing.watch
+        watched = []
+        if watch is not None:
+            watched = list(watched_ids(self._tokenizer, watch))
         seeds = seeds_for(prompts, writing)
 
-        def rows_of(prompt: Prompt, _: str) -> list[Row]:
-            return [Row(tuple(prompt_ids(self._tokenizer, prompt)))]
+        common: dict[str, Any] = {
+            "max_tokens": writing.max_tokens,
+            "temperature": writing.temperature,
+            "stop": list(writing.stop) or None,
+        }
+        if watched:
+            common["logprob_token_ids"] = watched
 
-        def asked(index: int, row: Row) -> tuple[Tokens, Any]:
-            return row.tokens, _sampling(
-                max_tokens=writing.max_tokens,
-                temperature=temperature,
-                stop=list(writing.stop) or None,
-                seed=seeds[index] if temperature > 0 else None,
-                **({"logprob_token_ids": watched} if watched else {}),
-            )
+        def asked(index: int, row: Row) -> tuple[Ids, Any]:
+            seed = None
+            if writing.temperature > 0:
+                seed = seeds[index]
+            return row.tokens, _sampling(**common, seed=seed)
 
         def finish(outputs: Sequence[tuple[Row, Any]], usage: Usage) -> Generation:
             (best,) = outputs[0][1].outputs
             usage = usage.model_copy(update={"output_tokens": len(best.token_ids)})
-            index = None if watch is None else watched_place(self._tokenizer, watch, best.token_ids)
+            index = None
+            if watch is not None:
+                index = watched_place(self._tokenizer, watch, best.token_ids)
             choices = None
             if watch is not None and index is not None:
                 values = [best.logprobs[index][token].logprob for token in watched]
                 choices = Choices(dict(zip(watch.words, values, strict=True)))
-            return Generation(
-                self._text(best, writing), usage, best.finish_reason == "stop", choices
-            )
+            # vLLM's own text lacks special tokens, and with them the marks of some thoughts
+            text = until(written_text(self._tokenizer, best.token_ids), writing.stop)
+            return Generation(text, usage, best.finish_reason == "stop", choices)
 
-        return await self._engine.run(
-            prompts, None, rows_of, asked, finish, room=writing.max_tokens
-        )
-
-    def _text(self, written: Any, writing: Writing) -> str:
-        """vLLM leaves out special tokens, and with them the marks of some models' thoughts."""
-        text = written_text(self._tokenizer, written.token_ids)
-        return min((text.partition(word)[0] for word in writing.stop), key=len, default=text)
+        room = writing.max_tokens
+        return await self._engine.run(prompts, None, self._asked, asked, finish, room=room)
 
     async def aclose(self) -> None:
         """End the engine."""
@@ -271,19 +278,19 @@ class VLLMLanguageModel(TokenLanguageModel):
 
     async def _logprobs(
         self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[str] | None,
+        prompts: Prompts,
+        answers: Texts | None,
         rows_of: RowsOf,
         finish: Finish[A],
     ) -> list[A | Failure]:
-        def asked(_: int, row: Row) -> tuple[Tokens, Any]:
+        def asked(_: int, row: Row) -> tuple[Ids, Any]:
             if row.keep == 1:
+                wanted = list(row.targets)
                 return row.tokens, _sampling(
-                    max_tokens=1, temperature=0.0, logprob_token_ids=list(row.targets)
+                    max_tokens=1, temperature=0.0, logprob_token_ids=wanted
                 )
-            return (*row.tokens, row.targets[-1]), _sampling(
-                max_tokens=1, temperature=0.0, prompt_logprobs=0
-            )
+            tokens = (*row.tokens, row.targets[-1])
+            return tokens, _sampling(max_tokens=1, temperature=0.0, prompt_logprobs=0)
 
         def done(outputs: Sequence[tuple[Row, Any]], usage: Usage) -> A:
             return finish([_values(row, output) for row, output in outputs], usage)
@@ -300,9 +307,7 @@ class VLLMRewardModel:
         self.in_flight: int | None = IN_FLIGHT
         self._engine = engine
 
-    async def rewards(
-        self, prompts: Sequence[Prompt], answers: Sequence[str]
-    ) -> list[Reward | Failure]:
+    async def rewards(self, prompts: Prompts, answers: Texts) -> list[Reward | Failure]:
         """See ``RewardModel``. The head's own output, without the sigmoid that vLLM would put
         behind it."""
         from vllm import PoolingParams
@@ -320,11 +325,13 @@ class VLLMRewardModel:
             return [Row(without_padding(ids, padding))]  # vLLM reads the last token
 
         def finish(outputs: Sequence[tuple[Row, Any]], usage: Usage) -> Reward:
-            return Reward(float(outputs[0][1].outputs.data[0]), usage)
+            _, output = outputs[0]
+            return Reward(float(output.outputs.data[0]), usage)
 
-        return await self._engine.run(
-            prompts, answers, rows_of, lambda _, row: (row.tokens, raw), finish, room=0
-        )
+        def asked(_: int, row: Row) -> tuple[Ids, Any]:
+            return row.tokens, raw
+
+        return await self._engine.run(prompts, answers, rows_of, asked, finish, room=0)
 
     async def aclose(self) -> None:
         """End the engine."""

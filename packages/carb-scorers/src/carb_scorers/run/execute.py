@@ -6,10 +6,10 @@ import platform
 import shutil
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import polars as pl
 from filelock import FileLock, Timeout
@@ -123,8 +123,7 @@ def _described(dataset: Dataset, names: Sequence[str]) -> DatasetRecord:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(NamedTuple):
     """Shared by all scorers of a run."""
 
     dataset: Dataset
@@ -209,7 +208,8 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Out
     others = [record for record in earlier.scorers if record.spec.name not in now]
     if not others:
         return []
-    current, theirs = installed_versions()["carb-scorers"], earlier.versions.get("carb-scorers")
+    current = installed_versions()["carb-scorers"]
+    theirs = earlier.versions.get("carb-scorers")
     if theirs != current:
         raise OtherRunError(
             folder,
@@ -218,21 +218,21 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Out
     frame = ScoreTable.load(folder / "scores.parquet").frame
     lines = (folder / "errors.jsonl").read_text(encoding="utf-8").split("\n")
     errors = [ErrorRow.model_validate_json(line) for line in lines if line]
-    return [
-        _Outcome(
-            ScoreTable(frame.filter(pl.col("scorer") == record.spec.name)),
-            record,
-            tuple(row for row in errors if row.scorer == record.spec.name),
-        )
-        for record in others
-    ]
+    kept = []
+    for record in others:
+        name = record.spec.name
+        table = ScoreTable(frame.filter(pl.col("scorer") == name))
+        of_scorer = tuple(row for row in errors if row.scorer == name)
+        kept.append(_Outcome(table, record, of_scorer))
+    return kept
 
 
 def _other_sets(folder: Path, dataset: Dataset) -> str:
     """The sets that a finished run scored in place of these."""
     scored = Dataset.load(folder / "dataset.parquet", registry=None)
     shared = Dataset(item for item in scored if item.id in dataset)
-    same = shared.fingerprint == Dataset(dataset[item.id] for item in shared).fingerprint
+    ours_of_them = Dataset(dataset[item.id] for item in shared)
+    same = shared.fingerprint == ours_of_them.fingerprint
     if same and 0 < len(shared) < max(len(scored), len(dataset)):
         return (
             f"{len(scored):,} sets, {len(shared):,} of them among the {len(dataset):,} of this "
@@ -244,12 +244,15 @@ def _other_sets(folder: Path, dataset: Dataset) -> str:
         or scored.without_perturbed().fingerprint != dataset.without_perturbed().fingerprint
     ):
         return "another data set"
-    how, option = ("with", "give") if theirs else ("without", "leave out")
+    how = "without"
+    option = "leave out"
+    if theirs:
+        how = "with"
+        option = "give"
     return f"these sets {how} their perturbed texts; to go on from them {option} --perturbed"
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(NamedTuple):
     table: ScoreTable
     record: ScorerRecord
     errors: tuple[ErrorRow, ...]
@@ -284,19 +287,24 @@ def _outcome(
 ) -> _Outcome:
     outcomes = list(zip(blinded, results, strict=True))
     masses = [result.label_mass for result in results if result.label_mass is not None]
+    label_mass = None
+    if masses:
+        label_mass = median(masses)
     record = ScorerRecord(
         spec=spec,
         items=len(results),
         errors=sum(not result.complete for result in results),
         scored=sum(len(result.scores) for result in results),
-        label_mass=median(masses) if masses else None,
+        label_mass=label_mass,
         usage=journal.spent,
         lost=journal.lost,
         unanswered=sum(result.request_id not in journal.values for result in results),
         cost=cost(spec, journal.spent),
     )
-    errors = tuple(row for one, result in outcomes for row in _error_rows(spec.name, one, result))
-    return _Outcome(unblind(dataset, spec.name, outcomes), record, errors)
+    errors: list[ErrorRow] = []
+    for one, result in outcomes:
+        errors += _error_rows(spec.name, one, result)
+    return _Outcome(unblind(dataset, spec.name, outcomes), record, tuple(errors))
 
 
 def _error_rows(scorer: str, blinded: Blinded, result: ScoreResult) -> Iterator[ErrorRow]:
@@ -321,11 +329,9 @@ def _all_of(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) ->
     if total == 1:
         return mistakes[0][1]
     lines = [f"{name}: {error}" for name, error in mistakes]
-    done = (
-        f" The scores of the other {total - len(mistakes)} are kept in {out}."
-        if total > len(mistakes)
-        else ""
-    )
+    done = ""
+    if total > len(mistakes):
+        done = f" The scores of the other {total - len(mistakes)} are kept in {out}."
     head = (
         f"{len(mistakes)} of {total} scorers could not go on.{done} Correct this and run it again:"
     )

@@ -68,7 +68,8 @@ class Machine(Frozen):
         torch = sys.modules.get("torch")
         gpus: tuple[str, ...] = ()
         if torch is not None and torch.cuda.is_available():
-            gpus = tuple(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+            indices = range(torch.cuda.device_count())
+            gpus = tuple(map(torch.cuda.get_device_name, indices))
         return cls(
             system=platform.system(),
             processor=platform.machine(),
@@ -129,9 +130,7 @@ def cost(spec: ScorerSpec, usage: Usage) -> float | None:
     prices = [spec.parameters.get(name) for name in ("price_in", "price_out")]
     if all(price is None for price in prices):
         return None
-    price_in, price_out = (
-        float(price) if isinstance(price, int | float) else 0.0 for price in prices
-    )
+    price_in, price_out = [price if isinstance(price, int | float) else 0.0 for price in prices]
     return (usage.input_tokens * price_in + usage.output_tokens * price_out) / 1e6
 
 

@@ -29,6 +29,7 @@ from carb_scorers.evaluation import OnProgress, ProgressCounter, score_all
 from carb_scorers.run.record import RunRecord
 from carb_scorers.scorer import (
     TRANSPORT,
+    Results,
     ScoreError,
     Scorer,
     ScoreResult,
@@ -57,7 +58,7 @@ class OtherRunError(CarbError):
 class NoAnswerError(CarbError):
     """A scorer got no answer to ``STOP_AFTER`` requests in a row, or to none at all."""
 
-    def __init__(self, scorer: str, unanswered: Sequence[ScoreResult], *, ever: bool) -> None:
+    def __init__(self, scorer: str, unanswered: Results, *, ever: bool) -> None:
         self.last = unanswered[-1].error or ScoreError(kind="connection", message="no answer")
         self.ever = ever
         """Whether it has answered before."""
@@ -100,12 +101,18 @@ def journal_head(
     """The head of a scorer's journal; prices and the like are no part of it. ``places`` are the ids
     of the sets' cultures."""
     ours = provider("baseline")
-    other = provider(spec.kind) if spec.kind in kinds() else ours
-    made_by = ours if other == ours else f"{ours}, {other}"
+    other = ours
+    if spec.kind in kinds():
+        other = provider(spec.kind)
+    made_by = ours
+    if other != ours:
+        made_by = f"{ours}, {other}"
     named = sorted(
         (culture, cultures.name(culture)) for culture in set(places) if culture in cultures
     )
-    names = hashlib.sha256(repr(named).encode()).hexdigest() if told_culture(spec) else None
+    names = None
+    if told_culture(spec):
+        names = hashlib.sha256(repr(named).encode()).hexdigest()
     return JournalHead(
         fingerprint=fingerprint, seed=seed, spec=identity(spec), version=made_by, place_names=names
     )
@@ -130,7 +137,9 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
         """
         self._replaced = Usage()
         self._again = 0
-        path = None if folder is None else journal_path(folder, head.spec.name)
+        path = None
+        if folder is not None:
+            path = journal_path(folder, head.spec.name)
         try:
             super().__init__(
                 path, head, ScoreResult, lambda result: result.request_id, better=self._first_counts
@@ -138,7 +147,9 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
         except OtherHeadError as error:
             assert folder is not None
             raise _other(folder, head.spec, error.changed) from None
-        self._count = None if path is None else path.with_suffix(".asked")
+        self._count = None
+        if path is not None:
+            self._count = path.with_suffix(".asked")
 
     def asked(self, count: int) -> None:
         """Note that requests are about to be made: a byte for each, which survives a kill."""
@@ -155,21 +166,25 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
         """Requests that were made, and whose result is not here."""
         if self._count is None or not self._count.exists():
             return 0
-        return max(0, self._count.stat().st_size - len(self.values) - self._again)
+        made = self._count.stat().st_size
+        return max(0, made - len(self.values) - self._again)
 
     @property
     def spent(self) -> Usage:
         """The usage of all results together, replaced ones included."""
-        return sum(
-            (result.usage for result in self.values.values() if result.usage is not None),
-            self._replaced,
-        )
+        spent = self._replaced
+        for result in self.values.values():
+            if result.usage is not None:
+                spent += result.usage
+        return spent
 
     def _first_counts(self, new: ScoreResult, old: ScoreResult) -> bool:
         """The first result with all scores counts; where none has all, the last of those with the
         most."""
         replaces = _prefers(new, old)
-        dropped = old if replaces else new
+        dropped = new
+        if replaces:
+            dropped = old
         self._again += 1
         self._replaced += dropped.usage or Usage()
         return replaces
@@ -196,15 +211,13 @@ async def score_missing(
         CarbError: as ``score_all``.
     """
     name = scorer.spec.name
-    names = [one.request_id for one in requests] if journal.values else ()
-    known = [journal.values[request] for request in names if request in journal.values]
-    kept = {result.request_id: result for result in known if result.complete or not retry_errors}
+    known, kept, missing = _standing(requests, journal, retry_errors)
     tally = ProgressCounter(name, len(requests), on_progress)
-    tally.add(kept.values(), spent=False)
+    tally.add(kept, spent=False)
     unanswered: list[ScoreResult] = []
     served = _served(known)
 
-    def keep(results: Sequence[ScoreResult]) -> None:
+    def keep(results: Results) -> None:
         for result in results:
             now = _served([result])
             if not (served <= now or now <= served):
@@ -216,8 +229,6 @@ async def score_missing(
         # last: whoever looks at the progress may stop the run, and nothing is lost then
         tally.add(results)
 
-    named = zip(names, requests, strict=False)  # none where the journal is empty
-    missing = [one for request, one in named if request not in kept] if kept else requests
     await score_all(scorer, missing, keep, window=window, on_asked=journal.asked)
     if unanswered and not journal.values:
         raise NoAnswerError(name, unanswered, ever=False)
@@ -228,13 +239,35 @@ async def score_missing(
     return [scored[request.request_id] for request in requests]
 
 
+def _standing(
+    requests: Sequence[Asked], journal: ScoreJournal, retry_errors: bool
+) -> tuple[list[ScoreResult], list[ScoreResult], Sequence[Asked]]:
+    """The results that are there, those of them that stay, and the requests to make."""
+    known: list[ScoreResult] = []
+    kept: list[ScoreResult] = []
+    if not journal.values:
+        return known, kept, requests
+    missing: list[Asked] = []
+    for one in requests:
+        result = journal.values.get(one.request_id)
+        if result is None:
+            missing.append(one)
+            continue
+        known.append(result)
+        if result.complete or not retry_errors:
+            kept.append(result)
+        else:
+            missing.append(one)
+    return known, kept, missing
+
+
 def _served(results: Iterable[ScoreResult]) -> set[str]:
     """The names of the models that servers gave, without the fingerprints of their machines."""
     usages = [result.usage for result in results if result.usage is not None]
     return {name.partition(" ")[0] for usage in usages for name in usage.served}
 
 
-def _settled(unanswered: list[ScoreResult], results: Sequence[ScoreResult]) -> list[ScoreResult]:
+def _settled(unanswered: list[ScoreResult], results: Results) -> list[ScoreResult]:
     """The results to keep: those without an answer only once another has one, so that the server is
     not gone. The others wait in ``unanswered``."""
     ready = []
@@ -295,7 +328,8 @@ def read_presentations(folder: Path) -> pl.DataFrame:
     """
     record = RunRecord.read(folder)
     known = {scorer.spec.name for scorer in record.scorers}
-    dataset, rows = Dataset(), []
+    dataset = Dataset()
+    rows = []
     for path in sorted((folder / "journal").glob("*.jsonl")):
         head, results = read_journal(path)
         if head.spec.name not in known or not any(
@@ -307,7 +341,9 @@ def read_presentations(folder: Path) -> pl.DataFrame:
         for item in dataset:
             blinded = next(blind(item, seed=head.seed, comparative=head.spec.comparative))
             result = results.get(blinded.request_id)
-            shown = [] if result is None else [p for p in result.presentations if len(p.order) > 1]
+            shown = []
+            if result is not None:
+                shown = [p for p in result.presentations if len(p.order) > 1]
             rows += [
                 (
                     head.spec.name,
@@ -335,7 +371,9 @@ def _other(folder: Path, spec: ScorerSpec, changed: Sequence[str]) -> OtherRunEr
         "place_names": "set of place names",
     }
     named = " and ".join(what.get(name, name) for name in changed)
-    added = " (or of these sets with or without --perturbed)" if "fingerprint" in changed else ""
+    added = ""
+    if "fingerprint" in changed:
+        added = " (or of these sets with or without --perturbed)"
     clock = (spec.revision or "").partition("+clock:")[2]
     if clock and "spec" in changed:
         added += (
