@@ -150,6 +150,23 @@ def test_a_workbook_that_unpacks_to_far_more_is_refused(excel, tmp_path):
         load(path)
 
 
+def test_rows_far_below_the_table_are_read_and_the_empty_ones_between_are_not(book):
+    def change(made):
+        sheet = made["S"]
+        sheet["A600000"] = " "
+        for column, text in zip("ABCD", ["w?", "a", "b", "B"], strict=True):
+            sheet[f"{column}500000"] = text
+        sheet.merge_cells("A600001:A600002")
+        sheet["A600001"] = "v?"
+        for row in (600001, 600002):
+            sheet[f"B{row}"], sheet[f"C{row}"], sheet[f"D{row}"] = "a", "b", "A"
+
+    found = load(book(("S", [HEAD, ["q?", "a", "b", "A"]]), change=change), language="en")
+    assert [item.id for item in found] == ["row-2", "row-500000", "row-600001", "row-600002"]
+    assert [item.chosen.text for item in found] == ["a", "b", "a", "a"]
+    assert [item.prompt for item in found][2:] == ["v?", "v?"]
+
+
 def test_a_cell_far_away_and_broken_xml_are_refused(excel, book, tmp_path):
     def stray(made):
         made["S"]["XFD900000"] = "x"

@@ -39,13 +39,16 @@ class Unreadable:
     reason: str
 
 
+Rows = dict[int, list[str | Unreadable]]
+
+
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A sheet: its name and the cells of its rows, from row 1."""
+    """A sheet: its name, and number and cells of each row that holds something."""
 
     name: str
     hidden: bool
-    rows: list[list[str | Unreadable]]
+    rows: list[tuple[int, list[str | Unreadable]]]
     unseen: list[str]
     """Its hidden rows and columns."""
 
@@ -78,16 +81,21 @@ def read_sheets(path: Path, file: BinaryIO) -> list[Sheet]:
 
 
 def _sheet(path: Path, sheet: Any, formulas: Any) -> Sheet:
-    if sheet.max_row * sheet.max_column > _MOST_CELLS:
+    height = sheet.max_row
+    width = sheet.max_column
+    if height * width > _MOST_CELLS:
         raise CarbError(
-            f"{path}: sheet '{sheet.title}' reaches to column {sheet.max_column:,} of row "
-            f"{sheet.max_row:,}; delete the stray cells far from the table."
+            f"{path}: sheet '{sheet.title}' reaches to column {width:,} of row "
+            f"{height:,}; delete the stray cells far from the table."
         )
-    rows = [[_shown(cell) for cell in row] for row in sheet.iter_rows()]
+    formulas.reset_dimensions()  # they are wrong in files of some programs
+    rows: Rows = {}
+    for number in sorted(_filled(sheet, formulas)):
+        (cells,) = sheet.iter_rows(number, number, 1, width)
+        rows[number] = [*map(_shown, cells)]
     for merged in sheet.merged_cells.ranges:
         _fill(rows, merged)
-    missing = [cell for row in rows for cell in row if cell == ""]
-    if missing:
+    if any("" in cells for cells in rows.values()):
         _mark_formulas(rows, formulas)
     unseen = [
         f"{what} {name}"
@@ -95,24 +103,35 @@ def _sheet(path: Path, sheet: Any, formulas: Any) -> Sheet:
         for name, one in every.items()
         if one.hidden
     ]
-    return Sheet(sheet.title, sheet.sheet_state != "visible", rows, unseen)
+    return Sheet(sheet.title, sheet.sheet_state != "visible", [*rows.items()], unseen)
 
 
-def _fill(rows: list[list[str | Unreadable]], merged: Any) -> None:
+def _filled(sheet: Any, formulas: Any) -> set[int]:
+    """The numbers of the rows that hold something: others of a large area take no memory."""
+    numbers = set()
+    for number, cells in enumerate(formulas.iter_rows(values_only=True), 1):
+        if any(cell is not None for cell in cells):
+            numbers.add(number)
+    for merged in sheet.merged_cells.ranges:
+        numbers.update(range(merged.min_row, merged.max_row + 1))
+    return numbers
+
+
+def _fill(rows: Rows, merged: Any) -> None:
     """Cells that are merged downwards all show the first one's text."""
-    top = merged.min_row - 1
     left = merged.min_col - 1
-    first = rows[top][left]
+    first = rows[merged.min_row][left]
     split = Unreadable(f"the cells {merged.coord} are merged; split them")
-    for row in rows[top : merged.max_row]:
-        row[left] = first
+    for number in range(merged.min_row, merged.max_row + 1):
+        rows[number][left] = first
         for column in range(merged.min_col, merged.max_col):
-            row[column] = split
+            rows[number][column] = split
 
 
-def _mark_formulas(rows: list[list[str | Unreadable]], formulas: Any) -> None:
+def _mark_formulas(rows: Rows, formulas: Any) -> None:
     """A formula whose result was never saved is no empty cell."""
-    for row, cells in zip(rows, formulas.iter_rows(values_only=True), strict=False):
+    for number, cells in enumerate(formulas.iter_rows(values_only=True), 1):
+        row = rows.get(number, [])
         for column, (text, formula) in enumerate(zip(row, cells, strict=False)):
             if text == "" and isinstance(formula, str) and formula.startswith("="):
                 row[column] = Unreadable(

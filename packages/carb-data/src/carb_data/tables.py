@@ -461,8 +461,7 @@ def _separator(text: str) -> str:
 def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
     sheets = read_sheets(table.path, file)
     visible = [sheet for sheet in sheets if not sheet.hidden]
-    numbered = {sheet.name: list(enumerate(sheet.rows, 1)) for sheet in visible}
-    known = [s for s in visible if _heading(numbered[s.name], knows) is not None]
+    known = [sheet for sheet in visible if _heading(sheet.rows, knows) is not None]
     if len(known) > 1:
         names = ", ".join(sheet.name for sheet in known)
         raise CarbError(
@@ -472,7 +471,7 @@ def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
     known = known or visible
     if not known:
         raise CarbError(f"{table.path} has no visible sheet; unhide the one with the table.")
-    others = [sheet for sheet in sheets if sheet is not known[0] and any(map(any, sheet.rows))]
+    others = [sheet for sheet in sheets if sheet is not known[0] and sheet.rows]
     if others:
         named = ", ".join(f"{s.name} (hidden)" if s.hidden else s.name for s in others)
         s = "" if len(others) == 1 else "s"
@@ -480,7 +479,7 @@ def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
     if known[0].unseen:
         named = ", ".join(known[0].unseen)
         table.notes.append(f"Hidden in Excel, and read all the same: {named}.")
-    _cells(table, numbered[known[0].name], "", knows)
+    _cells(table, known[0].rows, "", knows)
 
 
 def _heading(rows: Numbered, knows: Knows) -> int | None:
