@@ -15,7 +15,7 @@ _GENERIC = re.compile(r"(?:best|checkpoint(?:-\d+)?|final|last|latest|model|outp
 def labels(names: Iterable[str]) -> dict[str, str]:
     """A short label for each name, different for different names.
 
-    A path is cut to as many of its last parts as tell it from the others, and say more than
+    A path is cut to as many of its last parts as tell it from the others. These say more than
     ``checkpoint`` or ``model``: ``run-a/checkpoint`` and ``run-b/checkpoint``. Labels that are
     still alike, such as two long names that are cut to the same text, are numbered.
 

@@ -105,8 +105,8 @@ LOADING = {
 EVERYWHERE = (
     "Every command takes --culture-file FILE (defines further cultures; may be repeated) "
     "and --quiet or -q (shows no progress). Commands that load data take --culture, --domain "
-    "and --language (for rows without one) and --skip-bad N or N% (leaves out so many bad rows of "
-    "a file, and lists them)."
+    "and --language, for rows without one. They take --skip-bad N or N%, which leaves out so many "
+    "bad rows of a file, and lists them."
 )
 """Said below the help of every command."""
 GROUPS = {

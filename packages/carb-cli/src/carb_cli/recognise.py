@@ -45,8 +45,8 @@ def recognise(model: str) -> Recognised:
     """Say which scorer fits a model.
 
     Args:
-        model: A folder, a GGUF file, a hub id ``owner/name``, a published model's short name
-            (``carb models``), the address of a server that speaks OpenAI's API
+        model: a folder, a GGUF file, a hub id ``owner/name``, or a published model's short name
+            (``carb models``). Or the address of a server that speaks OpenAI's API
             (``http://127.0.0.1:8000/v1``), or a spec string, which is taken as it is.
 
     Raises:

@@ -47,8 +47,8 @@ def check(
     kind, and families without the set of one of their answers. Each attack sees the answers of a
     set but not its culture, and picks one; where it works, repair the data.
 
-    Exits with 1 when there are errors, when an attack on the whole data set has an interval that
-    lies ten points or more above chance, or when a set is in the training data.
+    Exits with 1 when there are errors, or when a set is in the training data. So it does when an
+    attack on the whole data set has an interval ten points or more above chance.
 
     For example:
 

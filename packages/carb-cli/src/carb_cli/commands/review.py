@@ -258,8 +258,8 @@ def apply(
     human line is the share of picks that are the key, with an interval over other people and sets.
     With --out it writes the data set with votes on every response; verified sets are marked,
     retired ones left out. The human line and every set with its verdict, reasons, wordings and
-    comments go into a file beside it. `carb report` of a run on the data set shows the human line,
-    too, and how far people agree with each other and with each scorer.
+    comments go into a file beside it. `carb report` of a run on the data set shows the human line
+    as well, and the agreement of people with each other and with each scorer.
 
     For example:
 

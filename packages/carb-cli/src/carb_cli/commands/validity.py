@@ -50,9 +50,9 @@ def validity(
     Parameters
     ----------
     file
-        CSV with a row for each reward model and the columns scorer, benchmark, downstream, and
-        perhaps policy (each is a table of its own), covariate, benchmark_se and downstream_se
-        (standard errors), and base (its base model).
+        CSV with a row for each reward model and the columns scorer, benchmark, downstream. It may
+        have policy (each is a table of its own), covariate, benchmark_se, downstream_se (standard
+        errors), and base (its base model).
     benchmark
         A report of `carb report --json`: its accuracies are the column benchmark.
     against

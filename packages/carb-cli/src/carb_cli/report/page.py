@@ -65,8 +65,8 @@ def render(
 
 
 def chart_of(report: Report) -> dict[str, Any]:
-    """The first chart: for each scorer the place win rate and the share of right answers on top
-    under the place, or accuracy where there are no families; each with its limits."""
+    """The first chart: for each scorer the place win rate and row accuracy with their limits, or
+    accuracy where there are no families."""
     marked, families = marked_labels(report), report.families
     rows = []
     for name, part in report.scorers.items():

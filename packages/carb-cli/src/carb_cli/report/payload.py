@@ -212,8 +212,8 @@ def _entry(
     outcomes: str,
     scores: Sequence[Sequence[float | None]],
 ) -> dict[str, Any]:
-    """The texts of one set, the right answer first; the order in which scorers got them, for each
-    seed; how each scorer did, and what it gave."""
+    """The texts of one set, the right answer first. With them stand the order of each seed, how
+    each scorer did, and what it gave."""
     answers = _chosen_first(item)
     ids = [answer.id for answer in answers]
     orders = []

@@ -401,8 +401,8 @@ def _grid(
 
 
 def _p(cell: Cell, chance: float, confidence: float) -> float | None:
-    """p of chance, by the score test that a cell's interval inverts (Wilson 1927, Journal of the
-    American Statistical Association 22:209-212) at its effective sample size."""
+    """p of chance, by the score test that a cell's interval inverts at its effective sample size
+    (Wilson 1927, JASA 22:209-212)."""
     if cell.accuracy is None or cell.low is None or cell.high is None:
         return None
     limit = cell.low if cell.accuracy > chance else cell.high
@@ -424,8 +424,9 @@ def perturbations(report: Report) -> Section | None:
         "CC changes the cultural concept and should move the score. RC removes the culture's name, "
         "CL changes the language, RP paraphrases: these change the surface alone and should not. "
         "Change is the mean of |after − before| in standard deviations of the scorer's own scores "
-        "within sets. Consistency is of the same content in two languages: 1 where language does "
-        "not matter, 0.5 where it moves the score as much as another answer."
+        "within sets. Consistency compares the same content in two languages: it is 1 where "
+        "language does not matter. It is 0.5 where language moves the score as much as another "
+        "answer does."
     )
     return Section("perturbations", "Does the right thing move the score?", finding, (table,))
 

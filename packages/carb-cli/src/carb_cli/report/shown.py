@@ -19,8 +19,8 @@ class JudgeTexts:
     seed: int = 0
     """The seed of the run, on which the names of its requests depend."""
     asked: tuple[tuple[int, ...], ...] = ()
-    """Places in the given order of the answers as each question showed them, alike for all sets:
-    (0, 1, 2, 3), and (3, 2, 1, 0) for a judge that is asked in both orders."""
+    """The order of the answers in each question, as positions in the given order. A judge that is
+    asked in both orders has (0, 1, 2, 3) and (3, 2, 1, 0)."""
 
     def about(self, item: BonSet) -> str:
         """What it wrote of a set as it is."""
@@ -64,8 +64,8 @@ def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str,
         items: the sets that it judged.
 
     Returns:
-        Turns of role and text, with ``⟦Q⟧`` in the place of the set's question, and ``⟦0⟧``,
-        ``⟦1⟧`` … in those of its answers as they were given.
+        turns of role and text. ``⟦Q⟧`` stands for the set's question; ``⟦0⟧``, ``⟦1⟧`` … stand for
+        its answers as given.
     """
     if spec.kind in ("classifier", "implicit") and "facts" not in spec.parameters:
         return {

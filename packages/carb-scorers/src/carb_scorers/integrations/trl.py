@@ -162,8 +162,8 @@ def as_trl_reward(
 
     Raises:
         CarbError: TRL is older than 1.6, which takes ``None`` for 0. Or the argument is no scorer,
-            the culture is not registered, or the language is no tag, or a spec has no such kind or
-            option. A missing model is found at the first call.
+            the culture is not registered, or the language is no tag. Or a spec has no such kind or
+            option; a missing model is found at the first call.
     """
     _check_trl()
     check_about(culture or UNSPECIFIED, language or UNDETERMINED)
