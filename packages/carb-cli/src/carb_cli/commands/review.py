@@ -259,7 +259,7 @@ def apply(
     With --out it writes the data set with votes on every response; verified sets are marked,
     retired ones left out. The human line and every set with its verdict, reasons, wordings and
     comments go into a file beside it. `carb report` of a run on the data set shows the human line
-    as well, and the agreement of people with each other and with each scorer.
+    as well. It shows the agreement of people with each other and with each scorer.
 
     For example:
 
