@@ -72,6 +72,16 @@ def test_told_scorers_are_marked_and_controls_stand_below_a_line(
         assert "control: shown facts" in text
 
 
+def test_the_summary_of_a_run_marks_controls_and_told_scorers(carb: Carb, told_run: Path) -> None:
+    """Behind the run one looks first, and an open-book control stood there as any model."""
+    data = told_run.with_name("data.jsonl")
+    scorers = (CONTROL, "baseline:label", "baseline:length")
+    again = carb("run", "--data", data, "--scorer", *scorers, "--out", told_run).out
+    assert "  book (control: shown facts): place win rate" in again
+    assert "  baseline:label (told the culture): place win rate" in again
+    assert "  baseline:length: place win rate" in again
+
+
 def test_the_gap_of_a_told_scorer_is_not_printed(told_run: Path) -> None:
     report = content(read_runs([told_run]))
     gaps = dict.fromkeys(["baseline:label", "book"])

@@ -66,9 +66,14 @@ def judged(report: Report, scorer: str, gate: Gate) -> tuple[bool, str]:
     if value is None:
         return False, f"{gate.measure} has no value in these data: --fail-below failed."
     passed = value >= gate.least
-    shown = f"{display.number(value, 3)} [{display.number(low, 3)}, {display.number(high, 3)}]"
+    limits = "no interval"
+    if low is not None:
+        limits = f"{display.number(low, 3)}, {display.number(high, 3)}"
+    shown = f"{display.number(value, 3)} [{limits}]"
     how, end = ("is not below", "passed") if passed else ("is below", "failed")
     luck = ""
-    if passed and (low is None or low < gate.least):
+    if passed and low is None:
+        luck = ", perhaps by luck: there are too few data for an interval"
+    elif passed and low is not None and low < gate.least:
         luck = ", perhaps by luck: the interval reaches below"
     return passed, f"{gate.measure} {shown} {how} {gate.least:g}: --fail-below {end}{luck}."

@@ -11,6 +11,7 @@ import polars as pl
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
+from carb_cli.report.report_json import marked
 from carb_cli.selection import chance
 from carb_data import Dataset, Frozen, HomeLine, ScoreTable, home_line
 from carb_metrics import Cell, Interval, Scored, bon_accuracy, family_accuracy
@@ -101,8 +102,9 @@ def show(record: RunRecord, out: Path, dataset: Dataset) -> None:
         display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
     rows = of_run(record, out, dataset)
     short = labels(rows)
-    for name, one in rows.items():
-        display.sentences(f"  {short[name]}: {one.sentence}")
+    for scorer in record.scorers:
+        name = scorer.spec.name
+        display.sentences(f"  {marked(short[name], scorer.spec)}: {rows[name].sentence}")
     _show_doubts(record)
     display.say(_legend([*rows.values()], dataset))
 

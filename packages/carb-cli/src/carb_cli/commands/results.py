@@ -9,7 +9,7 @@ from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Json, Several, refuse_loading
-from carb_cli.report.report_json import mark_of
+from carb_cli.report.report_json import marked
 from carb_cli.results import entry as entries
 from carb_cli.runs import run_folders
 from carb_cli.selection import loaded
@@ -50,9 +50,8 @@ def add(
         print_json({"folders": folders, "numbers": numbers})
         return
     for (one, _), folder in zip(made, folders, strict=True):
-        mark = mark_of(one.run.scorers[0].spec)
-        marked = f"{one.name} ({mark})" if mark else one.name
-        display.say(f"{marked}: {one.numbers.sentence}, {folder}")
+        name = marked(one.name, one.run.scorers[0].spec)
+        display.say(f"{name}: {one.numbers.sentence}, {folder}")
 
 
 def check(

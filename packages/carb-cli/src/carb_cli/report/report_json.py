@@ -33,6 +33,12 @@ def mark_of(spec: ScorerSpec) -> str:
     return "told the culture" if told_culture(spec) else ""
 
 
+def marked(name: str, spec: ScorerSpec) -> str:
+    """A scorer's name with its mark."""
+    mark = mark_of(spec)
+    return f"{name} ({mark})" if mark else name
+
+
 class DatasetPart(Frozen):
     """What was scored."""
 
