@@ -172,7 +172,7 @@ def _asked(
         if mode is not None:
             raise CarbError(
                 f"--mode {mode} is for a chat model that is opened here; this is asked as "
-                f"{known.spec}."
+                f"{known.spec}. Leave --mode out."
             )
         return known
     if mode is not None:
