@@ -8,6 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from carb_data import BonSet, Provenance, Response, Role
+from carb_data.shapes import read_sets
+
+
+def read_rows(path: Path, **defaults: str) -> list[BonSet]:
+    """The sets of a table; ``defaults`` are fields of rows without their own."""
+    return read_sets(path, defaults=defaults).sets
 
 
 def small_set(name: str, texts: Sequence[str], right: int = 0, **changes: object) -> BonSet:

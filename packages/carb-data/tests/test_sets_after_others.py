@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data.models import BonSet
-from carb_data.shapes import read_rows
+from small_sets import read_rows
 
 TEXTS = st.text(st.characters(categories=["L", "N", "P"]), min_size=3, max_size=12).filter(
     lambda text: (

@@ -12,7 +12,8 @@ from carb_data import CarbError, DataError, Dataset, load
 from carb_data.declaration import shapes
 from carb_data.given import plain_reader, read_record
 from carb_data.keys import System
-from carb_data.shapes import read_rows, unsaid
+from carb_data.shapes import unsaid
+from small_sets import read_rows
 
 SAID = {"culture": "thai", "domain": "values", "language": "en"}
 
@@ -45,7 +46,7 @@ def write(path, text):
     ],
 )
 def test_shapes_are_known_by_their_columns(tmp_path, name, text):
-    (item,) = read_rows(write(tmp_path / name, text), defaults=SAID)
+    (item,) = read_rows(write(tmp_path / name, text), **SAID)
     assert (item.prompt, item.chosen.text, {r.text for r in item.rejected}) == (
         "When?",
         "now",
@@ -60,7 +61,7 @@ def test_columns_of_no_shape_are_named(tmp_path):
         CarbError,
         match=r"\(good, poor, prompt\) are neither .*Nearest is .*missing: .*Rename them",
     ):
-        read_rows(path, defaults=SAID)
+        read_rows(path, **SAID)
 
 
 def test_every_bad_row_is_named_with_its_number(tmp_path):
@@ -216,7 +217,7 @@ def test_a_lost_quote_swallows_no_rows(tmp_path, cell):
 )
 def test_a_column_that_occurs_twice_is_refused(tmp_path, names):
     with pytest.raises(CarbError, match=r"a\.csv: two columns have the name '[Rr]ejected"):
-        read_rows(write(tmp_path / "a.csv", f"{names}\nq,a,b,c\n"), defaults=SAID)
+        read_rows(write(tmp_path / "a.csv", f"{names}\nq,a,b,c\n"), **SAID)
 
 
 def _choices(path, *rows, options=("w0", "w1", "w2", "w3")):
@@ -236,7 +237,7 @@ def _choices(path, *rows, options=("w0", "w1", "w2", "w3")):
     ],
 )
 def test_a_number_counts_from_where_the_file_shows(tmp_path, keys, right):
-    sets = read_rows(_choices(tmp_path / "a.jsonl", *keys), defaults=SAID)
+    sets = read_rows(_choices(tmp_path / "a.jsonl", *keys), **SAID)
     assert [item.chosen.text for item in sets] == right
     assert [len(item.rejected) for item in sets] == [3] * len(sets)
 
@@ -244,9 +245,9 @@ def test_a_number_counts_from_where_the_file_shows(tmp_path, keys, right):
 def test_numbers_that_may_count_from_0_or_from_1_are_refused(tmp_path):
     path = _choices(tmp_path / "a.jsonl", 1, "2", "a")
     with pytest.raises(CarbError, match=r"count from 0 or from 1\. Write letters"):
-        read_rows(path, defaults=SAID)
+        read_rows(path, **SAID)
     with pytest.raises(DataError, match=r"a\.jsonl:1: answer: '4' is none of the options"):
-        read_rows(_choices(path, 4, 0), defaults=SAID)
+        read_rows(_choices(path, 4, 0), **SAID)
 
 
 _NO_TEXT = "must be a text, a finite number or messages"
@@ -276,15 +277,15 @@ def test_what_is_no_text_is_a_bad_row(tmp_path, fields, problem):
 @pytest.mark.parametrize("key", ["²", "9" * 5000])
 def test_a_key_that_is_no_number_of_an_option_is_no_traceback(tmp_path, key):
     with pytest.raises(DataError, match="is none of the options"):
-        read_rows(write(tmp_path / "a.csv", f"question,A,B,answer\nq,x,y,{key}\n"), defaults=SAID)
+        read_rows(write(tmp_path / "a.csv", f"question,A,B,answer\nq,x,y,{key}\n"), **SAID)
 
 
 def test_a_line_of_jsonl_ends_only_at_a_line_feed_and_every_bad_line_is_named(tmp_path):
     good = '{"prompt": "a\u2028b\x85c", "chosen": "a", "rejected": "b"}'
-    (item,) = read_rows(write(tmp_path / "a.jsonl", good), defaults=SAID)
+    (item,) = read_rows(write(tmp_path / "a.jsonl", good), **SAID)
     assert item.prompt == "a\u2028b\x85c"
     with pytest.raises(DataError) as caught:
-        read_rows(write(tmp_path / "a.jsonl", f"{good}\n\n{good[:-5]}\n[1]\n{good}"), defaults=SAID)
+        read_rows(write(tmp_path / "a.jsonl", f"{good}\n\n{good[:-5]}\n[1]\n{good}"), **SAID)
     assert [(p.line, p.reason.partition(":")[0]) for p in caught.value.problems] == [
         (3, "Invalid JSON"),
         (4, "the line is not a JSON object"),
@@ -346,7 +347,7 @@ def test_an_entry_of_a_json_document_that_is_no_object_is_refused(tmp_path):
     row = {"prompt": "When?", "chosen": "now", "rejected": "never"}
     path = write(tmp_path / "a.json", json.dumps({"rows": [row, 3]}))
     with pytest.raises(DataError) as caught:
-        read_rows(path, defaults=SAID)
+        read_rows(path, **SAID)
     (problem,) = caught.value.problems
     assert problem.line == 2
     assert "not a JSON object" in problem.reason

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -40,15 +41,15 @@ from carb_data.declaration import (
     template_fields,
 )
 from carb_data.errors import CarbError, DataError, Problem
-from carb_data.given import TieError, keys_of, options_of, plain_reader, read_record
-from carb_data.keys import System, system_of
+from carb_data.given import Given, TieError, keys_of, options_of, plain_reader, read_record
+from carb_data.keys import Options, System, system_of
 from carb_data.language import DETECTED, UNDETERMINED, detect_all, language_defect, language_tag
 from carb_data.models import UNSPECIFIED, BonSet, Domain
 from carb_data.registry import Registry, cultures, find_country
 from carb_data.tables import Record, Table, plain, read_table
 from carb_data.turn_marks import refuse_turns
 from carb_data.validation import line_problems
-from carb_data.values import UnreadError, at, text, turns, unpacked
+from carb_data.values import Defect, UnreadError, at, text, turns, unpacked
 
 __all__ = [
     "Loaded",
@@ -57,7 +58,6 @@ __all__ = [
     "heading_of",
     "is_known",
     "left_out",
-    "read_rows",
     "read_sets",
     "sets_of",
     "unsaid",
@@ -86,6 +86,8 @@ _BATCH = 5_000
 """Sets whose languages are detected at once."""
 
 Progress = Callable[[int, int], None]
+_Tie = tuple[str, ...]
+"""A column that is true for a tie, or two columns of scores that are equal."""
 
 
 def silent(_done: int, _total: int) -> None:
@@ -119,16 +121,35 @@ class Shape:
         """Whether the table is a public one, which may name places and languages that we lack."""
         return self.named and self.source is None
 
+    @property
+    def by_field(self) -> Mapping[str, Sequence[str]]:
+        """The columns by field; empty where the declaration names the columns themselves."""
+        if self.columns is None:
+            return {}
+        return self.columns.by_field
+
+    @cached_property
+    def templates(self) -> dict[str, Template]:
+        """The templates of the fields that columns of the table fill."""
+        templates = {}
+        for field in _TEMPLATES:
+            template = getattr(self.part, field)
+            filled = self.columns is None or not self.by_field.keys().isdisjoint(
+                template_fields(template)
+            )
+            if template and filled:
+                templates[field] = template
+        return templates
+
     def record(self, row: Record) -> Record:
         """A row under the names that the declaration uses."""
         if self.columns is not None:
             return record_of(row, self.columns)
         record = {name: parts_of(name, value) for name, value in row.items()}
         for pattern, new in self.part.clean:
-            record = {
-                name: pattern.sub(new, value) if isinstance(value, str) else value
-                for name, value in record.items()
-            }
+            for name, value in record.items():
+                if isinstance(value, str):
+                    record[name] = pattern.sub(new, value)
         return record
 
     def claims(self) -> set[str]:
@@ -139,10 +160,9 @@ class Shape:
 
     def read(self) -> set[str]:
         """All columns that are read."""
-        part = self.part
-        fields = [*part.columns, *self.rule.fields]
-        for field in _TEMPLATES:
-            fields += template_fields(getattr(part, field))
+        fields = [*self.part.columns, *self.rule.fields]
+        for template in self.templates.values():
+            fields += template_fields(template)
         if self.columns is None:
             return _tops(fields)
         return self.columns.of(fields)
@@ -150,8 +170,12 @@ class Shape:
 
 def _tops(fields: Iterable[str]) -> set[str]:
     """The columns in which fields lie; a dot may be part of a column's name."""
-    paths = [path for name in fields for path in name.split("|")]
-    return {*paths, *(path.split(".")[0] for path in paths)}
+    tops: set[str] = set()
+    for field in fields:
+        for path in field.split("|"):
+            tops.add(path)
+            tops.add(path.split(".")[0])
+    return tops
 
 
 @dataclass(frozen=True)
@@ -170,10 +194,7 @@ class Loaded:
 def is_known(names: Sequence[str], own: Sequence[Declaration] = ()) -> bool:
     """Whether names of columns are those of a known table, or of one that is declared."""
     plain_names = [*map(plain, names)]
-    columns = columns_of(plain_names)
-    fields = {*columns.by_field}
-    if columns.options:
-        fields.add("options")
+    fields = columns_of(plain_names).by_field.keys()
     for part in _parts(own):
         present = fields if part.headings else {*plain_names}
         if all(not present.isdisjoint(_tops([path])) for path in part.columns):
@@ -190,11 +211,12 @@ def heading_of(rows: Sequence[Sequence[str]], own: Sequence[Declaration] = ()) -
     """The names of the columns of a table without heading, where a declaration has them; empty
     where none fits."""
     for part in _parts(own):
-        if part.header and all(len(cells) == len(part.header) for cells in rows):
-            records = [dict(zip(part.header, cells, strict=True)) for cells in rows]
-            shape = Shape(_OWN, part)
-            if not _lacking(shape, records):
-                return part.header
+        width = len(part.header)
+        if not width or any(len(cells) != width for cells in rows):
+            continue
+        records = [dict(zip(part.header, cells, strict=True)) for cells in rows]
+        if not _lacking(Shape(_OWN, part), records):
+            return part.header
     return ()
 
 
@@ -210,18 +232,15 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
     """
     filled = table.filled()
     columns = columns_of([name for name in table.titles if name in filled])
-    domains = _values(table.rows, columns.by_field.get("domain", ()))
+    records = _records(table)
+    domains = _plain_cells(records, columns.by_field.get("domain", ()))
     if domains.isdisjoint({*Domain, UNSPECIFIED}):  # such a column holds topics
-        by_field = {name: same for name, same in columns.by_field.items() if name != "domain"}
+        by_field = {**columns.by_field}
+        by_field.pop("domain", None)
         columns = Columns(by_field, columns.options)
-    rows = [row for _, row in table.rows[:_SAMPLE]]
-    tried = []
-    for declaration in own or shapes().values():
-        for part in declaration.parts:
-            headless = part.header and not own
-            if part.columns and isinstance(part.make, OptionsAsGiven) and not headless:
-                shape = Shape(declaration, part, columns if part.headings else None)
-                tried.append((shape, _lacking(shape, rows)))
+    records = records[:_SAMPLE]
+    candidates = _candidates(columns, own)
+    tried = [(shape, _lacking(shape, records)) for shape in candidates]
     fitting = [shape for shape, lacking in tried if not lacking]
     best = [one for one in fitting if not any(_narrower(other, one) for other in fitting)]
     if not best:
@@ -231,39 +250,65 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
         raise CarbError(
             f"{table.path} fits two kinds of tables, {both}; remove the columns of one."
         )
-    asked = columns.by_field.get("prompt", ()) if best[0].part.headings else ()
+    shape = best[0]
+    asked = shape.by_field.get("prompt", ())
     if len(asked) > 1:
         both = " and ".join(table.titles[name] for name in asked)
         raise CarbError(
             f"{table.path}: the columns {both} can be the question; rename or remove one."
         )
-    shape = best[0] if own else _completed(best[0], columns, rows)
+    if shape.named and not own:
+        shape = _completed(shape, columns, records)
     shape = _looked_up(shape, table)
     _check_lists(table, shape)
     return shape
 
 
-def _completed(shape: Shape, columns: Columns, rows: Sequence[Record]) -> Shape:
+def _candidates(columns: Columns, own: Sequence[Declaration]) -> Iterator[Shape]:
+    """The shapes of all parts that read a table with a heading."""
+    for declaration in own or shapes().values():
+        for part in declaration.parts:
+            headless = part.header and not own
+            if part.columns and not headless:
+                yield Shape(declaration, part, columns if part.headings else None)
+
+
+def _records(table: Table) -> list[Record]:
+    """The rows of a table without their numbers."""
+    return [record for _, record in table.rows]
+
+
+def _cells(records: Iterable[Record], *names: str) -> Iterator[Any]:
+    """The filled cells of some columns."""
+    for record in records:
+        for name in names:
+            if name in record:
+                yield record[name]
+
+
+def _completed(shape: Shape, columns: Columns, records: Sequence[Record]) -> Shape:
     """A shape of one table that reads what else a row says, too: its culture and language, and
     what stands before the question."""
-    if not shape.named:
-        return shape
     part = shape.part
+    rule = shape.rule
     read = shape.read()
     more: dict[str, Any] = {}
     make: dict[str, Any] = {}
     for field in ("culture", "language", "system", "context"):
         names = columns.by_field.get(field, ())
-        texts = [row[name] for row in rows for name in names if name in row]
-        if not texts or not read.isdisjoint(names) or not all(map(_is_name, texts)):
+        cells = [*_cells(records, *names)]
+        is_read = getattr(part, field, None) or getattr(rule, field, None)
+        if is_read or not read.isdisjoint(names):
             continue
-        if field == "context" and not shape.rule.context:
+        if not cells or not all(map(_is_name, cells)):
+            continue
+        if field == "context":
             make[field] = tuple(names)
-        elif field == "system" and not shape.rule.system:
+        elif field == "system":
             make[field] = names[0]
-        elif not getattr(part, field, "no template"):
+        else:
             more[field] = f"{{{names[0]}}}"
-    more["make"] = shape.rule.model_copy(update=make)
+    more["make"] = rule.model_copy(update=make)
     return replace(shape, part=part.model_copy(update=more))
 
 
@@ -275,9 +320,9 @@ def _is_name(value: Any) -> bool:
 def _check_lists(table: Table, shape: Shape) -> None:
     """Refuse a column whose cells may each hold one answer or several."""
     for name in shape.read() & {*table.titles}:
-        cells = [(number, row[name]) for number, row in table.rows[:_SAMPLE] if name in row]
-        doubtful = [row for row in cells if is_doubtful(name, row[1])]
-        if 2 * len(doubtful) > len(cells):
+        filled = [(number, row[name]) for number, row in table.rows[:_SAMPLE] if name in row]
+        doubtful = [(number, cell) for number, cell in filled if is_doubtful(name, cell)]
+        if 2 * len(doubtful) > len(filled):
             number, cell = doubtful[0]
             raise CarbError(
                 f"{table.path}:{number}: {table.titles[name]}: '{cell[:60]}' may be one answer or "
@@ -293,12 +338,14 @@ def _narrower(one: Shape, other: Shape) -> bool:
     return one.claims() >= other.claims()
 
 
-def _lacking(shape: Shape, rows: Sequence[Record]) -> list[str]:
+def _lacking(shape: Shape, records: Sequence[Record]) -> list[str]:
     """The parts of a shape that a table lacks: columns, or values of their kind."""
-    records = rows if shape.named else [*map(shape.record, rows)]
+    if not shape.named:
+        records = [*map(shape.record, records)]
     lacking = []
     for name, kind in shape.part.columns.items():
-        values = [value for record in records if (value := at(record, name)) is not None]
+        every = [at(record, name) for record in records]
+        values = [value for value in every if value is not None]
         if not values:
             lacking.append(name.replace("|", " or "))
             continue
@@ -312,18 +359,19 @@ def _lacking(shape: Shape, rows: Sequence[Record]) -> list[str]:
 def _is_of_kind(value: Any, kind: str) -> bool:
     if kind.startswith("~"):
         return re.search(kind[1:], str(value)) is not None
+    if kind == "number":
+        return re.fullmatch(r"-?\d+(\.0*)?", str(value)) is not None
     whole = unpacked(value)
+    if kind == "object":
+        return isinstance(whole, Mapping)
     if kind == "texts":
         return isinstance(whole, list) and all(isinstance(one, str) for one in whole)
     if kind == "messages":
         return not isinstance(whole, str) and turns(whole) is not None
-    return {
-        "any": True,
-        "text": isinstance(value, str),
-        "number": re.fullmatch(r"-?\d+(\.0*)?", str(value)) is not None,
-        "object": isinstance(whole, Mapping),
-        "transcript": isinstance(value, str) and turns(value) is not None,
-    }[kind]
+    is_text = isinstance(value, str)
+    if kind == "transcript":
+        return is_text and turns(value) is not None
+    return {"any": True, "text": is_text}[kind]
 
 
 def _unknown(table: Table, tried: Sequence[tuple[Shape, list[str]]]) -> str:
@@ -354,13 +402,15 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
     columns = shape.columns
     if columns is None or "chosen" not in shape.part.columns:
         return shape
-    for rows in (table.rows[:_SAMPLE], table.rows):
-        told = {known: _values(rows, columns.by_field[known]) for known in ("chosen", "rejected")}
-        chosen = told["chosen"]
-        either = chosen | told["rejected"]
-        options = columns.options or [name for name in table.titles if name in either]
-        if columns.options:
-            chosen = {value for value in chosen if not _MARK.fullmatch(value)}
+    records = _records(table)
+    for some in (records[:_SAMPLE], records):
+        chosen = _plain_cells(some, columns.by_field["chosen"])
+        rejected = _plain_cells(some, columns.by_field["rejected"])
+        options = columns.options
+        if options:
+            chosen = {key for key in chosen if not _MARK.fullmatch(key)}
+        else:
+            options = [name for name in table.titles if name in chosen | rejected]
         if len(options) < 2 or not chosen <= {*options}:
             return shape
     by_field = {**columns.by_field}
@@ -369,26 +419,11 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
     return Shape(declared, declared.parts[0], Columns(by_field, options))
 
 
-def _values(rows: Sequence[tuple[int, Record]], names: Sequence[str]) -> set[str]:
-    values: set[str] = set()
-    for _, row in rows:
-        for name in names:
-            if name in row:
-                values.add(plain(str(row[name])))
-    return values
+def _plain_cells(records: Iterable[Record], names: Sequence[str]) -> set[str]:
+    return {plain(str(cell)) for cell in _cells(records, *names)}
 
 
 # from a table to sets
-
-
-def read_rows(
-    path: str | Path,
-    *,
-    defaults: Mapping[str, str] | None = None,
-    registry: Registry | None = cultures,
-) -> list[BonSet]:
-    """The sets of a table, as ``read_sets`` gives them."""
-    return read_sets(Path(path), defaults=defaults or {}, registry=registry).sets
 
 
 def read_sets(
@@ -422,15 +457,15 @@ def read_sets(
     if not table.rows and not table.problems:
         raise CarbError(f"{path} holds no rows.")
     rows = len(table.rows)
-    used: set[str] = set()
     sets: list[BonSet] = []
     if rows:
-        for item in sets_of(table, find_shape(table), given, registry, prefix, used):
+        shape = find_shape(table)
+        for item in sets_of(table, shape, given, registry, prefix):
             sets.append(item)
             if len(sets) % _BATCH == 0:
                 progress(rows - len(table.rows), rows)
     left_out(table.problems, rows, skip_bad, table.notes)
-    return Loaded(sets, table.notes, used)
+    return Loaded(sets, table.notes, table.defaulted)
 
 
 def checked(defaults: Mapping[str, str], registry: Registry | None) -> dict[str, str]:
@@ -441,13 +476,15 @@ def checked(defaults: Mapping[str, str], registry: Registry | None) -> dict[str,
     """
     given = {**defaults}
     if "language" in given:
-        given["language"] = language_tag(given["language"])
-        if defect := language_defect(given["language"]):
+        tag = language_tag(given["language"])
+        if defect := language_defect(tag):
             raise CarbError(f"--language: {defect}")
+        given["language"] = tag
     if "culture" in given and registry is not None:
-        given["culture"] = _culture(given["culture"], registry) or given["culture"]
-        if given["culture"] not in registry:
+        culture = _culture(given["culture"], registry)
+        if culture is None:
             raise registry.unknown(given["culture"])
+        given["culture"] = culture
     return given
 
 
@@ -475,19 +512,20 @@ def left_out(
         DataError: there are more of them.
     """
     problems = sorted(problems, key=lambda problem: problem.line)
-    bad = {(problem.file, problem.line) for problem in problems}
-    if len(bad) > (skip_bad if skip_bad >= 1 else skip_bad * (rows or 1)):
-        empty = sorted({p.field for p in problems if p.field in _GIVEN and p.reason == _EMPTY})
-        one = f" One value for all rows without one: {', '.join(f'--{f}' for f in empty)}."
-        raise DataError(
-            problems,
-            "Correct these rows and run the command again, or leave them out: "
-            f"--skip-bad {len(bad)}.{one if empty else ''}",
-        )
+    bad = len({(problem.file, problem.line) for problem in problems})
+    most = skip_bad
+    if skip_bad < 1:
+        most *= rows or 1
+    if bad > most:
+        hint = f"Correct these rows and run the command again, or leave them out: --skip-bad {bad}."
+        empty = {problem.field for problem in problems if problem.reason == _EMPTY}
+        if options := [f"--{field}" for field in sorted(empty.intersection(_GIVEN))]:
+            hint += f" One value for all rows without one: {', '.join(options)}."
+        raise DataError(problems, hint)
     if bad:
         first = "; ".join(map(str, problems[:3]))
         more = "; …" if len(problems) > 3 else ""
-        notes.append(f"{len(bad):,} rows make no set and are left out: {first}{more}.")
+        notes.append(f"{bad:,} rows make no set and are left out: {first}{more}.")
 
 
 def sets_of(
@@ -496,15 +534,14 @@ def sets_of(
     defaults: Mapping[str, str],
     registry: Registry | None,
     prefix: str = "",
-    used: set[str] | None = None,
 ) -> Iterator[BonSet]:
     """The sets of a table's rows, which it uses up; what has no reading goes to the table's
     problems, what the user should know to its notes, and which defaults filled a row to
-    ``used``."""
+    ``defaulted``."""
     _note_columns(table, shape)
     if shape.part.together:
         table.rows = _gathered(table.rows, shape)
-    reader = _Reader(table, shape, defaults, registry, prefix, set() if used is None else used)
+    reader = _Reader(table, shape, defaults, registry, prefix)
     drafts = reader.drafts()
     while batch := list(islice(drafts, _BATCH)):
         _detect(batch)
@@ -535,96 +572,96 @@ def _gathered(rows: Sequence[tuple[int, Record]], shape: Shape) -> list[tuple[in
 
 
 def _note_columns(table: Table, shape: Shape) -> None:
+    """Note how a table is read, and which columns are not."""
     if shape.named:
         table.notes.append(f"Read as {shape.declaration.name}: {shape.declaration.description}.")
     filled = table.filled()
-    ties = _tie_columns([*filled], table.rows)
-    read = shape.read() | {name for pair in ties for name in pair}
-    read -= {name for name in _sources(shape) if _is_prose(name, table.rows)}
-    unread = [
-        f"{table.titles[name]} ({filled[name]:,} of {len(table.rows):,} rows filled)"
-        for name in table.titles
-        if name in filled and name not in read
-    ]
+    records = _records(table)
+    ties = _tie_columns([*filled], records)
+    read = shape.read().union(*ties)
+    for name in shape.by_field.get("source", ()):
+        if _is_prose(name, records):
+            read.discard(name)
+    unread = []
+    for name, title in table.titles.items():
+        if name in filled and name not in read:
+            unread.append(f"{title} ({filled[name]:,} of {len(records):,} rows filled)")
     if unread:
         table.notes.append(f"Not read: {', '.join(unread)}.")
-    table.notes += _joined(table, shape)
+    table.notes += _joined(table, shape, records[:_SAMPLE])
+    if ties:
+        _note_ties(table, ties, records)
+
+
+def _note_ties(table: Table, ties: Sequence[_Tie], records: Sequence[Record]) -> None:
+    """Note in how many rows the columns of ties say that no answer is better, or the wrong one."""
+    rows = len(records)
     scores = [pair for pair in ties if len(pair) == 2]
-    if not ties:
-        return
-    lower = sum(any(_difference(row, *pair) < 0 for pair in scores) for _, row in table.rows)
+    lower = sum(any(_difference(row, *pair) < 0 for pair in scores) for row in records)
     if lower:
+        both = ", ".join(table.titles[name] for name in scores[0])
         table.notes.append(
-            f"In {lower:,} of {len(table.rows):,} rows the chosen answer has a lower score than "
-            f"the rejected one ({', '.join(table.titles[name] for name in scores[0])})."
+            f"In {lower:,} of {rows:,} rows the chosen answer has a lower score than "
+            f"the rejected one ({both})."
         )
-    tied = sum(any(_is_tie(row, pair) for pair in ties) for _, row in table.rows)
+    tied = sum(any(_is_tie(row, pair) for pair in ties) for row in records)
     if tied:
-        named = ", ".join(" = ".join(table.titles[name] for name in pair) for pair in ties)
+        equations = [" = ".join(table.titles[name] for name in pair) for pair in ties]
         table.notes.append(
-            f"{tied:,} of {len(table.rows):,} rows are ties by their own columns ({named}), and "
-            "count all the same."
+            f"{tied:,} of {rows:,} rows are ties by their own columns ({', '.join(equations)}), "
+            "and count all the same."
         )
 
 
-def _joined(table: Table, shape: Shape) -> Iterator[str]:
+def _joined(table: Table, shape: Shape, records: Sequence[Record]) -> Iterator[str]:
     """What to tell of columns of wrong answers that may hold several in a cell."""
-    names = shape.columns.by_field if shape.columns else {}
-    rows = [row for _, row in table.rows[:_SAMPLE]]
-    parted = any(part_count(row.get(name)) > 1 for row in rows for name in names.get("chosen", ()))
-    for name in names.get("rejected", ()):
-        cells = [row[name] for row in rows if name in row]
+    chosen = shape.by_field.get("chosen", ())
+    parted = any(part_count(cell) > 1 for cell in _cells(records, *chosen))
+    for name in shape.by_field.get("rejected", ()):
         told = f"Each text of {table.titles[name]} counts as one answer"
-        if is_plural(name) and all(
-            _is_name(cell) and parts_of(name, cell) is cell for cell in cells
-        ):
-            yield f"{told}; put a semicolon between several."
+        cells = [*_cells(records, name)]
         several = sum(part_count(cell) > 2 for cell in cells)
-        if 2 * several > len(rows) and not is_plural(name) and not parted:
+        if is_plural(name):
+            if all(_is_name(cell) and parts_of(name, cell) is cell for cell in cells):
+                yield f"{told}; put a semicolon between several."
+        elif 2 * several > len(records) and not parted:
             yield (
                 f"{told}, though most have three parts or more. Where they are several, call the "
                 f"column {table.titles[name]} answers."
             )
 
 
-def _options(shape: Shape) -> Sequence[str]:
-    """The columns of single options."""
-    return shape.columns.options if shape.columns else ()
-
-
-def _sources(shape: Shape) -> Sequence[str]:
-    """The columns that say where a row comes from."""
-    return shape.columns.by_field.get("source", ()) if shape.columns else ()
-
-
-def _is_prose(name: str, rows: Sequence[tuple[int, Record]]) -> bool:
+def _is_prose(name: str, records: Sequence[Record]) -> bool:
     """Whether a column holds texts, such as those that a question is about, and no addresses."""
-    first = next((str(row[name]) for _, row in rows if name in row), "")
+    first = str(next(_cells(records, name), ""))
     return first.count(" ") > _WORDS_OF_A_SOURCE and "://" not in first
 
 
-def _tie_columns(names: Sequence[str], rows: Sequence[tuple[int, Record]]) -> list[tuple[str, ...]]:
+def _tie_columns(names: Sequence[str], records: Sequence[Record]) -> list[_Tie]:
     """Columns that say that a row is a tie: one that is true, or two scores that are equal."""
-    ties: list[tuple[str, ...]] = []
+    ties: list[_Tie] = []
     for name in names:
-        other = name.replace("chosen", "rejected")
         if name in ("tie", "is_tie", "ties"):
             ties.append((name,))
-        elif name not in ("chosen", other) and other in names and _is_score(name, rows):
+        other = name.replace("chosen", "rejected")
+        if name == "chosen" or name == other or other not in names:
+            continue
+        if _is_score(name, records):
             ties.append((name, other))
     return ties
 
 
-def _is_score(name: str, rows: Sequence[tuple[int, Record]]) -> bool:
+def _is_score(name: str, records: Sequence[Record]) -> bool:
     """Whether the first cell of a column is a number."""
-    first = next((row[name] for _, row in rows if name in row), None)
-    return re.fullmatch(r"-?\d+(\.\d+)?", str(first)) is not None
+    first = str(next(_cells(records, name), None))
+    return re.fullmatch(r"-?\d+(\.\d+)?", first) is not None
 
 
-def _is_tie(row: Record, names: tuple[str, ...]) -> bool:
-    if len(names) == 1:
-        return str(row.get(names[0])).casefold() in ("true", "1", "yes")
-    return _difference(row, *names) == 0
+def _is_tie(row: Record, names: _Tie) -> bool:
+    if len(names) > 1:
+        return _difference(row, *names) == 0
+    flag = str(row.get(names[0]))
+    return flag.casefold() in ("true", "1", "yes")
 
 
 def _difference(row: Record, chosen: str, rejected: str) -> float:
@@ -668,9 +705,7 @@ class _Reader:
         defaults: Mapping[str, str],
         registry: Registry | None,
         prefix: str,
-        used: set[str],
     ) -> None:
-        self.used = used
         self.table = table
         self.shape = shape
         self.defaults = defaults
@@ -682,62 +717,56 @@ class _Reader:
         self.unregistered: Counter[str] = Counter()
         self.patterns: dict[tuple[object, ...], BonSet] = {}
         self.plain = plain_reader(shape.rule)
-        part = shape.part
-        templates = {field: getattr(part, field) for field in _TEMPLATES}
-        columns = shape.columns.by_field if shape.columns else None
-        self.templates = {
-            field: template
-            for field, template in templates.items()
-            if template and (columns is None or columns.keys() & {*template_fields(template)})
-        }
-        self.names = [
-            name
-            for field, template in self.templates.items()
-            if field != "id"
-            for name in template_fields(template)
-        ]
+        self.system = _system(table, shape)
+        self.names: list[str] = []
+        """The columns that fill the fields of a set, but for its id."""
+        for field, template in shape.templates.items():
+            if field != "id":
+                self.names += template_fields(template)
         self.known: dict[str, dict[str, str]] = {}
 
     def drafts(self) -> Iterator[_Draft]:
         """The content of each set to be made; the rows are used up, to free their memory."""
-        system = _system(self.table, self.shape)
         rows = self.table.rows
         rows.reverse()
         while rows:
             number, row = rows.pop()
             try:
-                yield from self._drafts(number, self.shape.record(row), system)
+                yield from self._drafts(number, self.shape.record(row))
             except TieError:
                 self.ties += 1
             except UnreadError as error:
                 for field, reason in error.defects:
                     self.table.refuse(number, reason, field)
 
-    def _drafts(
-        self,
-        number: int,
-        record: Record,
-        system: System,
-    ) -> Iterator[_Draft]:
-        defects: list[tuple[str, str]] = []
-        given = fields = None
+    def _drafts(self, number: int, record: Record) -> Iterator[_Draft]:
+        defects: list[Defect] = []
+        fields: dict[str, str] = {}
         try:
             fields = self._fields(record)
         except UnreadError as error:
             defects += error.defects
         try:
-            given = self.plain(record) or read_record(self.shape.rule, record, system)
-            refuse_turns(given.prompt, (*given.right, *given.wrong))
+            given = self._given(record)
         except UnreadError as error:
-            defects = [*error.defects, *defects]
-        if defects or given is None or fields is None:
+            raise UnreadError(*error.defects, *defects) from None
+        if defects:
             raise UnreadError(*defects)
         self.lettered += given.lettered
-        name = self._id(fields["id"], number)
+        name = item = self._id(fields["id"], number)
         for position, right in enumerate(given.right, 1):
             texts = _in_no_order(given.prompt, [right, *given.wrong])
-            item = f"{name}/{position}" if len(given.right) > 1 else name
-            yield _Draft(number, item, name, given.prompt, texts, texts.index(right), fields)
+            if len(given.right) > 1:
+                item = f"{name}/{position}"
+            index = texts.index(right)
+            yield _Draft(number, item, name, given.prompt, texts, index, fields)
+
+    def _given(self, record: Record) -> Given:
+        """The question and the answers of a record."""
+        given = self.plain(record) or read_record(self.shape.rule, record, self.system)
+        answers = (*given.right, *given.wrong)
+        refuse_turns(given.prompt, answers)
+        return given
 
     def made(self, draft: _Draft) -> BonSet:
         """The set of a draft: validated, or like an earlier one that was.
@@ -745,18 +774,21 @@ class _Reader:
         Raises:
             ValidationError: something of it has not its form.
         """
-        kind = (*_SHARED(draft.fields), draft.notes, draft.right, len(draft.texts))
+        shared = _SHARED(draft.fields)
+        kind = (*shared, draft.notes, draft.right, len(draft.texts))
         pattern = self.patterns.get(kind)
         if pattern is None or not isinstance(draft.prompt, str) or not _ID.fullmatch(draft.id):
-            item = BonSet.model_validate(_content(draft, self.shape.source)).compacted()
+            content = _content(draft, self.shape.source)
+            item = BonSet.model_validate(content).compacted()
             if len(self.patterns) < _PATTERNS:
                 self.patterns[kind] = item
             return item
         answers = zip(pattern.responses, draft.texts, strict=True)
+        responses = [response.changed(text=text) for response, text in answers]
         return pattern.changed(
             id=draft.id,
             prompt=draft.prompt,
-            responses=(*[response.changed(text=text) for response, text in answers],),
+            responses=tuple(responses),
             provenance=pattern.provenance.changed(source_id=draft.source_id),
         )
 
@@ -774,57 +806,66 @@ class _Reader:
     def _fields(self, record: Record) -> dict[str, str]:
         """The fields of a set beside its question and answers; rows with equal columns share
         them."""
-        key = repr([at(record, name) for name in self.names])
+        values = [at(record, name) for name in self.names]
+        key = repr(values)
+        template = self.shape.templates.get("id")
         if known := self.known.get(key):
-            if "id" not in self.templates:
+            if template is None:
                 return known
-            return known | {"id": _filled(self.templates["id"], record, "id")}
+            return known | {"id": _filled(template, record, "id")}
         fields = self._read_fields(record)
         if len(self.known) < _PATTERNS and not self.shape.loose:
             self.known[key] = fields
         return fields
 
     def _read_fields(self, record: Record) -> dict[str, str]:
-        defects: list[tuple[str, str]] = []
+        defects: list[Defect] = []
         fields = dict.fromkeys(_TEMPLATES, "")
-        for field, template in self.templates.items():
+        for field, template in self.shape.templates.items():
             try:
                 fields[field] = _filled(template, record, field)
             except UnreadError as error:
                 defects += error.defects
-        told = {field for field, _ in defects}
-        columns = self.shape.columns
+        unread = {field for field, _ in defects}
         for field in _GIVEN:
-            if not fields[field] and field in self.defaults:
-                self.used.add(field)
+            if fields[field]:
+                continue
+            if field in self.defaults:
+                self.table.defaulted.add(field)
                 fields[field] = self.defaults[field]
-            elif not fields[field] and columns and field in columns.by_field and field not in told:
+            elif field in self.shape.by_field and field not in unread:
                 defects.append((field, _EMPTY))
-        defects += self._named_culture(fields) + self._named_language(fields)
+        defects += self._named_culture(fields)
+        defects += self._named_language(fields)
         if defects:
             raise UnreadError(*dict.fromkeys(defects))
         return fields
 
-    def _named_culture(self, fields: dict[str, str]) -> list[tuple[str, str]]:
+    def _named_culture(self, fields: dict[str, str]) -> list[Defect]:
         name = fields["culture"]
         if not name or self.registry is None:
             return []
         if name not in self.meant:
             self.meant[name] = _culture(name, self.registry)
         known = self.meant[name]
-        if known is None and not self.shape.loose:
-            return [("culture", str(self.registry.unknown(name)))]
-        self.unregistered[name] += known is None
-        fields["culture"] = known or self.defaults.get("culture", "")
+        if known is None:
+            if not self.shape.loose:
+                unknown = self.registry.unknown(name)
+                return [("culture", str(unknown))]
+            self.unregistered[name] += 1
+            known = self.defaults.get("culture", "")
+        fields["culture"] = known
         return []
 
-    def _named_language(self, fields: dict[str, str]) -> list[tuple[str, str]]:
-        fields["language"] = language_tag(fields["language"])
-        defect = language_defect(fields["language"]) if fields["language"] else None
-        if defect is not None and not self.shape.loose:
-            return [("language", defect)]
-        if defect is not None:
-            fields["language"] = self.defaults.get("language", "")
+    def _named_language(self, fields: dict[str, str]) -> list[Defect]:
+        if not fields["language"]:
+            return []
+        tag = language_tag(fields["language"])
+        if defect := language_defect(tag):
+            if not self.shape.loose:
+                return [("language", defect)]
+            tag = self.defaults.get("language", "")
+        fields["language"] = tag
         return []
 
     def note(self) -> None:
@@ -839,13 +880,17 @@ class _Reader:
                 f"The options of {self.lettered:,} rows carry their own letters, which are taken "
                 "off."
             )
-        if names := +self.unregistered:
-            told = ", ".join(f"{name} {count:,}" for name, count in names.most_common(10))
-            self.table.notes.append(f"No culture is registered for these places: {told}.")
+        if self.unregistered:
+            most = self.unregistered.most_common(10)
+            places = ", ".join(f"{name} {count:,}" for name, count in most)
+            self.table.notes.append(f"No culture is registered for these places: {places}.")
 
 
 def _filled(template: Template, record: Record, field: str) -> str:
-    texts = {name: text(at(record, name), field) for name in template_fields(template)}
+    texts = {}
+    for name in template_fields(template):
+        value = at(record, name)
+        texts[name] = text(value, field)
     return fill(template, texts)
 
 
@@ -855,18 +900,20 @@ def _system(table: Table, shape: Shape) -> System:
     if not rule.key or rule.keys:
         return System()
 
-    def keyed() -> Iterator[tuple[str, Any]]:
+    def keyed() -> Iterator[tuple[str, Options]]:
         for _, row in table.rows:
             record = shape.record(row)
             try:
-                options, _ = options_of(rule, record)
+                given, _ = options_of(rule, record)
                 keys = keys_of(rule, record)
             except (UnreadError, TieError):
                 continue
-            yield from ((key, options) for key in keys.values())
+            for key in keys.values():
+                yield key, given
 
     first = rule.first
-    if any(name.endswith("0") for name in _options(shape)[:1]):
+    options = shape.columns.options if shape.columns else ()
+    if options and options[0].endswith("0"):
         first = 0  # as the columns are numbered
     system = system_of(keyed(), table.path, first)
     if rule.first is None and system.first is not None:
@@ -877,7 +924,8 @@ def _system(table: Table, shape: Shape) -> System:
 def _detect(batch: Sequence[_Draft]) -> None:
     """Set the language of sets without one."""
     unsaid = [draft for draft in batch if not draft.fields["language"]]
-    languages = detect_all([draft.asked for draft in unsaid])
+    texts = [draft.asked for draft in unsaid]
+    languages = detect_all(texts)
     for draft, language in zip(unsaid, languages, strict=True):
         draft.fields = draft.fields | {"language": language or UNDETERMINED}
         draft.notes = _DETECTED

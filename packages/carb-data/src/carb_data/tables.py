@@ -77,6 +77,8 @@ class Table:
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """Sentences about content that was not read."""
+    defaulted: set[str] = field(default_factory=set)
+    """Fields that a value for all rows filled in at least one."""
 
     def filled(self) -> Counter[str]:
         """How many rows fill each column."""

@@ -16,6 +16,7 @@ from carb_data.packaged import resource
 __all__ = [
     "STRUCTURES",
     "Answer",
+    "Defect",
     "Turn",
     "UnreadError",
     "answers",
@@ -31,6 +32,8 @@ Turn = tuple[str, str]
 """Role and content."""
 Answer = tuple[str, tuple[Turn, ...]]
 """The text of an answer, and the turns before it; none where the value was no conversation."""
+Defect = tuple[str, str]
+"""A field, and why it has no reading."""
 
 _ROLES: dict[str, str] = resource("headings")["roles"]
 _SPEAKERS = r"\s*(Human|User|Assistant|System):[ \t]*"
@@ -59,7 +62,7 @@ _UNSEEN = re.compile(
 class UnreadError(Exception):
     """The defects of a row that is no set: field and reason of each."""
 
-    def __init__(self, *defects: tuple[str, str]) -> None:
+    def __init__(self, *defects: Defect) -> None:
         super().__init__(defects)
         self.defects = defects
 
