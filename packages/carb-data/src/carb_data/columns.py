@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -57,8 +58,11 @@ class Columns:
     @cached_property
     def whole(self) -> Mapping[str, str]:
         """The field of each column whose cells are taken as they are."""
-        single = {names[0]: field for field, names in self.by_field.items() if len(names) == 1}
-        return {name: field for name, field in single.items() if not is_plural(name)}
+        whole = {}
+        for field, names in self.by_field.items():
+            if len(names) == 1 and not is_plural(names[0]):
+                whole[names[0]] = field
+        return whole
 
     def of(self, fields: Iterable[str]) -> set[str]:
         """The columns of some fields."""
@@ -86,11 +90,11 @@ def columns_of(names: Sequence[str]) -> Columns:
         columns["after"] = ["input"]
     if not asked and "context" in columns:
         columns["prompt"] = columns.pop("context")
-    optional = bool(options) or "options" in columns
-    if optional and "chosen" in columns and "rejected" not in columns:
-        columns.setdefault("answer", []).extend(columns.pop("chosen"))
-    if options or "options" in columns:
-        columns["options"] = columns.get("options", [])
+    if options:
+        columns.setdefault("options", [])
+    if "options" in columns and "chosen" in columns and "rejected" not in columns:
+        chosen = columns.pop("chosen")
+        columns.setdefault("answer", []).extend(chosen)
     return Columns(columns, options)
 
 
@@ -98,13 +102,13 @@ def _field(name: str) -> str | None:
     for known, names in _NAMES.items():
         if name in names:
             return known
-    numbered = _NUMBERED.fullmatch(name)
     words = [name]
-    if numbered:
+    if numbered := _NUMBERED.fullmatch(name):
         words.append(numbered[1])
-    for word in (word.removesuffix("s") for word in words):
+    for word in words:
+        singular = word.removesuffix("s")
         for ending in ("", "_answer", "_response", "_option", "_text"):
-            base = word.removesuffix(ending)
+            base = singular.removesuffix(ending)
             if base in _NAMES["rejected"]:
                 return "rejected"
     return None
@@ -112,7 +116,7 @@ def _field(name: str) -> str | None:
 
 def _option_columns(names: Sequence[str]) -> list[str]:
     """The largest run of columns that are numbered or lettered from the first on."""
-    runs: dict[tuple[str, str], dict[int, str]] = {}
+    runs: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     for name in names:
         match = _NUMBERED.fullmatch(name)
         if match is None or match[1] not in _OPTION_WORDS:
@@ -120,18 +124,19 @@ def _option_columns(names: Sequence[str]) -> list[str]:
         word, mark = match.groups()
         if mark.isdecimal():
             if word:
-                runs.setdefault((word, "number"), {})[int(mark)] = name
+                runs[word, "number"][int(mark)] = name
             continue
+        letter = mark.upper()
         for kind, alphabet in ALPHABETS.items():
-            if mark.upper() in alphabet:
-                runs.setdefault((word, kind), {})[alphabet.index(mark.upper())] = name
+            if letter in alphabet:
+                runs[word, kind][alphabet.index(letter) + 1] = name
     best: list[str] = []
-    for (_, kind), run in runs.items():
-        first = 1 if kind == "number" and 0 not in run else 0
-        places = range(first, first + len(run))
-        row = [run[label] for label in places if label in run]
-        if len(row) == len(run) > max(1, len(best)):
-            best = row
+    for run in runs.values():
+        numbers = sorted(run)
+        size = len(run)
+        from_the_first = [*range(size)], [*range(1, size + 1)]
+        if numbers in from_the_first and size > max(1, len(best)):
+            best = [run[number] for number in numbers]
     return best
 
 
@@ -141,18 +146,14 @@ def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     if not columns.options and len(whole) == len(columns.by_field):
         return {whole[name]: value for name, value in row.items() if name in whole}
     record: dict[str, Any] = {}
-    for known, names in columns.by_field.items():
-        if len(names) == 1:
-            if names[0] in row:
-                record[known] = parts_of(names[0], row[names[0]])
-            continue
+    for field, names in columns.by_field.items():
         values = {name: parts_of(name, row[name]) for name in names if name in row}
-        if known in ("options", "answer") and len(values) > 1:
-            record[known] = values
-        elif len(values) > 1:
-            record[known] = [*values.values()]
+        if len(values) == 1:
+            (record[field],) = values.values()
+        elif values and field in ("options", "answer"):
+            record[field] = values
         elif values:
-            record[known] = next(iter(values.values()))
+            record[field] = [*values.values()]
     if columns.options:
         record["options"] = {name: row.get(name, "") for name in columns.options}
     return record
@@ -166,30 +167,38 @@ def is_plural(name: str) -> bool:
 
 def is_doubtful(name: str, value: Any) -> bool:
     """Whether a cell of a plural column holds marks that may stand between answers."""
-    if not isinstance(value, str) or value.startswith(STRUCTURES) or not is_plural(name):
+    if not _is_text(value) or not is_plural(name) or parts_of(name, value) is not value:
         return False
-    return parts_of(name, value) is value and _DOUBTFUL.fullmatch(value) is not None
+    return _DOUBTFUL.fullmatch(value) is not None
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a cell is a text, and holds no list or object."""
+    return isinstance(value, str) and not value.startswith(STRUCTURES)
 
 
 def parts_of(name: str, value: Any) -> Any:
     """The answers that a cell of a plural column joins, or the value as it is."""
-    if isinstance(value, str) and not value.startswith(STRUCTURES) and is_plural(name):
-        pieces = _JOINED.split(_ENTITY.sub(r"\1\0", value))
-        parts = [piece.replace("\0", ";").strip() for piece in pieces if piece.strip()]
-        if len(parts) == 1:
-            parts = _in_line(value)
-        if all(map(_LISTED.match, parts)):
-            parts = [_LISTED.sub("", part, count=1) for part in parts]
-        if len(parts) > 1:
-            return parts
+    if not _is_text(value) or not is_plural(name):
+        return value
+    marked = _ENTITY.sub(r"\1\0", value)
+    pieces = _JOINED.split(marked)
+    parts = [piece.replace("\0", ";").strip() for piece in pieces if piece.strip()]
+    if len(parts) == 1:
+        parts = _in_line(value)
+    if all(map(_LISTED.match, parts)):
+        parts = [_LISTED.sub("", part, count=1) for part in parts]
+    if len(parts) > 1:
+        return parts
     return value
 
 
 def part_count(value: Any) -> int:
     """The number of a text's parts, as marks between answers would part it; 1 for other values."""
-    if not isinstance(value, str) or value.startswith(STRUCTURES):
+    if not _is_text(value):
         return 1
-    return len(_JOINED.split(_ENTITY.sub("", value.strip())))
+    bare = _ENTITY.sub("", value.strip())
+    return len(_JOINED.split(bare))
 
 
 def _in_line(value: str) -> list[str]:
@@ -197,8 +206,10 @@ def _in_line(value: str) -> list[str]:
     not."""
     before, *rest = _MARKED.split(value)
     marks = [mark.lower() for mark in rest[::2]]
-    counted = [*map(str, range(1, len(marks) + 1))]
-    lettered = [*string.ascii_lowercase[: len(marks)]]
-    if before or len(marks) < 2 or marks not in (counted, lettered):
+    texts = [text.strip(" \n;,|") for text in rest[1::2]]
+    count = len(marks)
+    numbers = range(1, count + 1)
+    in_order = [*map(str, numbers)], [*string.ascii_lowercase[:count]]
+    if before or count < 2 or marks not in in_order:
         return []
-    return [part.strip(" \n;,|") for part in rest[1::2]]
+    return texts

@@ -152,6 +152,14 @@ class _Rule(Frozen):
     label: Template = ""
     """The name of an item's class."""
 
+    @property
+    def question(self) -> str:
+        """The field that is the prompt as a whole; empty where it has other words, too."""
+        field = self.prompt[1:-1]
+        if template_fields(self.prompt) == [field]:
+            return field
+        return ""
+
 
 class OptionsAsGiven(_Rule):
     """The source's own answers, one of them right.
@@ -203,11 +211,12 @@ class OptionsAsGiven(_Rule):
     chance."""
 
     @property
-    def fields(self) -> tuple[str, ...]:
+    def fields(self) -> set[str]:
         """All fields that the rule reads."""
-        named = (self.after, self.system, self.key, self.wrong, self.turn)
-        several = (*self.context, *self.options, *self.scores, *self.chosen, *self.rejected)
-        return (*template_fields(self.prompt), *filter(None, named), *several)
+        fields = {*template_fields(self.prompt)}
+        fields |= {self.after, self.system, self.key, self.wrong, self.turn}
+        fields.update(self.context, self.options, self.scores, self.chosen, self.rejected)
+        return fields - {""}
 
 
 class Contrast(_Rule):

@@ -16,6 +16,7 @@ __all__ = ["ALPHABETS", "Options", "System", "place_of", "system_of", "without_l
 
 ALPHABETS: dict[str, str] = resource("headings")["alphabets"]
 """Letters by which options are numbered, in their order."""
+_LETTERS = frozenset("".join(ALPHABETS.values()))
 _MARKED = re.compile(r"[(\[{（【]?\s*(.)\s*[)\]}）】.:、：．]?")
 """A letter alone, or between or before marks."""
 _LETTERED = re.compile(
@@ -75,15 +76,20 @@ def system_of(
         if (letter := _letter(key)) is not None:
             used.add(letter)
         if number := _NUMBER.fullmatch(key):
-            fits = [n for n in (0, 1) if _filled(int(number[1]) - n, options)]
-            certain.update(fits if len(fits) == 1 else ())
-            both = both or len(fits) == 2
+            key_number = int(number[1])
+            fits = [n for n in (0, 1) if _filled(key_number - n, options)]
+            if len(fits) == 1:
+                certain.update(fits)
+            elif fits:
+                both = True
     if both and not certain and first is None:
         raise CarbError(
             f"{owner}: its answers are numbers that can count from 0 or from 1. Write letters "
             "(A, B, …) or the texts of the right options in their place."
         )
-    return System(min(certain, default=None) if first is None else first, _alphabet(used, owner))
+    if first is None:
+        first = min(certain, default=None)
+    return System(first, _alphabet(used, owner))
 
 
 def _alphabet(used: set[str], owner: object) -> str:
@@ -108,25 +114,32 @@ def place_of(
     Raises:
         UnreadError: it names none of them, or two.
     """
-    named = options.named(key)
-    if named is not None:
-        pass
-    elif (letter := _letter(key)) is not None and letter in system.letters:
-        named = system.letters.index(letter)
-    elif system.first is not None and (number := _NUMBER.fullmatch(key)):
-        named = int(number[1]) - system.first
-    named = named if named is not None and _filled(named, options) else None
-    if key not in options.texts or not key:
-        if named is None:
-            if not key:
-                raise UnreadError((field, "is empty"))
-            raise UnreadError((field, f"'{key}' is none of the options"))
-        return named
-    index = options.texts.index(key)
-    if named is not None and options.texts[named] != key:
+    named = _named(key, options, system)
+    if key and key in options.texts:
+        if named is None or options.texts[named] == key:
+            return options.texts.index(key)
         reason = "is the text of one option and the number or letter of another; write the letter"
         raise UnreadError((field, f"'{key}' {reason} as (B)"))
-    return index
+    if named is not None:
+        return named
+    if key:
+        raise UnreadError((field, f"'{key}' is none of the options"))
+    raise UnreadError((field, "is empty"))
+
+
+def _named(key: str, options: Options, system: System) -> int | None:
+    """The filled option of which a key is the name, the letter or the number."""
+    index = options.named(key)
+    if index is None:
+        letter = _letter(key)
+        number = _NUMBER.fullmatch(key)
+        if letter is not None and letter in system.letters:
+            index = system.letters.index(letter)
+        elif number and system.first is not None:
+            index = int(number[1]) - system.first
+    if index is not None and _filled(index, options):
+        return index
+    return None
 
 
 def without_letters(options: Options) -> Options | None:
@@ -139,11 +152,15 @@ def without_letters(options: Options) -> Options | None:
     letters = []
     bare = []
     for text in options.texts:
-        match = _LETTERED.fullmatch(text)
-        letters.append(unicodedata.normalize("NFKC", match[1]).upper() if match else "")
-        bare.append(match[2].strip() if match else text)
+        letter = ""
+        if match := _LETTERED.fullmatch(text):
+            letter = unicodedata.normalize("NFKC", match[1]).upper()
+            text = match[2].strip()
+        letters.append(letter)
+        bare.append(text)
+    lettered = sum(map(bool, letters))
     filled = sum(map(bool, options.texts))
-    if 2 * sum(map(bool, letters)) <= max(filled, 2):
+    if 2 * lettered <= max(filled, 2):
         return None
     for alphabet in (*ALPHABETS.values(), _NUMBERS):
         marks = [*alphabet[: len(letters)]]
@@ -157,14 +174,15 @@ def without_letters(options: Options) -> Options | None:
 
 def _letter(key: str) -> str | None:
     """The letter that a key is: ``(b)`` and ``【B】`` are B; one of no alphabet is none."""
-    match = _MARKED.fullmatch(unicodedata.normalize("NFC", key.replace("ـ", "")).strip())
+    bare = unicodedata.normalize("NFC", key.replace("ـ", ""))
+    match = _MARKED.fullmatch(bare.strip())
     if match is None:
         return None
     letter = match[1]
-    if not any(letter in alphabet for alphabet in ALPHABETS.values()):
+    if letter not in _LETTERS:
         letter = unicodedata.normalize("NFKC", letter)
     letter = "أ" if letter in "اإآ" else letter.upper()
-    if any(letter in alphabet for alphabet in ALPHABETS.values()):
+    if letter in _LETTERS:
         return letter
     return None
 

@@ -41,7 +41,7 @@ from carb_data.declaration import (
     template_fields,
 )
 from carb_data.errors import CarbError, DataError, Problem
-from carb_data.given import Given, TieError, keys_of, options_of, plain_reader, read_record
+from carb_data.given import Asked, Given, TieError, keys_of, options_of, plain_reader, read_record
 from carb_data.keys import Options, System, system_of
 from carb_data.language import DETECTED, UNDETERMINED, detect_all, language_defect, language_tag
 from carb_data.models import UNSPECIFIED, BonSet, Domain
@@ -49,7 +49,7 @@ from carb_data.registry import Registry, cultures, find_country
 from carb_data.tables import Record, Table, plain, read_table
 from carb_data.turn_marks import refuse_turns
 from carb_data.validation import line_problems
-from carb_data.values import Defect, UnreadError, at, text, turns, unpacked
+from carb_data.values import Defect, UnreadError, at, text_at, turns, unpacked
 
 __all__ = [
     "Loaded",
@@ -680,7 +680,7 @@ class _Draft:
     """The row."""
     id: str
     source_id: str
-    prompt: str | list[dict[str, str]]
+    prompt: Asked
     texts: list[str]
     """All answers, in an order that tells nothing."""
     right: int
@@ -889,8 +889,7 @@ class _Reader:
 def _filled(template: Template, record: Record, field: str) -> str:
     texts = {}
     for name in template_fields(template):
-        value = at(record, name)
-        texts[name] = text(value, field)
+        texts[name] = text_at(record, name, field)
     return fill(template, texts)
 
 
@@ -931,7 +930,7 @@ def _detect(batch: Sequence[_Draft]) -> None:
         draft.notes = _DETECTED
 
 
-def _in_no_order(prompt: str | list[dict[str, str]], texts: Sequence[str]) -> list[str]:
+def _in_no_order(prompt: Asked, texts: Sequence[str]) -> list[str]:
     """Answers in an order that tells nothing and depends on the texts alone."""
     asked = hashlib.sha256(f"{prompt}\0".encode("utf-8", "surrogatepass"))
 

@@ -24,6 +24,7 @@ __all__ = [
     "at",
     "plain_text",
     "text",
+    "text_at",
     "turns",
     "unpacked",
 ]
@@ -131,16 +132,19 @@ def turns(value: Any) -> list[Turn] | None:
         value = value.get("messages", [value])
     if isinstance(value, str):
         return _transcribed(value)
-    if not isinstance(value, list) or not value or not all(isinstance(v, Mapping) for v in value):
+    if not isinstance(value, list) or not value:
         return None
-    read_turns = []
+    conversation = []
     for turn in value:
-        role = _ROLES.get(str(turn.get("role", turn.get("from"))).casefold())
+        if not isinstance(turn, Mapping):
+            return None
+        speaker = str(turn.get("role", turn.get("from")))
+        role = _ROLES.get(speaker.casefold())
         content = _written(turn.get("content", turn.get("value")))
         if role is None or not isinstance(content, str):
             return None
-        read_turns.append((role, content.strip()))
-    return read_turns
+        conversation.append((role, content.strip()))
+    return conversation
 
 
 def _written(content: Any) -> Any:
@@ -156,10 +160,12 @@ def _transcribed(value: str) -> list[Turn] | None:
         return None
     pattern = _TRANSCRIPT if "\n\nAssistant:" in value else _CLOSE_TRANSCRIPT
     _, *parts = pattern.split(value)
-    if not parts[-1].strip():
-        del parts[-2:]  # the turn that an answer continues
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    return [(_ROLES[role.casefold()], content.strip()) for role, content in pairs]
+    speakers = parts[::2]
+    contents = [content.strip() for content in parts[1::2]]
+    if not contents[-1]:  # the turn that an answer continues
+        del speakers[-1], contents[-1]
+    roles = [_ROLES[speaker.casefold()] for speaker in speakers]
+    return [*zip(roles, contents, strict=True)]
 
 
 def _is_numpy_list(value: Any) -> bool:
@@ -186,12 +192,15 @@ def answers(value: Any, field: str) -> list[Answer]:
         return [(content, tuple(before))]
     if not isinstance(value, str) or isinstance(value_read, list):
         value = value_read  # an object that is written as a text may be an answer in JSON
-    if isinstance(value, list):
-        if any(isinstance(entry, list) and turns(entry) is None for entry in value):
+    if not isinstance(value, list):
+        whole = text(value, field)
+        return [(whole, ())] if whole else []
+    gathered: list[Answer] = []
+    for entry in value:
+        if isinstance(entry, list) and turns(entry) is None:
             raise UnreadError((field, _NO_TEXT))
-        return [answer for entry in value for answer in answers(entry, field)]
-    whole = text(value, field)
-    return [(whole, ())] if whole else []
+        gathered += answers(entry, field)
+    return gathered
 
 
 def as_shown(answer: str) -> str:
@@ -224,6 +233,13 @@ def _is_finite(value: Any) -> bool:
 _NO_TEXT = (
     "must be a text, a finite number or messages: texts of the system, the user and the assistant"
 )
+
+
+def text_at(record: Mapping[str, Any], path: str, field: str) -> str:
+    """The text at a path, as ``text`` reads it; empty where there is no path."""
+    if not path:
+        return ""
+    return text(at(record, path), field)
 
 
 def text(value: Any, field: str) -> str:
