@@ -182,36 +182,33 @@ def _detected(texts: Sequence[str]) -> list[str | None]:
         MissingExtraError: the detector is not installed.
     """
     lines = [re.sub(r"\s+", " ", text[:_ENOUGH]) for text in texts]
-    languages: list[str | None] = [None] * len(lines)
+    languages: dict[str, str | None] = {}
     for long in (False, True):
-        numbers = [n for n, line in enumerate(lines) if (len(line) >= _LONG) == long]
-        if numbers:
+        asked = [line for line in lines if (len(line) >= _LONG) == long]
+        if asked:
             detector = _detector(long=long)
-            asked = [lines[n] for n in numbers]
-            answers = map(_code, detector.detect_languages_in_parallel_of(asked))
-            for number, language in zip(numbers, answers, strict=True):
-                languages[number] = language
-    return languages
+            detected = detector.detect_languages_in_parallel_of(asked)
+            languages.update(zip(asked, map(_code, detected), strict=True))
+    return [languages[line] for line in lines]
 
 
 def detect_all(texts: Sequence[str]) -> list[str | None]:
     """The languages of texts as codes of ISO 639-1, of ``DETECTED``; null where neither script nor
     words carry one of them, or where that takes the detector and it is not installed."""
     texts = [_ADDRESS.sub(" ", text) if "://" in text else text for text in texts]
-    languages = [_own_script(text) or _by_words(text) for text in texts]
-    if usual := _usual(languages):
-        for number, text in enumerate(texts):
-            if languages[number] is None and text.isascii() and _LETTER.search(text):
-                languages[number] = _by_words(text, usual)
-    numbers = [number for number, language in enumerate(languages) if language is None]
+    languages = {text: _own_script(text) or _by_words(text) for text in texts}
+    if usual := _usual([languages[text] for text in texts]):
+        for text, language in languages.items():
+            if language is None and text.isascii() and _LETTER.search(text):
+                languages[text] = _by_words(text, usual)
+    unclear = [text for text, language in languages.items() if language is None]
     with suppress(MissingExtraError):
-        carried = _carried([texts[number] for number in numbers])
-        for number, language in zip(numbers, carried, strict=True):
-            languages[number] = language
-    return [
-        language if language in DETECTED and not _is_foreign(text, language) else None
-        for text, language in zip(texts, languages, strict=True)
-    ]
+        carried = _carried(unclear)
+        languages.update(zip(unclear, carried, strict=True))
+    for text, language in languages.items():
+        if language not in DETECTED or _is_foreign(text, language):
+            languages[text] = None
+    return [languages[text] for text in texts]
 
 
 def _carried(texts: Sequence[str]) -> list[str | None]:
@@ -219,16 +216,19 @@ def _carried(texts: Sequence[str]) -> list[str | None]:
     speak against them: it takes a text of any language for one of its own."""
     detected = _detected(texts)
     lines = [text[:_ENOUGH] for text in texts]
-    every = _detector(long=True, every=True).compute_language_confidence_values_in_parallel(lines)
+    detector = _detector(long=True, every=True)
+    every = detector.compute_language_confidence_values_in_parallel(lines)
     languages: list[str | None] = []
-    for text, language, values in zip(texts, detected, every, strict=True):
+    for text, code, values in zip(texts, detected, every, strict=True):
+        language = code or ""
         words = {*_WORD.findall(text.lower())}
         counts = _counts(words)
-        best = max(counts, key=lambda tag: counts[tag], default="")
-        if best in DETECTED and counts[best] >= counts.get(language or "", 0) + 1:
+        best = _most(counts, language)
+        if best in DETECTED and counts[best] >= counts.get(language, 0) + 1:
             language = best
-        sure = next((value.value for value in values if _code(value.language) == language), 0)
-        carried = _is_carried(language or "", sure, words, counts)
+        confidences = (value.value for value in values if _code(value.language) == language)
+        sure = next(confidences, 0)
+        carried = _is_carried(language, sure, words, counts)
         languages.append(language if carried else None)
     return languages
 
@@ -244,10 +244,11 @@ def _is_carried(language: str, sure: float, words: set[str], counts: Mapping[str
     if language not in _FUNCTION_WORDS:
         return True
     ours = counts.get(language, 0)
-    other = max((counts[tag] for tag in counts if tag not in DETECTED), default=0)
+    others = [counts[tag] for tag in counts if tag not in DETECTED]
+    other = max(others, default=0)
     if sure >= _PROBABLE:
         return other <= ours + 1
-    known = words & {*_FUNCTION_WORDS[language].split()}
+    known = words.intersection(_FUNCTION_WORDS[language].split())
     if len(known) >= _CARRIED * len(words) and ours > other:
         return True
     return ours >= other and sure >= _POSSIBLE
@@ -292,12 +293,17 @@ def _by_grammar(words: Sequence[str], usual: str | None = None) -> str | None:
     counts = _counts(words)
     if not counts:
         return usual if len(words) < _FEW else None
-    best = max(counts, key=lambda tag: (counts[tag], tag == usual))
+    best = _most(counts, usual)
     first = counts.pop(best)
     second = max(counts.values(), default=0)
     if best == usual or first >= max(second + _CERTAIN, 2 * second):
         return best
     return None
+
+
+def _most(counts: Mapping[str, float], usual: str | None) -> str:
+    """The language with the most words, of several the usual one; empty where there is none."""
+    return max(counts, key=lambda tag: (counts[tag], tag == usual), default="")
 
 
 def _counts(words: Iterable[str]) -> dict[str, float]:
@@ -307,19 +313,20 @@ def _counts(words: Iterable[str]) -> dict[str, float]:
     counts: dict[str, float] = {}
     for word in sorted(tags_of.keys() & words):  # in one order, for the same sums
         tags = tags_of[word]
-        share = 1 / max(1, sum(tag in DETECTED for tag in tags))
+        detected = sum(tag in DETECTED for tag in tags)
+        share = 1 / max(1, detected)
         for tag in tags:
             counts[tag] = counts.get(tag, 0) + share
     return counts
 
 
-def _usual(languages: Iterable[str | None]) -> str | None:
+def _usual(languages: Sequence[str | None]) -> str | None:
     """The language of nearly all of many texts, where it is written in Latin letters."""
-    every = [*languages]
-    known = Counter(filter(None, every))
+    known = Counter(filter(None, languages))
     for language, count in known.most_common(1):
         script, *_ = _LANGUAGES["codes"].get(language, [""])
-        enough = max(_MANY, _NEARLY_ALL * known.total(), len(every) / 2)
+        nearly_all = _NEARLY_ALL * known.total()
+        enough = max(_MANY, nearly_all, len(languages) / 2)
         if script == "Latn" and language in DETECTED and count >= enough:
             return language
     return None
@@ -332,8 +339,8 @@ def _own_script(text: str) -> str | None:
     half = sum(map(str.isalpha, text)) / 2
     for language, letters in _SCRIPT_OF.items():
         if len(letters.findall(text)) > half:
-            counts = _counts(_WORD.findall(text)) | {"": 0}
-            return max(counts, key=lambda tag: (counts[tag], tag == language)) or language
+            counts = _counts(_WORD.findall(text))
+            return _most(counts, language) or language
     han = len(_HAN.findall(text))
     unquoted = _QUOTED.sub("", text)
     kana = len(_KANA.findall(unquoted))
@@ -360,15 +367,13 @@ def in_language(text: str, tag: str) -> bool:
 
 def in_languages(texts: Sequence[tuple[str, str]]) -> list[bool]:
     """``in_language`` for many pairs of text and tag at once, on all cores."""
-    languages = [_primary(tag) for _, tag in texts]
-    answers = [
-        _by_script(text, language) for (text, _), language in zip(texts, languages, strict=True)
-    ]
-    numbers = [number for number, answer in enumerate(answers) if answer is None]
-    asked = [texts[number][0] for number in numbers]
-    for number, detected in zip(numbers, _detected(asked), strict=True):
-        answers[number] = detected == languages[number]
-    return [*map(bool, answers)]
+    pairs = [(text, _primary(tag)) for text, tag in texts]
+    answers = {pair: _by_script(*pair) for pair in pairs}
+    unclear = [pair for pair, answer in answers.items() if answer is None]
+    detected = _detected([text for text, _ in unclear])
+    for pair, language in zip(unclear, detected, strict=True):
+        answers[pair] = language == pair[1]
+    return [answers[pair] is True for pair in pairs]
 
 
 def shows_another_language(text: str, tag: str) -> bool:
@@ -377,10 +382,9 @@ def shows_another_language(text: str, tag: str) -> bool:
     It is reported when its script is another one, or when it is long enough for the detector. Most
     answers of the detector about names and single words are wrong.
     """
-    return (
-        _by_script(text, _primary(tag)) is False
-        or sum(map(str.isalpha, text)) >= _SHORTEST_DETECTED
-    )
+    if _by_script(text, _primary(tag)) is False:
+        return True
+    return sum(map(str.isalpha, text)) >= _SHORTEST_DETECTED
 
 
 def same_language(one: str, other: str) -> bool:
@@ -405,14 +409,18 @@ def _by_script(text: str, language: str) -> bool | None:
     if not letters or language == UNDETERMINED:
         return True
     if language in _SCRIPTS:
-        script = tuple(_SCRIPTS[language])
-        written = sum(name.startswith(script) for name in letters)
-        if written * 2 <= len(letters):
+        if 2 * _written(letters, _SCRIPTS[language]) <= len(letters):
             return False
-        kana = any(name.startswith(("HIRAGANA", "KATAKANA")) for name in letters)
+        kana = _written(letters, ("HIRAGANA", "KATAKANA")) > 0
         if language == "ja":
             return kana or len(letters) <= _LONGEST_WITHOUT_KANA
-        return not (language == "zh" and kana)
-    if any(name.startswith(("CJK", "HANGUL", "HIRAGANA", "KATAKANA", "THAI")) for name in letters):
+        return language != "zh" or not kana
+    if _written(letters, ("CJK", "HANGUL", "HIRAGANA", "KATAKANA", "THAI")):
         return False
     return None if language in DETECTED else True
+
+
+def _written(letters: Iterable[str], scripts: Iterable[str]) -> int:
+    """How many letters, given by their names in Unicode, are of some scripts."""
+    beginnings = tuple(scripts)
+    return sum(name.startswith(beginnings) for name in letters)
