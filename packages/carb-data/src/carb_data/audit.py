@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from carb_data.dataset import Dataset
@@ -21,6 +21,8 @@ __all__ = ["Attack", "AuditReport", "audit"]
 
 Rows = Sequence[Sequence[float]]
 """For each set a number for each answer: an attack takes the largest."""
+Values = dict[str, Sequence[float]]
+"""These numbers by the set's id."""
 Level = Literal["all", "main", "domain", "culture"]
 _GROUPED: tuple[Level, ...] = ("domain", "culture")
 _SPLIT: Mapping[str, Mapping[str, Any]] = {
@@ -121,63 +123,63 @@ def audit(
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
     """
     items = list(dataset)
-    kept = [n for n, item in enumerate(items) if not is_mirror(item)]
-    mains = [items[n] for n in kept]
-    given: dict[str, Rows] = _surface_attacks(items)
-    given |= {name: attack(items) for name, attack in (more or {}).items()}
+    mains = [item for item in items if not is_mirror(item)]
+    origin = dataset.origins
+    answers_alone = _surface_attacks(items)
+    for name, attack in (more or {}).items():
+        answers_alone[name] = _by_id(items, attack(items))
     # Over whole families a classifier of the answers is at chance whatever it learns, so that it
     # sees main sets alone.
-    origin = dataset.origins
-    names = LEARNED if learn else ()
-    trained = {name: learned(mains, name, origin) for name in names}
-    attacks = len(given) + len(trained)
-    of_mains = {name: [rows[n] for n in kept] for name, rows in given.items()}
-    values: dict[str, Rows] = {**of_mains, **trained}
-    together = [origin[item.id] for item in items]
+    attacks = {**answers_alone}
+    for name in LEARNED if learn else ():
+        attacks[name] = _by_id(mains, learned(mains, name, origin))
+    count = len(attacks)
     mirrored = len(mains) < len(items)
-    whole = given if mirrored else values
-    attacks_run = _at_levels(whole, ("all",), items, together, attacks)
-    together = [together[n] for n in kept]
+    whole = answers_alone if mirrored else attacks
+    results = _at_levels(whole, ("all",), items, origin, count)
     levels = ("main", *_GROUPED) if mirrored else _GROUPED
-    attacks_run += _at_levels(values, levels, mains, together, attacks)
-    wide = [row for row in attacks_run if row.level in ("all", "main")]
+    results += _at_levels(attacks, levels, mains, origin, count)
+    wide = [row for row in results if row.level in ("all", "main")]
     working = dict.fromkeys(row.attack for row in wide if row.works)
+    independent = {origin[item.id] for item in mains}
     return AuditReport(
-        attacks=tuple(attacks_run),
-        detectable=_detectable(mains, len(set(together)), attacks),
-        hard=_hard(items, mains, [values[name] for name in working]),
+        attacks=tuple(results),
+        detectable=_detectable(mains, len(independent), count),
+        hard=_hard(items, mains, [attacks[name] for name in working]),
     )
 
 
+def _by_id(items: Iterable[BonSet], rows: Rows) -> Values:
+    ids = [item.id for item in items]
+    return dict(zip(ids, rows, strict=True))
+
+
 def _at_levels(
-    values: Mapping[str, Rows],
+    attacks: Mapping[str, Values],
     levels: Sequence[Level],
     items: Sequence[BonSet],
-    together: Sequence[str],
-    attacks: int,
+    origin: Mapping[str, str],
+    count: int,
 ) -> list[Attack]:
     """The accuracy of each attack at some levels."""
-    attacks_run: list[Attack] = []
+    results: list[Attack] = []
     for level in levels:
-        for name, rows in values.items():
-            attacks_run += _rows(name, level, items, rows, together, attacks)
-    return attacks_run
+        for name, values in attacks.items():
+            results += _rows(name, level, items, values, origin, count)
+    return results
 
 
-def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Rows]:
+def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Values]:
     """Two attacks for each surface feature."""
     known = tuple(culture.id for culture in cultures)
-    features = []
+    most: defaultdict[str, Values] = defaultdict(dict)
+    least: defaultdict[str, Values] = defaultdict(dict)
     for item in items:
         texts = tuple(response.text for response in item.responses)
-        features.append(surface_features(item) | form_features(texts, known))
-    names = features[0] if features else ()
-    most: dict[str, Rows] = {}
-    least: dict[str, Rows] = {}
-    for name in names:
-        rows = [row[name] for row in features]
-        most[f"most {name}"] = rows
-        least[f"least {name}"] = [[-value for value in row] for row in rows]
+        features = surface_features(item) | form_features(texts, known)
+        for name, row in features.items():
+            most[f"most {name}"][item.id] = row
+            least[f"least {name}"][item.id] = [-value for value in row]
     return most | least
 
 
@@ -193,25 +195,26 @@ def _rows(
     name: str,
     level: Level,
     items: Sequence[BonSet],
-    values: Rows,
-    together: Sequence[str],
-    attacks: int,
+    values: Values,
+    origin: Mapping[str, str],
+    count: int,
 ) -> list[Attack]:
-    """One attack in each group of a level; ``together`` names what each set counts with."""
-    groups: dict[str | None, list[int]] = {}
+    """One attack of ``count`` in each group of a level; sets of one origin count together."""
+    groups: defaultdict[str | None, list[BonSet]] = defaultdict(list)
     if level not in _GROUPED:
         groups[None] = []
-    for number, item in enumerate(items):
+    for item in items:
         group = _group(item, level)
-        groups.setdefault(group, []).append(number)
-    tests = attacks * len(groups)
+        groups[group].append(item)
+    tests = count * len(groups)
     rows = []
-    for group, numbers in sorted(groups.items(), key=str):
+    for group in sorted(groups, key=str):
+        members = groups[group]
         accuracy = low = high = chance = None
-        if numbers:
-            wins = [share_won(items[n], values[n]) for n in numbers]
-            blind = [1 / len(items[n].responses) for n in numbers]
-            names = [together[n] for n in numbers]
+        if members:
+            wins = [share_won(item, values[item.id]) for item in members]
+            blind = [1 / len(item.responses) for item in members]
+            names = [origin[item.id] for item in members]
             chance = statistics.fmean(blind)
             accuracy = statistics.fmean(wins)
             effective = _effective(wins, names)
@@ -224,7 +227,7 @@ def _rows(
             low=low,
             high=high,
             chance=chance,
-            n=len(numbers),
+            n=len(members),
         )
         rows.append(attack)
     return rows
@@ -245,9 +248,13 @@ def clopper_pearson(share: float, n: float, error: float) -> tuple[float, float]
     beta = stats.beta
     wins = share * n
     losses = n - wins
-    low = beta.ppf(error / 2, wins, losses + 1) if wins > 0 else 0.0
-    high = beta.ppf(1 - error / 2, wins + 1, losses) if wins < n else 1.0
-    return float(low), float(high)
+    low = 0.0
+    high = 1.0
+    if wins > 0:
+        low = float(beta.ppf(error / 2, wins, losses + 1))
+    if wins < n:
+        high = float(beta.ppf(1 - error / 2, wins + 1, losses))
+    return low, high
 
 
 def _detectable(items: Sequence[BonSet], n: int, attacks: int) -> float | None:
@@ -286,22 +293,22 @@ def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
 
 
 def _hard(
-    items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Rows]
+    items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Values]
 ) -> tuple[str, ...]:
     """Sets that none of the attacks solves alone, and those of complete families."""
     solved: set[str] = set()
-    for rows in working:
-        pairs = zip(mains, rows, strict=True)
-        solved.update(item.id for item, row in pairs if share_won(item, row) == 1)
-    right: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
+    for values in working:
+        for item in mains:
+            if share_won(item, values[item.id]) == 1:
+                solved.add(item.id)
+    right = Counter((item.family, item.chosen.text) for item in items)
+    hard = []
     for item in items:
-        right[item.family][item.chosen.text] += 1
-
-    def is_whole(item: BonSet) -> bool:
-        times = right[item.family]
-        return item.family is not None and all(times[r.text] == 1 for r in item.responses)
-
-    return tuple(item.id for item in items if item.id not in solved or is_whole(item))
+        times = {right[item.family, response.text] for response in item.responses}
+        is_whole = item.family is not None and times == {1}
+        if is_whole or item.id not in solved:
+            hard.append(item.id)
+    return tuple(hard)
 
 
 # attacks that are learned: classifiers of the answers' words or characters, trained on other sets
@@ -385,9 +392,10 @@ def _with_topics(items: Sequence[BonSet], origin: Mapping[str, str]) -> list[str
     spoken: defaultdict[str, set[str]] = defaultdict(set)
     topics: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for item in items:
-        spoken[item.language].add(origin[item.id])
+        name = origin[item.id]
+        spoken[item.language].add(name)
         if item.topic is not None:
-            topics[item.language, item.topic].add(origin[item.id])
+            topics[item.language, item.topic].add(name)
     joined = Joined()
     for (language, _), names in topics.items():
         half = len(spoken[language]) / 2
@@ -404,8 +412,9 @@ def _folds(names: Sequence[str]) -> list[int]:
         seeded = f"0\0{name}"
         return hashlib.sha256(seeded.encode("utf-8", "replace")).digest()
 
-    shuffled = sorted(set(names), key=digest)
-    fold = {name: number % FOLDS for number, name in enumerate(shuffled)}
+    fold = {}
+    for number, name in enumerate(sorted(set(names), key=digest)):
+        fold[name] = number % FOLDS
     return [fold[name] for name in names]
 
 
