@@ -71,21 +71,16 @@ class CheckReport(Frozen):
     @property
     def leaks(self) -> tuple[Attack, ...]:
         """The attacks whose interval lies ten points beyond chance over all or all main sets."""
-        return tuple(
-            attack
-            for attack in self.audit.working
-            if attack.severe and attack.level in ("all", "main")
-        )
+        wide = [attack for attack in self.audit.working if attack.level in ("all", "main")]
+        return tuple(attack for attack in wide if attack.severe)
 
     @property
     def passed(self) -> bool:
         """Whether there are no errors, no leaks, and nothing of it in the texts it was checked
         against."""
-        return (
-            not self.errors
-            and not self.leaks
-            and (self.contamination is None or self.contamination.clean)
-        )
+        if self.contamination is not None and not self.contamination.clean:
+            return False
+        return not self.errors and not self.leaks
 
 
 def check(
@@ -112,18 +107,18 @@ def check(
         *_bad_perturbations(items),
         *incomplete_families(items),
     ]
+    findings.sort(key=lambda finding: order[finding.item_id])
+    languages = Counter(item.language for item in items)
+    undetected = {tag: sets for tag, sets in languages.items() if not is_detected(tag)}
+    undetected.pop(UNDETERMINED, None)
     return CheckReport(
         sets=len(dataset),
         fingerprint=dataset.fingerprint,
-        findings=tuple(sorted(findings, key=lambda finding: order[finding.item_id])),
+        findings=tuple(findings),
         audit=audit(dataset, more=more),
         home_line=home_line(dataset),
         home_by_language=home_lines(dataset),
-        undetected=Counter(
-            item.language
-            for item in items
-            if item.language != UNDETERMINED and not is_detected(item.language)
-        ),
+        undetected=undetected,
         contamination=None if against is None else check_contamination(against, items),
     )
 
@@ -141,18 +136,22 @@ def _duplicates(items: Sequence[BonSet]) -> Iterator[Finding]:
     for match in index.matches(item.prompt_text for item in items):
         first = index.copies(match.indexed)[0]
         early, late = sorted((first, match.streamed))
-        if early != late and items[early].source_item != items[late].source_item:
+        if items[early].source_item != items[late].source_item:
             before = closest.get(late, (0.0, False, 0))
             now = (match.containment, match.exact, early)
             closest[late] = max(before, now)
     for late, (share, exact, early) in sorted(closest.items()):
-        same = exact and items[early].culture == items[late].culture
-        message = f"shares {share:.0%} of the n-grams of '{items[early].id}'"
+        one = items[early]
+        other = items[late]
+        check: Check = "near-duplicate"
+        severity: Severity = "warning"
+        message = f"shares {share:.0%} of the n-grams of '{one.id}'"
         if exact:
-            message = f"the same prompt as '{items[early].id}', which has another source item"
-        check: Check = "duplicate" if exact else "near-duplicate"
-        severity: Severity = "error" if same else "warning"
-        yield _finding(severity, check, items[late].id, "prompt", message)
+            check = "duplicate"
+            message = f"the same prompt as '{one.id}', which has another source item"
+            if one.culture == other.culture:
+                severity = "error"
+        yield _finding(severity, check, other.id, "prompt", message)
 
 
 def _finding(
@@ -181,12 +180,13 @@ def _repeated_responses(item: BonSet) -> Iterator[Finding]:
         numbers = _NUMBER.findall(response.text)
         words = normalise(response.text) or response.text
         text = " ".join([words, *numbers])
-        if text in seen:
-            message = f"the same text as '{seen[text].id}'"
-            if Role.CHOSEN in (seen[text].role, response.role):
-                message += ", but the one is right and the other wrong"
-            yield _finding("error", "duplicate", item.id, response.id, message)
-        seen.setdefault(text, response)
+        first = seen.setdefault(text, response)
+        if first is response:
+            continue
+        message = f"the same text as '{first.id}'"
+        if Role.CHOSEN in (first.role, response.role):
+            message += ", but the one is right and the other wrong"
+        yield _finding("error", "duplicate", item.id, response.id, message)
 
 
 def _wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
@@ -194,13 +194,13 @@ def _wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
     texts: dict[tuple[str, str], tuple[str, str]] = {}
     for item in items:
         texts[item.id, "prompt"] = (item.prompt_text, item.language)
-        for response in (*item.responses, *item.perturbed):
+        for response in item.answers:
             texts[item.id, response.id] = (response.text, response.language)
-    pairs = list(dict.fromkeys(texts.values()))
+    pairs = [*{*texts.values()}]
     spoken = dict(zip(pairs, in_languages(pairs), strict=True))
-    for (item_id, field), (text, language) in texts.items():
-        if not spoken[text, language] and shows_another_language(text, language):
-            message = f"declared as '{language}', but does not look like it"
+    for (item_id, field), pair in texts.items():
+        if not spoken[pair] and shows_another_language(*pair):
+            message = f"declared as '{pair[1]}', but does not look like it"
             yield _finding("warning", "language", item_id, field, message)
 
 
@@ -234,9 +234,10 @@ def _perturbation_faults(
     elif named and not names and is_known(item.culture, changed.language):
         yield "warning", "no longer names the culture"
     same = same_language(changed.language, original.language)
-    if changed.perturbation is Perturbation.CL and same:
+    translated = changed.perturbation is Perturbation.CL
+    if translated and same:
         yield "error", "in the language of its original"
-    if changed.perturbation is not Perturbation.CL and not same:
+    if not translated and not same:
         yield "error", f"in another language ('{changed.language}') than its original"
 
 
@@ -250,8 +251,10 @@ def incomplete_families(items: Iterable[BonSet]) -> Iterator[Finding]:
     for name, sets in families.items():
         shown = [{response.text for response in item.responses} for item in sets]
         right = {item.chosen.text for item in sets}
-        if never := len(set.union(*shown) - right):
-            what = f"lacks sets: {never} of its {never + len(right)} answers are right in none"
+        never = set.union(*shown) - right
+        if never:
+            answers = len(never) + len(right)
+            what = f"lacks sets: {len(never)} of its {answers} answers are right in none"
         elif any(texts != right for texts in shown):
             what = "has sets that show different answers"
         else:

@@ -23,7 +23,7 @@ from carb_data.registry import Registry
 from carb_data.registry import cultures as registered
 from carb_data.shapes import Progress, silent
 from carb_data.tables import TABLE_SUFFIXES
-from carb_data.validation import closest
+from carb_data.validation import closest, repeated
 
 __all__ = ["SEED", "seed_folders"]
 
@@ -53,9 +53,9 @@ class Dataset:
                 raise CarbError(f"A Dataset is made of BonSet, not {kind}; use carb_data.load.")
         self._by_id = {item.id: item for item in self._sets}
         if len(self._by_id) != len(self._sets):
-            repeated = [i for i, n in Counter(item.id for item in self._sets).items() if n > 1]
+            twice = repeated(item.id for item in self._sets)
             raise CarbError(
-                f"Set ids must be unique in a data set; repeated: {', '.join(repeated[:10])}."
+                f"Set ids must be unique in a data set; repeated: {', '.join(twice[:10])}."
             )
 
     @classmethod
@@ -191,18 +191,18 @@ class Dataset:
             raise CarbError(
                 f"Split fractions must be non-negative and sum to 1; got {dict(fractions)}."
             )
+        origin = self.origins
         units = Joined()
         for item in self._sets:
-            answers = (*item.responses, *item.perturbed)
-            for fact in cited(answers):
-                units.tie(self.origins[item.id], fact)
+            for fact in cited(item.answers):
+                units.tie(origin[item.id], fact)
         if apart:
             for one, other in sharing(self._sets):
-                units.join(self.origins[one.id], self.origins[other.id])
-        unit_of = {item.id: units.name(self.origins[item.id]) for item in self._sets}
-        parts: dict[str, list[BonSet]] = {name: [] for name in fractions}
+                units.join(origin[one.id], origin[other.id])
+        unit_of = {item.id: units.name(origin[item.id]) for item in self._sets}
         sizes = Counter(unit_of.values())
         largest = max(fractions, key=lambda name: fractions[name])
+        parts: dict[str, list[BonSet]] = {name: [] for name in fractions}
         for item in self._sets:
             unit = unit_of[item.id]
             part = _drawn(f"{seed}\0{unit}", fractions)
@@ -263,15 +263,19 @@ def _drawn(name: str, fractions: Mapping[str, float]) -> str:
 
 
 def _known_languages(sets: Iterable[BonSet]) -> set[str]:
-    tags = {culture.language for culture in registered} | {item.language for item in sets}
-    return tags | {language.partition("-")[0] for language in tags}
+    tags = {culture.language for culture in registered}
+    tags.update(item.language for item in sets)
+    primary = {tag.partition("-")[0] for tag in tags}
+    return tags | primary
 
 
 def _with_parents(culture: str) -> set[str]:
     line = {culture}
-    name = culture if culture in registered else None
-    while name is not None and (name := registered[name].parent) is not None:
-        line.add(name)
+    if culture in registered:
+        parent = registered[culture].parent
+        while parent is not None:
+            line.add(parent)
+            parent = registered[parent].parent
     return line
 
 
@@ -282,15 +286,12 @@ def content_hash(item: BonSet) -> str:
     notes and perturbed versions may change without changing it; the order of responses does not
     matter.
     """
-    prompt = (
-        item.prompt
-        if isinstance(item.prompt, str)
-        else [turn.model_dump(mode="json") for turn in item.prompt]
-    )
-    answers = sorted((r.id, r.role.value, r.text) for r in item.responses)
-    content = json.dumps(
-        [item.id, item.culture, item.language, prompt, answers], ensure_ascii=False
-    )
+    prompt: object = item.prompt
+    if not isinstance(item.prompt, str):
+        prompt = [turn.model_dump(mode="json") for turn in item.prompt]
+    answers = [(response.id, response.role.value, response.text) for response in item.responses]
+    fields = [item.id, item.culture, item.language, prompt, sorted(answers)]
+    content = json.dumps(fields, ensure_ascii=False)
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -34,6 +34,7 @@ from carb_data.models import (
     as_text,
     defect,
 )
+from carb_data.validation import repeated
 
 __all__ = [
     "Bank",
@@ -129,13 +130,12 @@ class Family(Frozen):
             raise defect("places", "either each place has an implied question, or none")
         if self.perturbed is not None and len(self.places) != 1:
             raise defect("perturbed", "only a family with one place has perturbed answers")
-        for field, given in (
-            ("answers", [answer.fact for answer in self.answers]),
-            ("answers", [answer.text for answer in self.answers]),
-            ("places", [place.name for place in self.places]),
-        ):
-            if len(set(given)) != len(given):
-                raise defect(field, f"{field} must differ from each other")
+        facts = [answer.fact for answer in self.answers]
+        texts = [answer.text for answer in self.answers]
+        if repeated(facts) or repeated(texts):
+            raise defect("answers", "answers must differ from each other")
+        if repeated(place.name for place in self.places):
+            raise defect("places", "places must differ from each other")
         return self
 
 
@@ -155,9 +155,11 @@ class Bank:
 def read_bank(folder: Path, problems: list[Problem]) -> Bank:
     """Read ``facts/*.jsonl`` and ``families/*.jsonl`` of a folder; every bad line is appended to
     ``problems``."""
+    fact_files = sorted(folder.glob("facts/*.jsonl"))
+    family_files = sorted(folder.glob("families/*.jsonl"))
     return Bank(
-        facts=tuple(read_lines(sorted((folder / "facts").glob("*.jsonl")), Fact, problems)),
-        families=tuple(read_lines(sorted((folder / "families").glob("*.jsonl")), Family, problems)),
+        facts=tuple(read_lines(fact_files, Fact, problems)),
+        families=tuple(read_lines(family_files, Family, problems)),
     )
 
 
@@ -186,14 +188,18 @@ def load_families(folder: Path) -> list[BonSet]:
             )
     if problems:
         raise DataError(problems, "Correct these lines and run the command again.")
-    return [item for line in bank.families for item in expand_family(line.content, facts)]
+    sets: list[BonSet] = []
+    for line in bank.families:
+        sets += expand_family(line.content, facts)
+    return sets
 
 
 def missing_facts(family: Family, facts: Mapping[str, Fact]) -> list[str]:
     """Ids of facts that the family names and the bank does not hold."""
     named = [answer.fact for answer in family.answers]
-    if family.perturbed is not None and family.perturbed.CC_fact is not None:
-        named.append(family.perturbed.CC_fact)
+    perturbed = family.perturbed
+    if perturbed is not None and perturbed.CC_fact is not None:
+        named.append(perturbed.CC_fact)
     return [name for name in named if name not in facts]
 
 
@@ -269,19 +275,19 @@ def _set(
     name = family.id if naming == "named" else family.id + _IMPLIED
     mirrored = len(family.places) > 1
     first_wording = family.id if mirrored else f"{family.id}/{_code(answer)}"
+    prompt = _asked(family.question, place.name)
+    if place.implied is not None and naming != "named":
+        prompt = place.implied
+    responses = {**shown.by_role[Role.REJECTED]}
+    responses[answer.fact] = shown.by_role[Role.CHOSEN][answer.fact]
     return BonSet(
         id=f"{name}/{_code(answer)}",
         culture=place.culture,
         domain=family.domain,
         topic=family.topic,
         language=family.language,
-        prompt=_asked(family.question, place.name)
-        if place.implied is None or naming == "named"
-        else place.implied,
-        responses=tuple(
-            shown.by_role[Role.CHOSEN][fact] if fact == answer.fact else rejected
-            for fact, rejected in shown.by_role[Role.REJECTED].items()
-        ),
+        prompt=prompt,
+        responses=tuple(responses.values()),
         perturbed=shown.perturbed,
         provenance=_provenance(family, facts[answer.fact]),
         family=name if mirrored else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
@@ -23,6 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from carb_data.language import language_tag
+from carb_data.validation import repeated
 
 __all__ = [
     "UNSPECIFIED",
@@ -386,8 +386,11 @@ class Response(Frozen):
 
 def cited(responses: Iterable[Response]) -> tuple[str, ...]:
     """Ids of the facts that responses follow, each once, in order."""
-    facts = (response.source.fact for response in responses if response.source is not None)
-    return tuple(dict.fromkeys(fact for fact in facts if fact))
+    facts: dict[str, None] = {}
+    for response in responses:
+        if response.source is not None and response.source.fact:
+            facts[response.source.fact] = None
+    return tuple(facts)
 
 
 def defect(field: str, reason: str) -> PydanticCustomError:
@@ -438,14 +441,11 @@ class BonSet(Frozen):
 
     @model_validator(mode="after")
     def _is_a_best_of_n_set(self) -> Self:
-        repeated = [
-            i for i, n in Counter(r.id for r in (*self.responses, *self.perturbed)).items() if n > 1
-        ]
-        if repeated:
+        twice = repeated(response.id for response in self.answers)
+        if twice:
             raise defect(
                 "responses",
-                "response ids must be unique within a set; repeated: "
-                f"{', '.join(sorted(repeated))}",
+                f"response ids must be unique within a set; repeated: {', '.join(sorted(twice))}",
             )
         in_wrong_place = [r.id for r in self.responses if r.perturbation is not None]
         if in_wrong_place:
@@ -480,13 +480,18 @@ class BonSet(Frozen):
         """The set on one screen: its subject, question and answers, the right one marked."""
         about = (self.culture, self.region, self.domain.value, self.language, self.family)
         lines = [" · ".join(part for part in about if part), self.prompt_text]
-        lines += [
-            f"{'+' if one.role is Role.CHOSEN else '-'} {one.id}: {one.text}"
-            for one in (*self.responses, *self.perturbed)
-        ]
-        shown = [_on_a_line(line) for line in lines[:_SHOWN_LINES]]
-        more = [f"... and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else []
-        return "\n  ".join([f"BonSet {self.id}", *shown, *more])
+        for answer in self.answers:
+            mark = "+" if answer.role is Role.CHOSEN else "-"
+            lines.append(f"{mark} {answer.id}: {answer.text}")
+        shown = [f"BonSet {self.id}", *map(_on_a_line, lines[:_SHOWN_LINES])]
+        if len(lines) > _SHOWN_LINES:
+            shown.append(f"... and {len(lines) - _SHOWN_LINES} more")
+        return "\n  ".join(shown)
+
+    @property
+    def answers(self) -> tuple[Response, ...]:
+        """All responses, the perturbed ones last."""
+        return (*self.responses, *self.perturbed)
 
     @property
     def chosen(self) -> Response:

@@ -63,6 +63,11 @@ class Overlap(Frozen):
     test_text: str
     """Both cut to ``EXCERPT`` characters."""
 
+    @property
+    def strength(self) -> tuple[int, float]:
+        """The evidence, as what is compared."""
+        return _STRENGTH[self.kind], self.score
+
 
 class ContaminationReport(Frozen):
     """The overlap of test data and training data."""
@@ -92,8 +97,9 @@ class ContaminationReport(Frozen):
     def counts(self) -> dict[str, int]:
         """Number of test items by their strongest evidence."""
         rising = sorted(self.overlaps, key=lambda overlap: _STRENGTH[overlap.kind])
-        kinds = Counter({overlap.item_id: overlap.kind for overlap in rising}.values())
-        return {kind: kinds[kind] for kind in _STRENGTH}
+        strongest = {overlap.item_id: overlap.kind for overlap in rising}
+        counts = Counter(strongest.values())
+        return {kind: counts[kind] for kind in _STRENGTH}
 
 
 def check_contamination(
@@ -126,18 +132,20 @@ def check_contamination(
         texts += len(_all_texts(entry))
         for number, kind, score, text in wanted.hits(entry):
             positions.add(position)
+            tested = wanted.texts[number]
+            overlap = Overlap(
+                item_id=tested.item_id,
+                field=tested.field,
+                kind=kind,
+                score=score,
+                train_position=position,
+                train_id=None if isinstance(entry, str) else entry.id,
+                train_text=text[:EXCERPT],
+                test_text=tested.text[:EXCERPT],
+            )
             known = overlaps.get(number)
-            if known is None or (_STRENGTH[known.kind], known.score) < (_STRENGTH[kind], score):
-                overlaps[number] = Overlap(
-                    item_id=wanted.texts[number].item_id,
-                    field=wanted.texts[number].field,
-                    kind=kind,
-                    score=score,
-                    train_position=position,
-                    train_id=None if isinstance(entry, str) else entry.id,
-                    train_text=text[:EXCERPT],
-                    test_text=wanted.texts[number].text[:EXCERPT],
-                )
+            if known is None or known.strength < overlap.strength:
+                overlaps[number] = overlap
     return ContaminationReport(
         train_texts=texts,
         test_items=len(items),
@@ -154,7 +162,8 @@ def sharing(items: Sequence[BonSet]) -> Iterator[tuple[BonSet, BonSet]]:
     owners = {item.id: item for item in items}
     for item in items:
         for number, *_ in wanted.hits(item):
-            yield owners[wanted.texts[number].item_id], item
+            name = wanted.texts[number].item_id
+            yield owners[name], item
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +182,13 @@ class _Wanted:
             self.texts += _texts(entry, number)
         self._named: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         self._positions: list[int] = []
-        for number, text in enumerate(self.texts):
-            if text.field in _NAMES:
-                self._named[text.field, text.text].append(number)
+        indexed = []
+        for number, one in enumerate(self.texts):
+            if one.field in _NAMES:
+                self._named[one.field, one.text].append(number)
             else:
                 self._positions.append(number)
-        indexed = [self.texts[number].text for number in self._positions]
+                indexed.append(one.text)
         self._index = NgramIndex(indexed, THRESHOLD)
 
     def hits(self, entry: str | BonSet) -> Iterator[tuple[int, Evidence, float, str]]:
@@ -192,7 +202,8 @@ class _Wanted:
             for match in self._index.matches([text]):
                 evidence: Evidence = "exact" if match.exact else "near"
                 for copy in self._index.copies(match.indexed):
-                    yield self._positions[copy], evidence, match.containment, text
+                    number = self._positions[copy]
+                    yield number, evidence, match.containment, text
 
 
 def _texts(entry: BonSet | str, number: int) -> Iterator[_Text]:
@@ -202,8 +213,9 @@ def _texts(entry: BonSet | str, number: int) -> Iterator[_Text]:
     for field, name in _names(entry):
         yield _Text(entry.id, field, name)
     yield _Text(entry.id, "prompt", entry.prompt_text)
-    for response in (*entry.responses, *entry.perturbed):
-        if len(response.text.encode("utf-8", "replace")) >= MIN_BYTES:
+    for response in entry.answers:
+        content = response.text.encode("utf-8", "replace")
+        if len(content) >= MIN_BYTES:
             yield _Text(entry.id, response.id, response.text)
 
 
@@ -213,17 +225,15 @@ _NAMES: dict[str, Evidence] = {"source_item": "source", "fact": "fact"}
 def _names(entry: BonSet) -> Iterator[tuple[str, str]]:
     """Ties between sets that do not depend on their texts, by field."""
     yield "source_item", entry.source_item
-    for fact in cited((*entry.responses, *entry.perturbed)):
+    for fact in cited(entry.answers):
         yield "fact", fact
 
 
 def _all_texts(entry: str | BonSet) -> tuple[str, ...]:
     if isinstance(entry, str):
         return (entry,)
-    return (
-        entry.prompt_text,
-        *(response.text for response in (*entry.responses, *entry.perturbed)),
-    )
+    texts = [response.text for response in entry.answers]
+    return (entry.prompt_text, *texts)
 
 
 # which texts hold most of the character n-grams of which others
@@ -257,13 +267,16 @@ class _Characters(dict[int, str | None]):
 
     def __missing__(self, code: int) -> str | None:
         char = chr(code)
-        kept = unicodedata.category(char)[0] in "LMN" and not _MARK.match(char)
-        self[code] = _FORMS.get(char, char) if kept else None
+        category = unicodedata.category(char)
+        self[code] = None
+        if category[0] in "LMN" and not _MARK.match(char):
+            self[code] = _FORMS.get(char, char)
         return self[code]
 
 
 _CHARACTERS = _Characters()
-_ASCII_LEFT_OUT = bytes(code for code in range(128) if not chr(code).isalnum())
+_ASCII = bytes(range(128))
+_ASCII_LEFT_OUT = bytes(code for code in _ASCII if not chr(code).isalnum())
 
 
 def normalise(text: str) -> str:
@@ -273,7 +286,8 @@ def normalise(text: str) -> str:
     and optional marks, such as Arabic vowel signs, are taken out.
     """
     if text.isascii():  # the same, eight times as fast
-        return text.lower().encode().translate(None, _ASCII_LEFT_OUT).decode()
+        small = text.lower().encode()
+        return small.translate(None, _ASCII_LEFT_OUT).decode()
     folded = unicodedata.normalize("NFKC", text).casefold()
     return unicodedata.normalize("NFC", folded.translate(_CHARACTERS))
 
@@ -296,7 +310,8 @@ def windows(text: str) -> list[str]:
     """The n-grams of a normalised text, one for each place where one starts."""
     if _SYLLABIC.search(text):
         return _NGRAM.findall(text)
-    return [text[start : start + LENGTH] for start in range(len(text) - LENGTH + 1)]
+    starts = range(len(text) - LENGTH + 1)
+    return [text[start : start + LENGTH] for start in starts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,11 +360,12 @@ class NgramIndex:
             exact = self._exact.get(normal)
             if exact is not None:
                 yield Match(exact, streamed, 1.0, exact=True)
-            grams = {*windows(normal)}
-            shared = Counter(owner for gram in grams for owner in self._grams.get(gram, ()))
+            owners = [self._grams.get(gram, ()) for gram in {*windows(normal)}]
+            shared = Counter(chain.from_iterable(owners))
             for indexed, count in sorted(shared.items()):
                 size = self._sizes[indexed]
                 if indexed == exact or size < LEAST:
                     continue
-                if count >= math.ceil(self._threshold * size - 1e-9):
+                least = math.ceil(self._threshold * size - 1e-9)
+                if count >= least:
                     yield Match(indexed, streamed, count / size, exact=False)

@@ -14,7 +14,7 @@ from carb_data.errors import CarbError
 from carb_data.language import language_tag, same_language
 from carb_data.models import BonSet, Culture
 from carb_data.packaged import resource
-from carb_data.validation import closest, read_file
+from carb_data.validation import closest, read_file, repeated
 
 __all__ = ["find_country", "is_mirror"]
 
@@ -33,10 +33,8 @@ def read_cultures(path: str | Path) -> tuple[Culture, ...]:
     """
     hint = f"It must be a JSON list of objects with the fields {', '.join(Culture.model_fields)}."
     read = read_file(_culture_list, Path(path), "culture file", hint)
-    ids = [culture.id for culture in read]
-    twice = next((name for name in ids if ids.count(name) > 1), None)
-    if twice is not None:
-        raise CarbError(f"{path}: two cultures have the id '{twice}'; remove or rename one.")
+    if twice := repeated(culture.id for culture in read):
+        raise CarbError(f"{path}: two cultures have the id '{twice[0]}'; remove or rename one.")
     return read
 
 
@@ -150,11 +148,12 @@ class Registry:
         Raises:
             CarbError: a file cannot be read or a parent is missing; the registry is then as it was.
         """
-        added = [
-            c
-            for entry in new
-            for c in ((entry,) if isinstance(entry, Culture) else read_cultures(entry))
-        ]
+        added: list[Culture] = []
+        for entry in new:
+            if isinstance(entry, Culture):
+                added.append(entry)
+            else:
+                added += read_cultures(entry)
         before = dict(self._all), list(self.listed)
         self._known |= {culture.id: culture for culture in added}
         self.listed += [culture.id for culture in added if culture.id not in self.listed]
@@ -205,14 +204,13 @@ class Registry:
         country's items from every source.
         """
         country = find_country(text)
+        if country is None:
+            return None
         known = [culture for listed in self for culture in (listed, *self.varieties(listed.id))]
-        matches = [
-            culture
-            for culture in known
-            if country is not None and country.alpha2 in culture.regions
-        ]
-        sizes = ((len(culture.regions), culture.id) for culture in matches)
-        return min(sizes, default=(0, None))[1]
+        matches = [culture for culture in known if country.alpha2 in culture.regions]
+        sizes = [(len(culture.regions), culture.id) for culture in matches]
+        _, name = min(sizes, default=(0, None))
+        return name
 
     def _check_parents(self) -> None:
         for culture in self._known.values():

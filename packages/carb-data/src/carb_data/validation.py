@@ -26,6 +26,7 @@ __all__ = [
     "read_file",
     "read_options",
     "read_query",
+    "repeated",
     "repeated_name",
     "validate",
 ]
@@ -78,14 +79,13 @@ def validate(
         # ``model`` says it is a class
         names = list(form.model_fields) if model else []  # type: ignore[union-attr]
         sentences = [_sentence(*each, names) for each in _each(error)]
-        more = (
-            [f"and {len(sentences) - SHOWN_PROBLEMS} more"]
-            if len(sentences) > SHOWN_PROBLEMS
-            else []
-        )
-        told = "; ".join([*sentences[:SHOWN_PROBLEMS], *more])
+        told = "; ".join(sentences[:SHOWN_PROBLEMS])
+        if len(sentences) > SHOWN_PROBLEMS:
+            told += f"; and {len(sentences) - SHOWN_PROBLEMS} more"
         end = "" if told.endswith("?") else "."
-        raise CarbError(f"{owner}: {told}{end}" + (f" {hint}" if hint else "")) from None
+        if hint:
+            end += f" {hint}"
+        raise CarbError(f"{owner}: {told}{end}") from None
 
 
 def read_options(model: type[_Model], owner: str, options: Mapping[str, Any]) -> _Model:
@@ -99,9 +99,14 @@ def read_options(model: type[_Model], owner: str, options: Mapping[str, Any]) ->
     Raises:
         CarbError: Names every option that is unknown or has a bad value, and those that there are.
     """
-    return validate(
-        model, dict(options), owner, f"It takes {', '.join(model.model_fields) or 'no options'}."
-    )
+    known = ", ".join(model.model_fields) or "no options"
+    return validate(model, dict(options), owner, f"It takes {known}.")
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """The names that come more than once, in the order in which they come first."""
+    counts = Counter(names)
+    return [name for name, times in counts.items() if times > 1]
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -117,8 +122,10 @@ def closest(name: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
-    holding = (other for other in names if name and name in other)
-    return "".join(f" Did you mean '{other}'?" for other in [*near, *holding][:1])
+    near += [other for other in names if name and name in other]
+    if near:
+        return f" Did you mean '{near[0]}'?"
+    return ""
 
 
 def read_query(query: str | None, owner: str) -> dict[str, str]:
@@ -221,9 +228,10 @@ def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
         steps = detail["loc"]
         if steps[:1] == ("prompt",) and len(steps) > 1 and not str(steps[1]).isdigit():
             # without the name of the form that the prompt was taken for
-            steps = (*steps[:1], *steps[2:])
-        told = context.get("field")  # of a defect that only the whole set or response shows
-        field = ".".join(str(part) for part in (*steps, *([told] if told else [])))
+            steps = ("prompt", *steps[2:])
+        if told := context.get("field"):  # of a defect that only the whole set or response shows
+            steps = (*steps, told)
+        field = ".".join(map(str, steps))
         reason = detail["msg"].removeprefix("Value error, ")
         plain = _DEFECTS["types"].get(detail["type"])
         if detail["type"] == "string_pattern_mismatch":
@@ -243,12 +251,17 @@ def _sentence(
     if detail["type"] == "missing":
         return f"{field} is missing"
     if detail["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
-        return f"'{field}' is unknown" + (f", did you mean '{close[0]}'?" if close else "")
+        name = str(detail["loc"][-1])
+        close = difflib.get_close_matches(name, known, n=1)
+        if close:
+            return f"'{field}' is unknown, did you mean '{close[0]}'?"
+        return f"'{field}' is unknown"
     value = detail["input"]
-    shown = isinstance(value, str | int | float) and len(repr(value)) <= _LONGEST_VALUE
-    told = f"{reason}, got {value!r}" if shown else reason
-    return f"{field}: {told}" if field else told
+    if isinstance(value, str | int | float) and len(repr(value)) <= _LONGEST_VALUE:
+        reason += f", got {value!r}"
+    if field:
+        return f"{field}: {reason}"
+    return reason
 
 
 def repeated_name(document: bytes) -> str | None:
@@ -262,8 +275,7 @@ def repeated_name(document: bytes) -> str | None:
     twice: list[str] = []
 
     def count(pairs: list[tuple[str, Any]]) -> None:
-        times = Counter(name for name, _ in pairs)
-        twice.extend(name for name in times if times[name] > 1)
+        twice.extend(repeated(name for name, _ in pairs))
 
     json.loads(document, object_pairs_hook=count, parse_int=str)
     return next(iter(twice), None)
