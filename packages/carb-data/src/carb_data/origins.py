@@ -54,27 +54,27 @@ def origins(items: Sequence[BonSet]) -> Origins:
     answer of both is alike. Ties connect: sets tied to the same set have one origin.
     """
     joined = Joined()
-    sources = [item.source_item for item in items]
-    for item, source in zip(items, sources, strict=True):
+    of_sources = [(item, item.source_item) for item in items]
+    for item, source in of_sources:
         if item.family:
             joined.tie(source, ("family", item.family))
     units: defaultdict[str, list[BonSet]] = defaultdict(list)
     if len(items) <= MOST_SETS:
-        for item, source in zip(items, sources, strict=True):
-            units[joined.name(source)].append(item)
-    for item, source in zip(items, sources, strict=True):
+        for item, source in of_sources:
+            name = joined.name(source)
+            units[name].append(item)
+    for item, source in of_sources:
         for fact in cited(item.responses):
             joined.tie(source, ("fact", fact))
-    before = [*map(joined.name, sources)]
-    for item, source in zip(items, sources, strict=True):
+    before = [joined.name(source) for _, source in of_sources]
+    for item, source in of_sources:
         joined.tie(source, _asked(item))
     for one, other in _near_copies(units, joined):
         joined.join(one, other)
-    after = [*map(joined.name, sources)]
-    ids = [item.id for item in items]
-    pairs = zip(ids, before, after, strict=True)
-    copies = [name for name, old, new in pairs if old != new]
-    return Origins(dict(zip(ids, after, strict=True)), copies)
+    after = {item.id: joined.name(source) for item, source in of_sources}
+    pairs = zip(items, before, strict=True)
+    copies = [item.id for item, name in pairs if after[item.id] != name]
+    return Origins(after, copies)
 
 
 def _asked(item: BonSet) -> bytes | None:
@@ -98,12 +98,10 @@ def _near_copies(
     for one, other in _held(ordered):
         if origin[one] == origin[other]:
             continue
-        first = names[one]
-        second = names[other]
-        ours = _right(units[first])
-        theirs = _right(units[second])
+        ours = _right(ordered[one])
+        theirs = _right(ordered[other])
         if any(_alike(*pair) for pair in product(ours, theirs)):
-            yield first, second
+            yield names[one], names[other]
 
 
 def _right(items: Sequence[BonSet]) -> set[str]:
@@ -118,34 +116,40 @@ def _held(units: Sequence[Sequence[BonSet]]) -> list[tuple[int, int]]:
     one unit alone, so few units share enough with others to be held; only these are paired. N-grams
     of the same units (``owners``, a hash of their numbers) are counted together.
     """
-    unit = pl.col("unit")
     size = pl.col("size")
     count = pl.col("count")
     telling = pl.col("width") <= COMMON
+    enough = THRESHOLD * size
+    smaller = size <= pl.col("size_b")
+    distinct = pl.col("unit") != pl.col("unit_b")
     grams = [_grams(of_unit) for of_unit in units]
-    sizes = pl.DataFrame({"unit": range(len(units)), "size": list(map(len, grams))})
+    counts = [*map(len, grams)]
+    sizes = pl.DataFrame({"unit": range(len(units)), "size": counts})
     several = _shared_grams(sizes, grams)
-    of_units = several.group_by("unit").agg(
+    by_unit = several.group_by("unit")
+    of_units = by_unit.agg(
         shared=telling.sum(),
         boilerplate=(~telling).sum(),
     )
-    sizes = sizes.join(of_units, on="unit").with_columns(size - pl.col("boilerplate"))
+    sizes = sizes.join(of_units, on="unit")
+    sizes = sizes.with_columns(size - pl.col("boilerplate"))
     sizes = sizes.filter(size >= LEAST)
-    within = sizes.filter(pl.col("shared") >= THRESHOLD * size)
+    within = sizes.filter(pl.col("shared") >= enough)
     evidence = several.filter(telling)
     of_held = evidence.join(within, on="unit", how="semi")
     common = evidence.join(of_held, on="gram", how="semi")
-    owners = unit.hash().sum().over("gram")
-    known = common.with_columns(owners=owners).group_by("unit", "owners").agg(count=pl.len())
+    owners = pl.col("unit").hash().sum()
+    common = common.with_columns(owners=owners.over("gram"))
+    known = common.group_by("unit", "owners").agg(count=pl.len())
     held = known.join(within, on="unit")
-    pairs = held.join(known.join(sizes, on="unit"), on="owners", suffix="_b")
-    smaller = size <= pl.col("size_b")
-    distinct = unit != pl.col("unit_b")
+    sized = known.join(sizes, on="unit")
+    pairs = held.join(sized, on="owners", suffix="_b")
     pairs = pairs.filter(distinct, smaller)
-    counts = pairs.group_by("unit", "unit_b", "size").agg(count.sum())
-    near = counts.filter(count >= THRESHOLD * size)
-    ordered = near.sort("unit", "unit_b")
-    return ordered.select("unit", "unit_b").rows()
+    by_pair = pairs.group_by("unit", "unit_b", "size")
+    near = by_pair.agg(count.sum())
+    near = near.filter(count >= enough)
+    near = near.select("unit", "unit_b")
+    return near.sort("unit", "unit_b").rows()
 
 
 def _shared_grams(sizes: pl.DataFrame, grams: Iterable[set[int]]) -> pl.DataFrame:
@@ -156,10 +160,11 @@ def _shared_grams(sizes: pl.DataFrame, grams: Iterable[set[int]]) -> pl.DataFram
         grams: those of each unit.
     """
     filled = sizes.filter(pl.col("size") > 0)
-    number = pl.col("unit").repeat_by("size")
-    numbers = filled.select(number.explode())
+    repeats = pl.col("unit").repeat_by("size")
+    numbers = filled.select(repeats.explode())
     every = [*chain.from_iterable(grams)]
-    rows = numbers.with_columns(gram=pl.Series(every, dtype=pl.Int64))
+    hashes = pl.Series(every, dtype=pl.Int64)
+    rows = numbers.with_columns(gram=hashes)
     several = rows.filter(pl.col("gram").is_duplicated())  # few
     return several.with_columns(width=pl.len().over("gram"))
 

@@ -53,17 +53,14 @@ def surface_features(item: BonSet) -> dict[str, Values]:
         item: a set; its perturbed answers are left out.
     """
     texts = tuple(response.text for response in item.responses)
-    same = tuple(
-        float(same_language(response.language, item.language)) for response in item.responses
-    )
     known = item.culture in cultures
+    same = [same_language(response.language, item.language) for response in item.responses]
+    named = [known and names_culture(text, item.culture) for text in texts]
     return {
         **_of_answers(texts),
         "overlap": overlap(item.prompt_text, texts),
-        "language of the question": same,
-        "names the culture": tuple(
-            float(known and names_culture(text, item.culture)) for text in texts
-        ),
+        "language of the question": tuple(map(float, same)),
+        "names the culture": tuple(map(float, named)),
     }
 
 
@@ -71,25 +68,32 @@ def surface_features(item: BonSet) -> dict[str, Values]:
 def overlap(prompt: str, texts: tuple[str, ...]) -> Values:
     """The share of each text's character 3-grams that the prompt has as well."""
     asked = _grams(prompt).keys()
-    grams = [_grams(text).keys() for text in texts]
-    return tuple(len(held & asked) / len(held) for held in grams)
+    shares = []
+    for text in texts:
+        grams = _grams(text).keys()
+        shares.append(len(grams & asked) / len(grams))
+    return tuple(shares)
 
 
 @lru_cache(maxsize=_KEPT)
 def _of_answers(texts: tuple[str, ...]) -> dict[str, Values]:
-    sizes = [max(len(text), 1) for text in texts]
-    words = [len(text.split()) for text in texts]
-    ends = [text[-1:] in ".!?。！？؟" for text in texts]
-    alike = _to_others(_cosines(texts))
-    held = [_held(text) for text in texts]
+    each = [_of_answer(text) for text in texts]
+    features = {name: tuple(answer[name] for answer in each) for name in each[0]}
+    features["likeness (3-grams)"] = _to_others(_cosines(texts))
+    return features
+
+
+def _of_answer(text: str) -> dict[str, float]:
+    """The features of an answer that do not depend on the others."""
+    size = max(len(text), 1)
+    held = _held(text)
     return {
-        "length": tuple(map(math.log, sizes)),
-        "words": tuple(map(float, words)),
-        "digits": tuple(of["digit"] / size for of, size in zip(held, sizes, strict=True)),
-        "punctuation": tuple(float(of["punctuation"]) for of in held),
-        "capitals": tuple(of["capital"] / size for of, size in zip(held, sizes, strict=True)),
-        "final mark": tuple(map(float, ends)),
-        "likeness (3-grams)": alike,
+        "length": math.log(size),
+        "words": float(len(text.split())),
+        "digits": held["digit"] / size,
+        "punctuation": float(held["punctuation"]),
+        "capitals": held["capital"] / size,
+        "final mark": float(text[-1:] in ".!?。！？؟"),
     }
 
 
@@ -108,7 +112,9 @@ def _trait(character: str) -> str:
         return "digit"
     if character.isupper():
         return "capital"
-    return "punctuation" if unicodedata.category(character)[0] == "P" else ""
+    if unicodedata.category(character).startswith("P"):
+        return "punctuation"
+    return ""
 
 
 @lru_cache(maxsize=_KEPT)
@@ -121,23 +127,23 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
     """
     lengths = [len(text) for text in texts]
     middle = statistics.median(lengths)
+    distances = [abs(length - middle) for length in lengths]
     negated = [_NO.search(text) is not None for text in texts]
     alone = [negated.count(flag) == 1 for flag in negated]
     named = [sum(names_culture(text, culture) for culture in known) for text in texts]
-    distances = tuple(abs(length - middle) for length in lengths)
-    positions = range(len(texts))
     words = [_words(text) for text in texts]
     by_words = _table(words, _jaccard)
+    by_grams = _cosines(texts)
     return {
-        "distance from the middle length": distances,
+        "distance from the middle length": tuple(distances),
         "likeness (words)": _to_others(by_words),
         "likeness of the others (words)": _among_others(by_words),
-        "likeness of the others (3-grams)": _among_others(_cosines(texts)),
+        "likeness of the others (3-grams)": _among_others(by_grams),
         "odd form": _oddness(texts, negated),
         "negation": tuple(map(float, negated)),
         "negation alone": tuple(map(float, alone)),
         "names of cultures": tuple(map(float, named)),
-        "position": tuple(map(float, positions)),
+        "position": tuple(map(float, range(len(texts)))),
     }
 
 
@@ -145,7 +151,8 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
 def _grams(text: str, size: int = 3) -> Counter[str]:
     plain = " ".join(text.casefold().split())
     starts = range(len(plain) - size + 1)
-    return Counter([plain[start : start + size] for start in starts]) or Counter([plain])
+    grams = [plain[start : start + size] for start in starts]
+    return Counter(grams or [plain])
 
 
 def _words(text: str) -> Counter[str]:
@@ -182,27 +189,28 @@ def _cosines(texts: Sequence[str]) -> list[list[float]]:
     squares: dict[int, int] = {}
     for part in parts:
         counts = part.values()
-        squares[id(part)] = sum([count * count for count in counts])
+        squares[id(part)] = sum(map(mul, counts, counts))
 
     def cosine(one: Counter[str], other: Counter[str]) -> float:
         size = math.sqrt(squares[id(one)] * squares[id(other)])
-        return _dot(one, other) / size if size else 0.0
+        if size:
+            return _dot(one, other) / size
+        return 0.0
 
     return _table(parts, cosine)
 
 
 def _dot(one: Counter[str], other: Counter[str]) -> int:
     shared = one.keys() & other.keys()
-    return sum(map(mul, map(one.__getitem__, shared), map(other.__getitem__, shared)))
+    ours = map(one.__getitem__, shared)
+    theirs = map(other.__getitem__, shared)
+    return sum(map(mul, ours, theirs))
 
 
 def _to_others(table: Sequence[Sequence[float]]) -> Values:
     """How alike each answer is to the others, on average."""
-    size = len(table)
-    return tuple(
-        sum(row[other] for other in range(size) if other != index) / max(size - 1, 1)
-        for index, row in enumerate(table)
-    )
+    others = max(len(table) - 1, 1)
+    return tuple(sum(row) / others for row in table)  # the diagonal is 0
 
 
 def _among_others(table: Sequence[Sequence[float]]) -> Values:
@@ -211,36 +219,38 @@ def _among_others(table: Sequence[Sequence[float]]) -> Values:
     size = len(table)
     if size < 3:
         return (0.0,) * size
-    return tuple(
-        statistics.fmean(
-            table[one][other]
-            for one in range(size)
-            for other in range(one)
-            if gap not in (one, other)
-        )
-        for gap in range(size)
-    )
+    means = []
+    for gap in range(size):
+        others = [number for number in range(size) if number != gap]
+        pairs = combinations(others, 2)
+        mean = statistics.fmean(table[one][other] for one, other in pairs)
+        means.append(mean)
+    return tuple(means)
 
 
 def _oddness(texts: Sequence[str], negated: Sequence[bool]) -> Values:
     """The number of traits that no other answer shares: beginning, end, digits, brackets, a line
     break, a negation."""
-    forms = [
-        (
-            text.split(maxsplit=1)[0].casefold() if text.strip() else "",
-            text.rstrip()[-1:],
-            unicodedata.category(text.strip()[:1] or " "),
-            any(map(str.isdigit, text)),
-            "(" in text or "（" in text,
-            "\n" in text,
-            negates,
-        )
-        for text, negates in zip(texts, negated, strict=True)
-    ]
-    having = [Counter(values) for values in zip(*forms, strict=True)]
-    return tuple(
-        float(sum(has[value] == 1 for has, value in zip(having, form, strict=True)))
-        for form in forms
+    traits = [_traits(text) for text in texts]
+    columns = [negated, *zip(*traits, strict=True)]
+    odd = [0.0] * len(texts)
+    for column in columns:
+        times = Counter(column)
+        for index, trait in enumerate(column):
+            odd[index] += times[trait] == 1
+    return tuple(odd)
+
+
+def _traits(text: str) -> tuple[object, ...]:
+    whole = text.strip()
+    words = whole.split(maxsplit=1)
+    return (
+        words[0].casefold() if words else "",
+        whole[-1:],
+        unicodedata.category(whole[:1] or " "),
+        any(map(str.isdigit, text)),
+        "(" in text or "（" in text,
+        "\n" in text,
     )
 
 
