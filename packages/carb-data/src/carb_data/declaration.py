@@ -8,7 +8,7 @@ code.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -32,6 +32,7 @@ __all__ = [
     "Record",
     "Skip",
     "Source",
+    "all_hold",
     "fill",
     "order_key",
     "read_declaration",
@@ -142,9 +143,14 @@ class Condition(Frozen):
             number = float(value)
         except ValueError:
             return False
-        return (self.least is None or number >= self.least) and (
-            self.most is None or number <= self.most
-        )
+        if self.least is not None and number < self.least:
+            return False
+        return self.most is None or number <= self.most
+
+
+def all_hold(conditions: Iterable[Condition], record: Mapping[str, str]) -> bool:
+    """Whether a record fulfils every condition."""
+    return all(condition.holds(record) for condition in conditions)
 
 
 class _Rule(Frozen):
@@ -409,7 +415,8 @@ def shapes() -> Mapping[str, Declaration]:
 
 
 def _declared(folder: str) -> dict[str, Declaration]:
-    declarations = map(read_declaration, sorted((Path(__file__).parent / folder).glob("*.toml")))
+    files = (Path(__file__).parent / folder).glob("*.toml")
+    declarations = map(read_declaration, sorted(files))
     return {declaration.name: declaration for declaration in declarations}
 
 
@@ -423,19 +430,20 @@ def read_declaration(path: Path) -> Declaration:
         CarbError: the file is missing, not TOML, or no declaration; with the field.
     """
     content = parse_file(path, "declaration")
-    parts = [one for part in content.get("parts", []) for one in _variants(part)]
-    return validate(
-        Declaration, content | {"parts": parts}, f"{path} is not a valid declaration of a source"
-    )
+    parts: list[dict[str, Any]] = []
+    for part in content.get("parts", []):
+        parts += _variants(part)
+    whole = content | {"parts": parts}
+    return validate(Declaration, whole, f"{path} is not a valid declaration of a source")
 
 
 def _variants(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    variants = part.pop("variants", [{}])
-    for variant in variants:
-        fields = {name: value for name, value in variant.items() if not name.startswith("make.")}
-        inner = {
-            name.removeprefix("make."): value
-            for name, value in variant.items()
-            if name.startswith("make.")
-        }
-        yield {**part, **fields, "make": {**part.get("make", {}), **inner}}
+    for variant in part.pop("variants", [{}]):
+        fields = {**part}
+        make = {**part.get("make", {})}
+        for name, value in variant.items():
+            if name.startswith("make."):
+                make[name.removeprefix("make.")] = value
+            else:
+                fields[name] = value
+        yield {**fields, "make": make}

@@ -15,6 +15,7 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from operator import sub
 from pathlib import Path
@@ -27,7 +28,7 @@ from carb_data.dataset import SEED, load
 from carb_data.declaration import Declaration, Names, Skip
 from carb_data.models import BonSet, Frozen, Group, Role
 from carb_data.overlap import plain
-from carb_data.registry import cultures, is_main
+from carb_data.registry import cultures, is_mirror
 from carb_data.sources.source_files import fetchable
 from carb_data.sources.source_registry import rows
 from carb_data.surface import overlap
@@ -109,8 +110,7 @@ class _Bin(NamedTuple):
 
 
 def _bin(item: BonSet) -> _Bin:
-    counts = item.family is None or is_main(item.culture, item.language)
-    return _Bin(*cell(item), counts)
+    return _Bin(*cell(item), counts=not is_mirror(item))
 
 
 def _units(options: OpenOptions, seed: int) -> Iterator[_Unit]:
@@ -212,25 +212,24 @@ def excess_over_chance(items: Sequence[BonSet]) -> dict[str, tuple[float, float]
     Args:
         items: sets of one source and language; words are learned from all of them.
     """
-    shared = [_shared_with_question(item) for item in items]
-    words = _word_values(items)
-    attacks = []
-    chances = [1 / len(item.responses) for item in items]
-    variance = sum(chance * (1 - chance) for chance in chances)
-    least = _WORKS * math.sqrt(variance)
-    for values in (shared, words):
-        won = map(share_won, items, values)
-        excess = list(map(sub, won, chances))
-        works = sum(excess) > least
-        attacks.append(excess if works else [0.0] * len(items))
+    shared = []
+    for item in items:
+        texts = tuple(response.text for response in item.responses)
+        shared.append(overlap(item.prompt_text, texts))
     names = [item.id for item in items]
-    pairs = zip(*attacks, strict=True)
+    pairs = zip(_excess_of(items, shared), _excess_of(items, _word_values(items)), strict=True)
     return dict(zip(names, pairs, strict=True))
 
 
-def _shared_with_question(item: BonSet) -> Sequence[float]:
-    texts = tuple(response.text for response in item.responses)
-    return overlap(item.prompt_text, texts)
+def _excess_of(items: Sequence[BonSet], values: Sequence[Sequence[float]]) -> list[float]:
+    """The excess of an attack in each set; none where it does not work on all together."""
+    chances = [1 / len(item.responses) for item in items]
+    variance = sum(chance * (1 - chance) for chance in chances)
+    won = map(share_won, items, values)
+    excess = list(map(sub, won, chances))
+    if sum(excess) > _WORKS * math.sqrt(variance):
+        return excess
+    return [0.0] * len(items)
 
 
 def balanced(
@@ -267,9 +266,12 @@ def balanced(
 
 def _sums(unit: Iterable[BonSet], excess: Excess) -> tuple[float, float]:
     """The excess of both attacks over a unit's sets."""
-    pairs = [excess.get(item.id, (0.0, 0.0)) for item in unit]
-    overlaps, words = zip(*pairs, strict=True)
-    return sum(overlaps), sum(words)
+    overlap = words = 0.0
+    for item in unit:
+        more_overlap, more_words = excess.get(item.id, (0.0, 0.0))
+        overlap += more_overlap
+        words += more_words
+    return overlap, words
 
 
 def _fits(so_far: float, more: float) -> bool:
@@ -279,26 +281,27 @@ def _fits(so_far: float, more: float) -> bool:
 def _word_values(items: Sequence[BonSet]) -> list[list[float]]:
     """For each answer the mean weight of its words; a set's own source item and family teach it
     nothing."""
-    pieces = [[_pieces(response.text) for response in item.responses] for item in items]
-    names = [item.family or item.source_item for item in items]
     right: dict[str, Counter[str]] = defaultdict(Counter)
     wrong: dict[str, Counter[str]] = defaultdict(Counter)
-    for item, name, parts in zip(items, names, pieces, strict=True):
-        for response, held in zip(item.responses, parts, strict=True):
+    for item in items:
+        name = item.family or item.source_item
+        for response in item.responses:
             counts = right if response.role is Role.CHOSEN else wrong
-            counts[name].update(held)
+            counts[name].update(_pieces(response.text))
     all_right = _total(right.values())
     all_wrong = _total(wrong.values())
     rows = []
-    for name, parts in zip(names, pieces, strict=True):
+    for item in items:
+        name = item.family or item.source_item
         in_right = right[name]
         in_wrong = wrong[name]
+        pieces = [_pieces(response.text) for response in item.responses]
         weights: dict[str, float] = {}
-        for piece in frozenset().union(*parts):
+        for piece in frozenset().union(*pieces):
             more = all_right[piece] - in_right[piece] + _PRIOR
             less = all_wrong[piece] - in_wrong[piece] + _PRIOR
             weights[piece] = math.log(more / less)
-        rows.append([_mean(weights, held) for held in parts])
+        rows.append([_mean(weights, held) for held in pieces])
     return rows
 
 
@@ -314,11 +317,12 @@ def _mean(weights: Mapping[str, float], pieces: frozenset[str]) -> float:
     return round(total / max(1, len(pieces)), 9)
 
 
+@lru_cache(maxsize=2**14)  # mirrored sets repeat their answers
 def _pieces(text: str) -> frozenset[str]:
     """Words, and runs of up to three characters, which are all that a script without spaces has."""
     normal = plain(text)
     pieces = set(normal.split())
     for size in (1, 2, 3):
-        starts = range(len(normal) - size + 1)
-        pieces.update(normal[start : start + size] for start in starts)
+        for start in range(len(normal) - size + 1):
+            pieces.add(normal[start : start + size])
     return frozenset(pieces)

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import random
+import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from carb_data.declaration import Declaration, Part, Record, Skip, fill
+from carb_data.declaration import Declaration, Part, Record, Skip, all_hold, fill
 from carb_data.errors import CarbError
 from carb_data.joined import Joined
 from carb_data.loading import table_files
@@ -46,10 +47,9 @@ def declared_rows(
         if part.columns:
             yield from _tables(declaration, part, path)
             continue
-        records = [
-            (number, _placed(part, record)) for number, record in _read_records(path, part, name)
-        ]
-        for one in apply(part, records, seed):
+        records = _read_records(path, part, name)
+        placed = [(number, _placed(part, record)) for number, record in records]
+        for one in apply(part, placed, seed):
             if isinstance(one, Skip):
                 culture = part.culture if part.culture in cultures else None
                 yield Skip(
@@ -69,12 +69,16 @@ def declared_rows(
 def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet | Skip | str]:
     """Yield what a part makes of every table in a file or folder."""
     own = [declaration.model_copy(update={"parts": (part,)})]
+    knows = partial(is_known, own=own)
+    headings = partial(heading_of, own=own)
     paths = table_files(path)
     for file in paths:
-        table = read_table(file, partial(is_known, own=own), partial(heading_of, own=own))
+        table = read_table(file, knows, headings)
         shape = replace(find_shape(table, own), source=declaration)
-        yield from sets_of(table, shape, {}, cultures, file.name if len(paths) > 1 else "")
-        yield from (f"{file.name}: {note}" for note in table.notes)
+        prefix = file.name if len(paths) > 1 else ""
+        yield from sets_of(table, shape, {}, cultures, prefix)
+        for note in table.notes:
+            yield f"{file.name}: {note}"
         for problem in table.problems:
             yield Skip(
                 source_id=f"{file.name}:{problem.line}",
@@ -89,9 +93,11 @@ def _set(
     source_id: str,
     seed: int,
 ) -> BonSet:
-    name = declaration.name
-    family = None if one.family is None else f"{name}/{part.name}/{one.family}"
+    name = f"{declaration.name}/{part.name}"
+    record = one.asked.record
+    family = None if one.family is None else f"{name}/{one.family}"
     human = "human" if declaration.method != "generated" else None
+    order = _order(declaration.name, part, one, family, seed)
     responses = [
         Response(
             id=letter,
@@ -100,13 +106,13 @@ def _set(
             language=part.language,
             generator=human,
         )
-        for letter, n in zip(_LETTERS, _order(name, part, one, family, seed), strict=False)
+        for letter, n in zip(_LETTERS, order, strict=False)
     ]
     return BonSet(
-        id=f"{name}/{part.name}/{one.asked.number}",
-        culture=one.asked.record["culture"],
+        id=f"{name}/{one.asked.number}",
+        culture=record["culture"],
         domain=Domain(part.domain),
-        topic=fill(part.topic, one.asked.record) or None,
+        topic=fill(part.topic, record) or None,
         language=part.language,
         prompt=one.prompt,
         responses=tuple(responses),
@@ -169,8 +175,9 @@ def _read_records(folder: Path, part: Part, source: str) -> Iterator[tuple[str, 
     for file in _files(folder, part.files, source):
         for raw in _raw(file, part, source):
             for record in _exploded(raw, part, file, source):
-                record |= {"#": f"{number:05}", "#pair": f"{number // 2:05}"}
-                yield record["#"], _finished(record, part)
+                name = f"{number:05}"
+                numbers = {"#": name, "#pair": f"{number // 2:05}"}
+                yield name, _finished(record | numbers, part)
                 number += 1
 
 
@@ -178,8 +185,9 @@ def _files(folder: Path, patterns: tuple[str, ...], source: str) -> list[Path]:
     if folder.is_file():
         return [folder]
     for pattern in patterns:
-        if files := sorted(file for file in folder.glob(pattern) if file.is_file()):
-            return files
+        files = filter(Path.is_file, folder.glob(pattern))
+        if there := sorted(files):
+            return there
     raise CarbError(
         f"{folder} does not hold {source}: nothing there is called {' or '.join(patterns)}."
     )
@@ -189,14 +197,15 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
     if part.format in ("csv", "tsv"):
         yield from _rows(read_text(file, source), part.format, part.header)
         return
-    text = _unpacked(file, source) if file.name.endswith(".tar.gz") else read_text(file, source)
+    read = _unpacked if file.name.endswith(".tar.gz") else read_text
+    text = read(file, source)
     if part.format == "text":
         if part.pattern:
-            yield from (match.groupdict() for match in part.pattern.finditer(text))
+            yield from map(re.Match.groupdict, part.pattern.finditer(text))
         return
     try:
         if part.format == "jsonl":
-            yield from (json.loads(line) for line in text.split("\n") if line.strip())
+            yield from map(json.loads, filter(str.strip, text.split("\n")))
             return
         content = json.loads(text)
         for step in filter(None, part.records.split(".")):
@@ -212,8 +221,9 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
 
 def _rows(text: str, format_: str, header: tuple[str, ...]) -> Iterator[dict[str, str]]:
     separator = "\t" if format_ == "tsv" else ","
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    names = list(header) or next(lines, [])
+    file = io.StringIO(text, newline="")
+    lines = csv.reader(file, delimiter=separator)
+    names = [*header] or next(lines, [])
     for row in filter(None, lines):
         yield dict(zip(names, row, strict=False))
 
@@ -247,30 +257,27 @@ def _exploded(
             content[name] = json.loads(content.get(name) or "null")
         except json.JSONDecodeError:
             content[name] = None
-    entries = content.get(part.explode) if part.explode else None
     if not part.explode:
         yield _flat(content)
-    elif isinstance(entries, Mapping):
-        others = {name: value for name, value in content.items() if name != part.explode}
-        rest = _flat(others)
+        return
+    entries = content.pop(part.explode, None)
+    if isinstance(entries, Mapping):
+        rest = _flat(content)
         for entry, value in entries.items():
             yield {**rest, "entry": str(entry), "value": str(value)}
 
 
 def _flat(value: Any, name: str = "") -> Record:
-    entries: list[tuple[str, Any]] = []
-    if isinstance(value, Mapping):
-        entries += [(str(key), inner) for key, inner in value.items()]
-    elif isinstance(value, list):
-        entries.append(("#", len(value)))
-        entries += [(str(number), inner) for number, inner in enumerate(value)]
-    else:
-        if value is None:
-            return {}
+    if value is None:
+        return {}
+    if isinstance(value, list):
+        value = {"#": len(value), **dict(enumerate(value))}
+    if not isinstance(value, Mapping):
         return {name: str(value)}
     flat: Record = {}
-    for key, inner in entries:
-        flat |= _flat(inner, f"{name}.{key}" if name else key)
+    for key, inner in value.items():
+        path = f"{name}.{key}" if name else str(key)
+        flat |= _flat(inner, path)
     return flat
 
 
@@ -281,10 +288,11 @@ def _finished(record: Record, part: Part) -> Record | str:
         match = part.pattern.search(record.get(part.of, ""))
         if match is None:
             return f"the field {part.of} does not have the usual form"
-        record |= {name: text or "" for name, text in match.groupdict().items()}
-    for pattern, text in part.clean:
-        record = {name: pattern.sub(text, value) for name, value in record.items()}
-    record = {name: " ".join(value.split()) for name, value in record.items()}
-    if not all(condition.holds(record) for condition in part.where):
+        record |= match.groupdict("")
+    for name, value in record.items():
+        for pattern, text in part.clean:
+            value = pattern.sub(text, value)
+        record[name] = " ".join(value.split())
+    if not all_hold(part.where, record):
         return "it is not of the kind that is taken"
     return record

@@ -20,6 +20,7 @@ from carb_data.declaration import (
     Part,
     Record,
     Skip,
+    all_hold,
     fill,
     order_key,
 )
@@ -147,11 +148,13 @@ def _options(
 def _unlike(part: Part, rule: OptionsAsGiven, given: Given) -> str | None:
     """Why the answers of a record make no fair set, or None."""
     answers = (*given.right, *given.wrong)
-    if len({plain(answer) or answer for answer in answers}) < len(answers):
+    distinct = {plain(answer) or answer for answer in answers}
+    if len(distinct) < len(answers):
         return "two options are the same"
-    if any(_alike(*pair) >= rule.apart for pair in combinations(given.wrong, 2)):
-        return "two wrong options are nearly the same, so that the right one is the odd one out"
-    if part.forbid is not None and any(map(part.forbid.search, (given.asked, *answers))):
+    for one, other in combinations(given.wrong, 2):
+        if _alike(one, other) >= rule.apart:
+            return "two wrong options are nearly the same, so that the right one is the odd one out"
+    if any(_is_blocked(part, text) for text in (given.asked, *answers)):
         return "the question or an option holds what is blocked"
     return None
 
@@ -159,7 +162,8 @@ def _unlike(part: Part, rule: OptionsAsGiven, given: Given) -> str | None:
 def _alike(one: str, other: str) -> float:
     first = {*pairwise(one.casefold())}
     second = {*pairwise(other.casefold())}
-    return len(first & second) / max(1, len(first | second))
+    either = first | second
+    return len(first & second) / max(1, len(either))
 
 
 def _surplus(made: Sequence[Made], seed: int) -> set[str]:
@@ -168,14 +172,15 @@ def _surplus(made: Sequence[Made], seed: int) -> set[str]:
     out: set[str] = set()
     for sign in (1, -1):
         kept = [one for one in made if one.asked.number not in out]
-        told = [one for one in kept if _is_extreme(one.answers, sign)]
+        told = [one.asked.number for one in kept if _is_extreme(one.answers, sign)]
         rest = len(kept) - len(told)
         shares = [1 / len(one.answers) for one in kept]
         chance = sum(shares) / max(1, len(kept))
+        if chance == 1:
+            continue
+        fair = int(rest * chance / (1 - chance))
         random.Random(f"balance:{seed}:{sign}").shuffle(told)
-        if chance < 1:
-            fair = int(rest * chance / (1 - chance))
-            out.update(one.asked.number for one in told[fair:])
+        out.update(told[fair:])
     return out
 
 
@@ -196,7 +201,8 @@ def _contrast(
 ) -> Iterator[Made | Skip]:
     groups: dict[str, list[Item]] = defaultdict(list)
     for item in items:
-        groups[fill(rule.group, item.record)].append(item)
+        group = fill(rule.group, item.record)
+        groups[group].append(item)
     for name, members in sorted(groups.items()):
         for block in _blocks(part, rule, members, seed):
             right = _of_class(rule.right, block, seed)
@@ -212,7 +218,9 @@ def _blocks(
     members: Sequence[Item],
     seed: int,
 ) -> list[list[Item]]:
-    count = max(1, len(members) // rule.block) if rule.block else 1
+    count = 1
+    if rule.block:
+        count = max(1, len(members) // rule.block)
     blocks: dict[int, list[Item]] = defaultdict(list)
     for item in members:
         digest = order_key(seed, _template(part, item))
@@ -222,9 +230,7 @@ def _blocks(
 
 
 def _of_class(conditions: Sequence[Condition], items: Sequence[Item], seed: int) -> list[Item]:
-    members = [
-        item for item in items if all(condition.holds(item.record) for condition in conditions)
-    ]
+    members = [item for item in items if all_hold(conditions, item.record)]
     return sorted(members, key=lambda item: order_key(seed, item.number))
 
 
@@ -246,7 +252,7 @@ def _draw(
             continue
         for used in three:
             others.remove(used)
-        prompt = fill(rule.reverse, one.record) if turned else _question(part, one)
+        prompt = fill(rule.reverse if turned else rule.prompt, one.record)
         shown = (one, *three)
         keys = tuple(_template(part, item) for item in shown)
         answers = tuple(item.text for item in shown)
@@ -263,7 +269,7 @@ def _ranked(rule: Contrast, one: Item, others: Sequence[Item]) -> list[Item]:
         near = fill(rule.near, one.record)
         ranked.sort(key=lambda item: fill(rule.near, item.record) != near)
     distinct = {item.plain: item for item in reversed(ranked)}
-    return [*distinct.values()][::-1]
+    return [*reversed(distinct.values())]
 
 
 def _of_mixed_length(
@@ -304,19 +310,20 @@ def _mirrored(
     groups: dict[str, list[Item]] = defaultdict(list)
     seen: set[tuple[str, str]] = set()
     for item in sorted(items, key=lambda item: order_key(seed, item.number)):
-        prompt = _question(part, item)
+        prompt = fill(rule.prompt, item.record)
         answer = (item.plain, item.label)
         asked = (prompt, "")
-        hidden = _units(fill(rule.hidden, item.record))
+        hidden = fill(rule.hidden, item.record)
         telling = units[item.number] - dull
         if answer in seen or asked in seen:
             yield _skip(item, "its answer or its question is a repetition")
         elif not prompt:
             yield _skip(item, "the question is empty")
-        elif hidden & telling:
+        elif not telling.isdisjoint(_units(hidden)):
             yield _skip(item, "the answer shares a word with the question")
         else:
-            groups[fill(rule.group, item.record)].append(item)
+            group = fill(rule.group, item.record)
+            groups[group].append(item)
             seen.add(answer)
             if not rule.label:
                 seen.add(asked)
@@ -343,10 +350,11 @@ def _families(
             if _fits(rule, other, family, content):
                 family.append(free.pop(other.number))
         if len(family) == _ANSWERS:
-            yield from _asked_in_turn(part, family, seed)
-        else:
-            free.update({other.number: other for other in family[1:]})
-            yield _skip(item, "too few others have an answer of like length and other content")
+            yield from _asked_in_turn(part, rule, family, seed)
+            continue
+        yield _skip(item, "too few others have an answer of like length and other content")
+        for other in family[1:]:
+            free[other.number] = other
 
 
 def _fits(
@@ -358,28 +366,31 @@ def _fits(
     lengths = [len(one.text) for one in (item, *family)]
     if max(lengths) > rule.ratio * min(lengths):
         return False
+    held = content[item.number]
     for other in family:
         if item.plain in other.plain or other.plain in item.plain:
             return False
-        if not content[item.number].isdisjoint(content[other.number]):
+        if not held.isdisjoint(content[other.number]):
             return False
         if rule.label and item.label == other.label:
             return False
     return True
 
 
-def _asked_in_turn(part: Part, family: Sequence[Item], seed: int) -> Iterator[Made]:
+def _asked_in_turn(
+    part: Part,
+    rule: Mirrored,
+    family: Sequence[Item],
+    seed: int,
+) -> Iterator[Made]:
     name = min(one.number for one in family)
-
-    def drawn(one: Item) -> bytes:
-        return order_key(seed, "family", one.number)
-
-    shown = sorted(family, key=drawn)
+    shown = sorted(family, key=lambda one: order_key(seed, "family", one.number))
     keys = tuple(_template(part, one) for one in shown)
     for one in shown:
         others = [other.text for other in shown if other is not one]
-        prompt = _question(part, one)
-        yield Made(one, prompt, (one.text, *others), keys, family=name)
+        answers = (one.text, *others)
+        prompt = fill(rule.prompt, one.record)
+        yield Made(one, prompt, answers, keys, family=name)
 
 
 def _units(text: str) -> frozenset[str]:
@@ -396,9 +407,10 @@ def _units(text: str) -> frozenset[str]:
 
 
 def _common(units: Collection[frozenset[str]], share: float) -> frozenset[str]:
-    counted = Counter(chain.from_iterable(units))
+    counts = Counter(chain.from_iterable(units))
     most = max(3, share * len(units))
-    return frozenset(unit for unit, count in counted.items() if count > most)
+    common = [unit for unit, count in counts.items() if count > most]
+    return frozenset(common)
 
 
 # what the rules share
@@ -410,14 +422,13 @@ def _unfit(part: Part, item: Item) -> str | None:
         return "the answer says nothing"
     if not part.shortest <= len(item.text) <= part.longest:
         return "the answer is too short or too long"
-    if part.forbid is not None and part.forbid.search(item.text):
+    if _is_blocked(part, item.text):
         return "the answer holds what is blocked"
     return None
 
 
-def _question(part: Part, item: Item) -> str:
-    """The question where the item is the right answer."""
-    return fill(part.make.prompt, item.record)
+def _is_blocked(part: Part, text: str) -> bool:
+    return part.forbid is not None and part.forbid.search(text) is not None
 
 
 def _template(part: Part, item: Item) -> str:
