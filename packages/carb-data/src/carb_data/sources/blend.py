@@ -14,7 +14,8 @@ typical. ``blend_files`` holds the guards against one that is right after all.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, permutations
 from pathlib import Path
@@ -53,7 +54,10 @@ def build(
     """
     places = tuple(dict.fromkeys(options.places))
     blend = Answers(path, places)
-    for number in sorted({number for place in places for number in blend.items[place]}):
+    numbers: set[str] = set()
+    for place in places:
+        numbers.update(blend.items[place])
+    for number in sorted(numbers):
         yield from _families(blend, declaration, number, places, seed)
 
 
@@ -74,7 +78,7 @@ def _families(
         for top, other in pairs
     }
     made = 0
-    while group := next((g for g in combinations(tops, _SIZE) if _all_apart(g, wrong)), None):
+    while group := _first_apart(tops, wrong):
         made += 1
         family = f"blend/{number}/en/{made}"
         shown = sorted(group, key=lambda top: order_key(seed, family, top.place))
@@ -116,18 +120,25 @@ def _response(answer: Top, right: Top) -> Response:
 def _questions(blend: Answers, number: str, places: Sequence[str]) -> dict[str, str]:
     """The question for each place; where the places' questions differ in more than the name, those
     of the most."""
-    forms: dict[str, dict[str, str]] = {}
+    forms: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for place in places:
         item = blend.items[place].get(number)
-        if item is not None and (name := place.replace("_", " ")) in item.en_question:
-            forms.setdefault(item.en_question.replace(name, "{}"), {})[place] = (
-                item.en_question.strip()
-            )
+        name = place.replace("_", " ")
+        if item is not None and name in item.en_question:
+            form = item.en_question.replace(name, "{}")
+            forms[form][place] = item.en_question.strip()
     return max(forms.values(), key=len, default={})
 
 
-def _all_apart(group: Sequence[Top], wrong: dict[tuple[str, str], bool]) -> bool:
-    return all(wrong[top.place, other.place] for top, other in permutations(group, 2))
+def _first_apart(
+    tops: Sequence[Top], wrong: Mapping[tuple[str, str], bool]
+) -> tuple[Top, ...] | None:
+    """The first group of a family's size in which each answer is wrong in every other place."""
+    for group in combinations(tops, _SIZE):
+        pairs = permutations(group, 2)
+        if all(wrong[top.place, other.place] for top, other in pairs):
+            return group
+    return None
 
 
 @cache

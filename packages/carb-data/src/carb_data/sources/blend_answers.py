@@ -26,14 +26,15 @@ def normalise(text: str) -> str:
     """Lower case without accents, articles, plurals and punctuation: the form in which answers are
     compared."""
     plain = text.casefold()
-    for mark, written in (("&", " and "), ("’", "'")):
-        plain = plain.replace(mark, written)
+    plain = plain.replace("&", " and ")
+    plain = plain.replace("’", "'")
     decomposed = unicodedata.normalize("NFKD", plain)
     plain = "".join(char for char in decomposed if not unicodedata.combining(char))
     plain = plain.replace("'s ", " ")
     plain = plain.replace("'", "")
     words = re.findall(r"[^\W_]+", plain)
-    return " ".join(_singular(word) for word in words if word not in _ARTICLES)
+    singular = [_singular(word) for word in words if word not in _ARTICLES]
+    return " ".join(singular)
 
 
 def _singular(word: str) -> str:
@@ -109,7 +110,8 @@ def _index(groups: Iterable[Iterable[str]]) -> dict[str, frozenset[int]]:
     for number, phrases in enumerate(groups):
         for phrase in phrases:
             table[normalise(phrase)].add(number)
-    return {phrase: frozenset(numbers) for phrase, numbers in table.items()}
+    numbers = map(frozenset, table.values())
+    return dict(zip(table, numbers, strict=True))
 
 
 def is_answer(text: str) -> bool:
@@ -121,8 +123,9 @@ def is_answer(text: str) -> bool:
 def says_nothing(text: str, question: str) -> bool:
     """Whether an answer only repeats words of the question ("card game")."""
     asked = set(normalise(question).split())
-    words = set(normalise(text).split()) - _vocabulary().empty
-    return bool(words) and words <= asked
+    words = set(normalise(text).split())
+    telling = words - _vocabulary().empty
+    return bool(telling) and telling <= asked
 
 
 def meaning(variants: Sequence[str]) -> Meaning:
@@ -145,14 +148,17 @@ def meaning(variants: Sequence[str]) -> Meaning:
 
 
 def _phrases(words: list[str], longest: int) -> Iterable[str]:
-    for start in range(len(words)):
-        last = min(start + longest, len(words))
-        for end in range(start + 1, last + 1):
-            yield " ".join(words[start:end])
+    for size in range(1, longest + 1):
+        for start in range(len(words) - size + 1):
+            phrase = words[start : start + size]
+            yield " ".join(phrase)
 
 
 def _labels(table: Mapping[str, frozenset[int]], phrases: Iterable[str]) -> frozenset[int]:
-    return frozenset(label for phrase in phrases for label in table.get(phrase, ()))
+    labels: set[int] = set()
+    for phrase in phrases:
+        labels.update(table.get(phrase, ()))
+    return frozenset(labels)
 
 
 def may_agree(a: Meaning, b: Meaning, also: Mapping[str, set[str]]) -> bool:

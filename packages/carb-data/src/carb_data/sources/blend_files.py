@@ -180,14 +180,15 @@ class Answers:
         ]
         self._same = Joined()
         for _, number, item in asked:
-            for key in filter(None, map(plain, (item.question, item.en_question))):
-                self._same.tie(number, key)
+            for question in (item.question, item.en_question):
+                self._same.tie(number, plain(question) or None)
         entries = [
             (place, number, entry) for place, number, item in asked for entry in item.annotations
         ]
-        self.frequency = Counter(
-            text for *_, entry in entries for text in {*map(str.casefold, clean(entry.en_answers))}
-        )
+        self.frequency: Counter[str] = Counter()
+        for *_, entry in entries:
+            wordings = clean(entry.en_answers)
+            self.frequency.update({*map(str.casefold, wordings)})
         self.meanings: dict[int, Meaning] = {}
         self._also: defaultdict[str, set[str]] = defaultdict(set)
         """Form to the forms that were given along with it for one answer."""
@@ -226,7 +227,9 @@ class Answers:
         """Whether another place's answer is wrong in ``place``: nobody there gave anything that it
         could pass for."""
         pair = {place, top.place}
-        places = set().union(*(self._given[number, form] for form in top.meaning.forms))
+        places: set[str] = set()
+        for form in top.meaning.forms:
+            places |= self._given[number, form]
         if len(places) > _MOST_PLACES or pair in _WITHIN:
             return False
         for entry in self.items[place][number].annotations:
@@ -243,7 +246,8 @@ class Answers:
         another does: such translations are often slips.
         """
         whole = clean(variants)
-        single = [text for text in whole if not any(mark in text for mark in SEVERAL)] or whole
+        marks = {*SEVERAL}
+        single = [text for text in whole if marks.isdisjoint(text)] or whole
         known = [text for text in single if self.frequency[text.casefold()] > 1]
         return next(iter(known or single), "")
 
@@ -254,14 +258,15 @@ class Answers:
         item: BlendQuestion,
     ) -> Top | None:
         """The answer on which a place agrees, if that makes a fair set."""
-        unknowing = sum(n for reason, n in item.idks.items() if reason != "not-applicable")
-        if max(unknowing, item.idks.get("not-applicable", 0)) > _MAX_UNKNOWING:
+        unknowing = {**item.idks}
+        not_applicable = unknowing.pop("not-applicable", 0)
+        if max(sum(unknowing.values()), not_applicable) > _MAX_UNKNOWING:
             return None
-        votes = max((entry.count for entry in item.annotations), default=0)
-        first = [entry for entry in item.annotations if entry.count == votes]
-        if votes < _MIN_VOTES or len(first) > 1:
+        votes = [entry.count for entry in item.annotations]
+        most = max(votes, default=0)
+        if most < _MIN_VOTES or votes.count(most) > 1:
             return None
-        entry = first[0]
+        entry = item.annotations[votes.index(most)]
         if not clean(entry.en_answers) or not clean(entry.answers):
             return None
         shown = self.shown(entry.en_answers)
@@ -299,4 +304,6 @@ def _open_questions() -> re.Pattern[str]:
 def clean(variants: Sequence[str]) -> list[str]:
     """The wordings that are not empty, without white space around them; of several lines, the
     first."""
-    return [variant.strip().splitlines()[0].strip() for variant in variants if variant.strip()]
+    filled = filter(None, map(str.strip, variants))
+    first_lines = [variant.splitlines()[0] for variant in filled]
+    return [line.strip() for line in first_lines]

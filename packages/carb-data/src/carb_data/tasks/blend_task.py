@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -66,6 +67,10 @@ class Voted:
     forms: frozenset[Words]
     """The form of each wording."""
 
+    def is_in(self, response: Words) -> bool:
+        """Whether a response contains one of the wordings."""
+        return any(says(response, words) for words in self.forms)
+
 
 class BlendTask(Task):
     """BLEnD's short-answer questions."""
@@ -92,7 +97,9 @@ class BlendTask(Task):
         self._weighted = weighted
         self._words: set[str] = set()
         for answer in chain.from_iterable(voted.values()):
-            self._words.update(words[0] for words in answer.forms if len(words) == 1)
+            for words in answer.forms:
+                if len(words) == 1:
+                    self._words.update(words)
 
     def grade(self, prompt_id: str, text: str) -> float:
         """1, or the share of the most votes, where the first line of a text says a human answer;
@@ -104,16 +111,13 @@ class BlendTask(Task):
         voted = self._voted[prompt_id]
         line = first_line(text)
         form_of_line = form(line)
-        matched = next((answer for answer in voted if form_of_line in answer.forms), None)
-        if matched is None and not is_list(line) and not names_many(form_of_line, self._words):
-            holding = (
-                one for one in voted if any(says(form_of_line, words) for words in one.forms)
-            )
-            matched = next(holding, None)
-        if matched is None:
+        matched = [answer for answer in voted if form_of_line in answer.forms]
+        if not matched and not is_list(line) and not names_many(form_of_line, self._words):
+            matched = [answer for answer in voted if answer.is_in(form_of_line)]
+        if not matched:
             return 0.0
         if self._weighted:
-            return matched.votes / voted[0].votes
+            return matched[0].votes / voted[0].votes
         return 1.0
 
 
@@ -133,41 +137,41 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
     voted: dict[str, tuple[Voted, ...]] = {}
     prompts: list[TaskPrompt] = []
     for place in dict.fromkeys(read.places):
+        culture, _ = blend_files.PLACES[place]
         topics = blend_files.read_topics(folder, place)
-        for number, item in blend_files.read_items(folder, place).items():
-            for prompt, answers in _questions(place, number, item, topics.get(number)):
-                prompts.append(prompt)
-                voted[prompt.id] = answers
-    return BlendTask(name, evenly(prompts, read.limit), voted, weighted=read.weighted)
+        items = blend_files.read_items(folder, place)
+        for number, item in items.items():
+            answers = _answers(item)
+            if not answers:
+                continue
+            prompt = TaskPrompt(
+                id=f"{place}/{number}/en",
+                text=item.en_question.strip(),
+                culture=culture,
+                language="en",
+                topic=topics.get(number),
+                source_item=f"blend:{number}",
+            )
+            prompts.append(prompt)
+            voted[prompt.id] = answers
+    asked = evenly(prompts, read.limit)
+    return BlendTask(name, asked, voted, weighted=read.weighted)
 
 
-def _questions(
-    place: str,
-    number: str,
-    item: BlendQuestion,
-    topic: str | None,
-) -> Iterator[tuple[TaskPrompt, tuple[Voted, ...]]]:
-    """The question with its answers; nothing if too few people could answer it."""
-    nothing = item.idks.get("no-answer", 0) + item.idks.get("not-applicable", 0)
-    text = item.en_question.strip()
-    if nothing > _MOST_WITHOUT_ANSWER or item.idks.get("idk", 0) > _MOST_UNKNOWING or not text:
-        return
-    ranked = sorted(item.annotations, key=lambda entry: -entry.count)
-    voted = tuple(
-        Voted(entry.count, frozenset(shapes))
-        for entry in ranked
-        if (shapes := forms(entry.en_answers))
-    )
-    if voted:
-        prompt = TaskPrompt(
-            id=f"{place}/{number}/en",
-            text=text,
-            culture=blend_files.PLACES[place][0],
-            language="en",
-            topic=topic,
-            source_item=f"blend:{number}",
-        )
-        yield prompt, voted
+def _answers(item: BlendQuestion) -> tuple[Voted, ...]:
+    """The answers to a question; none if too few people could answer it."""
+    reasons = Counter(item.idks)
+    if not item.en_question.strip() or reasons["idk"] > _MOST_UNKNOWING:
+        return ()
+    if reasons["no-answer"] + reasons["not-applicable"] > _MOST_WITHOUT_ANSWER:
+        return ()
+    voted = []
+    for entry in sorted(item.annotations, key=lambda entry: -entry.count):
+        wordings = {form(text) for text in entry.en_answers}
+        wordings.discard(())
+        if wordings:
+            voted.append(Voted(entry.count, frozenset(wordings)))
+    return tuple(voted)
 
 
 # how words are compared
@@ -180,10 +184,11 @@ def form(text: str) -> Words:
     text = unicodedata.normalize("NFKC", text).replace("\u200b", "")
     text = "".join(str(unicodedata.decimal(char, char)) for char in text)
     text = re.sub(r"(?<=\d)[,،٬](?=\d{3}(?!\d))", "", text)
-    plain = normalise(text).split() or re.findall(
-        r"\w+", text.casefold()
-    )  # the mark "A" is no article
-    return tuple(_number(_DIGITS.get(word, word)) for word in plain)
+    plain = normalise(text).split()
+    if not plain:  # the mark "A" is no article
+        plain = re.findall(r"\w+", text.casefold())
+    digits = [_DIGITS.get(word, word) for word in plain]
+    return tuple(map(_number, digits))
 
 
 def says(response: Words, answer: Words) -> bool:
@@ -196,11 +201,11 @@ def says(response: Words, answer: Words) -> bool:
     if not answer or not response:
         return False
     size = len(answer)
-    together = any(
-        response[start : start + size] == answer for start in range(len(response) - size + 1)
-    )
-    if together or any(char.isdigit() for word in answer for char in word):
-        return together
+    for start in range(len(response) - size + 1):
+        if response[start : start + size] == answer:
+            return True
+    if any(map(str.isdigit, "".join(answer))):
+        return False
     return set(answer) <= set(response)
 
 
@@ -210,8 +215,8 @@ def is_list(text: str) -> bool:
     A line of the commonest answers contains somebody's answer to many questions. Parts count where
     they are short: a sentence with commas is no list.
     """
-    parts = [part for part in _DIVIDER.split(text) if part.strip()]
-    short = [part for part in parts if len(part.split()) <= _SHORT_PART]
+    sizes = [len(part.split()) for part in _DIVIDER.split(text)]
+    short = [size for size in sizes if 0 < size <= _SHORT_PART]
     return len(short) > MOST_PARTS or len(text.split()) > MOST_WORDS
 
 
@@ -226,13 +231,9 @@ def names_many(answer: Words, answers: Collection[str]) -> bool:
         answer: form of the text.
         answers: words that alone answer some question.
     """
-    named = {word for word in answer if word in answers}
-    return len(named) > MOST_PARTS and 3 * len(named) >= 2 * len(set(answer))
-
-
-def forms(texts: Iterable[str]) -> set[Words]:
-    """The different forms of several texts, without empty ones."""
-    return {shape for text in texts if (shape := form(text))}
+    words = set(answer)
+    named = words.intersection(answers)
+    return len(named) > MOST_PARTS and 3 * len(named) >= 2 * len(words)
 
 
 def _number(word: str) -> str:

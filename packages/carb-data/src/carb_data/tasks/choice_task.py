@@ -36,11 +36,10 @@ class ChoiceTask(Task):
     one_line = True
 
     def __init__(self, name: str, sets: list[BonSet]) -> None:
-        options = {item.id: _in_order(item) for item in sets}
-        prompts = [_prompt(item, options[item.id]) for item in sets]
-        super().__init__(name, tuple(prompts))
-        self._options = options
+        self._options = {item.id: _in_order(item) for item in sets}
         self._right = {item.id: item.chosen.text for item in sets}
+        prompts = [_prompt(item, self._options[item.id]) for item in sets]
+        super().__init__(name, tuple(prompts))
 
     def grade(self, prompt_id: str, text: str) -> float:
         """1 where the first line is the right option's letter, its text, or both; else 0."""
@@ -54,12 +53,12 @@ def open_choice(name: str, path: Path, read: ChoiceTaskOptions) -> ChoiceTask:
     Raises:
         CarbError: the file does not load, or a question has more than 26 options.
     """
-    sets = {item.id: item for item in load(str(path))}
-    for item in sets.values():
+    sets = load(str(path))
+    for item in sets:
         if len(item.responses) > len(ascii_uppercase):
             raise CarbError(f"{path}: '{item.id}' has more options than there are letters (26).")
-    prompts = ChoiceTask(name, [*sets.values()]).prompts
-    asked = evenly(prompts, read.limit)
+    every = ChoiceTask(name, [*sets])
+    asked = evenly(every.prompts, read.limit)
     return ChoiceTask(name, [sets[prompt.id] for prompt in asked])
 
 
@@ -67,13 +66,16 @@ def _in_order(item: BonSet) -> tuple[str, ...]:
     """The texts of the options in an order without information, the same every time."""
 
     def rank(text: str) -> bytes:
-        return hashlib.sha256(f"{item.id}\0{text}".encode("utf-8", "replace")).digest()
+        seeded = f"{item.id}\0{text}"
+        return hashlib.sha256(seeded.encode("utf-8", "replace")).digest()
 
-    return tuple(sorted((answer.text for answer in item.responses), key=rank))
+    texts = [answer.text for answer in item.responses]
+    return tuple(sorted(texts, key=rank))
 
 
 def _prompt(item: BonSet, options: tuple[str, ...]) -> TaskPrompt:
-    lines = (f"{letter}. {text}" for letter, text in zip(ascii_uppercase, options, strict=False))
+    lettered = zip(ascii_uppercase, options, strict=False)
+    lines = [f"{letter}. {text}" for letter, text in lettered]
     return TaskPrompt(
         id=item.id,
         text="\n".join([item.prompt_text, "", *lines]),
@@ -87,11 +89,12 @@ def _prompt(item: BonSet, options: tuple[str, ...]) -> TaskPrompt:
 def _picked(line: str, options: tuple[str, ...]) -> str | None:
     """The option that a line names; null where it names none, or a letter and another option."""
     by_letter = dict(zip(ascii_uppercase, options, strict=False))
-    if (alone := _LETTER.fullmatch(line)) is not None:  # also where an option is a letter itself
+    if alone := _LETTER.fullmatch(line):  # also where an option is a letter itself
         return by_letter.get(alone[1])
     if line in options:
         return line
-    if (both := _LETTER_AND_TEXT.fullmatch(line)) is not None:
-        text = by_letter.get(both[1])
-        return text if text == both[2] else None
+    if both := _LETTER_AND_TEXT.fullmatch(line):
+        letter, text = both.groups()
+        if text == by_letter.get(letter):
+            return text
     return None

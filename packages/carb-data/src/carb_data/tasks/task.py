@@ -57,12 +57,13 @@ def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt
     """At most ``limit`` prompts in their order: the first of each culture in turn, so that all
     cultures are there."""
     seen: Counter[str] = Counter()
-    ranked = []
-    for index, prompt in enumerate(prompts):
+    turns = []
+    for prompt in prompts:
         seen[prompt.culture] += 1
-        ranked.append((seen[prompt.culture], index))
-    first = [index for _, index in sorted(ranked)[:limit]]
-    return tuple(prompts[index] for index in sorted(first))
+        turns.append(seen[prompt.culture])
+    ranked = sorted(range(len(prompts)), key=turns.__getitem__)
+    first = sorted(ranked[:limit])
+    return tuple(prompts[index] for index in first)
 
 
 def first_line(text: str) -> str:
