@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from json.encoder import encode_basestring
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -129,14 +129,13 @@ def _valid(
             return None
         # Tables write null for absent fields, structures as JSON texts, and a conversation as
         # ``messages``.
-        content = {
-            name: value for name, value in content.items() if value is not None and name != "schema"
-        }
+        content = {name: value for name, value in content.items() if value is not None}
+        content.pop("schema", None)
         for name in _NESTED.intersection(content):
             whole = _from_text(content[name])
-            content[name] = (
-                [_from_text(part) for part in whole] if isinstance(whole, list) else whole
-            )
+            if isinstance(whole, list):
+                whole = [*map(_from_text, whole)]
+            content[name] = whole
         if "messages" in content and "prompt" not in content:
             content["prompt"] = content.pop("messages")
     try:
@@ -172,7 +171,8 @@ def to_row(item: BonSet) -> dict[str, Any]:
     """One set as a row of ``SCHEMA``."""
     row = {"schema": VERSION, **item.model_dump(mode="json")}
     if not isinstance(item.prompt, str):
-        row["prompt"], row["messages"] = None, row["prompt"]
+        row["messages"] = row["prompt"]
+        row["prompt"] = None
     return row
 
 
@@ -207,11 +207,8 @@ def canonical(item: BonSet) -> bytes:
         return _canonical(item)
     if item.perturbed or any(answer.source for answer in answers):
         return _canonical(item)
-    frame = (
-        _SHARED(vars(item)),
-        _SHARED_SOURCE(vars(source)),
-        *map(_SHARED_ANSWER, map(vars, answers)),
-    )
+    shared = map(_SHARED_ANSWER, map(vars, answers))
+    frame = (_SHARED(vars(item)), _SHARED_SOURCE(vars(source)), *shared)
     parts = _frames.get(frame)
     if parts is None and len(_frames) >= _FRAMES:
         return _canonical(item)
@@ -222,10 +219,14 @@ def canonical(item: BonSet) -> bytes:
             provenance=source.changed(source_id=_MARK),
             responses=tuple(answer.changed(text=_MARK) for answer in answers),
         )
-        parts = _frames[frame] = _canonical(marked).decode().split(_MARKED)
-    texts = (item.id, item.prompt, source.source_id, *[answer.text for answer in answers])
-    between = zip(parts[1:], map(encode_basestring, texts), strict=True)
-    return "".join([parts[0], *[f"{text}{part}" for part, text in between]]).encode()
+        content = _canonical(marked).decode()
+        parts = _frames[frame] = content.split(_MARKED)
+    texts = [answer.text for answer in answers]
+    between = map(encode_basestring, (item.id, item.prompt, source.source_id, *texts))
+    *before, last = parts
+    pairs = zip(before, between, strict=True)
+    whole = "".join(chain.from_iterable(pairs))
+    return f"{whole}{last}".encode()
 
 
 def _canonical(item: BonSet) -> bytes:

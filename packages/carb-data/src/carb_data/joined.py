@@ -29,8 +29,10 @@ class Joined:
     def name(self, one: str) -> str:
         """The least of all names that stand for the same thing as ``one``."""
         root = one
-        while (parent := self._parent.get(root, root)) != root:
-            root = parent
+        while root in self._parent:
+            root = self._parent[root]
         while one != root:  # shorten the way for the next time
-            self._parent[one], one = root, self._parent[one]
+            parent = self._parent[one]
+            self._parent[one] = root
+            one = parent
         return root

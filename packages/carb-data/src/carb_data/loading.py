@@ -27,15 +27,17 @@ def holds_sets(path: Path) -> bool:
     record = first_record(path)
     if not record:
         return suffix_of(path) is not None
-    answers = record.get("responses")
-    answer = unpacked(answers[0]) if isinstance(answers, list) and answers else ""
-    origin = unpacked(record.get("provenance"))
     version = record.get("schema", "none") or "carb-set/"
-    return (
-        str(version).startswith("carb-set/")
-        or (isinstance(answer, Mapping) and {"role", "text"} <= {*answer})
-        or (isinstance(origin, Mapping) and "license" in origin)
-    )
+    if str(version).startswith("carb-set/"):
+        return True
+    origin = unpacked(record.get("provenance"))
+    if isinstance(origin, Mapping) and "license" in origin:
+        return True
+    answers = record.get("responses")
+    if not isinstance(answers, list) or not answers:
+        return False
+    answer = unpacked(answers[0])
+    return isinstance(answer, Mapping) and {"role", "text"} <= {*answer}
 
 
 def load_path(
@@ -71,20 +73,23 @@ def load_path(
     left_out(problems, len(sets), skip_bad, notes)
     sets, used = _filled(sets, checked(given, registry))
     for one in paths:
-        if one not in held:
-            name = one.relative_to(path).as_posix() if path.is_dir() else one.name
-            mark = name if prefix or len(paths) > 1 else ""
-            table = read_sets(
-                one,
-                defaults=given,
-                registry=registry,
-                prefix=mark,
-                skip_bad=skip_bad,
-                progress=progress,
-            )
-            sets += table.sets
-            used |= table.filled
-            notes += [f"{name}: {note}" if path.is_dir() else note for note in table.notes]
+        if one in held:
+            continue
+        name = one.relative_to(path).as_posix() if path.is_dir() else one.name
+        table = read_sets(
+            one,
+            defaults=given,
+            registry=registry,
+            prefix=name if prefix or len(paths) > 1 else "",
+            skip_bad=skip_bad,
+            progress=progress,
+        )
+        sets += table.sets
+        used |= table.filled
+        if path.is_dir():
+            notes += [f"{name}: {note}" for note in table.notes]
+        else:
+            notes += table.notes
     if given and sets and not used:
         options = " and ".join(f"--{field}" for field in given)
         raise CarbError(f"Every row of {path} already has the values that {options} would fill in.")
@@ -132,12 +137,11 @@ def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> tuple[list[BonS
     used: set[str] = set()
     filled = []
     for item in sets:
-        new = {
-            field: v for field, v in given.items() if getattr(item, field) == _NOBODY_SAID[field]
-        }
-        used |= {*new}
-        if new:
-            content = item.model_dump(exclude_unset=True) | new
+        missing = [field for field in given if getattr(item, field) == _NOBODY_SAID[field]]
+        if missing:
+            content = item.model_dump(exclude_unset=True)
+            content |= {field: given[field] for field in missing}
             item = BonSet.model_validate(content).compacted()
+        used.update(missing)
         filled.append(item)
     return filled, used

@@ -97,12 +97,8 @@ def _sheet(path: Path, sheet: Any, formulas: Any) -> Sheet:
         _fill(rows, merged)
     if any("" in cells for cells in rows.values()):
         _mark_formulas(rows, formulas)
-    unseen = [
-        f"{what} {name}"
-        for what, every in (("row", sheet.row_dimensions), ("column", sheet.column_dimensions))
-        for name, one in every.items()
-        if one.hidden
-    ]
+    unseen = [f"row {name}" for name, row in sheet.row_dimensions.items() if row.hidden]
+    unseen += [f"column {name}" for name, one in sheet.column_dimensions.items() if one.hidden]
     return Sheet(sheet.title, sheet.sheet_state != "visible", [*rows.items()], unseen)
 
 
@@ -130,13 +126,12 @@ def _fill(rows: Rows, merged: Any) -> None:
 
 def _mark_formulas(rows: Rows, formulas: Any) -> None:
     """A formula whose result was never saved is no empty cell."""
-    for number, cells in enumerate(formulas.iter_rows(values_only=True), 1):
+    unsaved = Unreadable("holds a formula without a result; open the file in Excel and save it")
+    for number, formulas_of_row in enumerate(formulas.iter_rows(values_only=True), 1):
         row = rows.get(number, [])
-        for column, (text, formula) in enumerate(zip(row, cells, strict=False)):
-            if text == "" and isinstance(formula, str) and formula.startswith("="):
-                row[column] = Unreadable(
-                    "holds a formula without a result; open the file in Excel and save it"
-                )
+        for column, formula in enumerate(formulas_of_row[: len(row)]):
+            if row[column] == "" and str(formula).startswith("="):
+                row[column] = unsaved
 
 
 def _shown(cell: Any) -> str | Unreadable:

@@ -114,36 +114,26 @@ class ScoreTable:
         expected = pl.DataFrame(
             pairs, schema={"item_id": pl.String, "response_id": pl.String}, orient="row"
         )
-        items = pl.DataFrame(
-            [
-                (
-                    item.id,
-                    item.topic,
-                    dataset.origins[item.id],
-                    item.family,
-                    None if item.kind is None else item.kind.value,
-                    item.place,
-                    item.wording_of,
-                    item.form,
-                    is_mirror(item),
-                )
-                for item in dataset
-            ],
-            schema={"item_id": pl.String, **OPTIONAL},
-            orient="row",
-        )
-        frame = self.frame.drop(*OPTIONAL, strict=False).with_columns(
-            pl.col("item_id").cast(pl.String)
-        )
-        _refuse_lost(frame, expected)
-        return ScoreTable(
-            frame.join(
-                items,
-                on="item_id",
-                how="left",
-                maintain_order="left",
+        rows = [
+            (
+                item.id,
+                item.topic,
+                dataset.origins[item.id],
+                item.family,
+                None if item.kind is None else item.kind.value,
+                item.place,
+                item.wording_of,
+                item.form,
+                is_mirror(item),
             )
-        )
+            for item in dataset
+        ]
+        items = pl.DataFrame(rows, schema={"item_id": pl.String, **OPTIONAL}, orient="row")
+        frame = self.frame.drop(*OPTIONAL, strict=False)
+        frame = frame.with_columns(pl.col("item_id").cast(pl.String))
+        _refuse_lost(frame, expected)
+        joined = frame.join(items, on="item_id", how="left", maintain_order="left")
+        return ScoreTable(joined)
 
     def __len__(self) -> int:
         return self.frame.height
@@ -192,7 +182,8 @@ def _typed(frame: pl.DataFrame) -> pl.DataFrame:
     names = [name for name in _KINDS if name in frame.columns]
     empty = [name for name in names if frame.schema[name] == pl.Null]
     casts = [pl.col(name).cast(_KINDS[name]) for name in ("score", *empty)]
-    return frame.select(names).with_columns(casts)
+    ordered = frame.select(names)
+    return ordered.with_columns(casts)
 
 
 def _content_defect(frame: pl.DataFrame) -> str | None:
@@ -211,8 +202,10 @@ def _refuse_repeated(frame: pl.DataFrame) -> None:
     keys = ["scorer", "item_id", "response_id"]
     if frame.select(keys).hash_rows().n_unique() == frame.height:
         return
-    rows = frame.select(pl.col(keys).cast(pl.String)).with_row_index("row")
-    twice = rows.group_by(keys, maintain_order=True).agg("row").filter(pl.col("row").list.len() > 1)
+    texts = frame.select(pl.col(keys).cast(pl.String))
+    rows = texts.with_row_index("row")
+    numbers = rows.group_by(keys, maintain_order=True).agg("row")
+    twice = numbers.filter(pl.col("row").list.len() > 1)
     if twice.height:
         first = twice.row(0, named=True)
         places = " and ".join(map(str, first["row"][:2]))
@@ -232,17 +225,20 @@ def _refuse_lost(frame: pl.DataFrame, expected: pl.DataFrame | None = None) -> N
     """
     plain = frame.filter(pl.col("perturbation").is_null())
     if expected is None:
-        expected = plain.select("item_id", "response_id").unique()
+        pairs = plain.select("item_id", "response_id")
+        expected = pairs.unique()
     sizes = expected.group_by("item_id").len("size")
     counts = plain.group_by("scorer", "item_id").len("n")
-    few = counts.join(sizes, on="item_id").filter(pl.col("n") < pl.col("size"))
+    sized = counts.join(sizes, on="item_id")
+    few = sized.filter(pl.col("n") < pl.col("size"))
     if few.is_empty():
         return
-    first = few.sort("item_id", "scorer")
-    scorer, item = first.select("scorer", "item_id").row(0)
-    wanted = expected.filter(pl.col("item_id") == item)["response_id"]
-    rows = plain.filter(pl.col("scorer") == scorer, pl.col("item_id") == item)
-    lost = {*wanted} - {*rows["response_id"]}
+    few = few.select("item_id", "scorer")
+    item, scorer = few.sort("item_id", "scorer").row(0)
+    of_item = pl.col("item_id") == item
+    wanted = expected.filter(of_item)
+    rows = plain.filter(of_item, pl.col("scorer") == scorer)
+    lost = {*wanted["response_id"]}.difference(rows["response_id"])
     names = ", ".join(f"'{name}'" for name in sorted(lost))
     raise CarbError(
         f"Not a score table: scorer '{scorer}' has no row for response {names} of item '{item}'."

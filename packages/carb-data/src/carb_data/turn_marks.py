@@ -37,22 +37,40 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     Raises:
         UnreadError: with the mark.
     """
-    openings = {match[1] if (match := _OPENING.match(answer)) else "" for answer in answers}
-    mark = openings.pop() if len(openings) == 1 else ""
+    mark = _shared_opening(answers)
     if mark and (_SPEAKS.match(mark) or all(_is_talk(answer, prompt) for answer in answers)):
         raise UnreadError(("chosen", f"all answers begin with the role '{mark}'; {_REMEDY}"))
     if not isinstance(prompt, str) or not _OPENING.match(prompt):
         return
-    marks = [match[1] for match in _TURN.finditer(prompt)]
-    last = prompt.rstrip().rpartition("\n")[2]
+    marks = _marks(prompt)
+    *_, last = prompt.rstrip().split("\n")
     due = _OPEN.fullmatch(last) and not _LABELLED.fullmatch(last.strip())
-    if len(marks) > 1 and (len({*marks}) < len(marks) or due):
+    comes_again = len({*marks}) < len(marks)
+    if len(marks) > 1 and (comes_again or due):
         reason = f"holds turns of several roles ('{marks[0]}', '{marks[1]}'); {_REMEDY}"
         raise UnreadError(("prompt", reason))
 
 
+def _shared_opening(answers: Sequence[str]) -> str:
+    """The mark with which all answers begin; empty where there is none."""
+    openings = set()
+    for answer in answers:
+        match = _OPENING.match(answer)
+        if match is None:
+            return ""
+        openings.add(match[1])
+    return openings.pop() if len(openings) == 1 else ""
+
+
+def _marks(text: str) -> list[str]:
+    """The marks at the beginnings of a text's lines."""
+    return [match[1] for match in _TURN.finditer(text)]
+
+
 def _is_talk(answer: str, prompt: object) -> bool:
     """Whether a text holds several turns: of known words, or with the question itself."""
-    others = [match[1] for match in _TURN.finditer(answer)][1:]
+    others = _marks(answer)[1:]
+    if any(map(_KNOWN.fullmatch, others)):
+        return True
     asked = isinstance(prompt, str) and prompt in answer
-    return any(_KNOWN.fullmatch(mark) for mark in others) or bool(others and asked)
+    return asked and bool(others)
