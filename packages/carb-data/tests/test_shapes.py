@@ -280,6 +280,19 @@ def test_a_key_that_is_no_number_of_an_option_is_no_traceback(tmp_path, key):
         read_rows(write(tmp_path / "a.csv", f"question,A,B,answer\nq,x,y,{key}\n"), **SAID)
 
 
+def test_a_key_that_is_an_empty_object_is_no_traceback(tmp_path):
+    row = {"question": "Who?", "options": ["we", "they"], "answer": {}}
+    with pytest.raises(DataError, match=r"a\.jsonl:1: answer: must be a text"):
+        read_rows(write(tmp_path / "a.jsonl", json.dumps(row)), **SAID)
+
+
+def test_a_schema_beside_the_rows_of_a_document_may_be_a_text(tmp_path):
+    row = {"prompt": "q", "chosen": "a", "rejected": "b"}
+    text = json.dumps({"schema": "pairs-1", "data": [row]})
+    (item,) = read_rows(write(tmp_path / "a.json", text), **SAID)
+    assert item.prompt == "q"
+
+
 def test_a_line_of_jsonl_ends_only_at_a_line_feed_and_every_bad_line_is_named(tmp_path):
     good = '{"prompt": "a\u2028b\x85c", "chosen": "a", "rejected": "b"}'
     (item,) = read_rows(write(tmp_path / "a.jsonl", good), **SAID)

@@ -3,13 +3,13 @@ the data."""
 
 from __future__ import annotations
 
-import hashlib
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from carb_data.dataset import Dataset
+from carb_data.declaration import order_key
 from carb_data.errors import require
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Frozen, Role
@@ -131,13 +131,16 @@ def audit(
     # Over whole families a classifier of the answers is at chance whatever it learns, so that it
     # sees main sets alone.
     attacks = {**answers_alone}
-    for name in LEARNED if learn else ():
-        attacks[name] = _by_id(mains, learned(mains, name, origin))
+    if learn:
+        for name in LEARNED:
+            attacks[name] = _by_id(mains, learned(mains, name, origin))
     count = len(attacks)
-    mirrored = len(mains) < len(items)
-    whole = answers_alone if mirrored else attacks
+    whole = attacks
+    levels = _GROUPED
+    if len(mains) < len(items):
+        whole = answers_alone
+        levels = ("main", *_GROUPED)
     results = _at_levels(whole, ("all",), items, origin, count)
-    levels = ("main", *_GROUPED) if mirrored else _GROUPED
     results += _at_levels(attacks, levels, mains, origin, count)
     wide = [row for row in results if row.level in ("all", "main")]
     working = dict.fromkeys(row.attack for row in wide if row.works)
@@ -237,8 +240,10 @@ def share_won(item: BonSet, row: Sequence[float]) -> float:
     """1 where the right answer has the largest number, 1/k where k answers have it, else 0."""
     # carb_metrics.ties decides elsewhere; these numbers are exact, and no rounding is needed.
     most = max(row)
-    pairs = zip(item.responses, row, strict=True)
-    best = [response.role is Role.CHOSEN for response, value in pairs if value == most]
+    best = []
+    for response, value in zip(item.responses, row, strict=True):
+        if value == most:
+            best.append(response.role is Role.CHOSEN)
     return sum(best) / len(best)
 
 
@@ -285,11 +290,13 @@ def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
     sums: dict[str, float] = {}
     for win, name in zip(wins, names, strict=True):
         sums[name] = sums.get(name, 0.0) + win - mean
-    variance = sum(total**2 for total in sums.values()) / n**2
+    squares = [total**2 for total in sums.values()]
+    variance = sum(squares) / n**2
     if variance == 0:
         return float(n)
     effective = mean * (1 - mean) / variance
-    return min(float(n), max(float(apart), effective))
+    at_least = max(apart, effective)
+    return float(min(n, at_least))
 
 
 def _hard(
@@ -352,12 +359,11 @@ def learned(
         for response in item.responses:
             language = response.language.partition("-")[0]
             texts.append(f"{language} {response.text}")
-    least = 2 if len(texts) > 2000 else 1
     vectors = text.TfidfVectorizer(
         **_SPLIT[name],
         sublinear_tf=True,
         max_features=200_000,
-        min_df=least,
+        min_df=2 if len(texts) > 2000 else 1,
     )
     rows = vectors.fit_transform(texts)
     rows.sort_indices()  # once here, in place of once in each fit
@@ -397,24 +403,18 @@ def _with_topics(items: Sequence[BonSet], origin: Mapping[str, str]) -> list[str
         if item.topic is not None:
             topics[item.language, item.topic].add(name)
     joined = Joined()
-    for (language, _), names in topics.items():
+    for topic, names in topics.items():
+        language, _ = topic
         half = len(spoken[language]) / 2
-        if len(names) > min(LARGEST_TOPIC, half):
-            continue
-        first = min(names)
-        for name in names:
-            joined.join(first, name)
+        if len(names) <= min(LARGEST_TOPIC, half):
+            for name in names:
+                joined.tie(name, topic)
     return [joined.name(origin[item.id]) for item in items]
 
 
 def _folds(names: Sequence[str]) -> list[int]:
-    def digest(name: str) -> bytes:
-        seeded = f"0\0{name}"
-        return hashlib.sha256(seeded.encode("utf-8", "replace")).digest()
-
-    fold = {}
-    for number, name in enumerate(sorted(set(names), key=digest)):
-        fold[name] = number % FOLDS
+    shuffled = sorted(set(names), key=lambda name: order_key(0, name))
+    fold = {name: number % FOLDS for number, name in enumerate(shuffled)}
     return [fold[name] for name in names]
 
 

@@ -111,6 +111,9 @@ def check(
     languages = Counter(item.language for item in items)
     undetected = {tag: sets for tag, sets in languages.items() if not is_detected(tag)}
     undetected.pop(UNDETERMINED, None)
+    contamination = None
+    if against is not None:
+        contamination = check_contamination(against, items)
     return CheckReport(
         sets=len(dataset),
         fingerprint=dataset.fingerprint,
@@ -119,7 +122,7 @@ def check(
         home_line=home_line(dataset),
         home_by_language=home_lines(dataset),
         undetected=undetected,
-        contamination=None if against is None else check_contamination(against, items),
+        contamination=contamination,
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self, overload
 
 from carb_data import files
+from carb_data.declaration import order_key
 from carb_data.errors import CarbError, require
 from carb_data.family import load_families
 from carb_data.joined import Joined
@@ -148,12 +149,13 @@ class Dataset:
         wanted = tuple(f"{language}-" for language in languages or ())
 
         def is_kept(item: BonSet) -> bool:
-            return (
-                (cultures is None or not _with_parents(item.culture).isdisjoint(cultures))
-                and (domains is None or item.domain in domains)
-                and (languages is None or f"{item.language}-".startswith(wanted))
-                and (where is None or where(item))
-            )
+            if cultures is not None and _with_parents(item.culture).isdisjoint(cultures):
+                return False
+            if domains is not None and item.domain not in domains:
+                return False
+            if languages is not None and not f"{item.language}-".startswith(wanted):
+                return False
+            return where is None or where(item)
 
         return Dataset(filter(is_kept, self._sets))
 
@@ -205,7 +207,7 @@ class Dataset:
         parts: dict[str, list[BonSet]] = {name: [] for name in fractions}
         for item in self._sets:
             unit = unit_of[item.id]
-            part = _drawn(f"{seed}\0{unit}", fractions)
+            part = _drawn(order_key(seed, unit), fractions)
             if apart and sizes[unit] * 10 > len(self._sets) >= 50:
                 part = largest
             parts[part].append(item)
@@ -246,15 +248,17 @@ class Dataset:
 def _refuse_unknown(what: str, asked: Collection[str] | None, known: Collection[str]) -> None:
     names = sorted(known)
     for name in asked or ():
-        if name not in known:
-            every = f" There are {', '.join(names)}." if what == "domain" else ""
-            near = closest(str(name), names) or every
-            raise CarbError(f"There is no {what} '{name}'.{near}")
+        if name in known:
+            continue
+        hint = closest(str(name), names)
+        if not hint and what == "domain":
+            hint = f" There are {', '.join(names)}."
+        raise CarbError(f"There is no {what} '{name}'.{hint}")
 
 
-def _drawn(name: str, fractions: Mapping[str, float]) -> str:
+def _drawn(key: bytes, fractions: Mapping[str, float]) -> str:
     """The part into which the hash of a name falls."""
-    position = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
+    position = int.from_bytes(key[:8], "big") / 2**64
     for part, share in fractions.items():
         position -= share
         if position < 0:
@@ -286,11 +290,9 @@ def content_hash(item: BonSet) -> str:
     notes and perturbed versions may change without changing it; the order of responses does not
     matter.
     """
-    prompt: object = item.prompt
-    if not isinstance(item.prompt, str):
-        prompt = [turn.model_dump(mode="json") for turn in item.prompt]
+    dumped = item.model_dump(mode="json", include={"prompt"})
     answers = [(response.id, response.role.value, response.text) for response in item.responses]
-    fields = [item.id, item.culture, item.language, prompt, sorted(answers)]
+    fields = [item.id, item.culture, item.language, dumped["prompt"], sorted(answers)]
     content = json.dumps(fields, ensure_ascii=False)
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -329,7 +331,9 @@ def load(
         raise CarbError(f"Every set of {name} has its own {' and '.join(given)}.")
     if name in seeds:
         return Dataset(load_families(seeds[name]))
-    path = _hub_folder(name) if name.startswith("hf://") else Path(name)
+    path = Path(name)
+    if name.startswith("hf://"):
+        path = _hub_folder(name)
     if not path.exists():
         raise CarbError(
             f"There is no data set '{name}'.{closest(name, seeds)} Give '{SEED}', a path, "

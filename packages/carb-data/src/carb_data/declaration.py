@@ -112,9 +112,10 @@ def template_fields(template: Template) -> list[str]:
     return _FIELD.findall(template)
 
 
-def order_key(seed: int, *parts: str) -> bytes:
-    """A key to put things in an order that depends on nothing but the seed and their names."""
-    return sha256("\0".join([str(seed), *parts]).encode()).digest()
+def order_key(*parts: object) -> bytes:
+    """A key to put things in an order that depends on nothing but a seed and their names."""
+    whole = "\0".join(map(str, parts))
+    return sha256(whole.encode("utf-8", "replace")).digest()
 
 
 class Condition(Frozen):

@@ -68,7 +68,9 @@ class DataError(CarbError):
 def _also(lines: Sequence[int]) -> str:
     if not lines:
         return ""
-    listed = ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
+    listed = ", ".join(map(str, lines[:3]))
+    if len(lines) > 3:
+        listed += ", …"
     if len(lines) == 1:
         return f" (also in line {listed})"
     return f" (also in {len(lines)} more lines: {listed})"
@@ -90,15 +92,17 @@ def install_line(package: str, extra: str) -> str:
     except (PackageNotFoundError, ValueError):
         record = {}
     url = record.get("url", "")
+    need = f"{package}[{extra}]"
+    option = ""
     if "vcs_info" in record:
-        part = f"#subdirectory={record['subdirectory']}" if "subdirectory" in record else ""
-        need = f"{package}[{extra}] @ {record['vcs_info']['vcs']}+{url}{part}"
-        return f"pip install {shlex.quote(need)}"
-    if "dir_info" in record and url.startswith("file:"):
-        folder = url2pathname(urlsplit(url).path)
-        editable = "-e " if record["dir_info"].get("editable") else ""
-        return f"pip install {editable}{shlex.quote(f'{folder}[{extra}]')}"
-    return f"pip install {shlex.quote(f'{package}[{extra}]')}"
+        need = f"{need} @ {record['vcs_info']['vcs']}+{url}"
+        if "subdirectory" in record:
+            need += f"#subdirectory={record['subdirectory']}"
+    elif "dir_info" in record and url.startswith("file:"):
+        need = f"{url2pathname(urlsplit(url).path)}[{extra}]"
+        if record["dir_info"].get("editable"):
+            option = "-e "
+    return f"pip install {option}{shlex.quote(need)}"
 
 
 class MissingExtraError(CarbError, ImportError):

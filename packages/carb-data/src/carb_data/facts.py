@@ -118,7 +118,9 @@ def load_facts(path: Path) -> list[Fact]:
         DataError: with every bad line.
     """
     problems: list[Problem] = []
-    files = [path] if path.is_file() else sorted((path / "facts").glob("*.jsonl"))
+    files = [path]
+    if not path.is_file():
+        files = sorted(path.glob("facts/*.jsonl"))
     facts = [line.content for line in read_lines(files, Fact, problems)]
     if problems:
         raise DataError(problems, "Correct these lines and run the command again.")

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from carb_data.declaration import order_key
 from carb_data.errors import DataError, Problem
 from carb_data.facts import Fact, FactId, Line, read_lines
 from carb_data.models import (
@@ -224,42 +224,35 @@ def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ..
     wordings: list[Naming] = ["named"]
     if family.places[0].implied is not None:
         wordings.append("landmark" if family.landmark else "implied")
-    shown = _Shown(
-        {role: _responses(family, role, facts) for role in Role}, _perturbed(family, facts)
-    )
-    return tuple(
-        _set(family, position, naming, facts, shown).compacted()
-        for naming in wordings
-        for position in range(len(family.places))
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The responses of a family, which its sets share: half the memory of a data set."""
-
-    by_role: Mapping[Role, Mapping[str, Response]]
-    """By role and fact, in the order in which they are shown."""
-    perturbed: tuple[Response, ...]
+    # its sets share the responses: half the memory of a data set
+    chosen = _responses(family, Role.CHOSEN, facts)
+    rejected = _responses(family, Role.REJECTED, facts)
+    perturbed = _perturbed(family, facts)
+    sets = []
+    for naming in wordings:
+        for position in range(len(family.places)):
+            fact = family.answers[position].fact
+            responses = {**rejected, fact: chosen[fact]}
+            item = _set(family, position, naming, facts, [*responses.values()], perturbed)
+            sets.append(item.compacted())
+    return tuple(sets)
 
 
 def _responses(family: Family, role: Role, facts: Mapping[str, Fact]) -> dict[str, Response]:
     """The answers of a family by fact, in the order in which they are shown."""
-    shown = sorted(
-        family.answers, key=lambda one: hashlib.sha256(f"{family.id}\0{one.fact}".encode()).digest()
-    )
-    return {
-        one.fact: Response(
-            id=_code(one),
-            text=one.text,
+    responses = {}
+    for answer in sorted(family.answers, key=lambda one: order_key(family.id, one.fact)):
+        fact = facts[answer.fact]
+        responses[fact.id] = Response(
+            id=_code(answer),
+            text=answer.text,
             role=role,
             language=family.language,
-            culture=facts[one.fact].culture,
+            culture=fact.culture,
             generator=AUTHOR,
-            source=_source(facts[one.fact]),
+            source=_source(fact),
         )
-        for one in shown
-    }
+    return responses
 
 
 def _set(
@@ -267,19 +260,20 @@ def _set(
     position: int,
     naming: Naming,
     facts: Mapping[str, Fact],
-    shown: _Shown,
+    responses: Sequence[Response],
+    perturbed: Sequence[Response],
 ) -> BonSet:
     """The set of the place at a position."""
     place = family.places[position]
     answer = family.answers[position]
-    name = family.id if naming == "named" else family.id + _IMPLIED
     mirrored = len(family.places) > 1
-    first_wording = family.id if mirrored else f"{family.id}/{_code(answer)}"
+    name = family.id
     prompt = _asked(family.question, place.name)
+    wording_of = None
     if place.implied is not None and naming != "named":
+        name += _IMPLIED
         prompt = place.implied
-    responses = {**shown.by_role[Role.REJECTED]}
-    responses[answer.fact] = shown.by_role[Role.CHOSEN][answer.fact]
+        wording_of = family.id if mirrored else f"{family.id}/{_code(answer)}"
     return BonSet(
         id=f"{name}/{_code(answer)}",
         culture=place.culture,
@@ -287,14 +281,14 @@ def _set(
         topic=family.topic,
         language=family.language,
         prompt=prompt,
-        responses=tuple(responses.values()),
-        perturbed=shown.perturbed,
+        responses=tuple(responses),
+        perturbed=tuple(perturbed),
         provenance=_provenance(family, facts[answer.fact]),
         family=name if mirrored else None,
         kind=family.kind or facts[family.answers[0].fact].kind,
         place=naming,
         region=facts[answer.fact].place,
-        wording_of=None if naming == "named" else first_wording,
+        wording_of=wording_of,
         form=family.form,
     )
 
@@ -314,9 +308,11 @@ def _asked(question: str | tuple[Message, ...], name: str) -> str | tuple[Messag
     """The question with the place's name in it."""
     if isinstance(question, str):
         return question.replace(PLACE, name)
-    return tuple(
-        turn.model_copy(update={"content": turn.content.replace(PLACE, name)}) for turn in question
-    )
+    turns = []
+    for turn in question:
+        content = turn.content.replace(PLACE, name)
+        turns.append(turn.model_copy(update={"content": content}))
+    return tuple(turns)
 
 
 def _code(one: FamilyAnswer) -> str:
@@ -339,7 +335,9 @@ def _perturbed(family: Family, facts: Mapping[str, Fact]) -> tuple[Response, ...
     given = family.perturbed
     first = family.answers[0]
     stated = _source(facts[first.fact])
-    other = None if given.CC_fact is None else _source(facts[given.CC_fact])
+    other = None
+    if given.CC_fact is not None:
+        other = _source(facts[given.CC_fact])
     versions = [(kind, getattr(given, kind.value), family.language, "") for kind in _SAME_LANGUAGE]
     versions += [
         (Perturbation.CL, text, language, f"-{language.lower()}")

@@ -160,7 +160,9 @@ def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
         numbers = [float(_TRUTH.get(str(score).casefold(), score)) for score in scores]
     except (TypeError, ValueError):
         raise UnreadError((field, "must be numbers")) from None
-    best = min(numbers) if rule.ranks else max(numbers)
+    best = max(numbers)
+    if rule.ranks:
+        best = min(numbers)
     if numbers.count(best) > 1 or len(numbers) == 1:
         raise TieError
     right = options.pop(numbers.index(best))
@@ -174,10 +176,12 @@ def _choice(
 ) -> tuple[Answers, Answers, bool]:
     given, options = options_of(rule, record)
     right = _right_option(rule, record, given, system)
-    bare = without_letters(given) if rule.key else None
+    bare = None
+    if rule.key:
+        bare = without_letters(given)
     if bare is not None:
-        pairs = zip(bare.texts, options, strict=True)
-        options = [(bare_text, before) for bare_text, (_, before) in pairs]
+        histories = [before for _, before in options]
+        options = [*zip(bare.texts, histories, strict=True)]
     others: Sequence[int] = range(len(options))
     if key := text_at(record, rule.wrong, rule.wrong):
         others = [_option(rule, key, given, system)]
@@ -295,7 +299,9 @@ def _labelled(options: Any) -> Any:
         if len(labels) != 1 or len(contents) != 1:
             return options
         by_label[labels[0]] = contents[0]
-    return by_label if len(by_label) == len(options) else options
+    if len(by_label) < len(options):
+        return options
+    return by_label
 
 
 def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
@@ -306,7 +312,7 @@ def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
         TieError: they do not agree.
     """
     value = at(record, rule.key) if rule.key else None
-    if isinstance(value, Mapping) and not _is_ranking(value):
+    if isinstance(value, Mapping) and value and not _is_ranking(value):
         return {name: text(key, name) for name, key in value.items()}
     entries = _flat(value) if rule.keys else _rankings(value)
     keys = set()
@@ -395,12 +401,14 @@ def _merged(history: list[Turn], asked: list[Turn]) -> list[Turn]:
     """The turns before the answers, which begin with the question's own field."""
     if not history or not asked:
         return history or asked
-    answered = [turn for turn in history if turn[0] != "system"]
-    question = [turn for turn in asked if turn[0] != "system"]
+    answered = [(role, content) for role, content in history if role != "system"]
+    question = [(role, content) for role, content in asked if role != "system"]
     if answered[: len(question)] != question:
         raise UnreadError(("prompt", "is not the beginning of the conversation in the answers"))
-    systems = [turn for turn in history + asked if turn[0] == "system"]
-    return systems[:1] + answered
+    for turn in history + asked:
+        if turn not in answered:  # the first of the system
+            return [turn, *answered]
+    return answered
 
 
 def _asked(rule: OptionsAsGiven, record: Record) -> list[Turn]:
@@ -446,9 +454,10 @@ def _with_context(rule: OptionsAsGiven, record: Record, asked: list[Turn]) -> li
 
 
 def _context_texts(value: Any, field: str) -> list[str]:
-    entries = value if isinstance(value, list) else [value]
-    texts = [text(entry, field) for entry in entries]
-    return list(filter(None, texts))
+    if not isinstance(value, list):
+        value = [value]
+    texts = [text(entry, field) for entry in value]
+    return [*filter(None, texts)]
 
 
 def _pairs(value: Any) -> list[Turn]:

@@ -37,7 +37,10 @@ def home_line(items: Iterable[BonSet]) -> HomeLine:
         for item in items
         if not is_mirror(item) and all(one.culture in cultures for one in item.responses)
     ]
-    return HomeLine(accuracy=statistics.fmean(shares) if shares else None, n=len(shares))
+    accuracy = None
+    if shares:
+        accuracy = statistics.fmean(shares)
+    return HomeLine(accuracy=accuracy, n=len(shares))
 
 
 def home_lines(items: Iterable[BonSet]) -> dict[str, HomeLine]:

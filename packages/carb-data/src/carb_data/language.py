@@ -103,7 +103,7 @@ def language_tag(name: str) -> str:
     """The BCP 47 tag of a language: ``English``, ``Deutsch``, ``kor``, ``EN`` and ``arb_Arab`` are
     ``en``, ``de``, ``ko``, ``en`` and ``ar``; what names no language stays as it is."""
     text = name.strip()
-    if (code := _CODES.get(text.casefold())) is not None:
+    if code := _CODES.get(text.casefold()):
         return code
     language, *parts = re.split("[-_]", text)
     if not parts or len(language) > 3:
@@ -113,8 +113,13 @@ def language_tag(name: str) -> str:
     usual, *_ = _LANGUAGES["codes"].get(code, [""])
     if code not in _LANGUAGES["several_scripts"]:
         parts = [part for part in parts if part.title() != usual]
-    cased = [part.title() if len(part) > 2 else part.upper() for part in parts]
-    return "-".join([code, *cased])
+    tag = [code]
+    for part in parts:
+        if len(part) > 2:
+            tag.append(part.title())
+        else:
+            tag.append(part.upper())
+    return "-".join(tag)
 
 
 @cache
@@ -195,7 +200,7 @@ def _detected(texts: Sequence[str]) -> list[str | None]:
 def detect_all(texts: Sequence[str]) -> list[str | None]:
     """The languages of texts as codes of ISO 639-1, of ``DETECTED``; null where neither script nor
     words carry one of them, or where that takes the detector and it is not installed."""
-    texts = [_ADDRESS.sub(" ", text) if "://" in text else text for text in texts]
+    texts = [*map(_without_addresses, texts)]
     languages = {text: _own_script(text) or _by_words(text) for text in texts}
     if usual := _usual([languages[text] for text in texts]):
         for text, language in languages.items():
@@ -228,9 +233,17 @@ def _carried(texts: Sequence[str]) -> list[str | None]:
             language = best
         confidences = (value.value for value in values if _code(value.language) == language)
         sure = next(confidences, 0)
-        carried = _is_carried(language, sure, words, counts)
-        languages.append(language if carried else None)
+        if _is_carried(language, sure, words, counts):
+            languages.append(language)
+        else:
+            languages.append(None)
     return languages
+
+
+def _without_addresses(text: str) -> str:
+    if "://" in text:
+        return _ADDRESS.sub(" ", text)
+    return text
 
 
 def _is_carried(language: str, sure: float, words: set[str], counts: Mapping[str, float]) -> bool:
@@ -249,7 +262,8 @@ def _is_carried(language: str, sure: float, words: set[str], counts: Mapping[str
     if sure >= _PROBABLE:
         return other <= ours + 1
     known = words.intersection(_FUNCTION_WORDS[language].split())
-    if len(known) >= _CARRIED * len(words) and ours > other:
+    is_many = len(known) >= _CARRIED * len(words)
+    if is_many and ours > other:
         return True
     return ours >= other and sure >= _POSSIBLE
 
@@ -259,8 +273,8 @@ def _is_foreign(text: str, language: str) -> bool:
     if text.isascii() or language not in _FOREIGN:
         return False
     words = _WORD.findall(text.lower())
-    foreign = sum(map(bool, map(_FOREIGN[language].search, words)))
-    return foreign > _CARRIED * len(words)
+    foreign = filter(_FOREIGN[language].search, words)
+    return sum(1 for _ in foreign) > _CARRIED * len(words)
 
 
 def is_detected(tag: str) -> bool:
@@ -291,8 +305,10 @@ def _by_words(text: str, usual: str | None = None) -> str | None:
 
 def _by_grammar(words: Sequence[str], usual: str | None = None) -> str | None:
     counts = _counts(words)
+    if not counts and len(words) < _FEW:
+        return usual
     if not counts:
-        return usual if len(words) < _FEW else None
+        return None
     best = _most(counts, usual)
     first = counts.pop(best)
     second = max(counts.values(), default=0)
@@ -370,9 +386,11 @@ def in_languages(texts: Sequence[tuple[str, str]]) -> list[bool]:
     pairs = [(text, _primary(tag)) for text, tag in texts]
     answers = {pair: _by_script(*pair) for pair in pairs}
     unclear = [pair for pair, answer in answers.items() if answer is None]
-    detected = _detected([text for text, _ in unclear])
+    asked = [text for text, _ in unclear]
+    detected = _detected(asked)
     for pair, language in zip(unclear, detected, strict=True):
-        answers[pair] = language == pair[1]
+        _, declared = pair
+        answers[pair] = language == declared
     return [answers[pair] is True for pair in pairs]
 
 
@@ -417,7 +435,9 @@ def _by_script(text: str, language: str) -> bool | None:
         return language != "zh" or not kana
     if _written(letters, ("CJK", "HANGUL", "HIRAGANA", "KATAKANA", "THAI")):
         return False
-    return None if language in DETECTED else True
+    if language in DETECTED:
+        return None
+    return True
 
 
 def _written(letters: Iterable[str], scripts: Iterable[str]) -> int:

@@ -75,7 +75,9 @@ def load_path(
     for one in paths:
         if one in held:
             continue
-        name = one.relative_to(path).as_posix() if path.is_dir() else one.name
+        name = one.name
+        if path.is_dir():
+            name = one.relative_to(path).as_posix()
         table = read_sets(
             one,
             defaults=given,
@@ -128,8 +130,10 @@ def _others(folder: Path, read: Sequence[Path]) -> list[str]:
     others = [file.relative_to(folder).as_posix() for file in _files(folder) if file not in read]
     if not folder.is_dir() or not others:
         return []
-    more = ", …" if len(others) > _NAMED else ""
-    return [f"{len(others):,} more files not read: {', '.join(others[:_NAMED])}{more}."]
+    names = ", ".join(others[:_NAMED])
+    if len(others) > _NAMED:
+        names += ", …"
+    return [f"{len(others):,} more files not read: {names}."]
 
 
 def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> tuple[list[BonSet], set[str]]:

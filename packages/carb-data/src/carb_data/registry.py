@@ -94,7 +94,9 @@ class Registry:
         return sum(1 for _ in self)
 
     def __contains__(self, culture: object) -> bool:
-        return (culture.id if isinstance(culture, Culture) else culture) in self._all
+        if isinstance(culture, Culture):
+            return culture.id in self._all
+        return culture in self._all
 
     def __getitem__(self, culture_id: str) -> Culture:
         try:
@@ -105,8 +107,10 @@ class Registry:
     def unknown(self, culture_id: str) -> UnknownCultureError:
         """The error for an id that is not registered; it names what can be meant, or else the most
         similar name."""
-        either = "' or '".join(self.meant(culture_id))
-        near = f" Did you mean '{either}'?" if either else closest(culture_id.casefold(), self._all)
+        near = closest(culture_id.casefold(), self._all)
+        if meant := self.meant(culture_id):
+            either = "' or '".join(meant)
+            near = f" Did you mean '{either}'?"
         return UnknownCultureError(culture_id, [culture.id for culture in self], near)
 
     def meant(self, text: str) -> list[str]:
@@ -119,20 +123,18 @@ class Registry:
         asked = text.strip()
         named = [culture.id for culture in known if self.is_called(culture.id, asked)]
         country = find_country(asked)
-        matches = [
-            culture
-            for culture in known
-            if country is not None and country.alpha2 in culture.regions
-        ]
+        matches: list[Culture] = []
+        if country is not None:
+            matches = [culture for culture in known if country.alpha2 in culture.regions]
+        broadest = [culture for culture in known if culture.parent is None]
         if not any(culture.language == asked for culture in matches):
-            matches += [
-                culture for culture in known if culture.language == asked and culture.parent is None
-            ]
+            matches += [culture for culture in broadest if culture.language == asked]
         if not matches:
             tag = language_tag(asked)
-            matches = [c for c in known if c.language == tag and c.parent is None]
+            matches = [culture for culture in broadest if culture.language == tag]
         broader = {culture.parent for culture in matches}
-        return named or sorted(culture.id for culture in matches if culture.id not in broader)
+        narrowest = [culture.id for culture in matches if culture.id not in broader]
+        return named or sorted(narrowest)
 
     def is_called(self, culture_id: str, text: str) -> bool:
         """Whether a text is the id or the name of a culture, in letters of any case.
@@ -140,7 +142,8 @@ class Registry:
         Raises:
             UnknownCultureError: no culture has the id.
         """
-        return text.strip().casefold() in (culture_id, self[culture_id].name.casefold())
+        name = self[culture_id].name
+        return text.strip().casefold() in (culture_id, name.casefold())
 
     def add(self, *new: Culture | str | Path) -> None:
         """Add cultures, or all cultures of a file. An id that is there already is replaced.
@@ -169,7 +172,9 @@ class Registry:
         Raises:
             UnknownCultureError: no culture has the id.
         """
-        return tuple(c for c in self._all.values() if c.parent == self[culture_id].id)
+        parent = self[culture_id].id
+        known = self._all.values()
+        return tuple(culture for culture in known if culture.parent == parent)
 
     def root(self, culture_id: str) -> Culture:
         """The culture into which results of ``culture_id`` roll up: itself, or its topmost parent.

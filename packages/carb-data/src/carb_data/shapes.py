@@ -134,9 +134,8 @@ class Shape:
         templates = {}
         for field in _TEMPLATES:
             template = getattr(self.part, field)
-            filled = self.columns is None or not self.by_field.keys().isdisjoint(
-                template_fields(template)
-            )
+            names = {*template_fields(template)}
+            filled = self.columns is None or not names.isdisjoint(self.by_field)
             if template and filled:
                 templates[field] = template
         return templates
@@ -146,10 +145,11 @@ class Shape:
         if self.columns is not None:
             return record_of(row, self.columns)
         record = {name: parts_of(name, value) for name, value in row.items()}
-        for pattern, new in self.part.clean:
-            for name, value in record.items():
-                if isinstance(value, str):
-                    record[name] = pattern.sub(new, value)
+        for name, value in record.items():
+            if isinstance(value, str):
+                for pattern, new in self.part.clean:
+                    value = pattern.sub(new, value)
+                record[name] = value
         return record
 
     def claims(self) -> set[str]:
@@ -196,7 +196,9 @@ def is_known(names: Sequence[str], own: Sequence[Declaration] = ()) -> bool:
     plain_names = [*map(plain, names)]
     fields = columns_of(plain_names).by_field.keys()
     for part in _parts(own):
-        present = fields if part.headings else {*plain_names}
+        present = {*plain_names}
+        if part.headings:
+            present = {*fields}
         if all(not present.isdisjoint(_tops([path])) for path in part.columns):
             return True
     return False
@@ -210,12 +212,13 @@ def _parts(own: Sequence[Declaration]) -> Iterator[Part]:
 def heading_of(rows: Sequence[Sequence[str]], own: Sequence[Declaration] = ()) -> Sequence[str]:
     """The names of the columns of a table without heading, where a declaration has them; empty
     where none fits."""
+    widths = {len(cells) for cells in rows}
     for part in _parts(own):
-        width = len(part.header)
-        if not width or any(len(cells) != width for cells in rows):
+        if not part.header or widths != {len(part.header)}:
             continue
         records = [dict(zip(part.header, cells, strict=True)) for cells in rows]
-        if not _lacking(Shape(_OWN, part), records):
+        shape = Shape(_OWN, part)
+        if not _lacking(shape, records):
             return part.header
     return ()
 
@@ -524,8 +527,9 @@ def left_out(
         raise DataError(problems, hint)
     if bad:
         first = "; ".join(map(str, problems[:3]))
-        more = "; …" if len(problems) > 3 else ""
-        notes.append(f"{bad:,} rows make no set and are left out: {first}{more}.")
+        if len(problems) > 3:
+            first += "; …"
+        notes.append(f"{bad:,} rows make no set and are left out: {first}.")
 
 
 def sets_of(
@@ -615,8 +619,8 @@ def _note_ties(table: Table, ties: Sequence[_Tie], records: Sequence[Record]) ->
 
 def _joined(table: Table, shape: Shape, records: Sequence[Record]) -> Iterator[str]:
     """What to tell of columns of wrong answers that may hold several in a cell."""
-    chosen = shape.by_field.get("chosen", ())
-    parted = any(part_count(cell) > 1 for cell in _cells(records, *chosen))
+    chosen = _cells(records, *shape.by_field.get("chosen", ()))
+    parted = any(part_count(cell) > 1 for cell in chosen)
     for name in shape.by_field.get("rejected", ()):
         told = f"Each text of {table.titles[name]} counts as one answer"
         cells = [*_cells(records, name)]
@@ -691,8 +695,11 @@ class _Draft:
     @property
     def asked(self) -> str:
         """The words whose language is the set's: the last turn and the right answer."""
-        prompt = self.prompt if isinstance(self.prompt, str) else self.prompt[-1]["content"]
-        return f"{prompt[:_TELLING]}\n{self.texts[self.right][:_TELLING]}"
+        prompt = self.prompt
+        if not isinstance(prompt, str):
+            prompt = prompt[-1]["content"]
+        answer = self.texts[self.right]
+        return f"{prompt[:_TELLING]}\n{answer[:_TELLING]}"
 
 
 class _Reader:
@@ -793,8 +800,9 @@ class _Reader:
         )
 
     def _id(self, own: str, number: int) -> str:
-        name = f"{self.prefix}:" if self.prefix else ""
-        name += own or f"row-{number}"
+        name = own or f"row-{number}"
+        if self.prefix:
+            name = f"{self.prefix}:{name}"
         if name in self.seen:
             if not self.shape.named:
                 reason = f"'{own}' is the id of an earlier row, {self.seen[name]}"
@@ -946,6 +954,15 @@ def _content(draft: _Draft, declared: Declaration | None) -> dict[str, Any]:
     """The content of a set."""
     fields = draft.fields
     source = declared or _OWN
+    responses = []
+    for index, text in enumerate(draft.texts):
+        response = {
+            "id": str(index + 1),
+            "text": text,
+            "role": "chosen" if index == draft.right else "rejected",
+            "language": fields["language"],
+        }
+        responses.append(response)
     return {
         "id": draft.id,
         "culture": fields["culture"] or UNSPECIFIED,
@@ -953,15 +970,7 @@ def _content(draft: _Draft, declared: Declaration | None) -> dict[str, Any]:
         "language": fields["language"],
         "topic": fields["topic"] or None,
         "prompt": draft.prompt,
-        "responses": [
-            {
-                "id": str(number),
-                "text": text,
-                "role": "rejected" if number - 1 != draft.right else "chosen",
-                "language": fields["language"],
-            }
-            for number, text in enumerate(draft.texts, 1)
-        ],
+        "responses": responses,
         "provenance": {
             "source": source.name,
             "source_id": draft.source_id,

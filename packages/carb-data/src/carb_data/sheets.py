@@ -171,9 +171,13 @@ def _number(value: float, form: str) -> str | None:
     match = re.fullmatch(r"(#,##)?0(?:\.(0+))?(%)?", form)
     if match is None:
         return None
-    grouped, places, percent = match.groups()
-    rounded = _rounded(value * 100 if percent else value, len(places or ""))
-    return f"{rounded:{',' if grouped else ''}f}{percent or ''}"
+    grouped, places, percent = match.groups("")
+    if percent:
+        value *= 100
+    rounded = _rounded(value, len(places))
+    if grouped:
+        return f"{rounded:,f}{percent}"
+    return f"{rounded:f}{percent}"
 
 
 def _rounded(value: float, places: int) -> Decimal:
@@ -189,13 +193,15 @@ def _date(value: datetime | date | time, form: str) -> str | None:
     shown = []
     previous = ""
     for number, part in enumerate(parts):
-        following = next((p for p in parts[number + 1 :] if p[0] in "ymdhs"), "")
-        minute = part[0] == "m" and (previous[:1] == "h" or following[:1] == "s")
-        shown.append(_date_part(value, part, minute=minute))
-        previous = part if part[0] in "ymdhs" else previous
-    if None in shown:
-        return None
-    return "".join(filter(None, shown))
+        following = [other[0] for other in parts[number + 1 :] if other[0] in "ymdhs"]
+        minute = part[0] == "m" and (previous == "h" or following[:1] == ["s"])
+        text = _date_part(value, part, minute=minute)
+        if text is None:
+            return None
+        shown.append(text)
+        if part[0] in "ymdhs":
+            previous = part[0]
+    return "".join(shown)
 
 
 def _date_part(value: datetime | date | time, part: str, *, minute: bool) -> str | None:
@@ -204,7 +210,9 @@ def _date_part(value: datetime | date | time, part: str, *, minute: bool) -> str
         return None  # a name, in the language of the reader's Excel
     if part[0] not in "ymdhs":
         return part.strip('"').removeprefix("\\")
-    name = "minute" if minute else _DATE_NAMES[part[0]]
+    name = _DATE_NAMES[part[0]]
+    if minute:
+        name = "minute"
     number = getattr(value, name, None)
     if number is None:
         return None

@@ -245,7 +245,7 @@ def _traits(text: str) -> tuple[object, ...]:
     whole = text.strip()
     words = whole.split(maxsplit=1)
     return (
-        words[0].casefold() if words else "",
+        "".join(words[:1]).casefold(),
         whole[-1:],
         unicodedata.category(whole[:1] or " "),
         any(map(str.isdigit, text)),
@@ -276,21 +276,25 @@ def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
     since each place of a text would test it for each of them.
     """
     arabic = []
+    words = []
+    parts = []
     for pattern in patterns:
         if match := _ARABIC_NAME.fullmatch(pattern):
             # an article or prepositions before it, endings after it
             article, stem = match.groups()
-            before = "(?:[بك]?ال|لل)" if article else "(?:[بكل]?(?:ال)?|لل)"
+            before = "(?:[بكل]?(?:ال)?|لل)"
+            if article:
+                before = "(?:[بك]?ال|لل)"
             ending = f"(?:{_MARKS}(?:ة|ون|ين|ات|ا))?"
-            arabic.append(before + stem + (ending if stem.endswith("ي") else f"(?:ي{ending})?"))
-    words = [pattern for pattern in patterns if pattern.startswith(_WORD)]
-    parts = [
-        pattern
-        for pattern in patterns
-        if not _ARABIC_NAME.fullmatch(pattern) and pattern not in words
-    ]
+            if not stem.endswith("ي"):
+                ending = f"(?:ي{ending})?"
+            arabic.append(f"{before}{stem}{ending}")
+        elif pattern.startswith(_WORD):
+            words.append(pattern.removeprefix(_WORD))
+        else:
+            parts.append(pattern)
     if words:
-        parts.append(rf"{_WORD}(?:{'|'.join(pattern.removeprefix(_WORD) for pattern in words)})")
+        parts.append(rf"{_WORD}(?:{'|'.join(words)})")
     if arabic:
         parts.append(
             f"(?<![{_ARABIC}])(?=[{_ARABIC}])[وف]?(?:{'|'.join(arabic)}){_MARKS}(?![{_ARABIC}])"

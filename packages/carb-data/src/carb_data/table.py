@@ -174,7 +174,9 @@ def _kind_defect(frame: object) -> str | None:
 def _holds(kind: pl.DataType, wanted: type[pl.DataType]) -> bool:
     if wanted is pl.Float64:
         return kind.is_numeric()
-    return isinstance(kind, _TEXT_LIKE if wanted is pl.String else wanted)
+    if wanted is pl.String:
+        return isinstance(kind, _TEXT_LIKE)
+    return isinstance(kind, wanted)
 
 
 def _typed(frame: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import re
 import sys
 import zipfile
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -46,6 +46,8 @@ TABLE_SUFFIXES = (*_KINDS, *(f"{kind}.gz" for kind in _KINDS[:-1] if kind != ".x
 """Endings of files whose rows are read, in either case of letters."""
 _LARGEST = 2 * 1024**3
 """Bytes that a packed file may unpack to."""
+_UNREADABLE = (EOFError, zlib.error, zipfile.BadZipFile, OSError)
+"""What a damaged or absent file raises."""
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 _ABOVE_HEADING = 10
 """Rows among which a table's heading is looked for."""
@@ -97,21 +99,26 @@ class Table:
 @lru_cache(maxsize=4096)
 def plain(name: str) -> str:
     """A column's name as it is compared: ``Correct Answer:`` is ``correct_answer``."""
-    return re.sub(r"[\s\-_#]+", "_", name.strip().strip(".:*()").casefold())
+    bare = name.strip().strip(".:*()")
+    return re.sub(r"[\s\-_#]+", "_", bare.casefold())
 
 
 def unknown_kind(path: Path) -> str:
     """Why a file is not read, and what to do."""
     known = ", ".join(TABLE_SUFFIXES)
-    other = path.suffix.lower() in (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
-    remedy = " Save the table as .xlsx or as CSV UTF-8." if other else ""
-    return f"{path}: unknown file type; carb reads {known}.{remedy}"
+    defect = f"{path}: unknown file type; carb reads {known}."
+    if path.suffix.lower() in (".xls", ".xlsm", ".xlsb", ".ods", ".numbers"):
+        return f"{defect} Save the table as .xlsx or as CSV UTF-8."
+    return defect
 
 
 def kind_of(path: Path) -> str | None:
     """The kind of a table by its file name, without the ending of a packed file."""
     name = path.name.lower().removesuffix(".gz")
-    return next((kind for kind in (*_KINDS, ".zip") if name.endswith(kind)), None)
+    for kind in (*_KINDS, ".zip"):
+        if name.endswith(kind):
+            return kind
+    return None
 
 
 def read_table(path: Path, knows: Knows, heading_of: HeadingOf = lambda _: ()) -> Table:
@@ -138,7 +145,7 @@ def read_table(path: Path, knows: Knows, heading_of: HeadingOf = lambda _: ()) -
                 _records(table, _numbered(table, kind, file, knows))
     except UnicodeDecodeError:
         raise CarbError(f"{path} is not text in UTF-8; save it as UTF-8.") from None
-    except (EOFError, zlib.error, zipfile.BadZipFile, OSError) as error:
+    except _UNREADABLE as error:
         reason = getattr(error, "strerror", None) or error
         raise CarbError(f"Cannot read {path}: {reason}.") from None
     return table
@@ -154,7 +161,7 @@ def first_record(path: Path) -> Mapping[str, Any]:
                 return {}
             rows = _numbered(table, kind, file, lambda names: "responses" in names)
             _, record = next(rows, (0, None))
-    except (EOFError, zlib.error, zipfile.BadZipFile, OSError, UnicodeDecodeError):
+    except (*_UNREADABLE, UnicodeDecodeError):
         return {}  # whoever reads the file says it
     if isinstance(record, Mapping):
         return record
@@ -183,7 +190,8 @@ def _opened(path: Path) -> Iterator[tuple[str, BinaryIO]]:
         else:
             open_file = gzip.open if path.suffix.lower() == ".gz" else Path.open
             file = stack.enter_context(open_file(path, "rb"))
-        yield _checked(path, kind, file.peek(_BEGINNING)), file
+        start = file.peek(_BEGINNING)
+        yield _checked(path, kind, start), file
 
 
 def _checked(path: Path, kind: str, start: bytes) -> str:
@@ -198,34 +206,37 @@ def _checked(path: Path, kind: str, start: bytes) -> str:
     for mark, holds in _MARKS.items():
         if start.startswith(mark) and kind not in holds:
             raise CarbError(f"{path} holds no {kind}, by its first bytes; call it {holds}.")
-    if kind in (".jsonl", ".ndjson") and start.lstrip(codecs.BOM_UTF8 + b" \r\n").startswith(b"["):
+    text = start.lstrip(codecs.BOM_UTF8 + b" \r\n")
+    if kind in (".jsonl", ".ndjson") and text.startswith(b"["):
         return ".json"
     return kind
 
 
 def _only_member(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
-    members = [
-        member
-        for member in archive.infolist()
-        if kind_of(Path(member.filename)) not in (None, ".zip")
-        and not member.filename.startswith("__MACOSX/")
-        and not Path(member.filename).name.startswith(".")
-        and not member.filename.lower().endswith(".gz")
-    ]
+    members = []
+    for member in archive.infolist():
+        file = Path(member.filename)
+        hidden = file.name.startswith(".") or member.filename.startswith("__MACOSX/")
+        packed = file.suffix.lower() in (".gz", ".zip")
+        if kind_of(file) is not None and not hidden and not packed:
+            members.append(member)
     if len(members) != 1:
         raise CarbError(
             f"{path} holds {len(members)} tables; unpack it and give a file, or the folder."
         )
-    if members[0].file_size > _LARGEST:
-        raise CarbError(f"{path} unpacks to more than {_LARGEST:,} bytes; unpack it.")
+    _refuse_large(path, members[0].file_size)
     return members[0]
 
 
 def _bounded(path: Path, file: BinaryIO) -> bytes:
     content = file.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise CarbError(f"{path} unpacks to more than {_LARGEST:,} bytes; unpack it.")
+    _refuse_large(path, len(content))
     return content
+
+
+def _refuse_large(path: Path, size: int) -> None:
+    if size > _LARGEST:
+        raise CarbError(f"{path} unpacks to more than {_LARGEST:,} bytes; unpack it.")
 
 
 # records: JSON, JSON Lines and Parquet
@@ -297,9 +308,10 @@ def parquet_rows(file: Path | BinaryIO) -> Iterator[tuple[int, Record]]:
     try:
         frame = pl.scan_parquet(file)
         height = frame.select(pl.len()).collect().item()
+        as_written = pl.col(pl.Float32).cast(pl.String)  # 0.1 is no 0.10000000149
         for start in range(0, height, _PARQUET_SLICE):
             rows = frame.slice(start, _PARQUET_SLICE).collect()
-            rows = rows.with_columns(pl.col(pl.Float32).cast(pl.String))  # 0.1 is no 0.10000000149
+            rows = rows.with_columns(as_written)
             yield from enumerate(rows.iter_rows(named=True), start + 1)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise CarbError(f"{file} is not a readable Parquet file: {error}") from None
@@ -322,10 +334,11 @@ def _records(table: Table, rows: Iterable[tuple[int, Any]]) -> None:
 
 def _add_title(table: Table, name: str) -> str:
     """The plain name of a column, which no other column has."""
-    if plain(name) in table.titles:
+    known = plain(name)
+    if known in table.titles:
         raise CarbError(f"{table.path}: two columns have the name '{name}'; give each its own.")
-    table.titles[plain(name)] = name
-    return plain(name)
+    table.titles[known] = name
+    return known
 
 
 def _json(table: Table, content: bytes, knows: Knows) -> Iterator[tuple[int, Any]]:
@@ -361,20 +374,28 @@ def _listed(path: Path, whole: Any, knows: Knows) -> Iterable[Any]:
     data = whole.get("data")
     if isinstance(columns, list) and isinstance(data, list):
         return _records_of(columns, data)
+    if knows([*whole]):
+        return _by_column(whole)
+    names = [name for name, value in whole.items() if _is_table(value)]
+    lists = [whole[name] for name in names]
+    if len(lists) == 1:
+        return _without(path, _primary_key(whole), lists[0])
+    if lists and knows([*lists[0][0]]):
+        raise CarbError(
+            f"{path} holds lists of rows ({', '.join(names)}); write each to a file of its own."
+        )
     values = [*whole.values()]
-    lists = list(filter(_is_table, values))
-    known = knows([*whole])
-    if len(lists) > 1 and not known and knows([*lists[0][0]]):
-        names = ", ".join(name for name, value in whole.items() if _is_table(value))
-        raise CarbError(f"{path} holds lists of rows ({names}); write each to a file of its own.")
-    if not known and len(lists) == 1:
-        keys = whole.get("schema", {}).get("primaryKey", []) if "data" in whole else []
-        return _without(path, keys, lists[0])
     if values and all(isinstance(value, dict) for value in values):
-        return _by_column(whole) if known else values
-    if known and all(isinstance(value, list) for value in values):
-        return _records_of([*whole], zip(*values, strict=False))
+        return values
     return [whole]
+
+
+def _primary_key(whole: Mapping[str, Any]) -> list[str]:
+    """The columns that pandas' orient='table' adds as a key."""
+    schema = whole.get("schema")
+    if isinstance(schema, dict) and "data" in whole:
+        return [*schema.get("primaryKey", ())]
+    return []
 
 
 def _is_table(value: Any) -> bool:
@@ -397,24 +418,31 @@ def _without(
         CarbError: the viewer cut texts off.
     """
     for number, row in enumerate(rows, 1):
-        record = row.get("row", row) if isinstance(row, dict) else row
-        if isinstance(row, dict) and (cut := row.get("truncated_cells")):
-            raise CarbError(
-                f"{path}:{number}: {', '.join(cut)}: the Hub's viewer cut the text off; "
-                "download the data set's own file."
-            )
-        if isinstance(record, dict):
-            record = {name: value for name, value in record.items() if name not in keys}
-        yield record
+        if isinstance(row, dict):
+            if cut := row.get("truncated_cells"):
+                raise CarbError(
+                    f"{path}:{number}: {', '.join(cut)}: the Hub's viewer cut the text off; "
+                    "download the data set's own file."
+                )
+            row = row.get("row", row)
+        if isinstance(row, dict):
+            row = {name: value for name, value in row.items() if name not in keys}
+        yield row
 
 
-def _by_column(whole: Mapping[str, Mapping[str, Any]]) -> list[Record]:
-    """The rows of a document that holds its columns (pandas' orient='columns')."""
-    rows: dict[str, Record] = {}
+def _by_column(whole: Mapping[str, Any]) -> list[Any]:
+    """The rows of an object whose names are those of columns: one row, or all of them in lists or
+    objects (pandas' orient='columns')."""
+    columns = [*whole.values()]
+    if all(isinstance(column, list) for column in columns):
+        return _records_of([*whole], zip(*columns, strict=False))
+    if not all(isinstance(column, dict) for column in columns):
+        return [whole]
+    rows: defaultdict[str, Record] = defaultdict(dict)
     for name, column in whole.items():
         for key, value in column.items():
-            rows.setdefault(key, {})[name] = value
-    return list(rows.values())
+            rows[key][name] = value
+    return [*rows.values()]
 
 
 # cells: CSV, TSV and Excel
@@ -427,14 +455,9 @@ def _delimited(
     knows: Knows,
     heading_of: HeadingOf,
 ) -> None:
-    separator = "\t" if kind == ".tsv" else _separator(text)
-    lines = text[:_HEAD].splitlines()[:_ABOVE_HEADING]
-    if not knows(_first(text).split(separator)):
-        for other in _SEPARATORS:
-            if any(knows(line.split(other)) for line in lines):
-                separator = other
-                break
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    separator = _separator(kind, text, knows)
+    file = io.StringIO(text, newline="")
+    reader = csv.reader(file, delimiter=separator, strict=True)
     rows: list[tuple[int, Cells]] = []
     number = 0
     try:
@@ -443,21 +466,29 @@ def _delimited(
     except csv.Error as error:
         reason = f"{error}; close every double quote, and write one within a text twice"
         table.refuse(number + 1, reason)
-    texts = [[str(cell) for cell in row] for _, row in rows if any(row)]
-    if texts and _heading(rows, knows) is None and (names := heading_of(texts)):
-        rows.insert(0, (0, names))
-        table.notes.append(f"No heading; the columns are read as {', '.join(names)}.")
+    if _heading(rows, knows) is None:
+        filled = [[*map(str, cells)] for _, cells in rows if any(cells)]
+        if filled and (names := heading_of(filled)):
+            rows.insert(0, (0, names))
+            table.notes.append(f"No heading; the columns are read as {', '.join(names)}.")
     _cells(table, rows, separator, knows)
 
 
-def _first(text: str) -> str:
-    """The first line that is not blank."""
-    return next((line for line in text.splitlines() if line.strip()), "")
-
-
-def _separator(text: str) -> str:
-    """The separator that the first line has most of."""
-    return max(_SEPARATORS, key=_first(text).count)
+def _separator(kind: str, text: str, knows: Knows) -> str:
+    """The separator between names of a known shape, or else the one that the first line has most
+    of."""
+    filled = filter(str.strip, text.splitlines())
+    first = next(filled, "")
+    usual = max(_SEPARATORS, key=first.count)
+    if kind == ".tsv":
+        usual = "\t"
+    if knows(first.split(usual)):
+        return usual
+    lines = text[:_HEAD].splitlines()
+    for other in _SEPARATORS:
+        if any(knows(line.split(other)) for line in lines[:_ABOVE_HEADING]):
+            return other
+    return usual
 
 
 def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
@@ -465,23 +496,25 @@ def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
     visible = [sheet for sheet in sheets if not sheet.hidden]
     known = [sheet for sheet in visible if _heading(sheet.rows, knows) is not None]
     if len(known) > 1:
-        names = ", ".join(sheet.name for sheet in known)
+        titles = ", ".join(sheet.name for sheet in known)
         raise CarbError(
-            f"{table.path}: {len(known)} sheets hold tables ({names}), and one is read. Save each "
+            f"{table.path}: {len(known)} sheets hold tables ({titles}), and one is read. Save each "
             "as a file of its own and give the folder, or hide those that do not count."
         )
-    known = known or visible
-    if not known:
+    if not visible:
         raise CarbError(f"{table.path} has no visible sheet; unhide the one with the table.")
-    others = [sheet for sheet in sheets if sheet is not known[0] and sheet.rows]
+    shown, *_ = known or visible
+    others = [sheet for sheet in sheets if sheet is not shown and sheet.rows]
     if others:
-        named = ", ".join(f"{s.name} (hidden)" if s.hidden else s.name for s in others)
-        s = "" if len(others) == 1 else "s"
-        table.notes.append(f"{len(others)} more sheet{s} not read: {named}.")
-    if known[0].unseen:
-        named = ", ".join(known[0].unseen)
-        table.notes.append(f"Hidden in Excel, and read all the same: {named}.")
-    _cells(table, known[0].rows, "", knows)
+        names = [f"{sheet.name} (hidden)" if sheet.hidden else sheet.name for sheet in others]
+        count = f"{len(others)} more sheets"
+        if len(others) == 1:
+            count = "1 more sheet"
+        table.notes.append(f"{count} not read: {', '.join(names)}.")
+    if shown.unseen:
+        unseen = ", ".join(shown.unseen)
+        table.notes.append(f"Hidden in Excel, and read all the same: {unseen}.")
+    _cells(table, shown.rows, "", knows)
 
 
 def _heading(rows: Numbered, knows: Knows) -> int | None:
@@ -538,7 +571,9 @@ def _width(cells: Cells) -> int:
 def _titles(table: Table, cells: Cells, *, every: bool) -> list[str]:
     """The plain names of all columns up to the last heading, or of every column; one without a
     heading is called by its number."""
-    width = len(cells) if every else _width(cells)
+    width = len(cells)
+    if not every:
+        width = _width(cells)
     names = []
     for number, cell in enumerate(cells[:width], 1):
         if isinstance(cell, Unreadable):

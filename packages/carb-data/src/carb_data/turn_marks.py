@@ -59,7 +59,9 @@ def _shared_opening(answers: Sequence[str]) -> str:
         if match is None:
             return ""
         openings.add(match[1])
-    return openings.pop() if len(openings) == 1 else ""
+    if len(openings) > 1:
+        return ""
+    return "".join(openings)
 
 
 def _marks(text: str) -> list[str]:

@@ -6,7 +6,7 @@ import difflib
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -69,23 +69,25 @@ def validate(
         CarbError: Names every field that is unknown, missing or wrong, with the value that was
             given.
     """
-    model = isinstance(form, type) and issubclass(form, BaseModel)
-    adapter = TypeAdapter(form) if isinstance(form, type) else form
+    names: list[str] = []
+    if isinstance(form, type):
+        if issubclass(form, BaseModel):
+            names += form.model_fields
+        form = TypeAdapter(form)
     try:
         if isinstance(content, bytes):
-            return adapter.validate_json(content)
-        return adapter.validate_python(content)
+            return form.validate_json(content)
+        return form.validate_python(content)
     except ValidationError as error:
-        # ``model`` says it is a class
-        names = list(form.model_fields) if model else []  # type: ignore[union-attr]
         sentences = [_sentence(*each, names) for each in _each(error)]
         told = "; ".join(sentences[:SHOWN_PROBLEMS])
         if len(sentences) > SHOWN_PROBLEMS:
             told += f"; and {len(sentences) - SHOWN_PROBLEMS} more"
-        end = "" if told.endswith("?") else "."
+        if not told.endswith("?"):
+            told += "."
         if hint:
-            end += f" {hint}"
-        raise CarbError(f"{owner}: {told}{end}") from None
+            told += f" {hint}"
+        raise CarbError(f"{owner}: {told}") from None
 
 
 def read_options(model: type[_Model], owner: str, options: Mapping[str, Any]) -> _Model:
@@ -188,12 +190,13 @@ def read_file(
 
 
 def _content(file: Traversable, kind: str) -> object:
-    written = "JSON" if file.name.endswith(".json") else "TOML"
+    written = "TOML"
+    read: Callable[[str], object] = tomllib.loads
+    if file.name.endswith(".json"):
+        written = "JSON"
+        read = json.loads
     try:
-        text = file.read_text(encoding="utf-8-sig")
-        if written == "JSON":
-            return json.loads(text)
-        return tomllib.loads(text)
+        return read(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise CarbError(f"Cannot read the {kind} {file}: {error.strerror or error}.") from None
     except (ValueError, RecursionError) as error:  # a decoder's, which names line and column

@@ -87,11 +87,15 @@ def _walked(value: Any, steps: Sequence[str]) -> Any:
     for number, step in enumerate(steps):
         value = unpacked(value)
         if step == "*":
-            entries = value if isinstance(value, list) else []
-            values = [_walked(entry, steps[number + 1 :]) for entry in entries]
+            if not isinstance(value, list):
+                return []
+            values = [_walked(entry, steps[number + 1 :]) for entry in value]
             return [entry for entry in values if entry is not None]
         if isinstance(value, list) and step.isdecimal():
-            value = value[int(step)] if int(step) < len(value) else None
+            index = int(step)
+            if index >= len(value):
+                return None
+            value = value[index]
         elif isinstance(value, Mapping):
             value = value.get(step)
         else:
@@ -114,7 +118,9 @@ def unpacked(value: Any) -> Any:
         if isinstance(inner, tuple | set):
             inner = ast.literal_eval(f"[{value.strip()[1:-1]}]")  # in the order of the text
         if read is from_json or not _NUMPY_LIST.match(value):
-            return inner if _is_structure(inner) else value
+            if _is_structure(inner):
+                return inner
+            return value
     return value
 
 
@@ -149,16 +155,22 @@ def turns(value: Any) -> list[Turn] | None:
 
 def _written(content: Any) -> Any:
     """The text of parts that are texts; any other content as it is."""
-    parts = content if isinstance(content, list) else []
-    if parts and all(isinstance(one, Mapping) and one.get("type") == "text" for one in parts):
-        return "\n".join(str(one.get("text")) for one in parts)
-    return content
+    if not isinstance(content, list) or not content:
+        return content
+    texts = []
+    for part in content:
+        if not isinstance(part, Mapping) or part.get("type") != "text":
+            return content
+        texts.append(str(part.get("text")))
+    return "\n".join(texts)
 
 
 def _transcribed(value: str) -> list[Turn] | None:
     if "\nAssistant:" not in value or not re.match(r"\s*(Human|User|System):", value):
         return None
-    pattern = _TRANSCRIPT if "\n\nAssistant:" in value else _CLOSE_TRANSCRIPT
+    pattern = _CLOSE_TRANSCRIPT
+    if "\n\nAssistant:" in value:
+        pattern = _TRANSCRIPT
     _, *parts = pattern.split(value)
     speakers = parts[::2]
     contents = [content.strip() for content in parts[1::2]]
@@ -192,14 +204,14 @@ def answers(value: Any, field: str) -> list[Answer]:
         return [(content, tuple(before))]
     if not isinstance(value, str) or isinstance(value_read, list):
         value = value_read  # an object that is written as a text may be an answer in JSON
-    if not isinstance(value, list):
-        whole = text(value, field)
-        return [(whole, ())] if whole else []
     gathered: list[Answer] = []
-    for entry in value:
-        if isinstance(entry, list) and turns(entry) is None:
-            raise UnreadError((field, _NO_TEXT))
-        gathered += answers(entry, field)
+    if isinstance(value, list):
+        for entry in value:
+            if isinstance(entry, list) and turns(entry) is None:
+                raise UnreadError((field, _NO_TEXT))
+            gathered += answers(entry, field)
+    elif whole := text(value, field):
+        gathered.append((whole, ()))
     return gathered
 
 

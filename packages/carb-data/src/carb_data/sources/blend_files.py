@@ -179,24 +179,22 @@ class Answers:
             for number, item in items.items()
         ]
         self._same = Joined()
+        self.frequency: Counter[str] = Counter()
         for _, number, item in asked:
             for question in (item.question, item.en_question):
                 self._same.tie(number, plain(question) or None)
-        entries = [
-            (place, number, entry) for place, number, item in asked for entry in item.annotations
-        ]
-        self.frequency: Counter[str] = Counter()
-        for *_, entry in entries:
-            wordings = clean(entry.en_answers)
-            self.frequency.update({*map(str.casefold, wordings)})
+            for entry in item.annotations:
+                wordings = clean(entry.en_answers)
+                self.frequency.update({*map(str.casefold, wordings)})
         self.meanings: dict[int, Meaning] = {}
         self._also: defaultdict[str, set[str]] = defaultdict(set)
         """Form to the forms that were given along with it for one answer."""
         self._given: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         """Question and form to the places where somebody gave it."""
-        for place, number, entry in entries:
-            if self.shown(entry.en_answers):
-                self._learn(place, number, entry)
+        for place, number, item in asked:
+            for entry in item.annotations:
+                if self.shown(entry.en_answers):
+                    self._learn(place, number, entry)
         self.tops = {
             (place, number): self._top(place, number, item) for place, number, item in asked
         }

@@ -16,7 +16,6 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from hashlib import sha256
 from operator import sub
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from pydantic import Field
 
 from carb_data.audit import share_won
 from carb_data.dataset import SEED, load
-from carb_data.declaration import Declaration, Names, Skip
+from carb_data.declaration import Declaration, Names, Skip, order_key
 from carb_data.models import BonSet, Frozen, Group, Role
 from carb_data.overlap import plain
 from carb_data.registry import cultures, is_mirror
@@ -90,8 +89,7 @@ def build(
 
 def cell(item: BonSet) -> Cell:
     """The listed culture, the domain and whether a set is a control."""
-    group: Group = "control" if item.group == "control" else "culture"
-    return cultures.root_id(item.culture), item.domain.value, group
+    return cultures.root_id(item.culture), item.domain.value, item.group
 
 
 class _Bin(NamedTuple):
@@ -139,11 +137,13 @@ def _fill(
     excess = _excess(units)
     for target in sorted(bins, key=lambda one: (not one.counts, str(tuple(one)))):
         for members, fits in _in_turn(bins[target], excess, 2 * cap, seed):
-            reason = None if fits else _LEAKS
+            reason = None
             if not target.is_listed:
                 reason = "it is about no culture of the benchmark"
             elif all(taken[one] >= cap for one in _counting(members, target)):
                 reason = "its cell is full"
+            elif not fits:
+                reason = _LEAKS
             for item in members:
                 if reason is None:
                     taken[_bin(item)] += 1
@@ -187,12 +187,9 @@ def _in_turn(
     most: int,
     seed: int,
 ) -> Iterator[tuple[Sequence[BonSet], bool]]:
-    def draw(unit: _Unit) -> bytes:
-        return sha256(f"{seed}\0{unit[0].id}".encode()).digest()
-
     queues = []
     for stratum in sorted(strata):
-        units = sorted(strata[stratum], key=draw)
+        units = sorted(strata[stratum], key=lambda unit: order_key(seed, unit[0].id))
         queues.append(balanced(units, excess, most))
     for turn in itertools.zip_longest(*queues):
         yield from filter(None, turn)
@@ -217,17 +214,20 @@ def excess_over_chance(items: Sequence[BonSet]) -> dict[str, tuple[float, float]
         texts = tuple(response.text for response in item.responses)
         shared.append(overlap(item.prompt_text, texts))
     names = [item.id for item in items]
-    pairs = zip(_excess_of(items, shared), _excess_of(items, _word_values(items)), strict=True)
+    overlaps = _excess_of(items, shared)
+    words = _excess_of(items, _word_values(items))
+    pairs = zip(overlaps, words, strict=True)
     return dict(zip(names, pairs, strict=True))
 
 
 def _excess_of(items: Sequence[BonSet], values: Sequence[Sequence[float]]) -> list[float]:
     """The excess of an attack in each set; none where it does not work on all together."""
     chances = [1 / len(item.responses) for item in items]
-    variance = sum(chance * (1 - chance) for chance in chances)
+    variances = [chance * (1 - chance) for chance in chances]
+    error = math.sqrt(sum(variances))
     won = map(share_won, items, values)
     excess = list(map(sub, won, chances))
-    if sum(excess) > _WORKS * math.sqrt(variance):
+    if sum(excess) > _WORKS * error:
         return excess
     return [0.0] * len(items)
 
@@ -314,7 +314,8 @@ def _total(counts: Iterable[Counter[str]]) -> Counter[str]:
 
 def _mean(weights: Mapping[str, float], pieces: frozenset[str]) -> float:
     total = math.fsum(weights[piece] for piece in pieces)
-    return round(total / max(1, len(pieces)), 9)
+    mean = total / max(1, len(pieces))
+    return round(mean, 9)
 
 
 @lru_cache(maxsize=2**14)  # mirrored sets repeat their answers

@@ -51,11 +51,10 @@ def declared_rows(
         placed = [(number, _placed(part, record)) for number, record in records]
         for one in apply(part, placed, seed):
             if isinstance(one, Skip):
-                culture = part.culture if part.culture in cultures else None
                 yield Skip(
                     source_id=f"{name}/{part.name}/{one.source_id}",
                     reason=one.reason,
-                    culture=culture,
+                    culture=part.culture if part.culture in cultures else None,
                     language=part.language,
                 )
                 continue
@@ -75,7 +74,9 @@ def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet
     for file in paths:
         table = read_table(file, knows, headings)
         shape = replace(find_shape(table, own), source=declaration)
-        prefix = file.name if len(paths) > 1 else ""
+        prefix = ""
+        if len(paths) > 1:
+            prefix = file.name
         yield from sets_of(table, shape, {}, cultures, prefix)
         for note in table.notes:
             yield f"{file.name}: {note}"
@@ -95,8 +96,12 @@ def _set(
 ) -> BonSet:
     name = f"{declaration.name}/{part.name}"
     record = one.asked.record
-    family = None if one.family is None else f"{name}/{one.family}"
-    human = "human" if declaration.method != "generated" else None
+    family = None
+    if one.family is not None:
+        family = f"{name}/{one.family}"
+    human = None
+    if declaration.method != "generated":
+        human = "human"
     order = _order(declaration.name, part, one, family, seed)
     responses = [
         Response(
@@ -153,10 +158,12 @@ def _placed(part: Part, record: Record | str) -> Record | str:
     label = fill(part.make.label, record)
     if part.names and label not in part.names:
         return "its class has no name in the language"
-    name = part.cultures.get(label) or fill(part.culture, record)
-    culture = name if name in cultures else cultures.of_country(name)
-    if culture is None:
-        return "its country belongs to no registered culture"
+    culture = part.cultures.get(label) or fill(part.culture, record)
+    if culture not in cultures:
+        of_country = cultures.of_country(culture)
+        if of_country is None:
+            return "its country belongs to no registered culture"
+        culture = of_country
     return record | {"culture": culture, "name": part.names.get(label, "")}
 
 
@@ -220,8 +227,10 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
 
 
 def _rows(text: str, format_: str, header: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    separator = "\t" if format_ == "tsv" else ","
     file = io.StringIO(text, newline="")
+    separator = ","
+    if format_ == "tsv":
+        separator = "\t"
     lines = csv.reader(file, delimiter=separator)
     names = [*header] or next(lines, [])
     for row in filter(None, lines):
@@ -276,7 +285,9 @@ def _flat(value: Any, name: str = "") -> Record:
         return {name: str(value)}
     flat: Record = {}
     for key, inner in value.items():
-        path = f"{name}.{key}" if name else str(key)
+        path = str(key)
+        if name:
+            path = f"{name}.{key}"
         flat |= _flat(inner, path)
     return flat
 

@@ -128,7 +128,9 @@ def _options(
             reason = "it says that no answer is better"
         except UnreadError as error:
             field, why = error.defects[0]
-            reason = "the key names no option" if field == "answer" else f"{field}: {why}"
+            reason = f"{field}: {why}"
+            if field == "answer":
+                reason = "the key names no option"
         if reason is not None:
             yield _skip(item, reason)
             continue
@@ -136,7 +138,9 @@ def _options(
         keys = (fill(part.split, item.record) or words, f"text: {words}")
         answers = (*given.right, *given.wrong)
         made.append(Made(item, given.asked, answers, keys))
-    surplus = _surplus(made, seed) if rule.balance else set()
+    surplus: set[str] = set()
+    if rule.balance:
+        surplus = _surplus(made, seed)
     for one in made:
         if one.asked.number in surplus:
             reason = "left out for balance: the length of the right option tells it"
@@ -242,8 +246,13 @@ def _draw(
     random_: random.Random,
 ) -> Iterator[Made | Skip]:
     while right and wrong:
-        turned = bool(rule.reverse) and len(right) > len(wrong)
-        ones, others = (wrong, right) if turned else (right, wrong)
+        ones = right
+        others = wrong
+        prompt = rule.prompt
+        if rule.reverse and len(right) > len(wrong):
+            ones = wrong
+            others = right
+            prompt = rule.reverse
         one = ones.pop(0)
         ranked = _ranked(rule, one, others)
         three = _of_mixed_length(len(one.text), ranked, _WRONG, random_)
@@ -252,13 +261,13 @@ def _draw(
             continue
         for used in three:
             others.remove(used)
-        prompt = fill(rule.reverse if turned else rule.prompt, one.record)
         shown = (one, *three)
         keys = tuple(_template(part, item) for item in shown)
         answers = tuple(item.text for item in shown)
-        yield Made(one, prompt, answers, keys)
-    unused = right + wrong if rule.reverse else right
-    for item in unused:
+        yield Made(one, fill(prompt, one.record), answers, keys)
+    if rule.reverse:
+        right += wrong
+    for item in right:
         yield _skip(item, "no items of the other class are left in its group")
 
 
@@ -364,7 +373,8 @@ def _fits(
     content: Mapping[str, frozenset[str]],
 ) -> bool:
     lengths = [len(one.text) for one in (item, *family)]
-    if max(lengths) > rule.ratio * min(lengths):
+    longest = max(lengths)
+    if longest > rule.ratio * min(lengths):
         return False
     held = content[item.number]
     for other in family:

@@ -59,9 +59,11 @@ def find_files(name: str) -> Path:
     Raises:
         CarbError: they are in neither; the message gives the command to run.
     """
-    given = os.environ.get(DATA_DIR)
-    places = [*([Path(given) / name, *sorted(Path(given).glob(f"*/{name}"))] if given else [])]
-    for folder in (*places, cache_folder() / "sources" / name):
+    folders = [cache_folder() / "sources" / name]
+    if given := os.environ.get(DATA_DIR):
+        deeper = Path(given).glob(f"*/{name}")
+        folders = [Path(given, name), *sorted(deeper), *folders]
+    for folder in folders:
         if folder.is_dir():
             return folder
     if name in fetchable():

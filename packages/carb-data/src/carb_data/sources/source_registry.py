@@ -115,7 +115,9 @@ def _opened(
     name: str | Source, path: str | Path | None, options: Mapping[str, Any]
 ) -> tuple[Source, Path, Frozen]:
     """The source, where its files are, and its options."""
-    source = name if isinstance(name, Source) else open_source(name)
+    source = name
+    if not isinstance(source, Source):
+        source = open_source(source)
     chosen = read_options(source.options, f"Source '{source.name}'", options)
     if path is None:
         path = find_files(source.name) if source.has_files else Path()

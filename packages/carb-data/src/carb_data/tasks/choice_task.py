@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 from string import ascii_uppercase
@@ -10,6 +9,7 @@ from string import ascii_uppercase
 from pydantic import Field
 
 from carb_data.dataset import load
+from carb_data.declaration import order_key
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Frozen
 from carb_data.tasks.task import Task, TaskPrompt, evenly, first_line
@@ -64,13 +64,8 @@ def open_choice(name: str, path: Path, read: ChoiceTaskOptions) -> ChoiceTask:
 
 def _in_order(item: BonSet) -> tuple[str, ...]:
     """The texts of the options in an order without information, the same every time."""
-
-    def rank(text: str) -> bytes:
-        seeded = f"{item.id}\0{text}"
-        return hashlib.sha256(seeded.encode("utf-8", "replace")).digest()
-
     texts = [answer.text for answer in item.responses]
-    return tuple(sorted(texts, key=rank))
+    return tuple(sorted(texts, key=lambda text: order_key(item.id, text)))
 
 
 def _prompt(item: BonSet, options: tuple[str, ...]) -> TaskPrompt:

@@ -49,12 +49,12 @@ def open_omgeval(name: str, path: Path, read: OmgevalTaskOptions) -> Task:
     unknown = [language for language in read.languages if language not in FILES]
     if unknown:
         raise CarbError(f"OMGEval has no {', '.join(unknown)}. It has {', '.join(FILES)}.")
-    folder = path / "data" if (path / "data").is_dir() else path
-    prompts = [
-        prompt
-        for language in dict.fromkeys(read.languages)
-        for prompt in _prompts(folder, language)
-    ]
+    folder = path / "data"
+    if not folder.is_dir():
+        folder = path
+    prompts: list[TaskPrompt] = []
+    for language in dict.fromkeys(read.languages):
+        prompts += _prompts(folder, language)
     return Task(name, evenly(prompts, read.limit))
 
 

@@ -84,7 +84,9 @@ def open_task(spec: str) -> Task:
     if not colon or kind not in {*_KINDS, *registered.names}:
         known = ", ".join(sorted({*_KINDS, *registered.names}))
         raise CarbError(f"'{name}' is not a task; write KIND:PATH?key=value&... KIND is {known}.")
-    folder = Path(path).expanduser() if path else find_files(kind)
+    folder = Path(path).expanduser()
+    if not path:
+        folder = find_files(kind)
     given = read_query(query, owner)
     if kind in _KINDS:
         form, opened = _KINDS[kind]
