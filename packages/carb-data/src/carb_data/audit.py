@@ -13,7 +13,6 @@ from carb_data.declaration import order_key
 from carb_data.errors import require
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Frozen, Role
-from carb_data.origins import origins
 from carb_data.registry import cultures, is_mirror
 from carb_data.surface import form_features, surface_features
 
@@ -322,7 +321,9 @@ def _hard(
 
 
 def learned(
-    items: Sequence[BonSet], name: str, origin: Mapping[str, str] | None = None
+    items: Sequence[BonSet],
+    name: str,
+    origin: Mapping[str, str],
 ) -> list[list[float]]:
     """For each set a number for each answer, from a logistic regression that was trained on other
     sets.
@@ -335,15 +336,13 @@ def learned(
         items: the sets; each needs two answers or more.
         name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to
             4-grams.
-        origin: the origin of each set by its id; by default ``origins`` finds it.
+        origin: the origin of each set by its id.
 
     Raises:
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
     """
     linear = require("sklearn.linear_model", package="carb-data", extra="checks")
     text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
-    if origin is None:
-        origin = origins(items)
     tied = _with_topics(items, origin)
     right: list[bool] = []
     fold_of: list[int] = []

@@ -79,11 +79,13 @@ def columns_of(names: Sequence[str]) -> Columns:
     options = _option_columns(names)
     columns: dict[str, list[str]] = {}
     for name in names:
-        if name not in options and (known := _field(name)) is not None:
-            columns.setdefault(known, []).append(name)
-    for known, same in columns.items():
-        if known not in _SEVERAL:
-            columns[known] = sorted(same, key=_NAMES[known].index)[:1]
+        field = _field(name)
+        if field is not None and name not in options:
+            columns.setdefault(field, []).append(name)
+    for field, same in columns.items():
+        if field not in _SEVERAL:
+            first = min(same, key=_NAMES[field].index)
+            columns[field] = [first]
     asked = columns.get("prompt", [])
     if len(asked) > 1 and "input" in asked:
         asked.remove("input")
@@ -147,7 +149,8 @@ def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
         return {whole[name]: value for name, value in row.items() if name in whole}
     record: dict[str, Any] = {}
     for field, names in columns.by_field.items():
-        values = {name: parts_of(name, row[name]) for name in names if name in row}
+        filled = [name for name in names if name in row]
+        values = {name: parts_of(name, row[name]) for name in filled}
         if len(values) == 1:
             (record[field],) = values.values()
         elif values and field in ("options", "answer"):

@@ -157,7 +157,7 @@ def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
         reason = f"{len(scores)} scores do not fit {len(options)} options"
         raise UnreadError((field, reason))
     try:
-        numbers = [float(_TRUTH.get(str(score).casefold(), score)) for score in scores]
+        numbers = [*map(_number, scores)]
     except (TypeError, ValueError):
         raise UnreadError((field, "must be numbers")) from None
     best = max(numbers)
@@ -167,6 +167,11 @@ def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
         raise TieError
     right = options.pop(numbers.index(best))
     return [right], options
+
+
+def _number(score: Any) -> float:
+    word = str(score).casefold()
+    return float(_TRUTH.get(word, score))
 
 
 def _choice(
@@ -265,7 +270,8 @@ def _held(rule: OptionsAsGiven, record: Record, path: str) -> Any:
     if isinstance(value, Mapping) and isinstance(value.get("text"), list):
         texts = value["text"]
         labels = value.get("label", texts)
-        return dict(zip(labels, texts, strict=False))
+        pairs = zip(labels, texts, strict=False)
+        return dict(pairs)
     return value
 
 

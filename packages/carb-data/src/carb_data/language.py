@@ -148,22 +148,21 @@ def language_defect(tag: str) -> str | None:
     return f"'{tag}' is no language of ISO 639, such as en, ja or zh-Hant.{hint}"
 
 
-def check_language(tag: str, owner: str = "language") -> None:
+def check_language(tag: str) -> None:
     """Check that a text is the tag of a language, and refuse others such as ``jp`` or ``Deutsch``.
 
     Args:
         tag: What a user wrote: a BCP 47 tag, such as ``en`` or ``zh-Hant``.
-        owner: The beginning of the error's message.
 
     Raises:
         CarbError: it is no such tag; the message names the nearest one.
     """
     usual = language_tag(tag)
     if defect := language_defect(usual):
-        raise CarbError(f"{owner}: {defect}")
+        raise CarbError(f"language: {defect}")
     if _primary(usual) != tag.partition("-")[0]:
         raise CarbError(
-            f"{owner}: '{tag}' is no language tag (BCP 47), such as en or zh-Hant. Did you mean "
+            f"language: '{tag}' is no language tag (BCP 47), such as en or zh-Hant. Did you mean "
             f"'{usual}'?"
         )
 

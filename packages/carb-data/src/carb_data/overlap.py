@@ -340,13 +340,15 @@ class NgramIndex:
             copies[normalise(text)].append(position)
         copies.pop("", None)  # punctuation alone is not evidence
         self._copies = [*copies.values()]
-        self._exact = {text: number for number, text in enumerate(copies)}
+        self._exact: dict[str, int] = {}
         grams: defaultdict[str, list[int]] = defaultdict(list)
-        for text, number in self._exact.items():
+        for number, text in enumerate(copies):
+            self._exact[text] = number
             for gram in {*windows(text)}:
                 grams[gram].append(number)
         self._grams = {gram: owners for gram, owners in grams.items() if len(owners) <= COMMON}
-        self._sizes = Counter(chain.from_iterable(self._grams.values()))
+        telling = self._grams.values()
+        self._sizes = Counter(chain.from_iterable(telling))
         self._threshold = threshold
 
     def copies(self, indexed: int) -> list[int]:

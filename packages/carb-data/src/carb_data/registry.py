@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -123,9 +122,7 @@ class Registry:
         asked = text.strip()
         named = [culture.id for culture in known if self.is_called(culture.id, asked)]
         country = find_country(asked)
-        matches: list[Culture] = []
-        if country is not None:
-            matches = [culture for culture in known if country.alpha2 in culture.regions]
+        matches = [culture for culture in known if country in culture.regions]
         broadest = [culture for culture in known if culture.parent is None]
         if not any(culture.language == asked for culture in matches):
             matches += [culture for culture in broadest if culture.language == asked]
@@ -209,10 +206,8 @@ class Registry:
         country's items from every source.
         """
         country = find_country(text)
-        if country is None:
-            return None
         known = [culture for listed in self for culture in (listed, *self.varieties(listed.id))]
-        matches = [culture for culture in known if country.alpha2 in culture.regions]
+        matches = [culture for culture in known if country in culture.regions]
         sizes = [(len(culture.regions), culture.id) for culture in matches]
         _, name = min(sizes, default=(0, None))
         return name
@@ -236,32 +231,24 @@ class Registry:
                 parent = self._known[parent].parent
 
 
-@dataclass(frozen=True, slots=True)
-class Country:
-    """A country by its ISO 3166-1 codes and its English name."""
-
-    alpha2: str
-    alpha3: str
-    name: str
-
-
 @cache
-def _table() -> dict[str, Country]:
-    table: dict[str, Country] = {}
+def _countries() -> dict[str, str]:
+    """The two-letter code of each country by its codes and names."""
+    codes = {}
     for row in resource("countries"):
-        country = Country(row["alpha2"], row["alpha3"], row["names"][0])
-        for key in (row["alpha2"], row["alpha3"], *row["names"]):
-            table[_key(key)] = country
-    return table
+        for name in (row["alpha2"], row["alpha3"], *row["names"]):
+            codes[_key(name)] = row["alpha2"]
+    return codes
 
 
 def _key(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
-def find_country(text: str) -> Country | None:
-    """The country of a name ("Hong Kong SAR", "hong_kong") or of a two- or three-letter code."""
-    return _table().get(_key(text))
+def find_country(text: str) -> str | None:
+    """The two-letter code (ISO 3166-1) of the country that a name ("Hong Kong SAR", "hong_kong") or
+    a two- or three-letter code means."""
+    return _countries().get(_key(text))
 
 
 class UnknownCultureError(CarbError, KeyError):

@@ -234,7 +234,8 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
         CarbError: it fits none or two; with the nearest declaration and what is missing.
     """
     filled = table.filled()
-    columns = columns_of([name for name in table.titles if name in filled])
+    names = [name for name in table.titles if name in filled]
+    columns = columns_of(names)
     records = _records(table)
     domains = _plain_cells(records, columns.by_field.get("domain", ()))
     if domains.isdisjoint({*Domain, UNSPECIFIED}):  # such a column holds topics
@@ -383,7 +384,8 @@ def _unknown(table: Table, tried: Sequence[tuple[Shape, list[str]]]) -> str:
     def distance(pair: tuple[Shape, list[str]]) -> tuple[bool, float, bool]:
         shape, lacking = pair
         share = len(lacking) / len(shape.part.columns)
-        return shape.named and share >= 1 / 2, share, not shape.named
+        is_far = shape.named and share >= 1 / 2
+        return is_far, share, not shape.named
 
     nearest, lacking = min(tried, key=distance)
     missing = ", ".join(lacking)
@@ -565,11 +567,12 @@ def _gathered(rows: Sequence[tuple[int, Record]], shape: Shape) -> list[tuple[in
     several = {*shape.rule.options, *shape.rule.scores}
     groups: dict[str, tuple[int, Record]] = {}
     for number, row in rows:
-        key = repr([row.get(name) for name in shape.part.together])
-        _, record = groups.setdefault(key, (number, {}))
+        together = [row.get(name) for name in shape.part.together]
+        _, record = groups.setdefault(repr(together), (number, {}))
         for name, value in row.items():
             if name in several:
-                record.setdefault(name, []).append(value)
+                values = record.setdefault(name, [])
+                values.append(value)
             else:
                 record.setdefault(name, value)
     return [*groups.values()]
@@ -784,7 +787,8 @@ class _Reader:
         shared = _SHARED(draft.fields)
         kind = (*shared, draft.notes, draft.right, len(draft.texts))
         pattern = self.patterns.get(kind)
-        if pattern is None or not isinstance(draft.prompt, str) or not _ID.fullmatch(draft.id):
+        is_like = isinstance(draft.prompt, str) and _ID.fullmatch(draft.id)
+        if pattern is None or not is_like:
             content = _content(draft, self.shape.source)
             item = BonSet.model_validate(content).compacted()
             if len(self.patterns) < _PATTERNS:

@@ -183,9 +183,11 @@ def _typed(frame: pl.DataFrame) -> pl.DataFrame:
     """The columns in order; scores as numbers, empty columns of their kind."""
     names = [name for name in _KINDS if name in frame.columns]
     empty = [name for name in names if frame.schema[name] == pl.Null]
-    casts = [pl.col(name).cast(_KINDS[name]) for name in ("score", *empty)]
     ordered = frame.select(names)
-    return ordered.with_columns(casts)
+    for name in ("score", *empty):
+        cast = pl.col(name).cast(_KINDS[name])
+        ordered = ordered.with_columns(cast)
+    return ordered
 
 
 def _content_defect(frame: pl.DataFrame) -> str | None:

@@ -307,11 +307,11 @@ def parquet_rows(file: Path | BinaryIO) -> Iterator[tuple[int, Record]]:
     """Number and content of each row of a Parquet file."""
     try:
         frame = pl.scan_parquet(file)
-        height = frame.select(pl.len()).collect().item()
+        height = frame.select(pl.len()).collect()
         as_written = pl.col(pl.Float32).cast(pl.String)  # 0.1 is no 0.10000000149
-        for start in range(0, height, _PARQUET_SLICE):
-            rows = frame.slice(start, _PARQUET_SLICE).collect()
-            rows = rows.with_columns(as_written)
+        for start in range(0, height.item(), _PARQUET_SLICE):
+            part = frame.slice(start, _PARQUET_SLICE)
+            rows = part.with_columns(as_written).collect()
             yield from enumerate(rows.iter_rows(named=True), start + 1)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise CarbError(f"{file} is not a readable Parquet file: {error}") from None

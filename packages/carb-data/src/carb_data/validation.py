@@ -235,12 +235,13 @@ def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
         if told := context.get("field"):  # of a defect that only the whole set or response shows
             steps = (*steps, told)
         field = ".".join(map(str, steps))
+        kind = detail["type"]
         reason = detail["msg"].removeprefix("Value error, ")
-        plain = _DEFECTS["types"].get(detail["type"])
-        if detail["type"] == "string_pattern_mismatch":
+        if kind == "string_pattern_mismatch":
             unlike = "does not have the form that it needs"
             reason = _DEFECTS["patterns"].get(context["pattern"], unlike)
-        elif plain is not None:
+        elif kind in _DEFECTS["types"]:
+            plain = _DEFECTS["types"][kind]
             reason = plain.format(**context)
         yield field, reason, dict(detail)
 

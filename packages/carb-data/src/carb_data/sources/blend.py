@@ -123,10 +123,13 @@ def _questions(blend: Answers, number: str, places: Sequence[str]) -> dict[str, 
     forms: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for place in places:
         item = blend.items[place].get(number)
+        if item is None:
+            continue
         name = place.replace("_", " ")
-        if item is not None and name in item.en_question:
-            form = item.en_question.replace(name, "{}")
-            forms[form][place] = item.en_question.strip()
+        question = item.en_question
+        if name in question:
+            form = question.replace(name, "{}")
+            forms[form][place] = question.strip()
     return max(forms.values(), key=len, default={})
 
 

@@ -179,7 +179,9 @@ def _surplus(made: Sequence[Made], seed: int) -> set[str]:
         told = [one.asked.number for one in kept if _is_extreme(one.answers, sign)]
         rest = len(kept) - len(told)
         shares = [1 / len(one.answers) for one in kept]
-        chance = sum(shares) / max(1, len(kept))
+        chance = 0.0
+        if kept:
+            chance = sum(shares) / len(kept)
         if chance == 1:
             continue
         fair = int(rest * chance / (1 - chance))
@@ -235,7 +237,8 @@ def _blocks(
 
 def _of_class(conditions: Sequence[Condition], items: Sequence[Item], seed: int) -> list[Item]:
     members = [item for item in items if all_hold(conditions, item.record)]
-    return sorted(members, key=lambda item: order_key(seed, item.number))
+    members.sort(key=lambda item: order_key(seed, item.number))
+    return members
 
 
 def _draw(
@@ -314,8 +317,9 @@ def _mirrored(
 ) -> Iterator[Made | Skip]:
     """Make families of items whose answers differ in content and are of like length."""
     units = {item.number: _units(item.text) for item in items}
-    common = _common(units.values(), _COMMON)
-    dull = _common(units.values(), _TELLING)
+    every = units.values()
+    common = _common(every, _COMMON)
+    dull = _common(every, _TELLING)
     groups: dict[str, list[Item]] = defaultdict(list)
     seen: set[tuple[str, str]] = set()
     for item in sorted(items, key=lambda item: order_key(seed, item.number)):
