@@ -20,6 +20,8 @@ __all__ = ["Attack", "AuditReport", "audit"]
 
 Rows = Sequence[Sequence[float]]
 """For each set a number for each answer: an attack takes the largest."""
+Rater = Callable[[Sequence[BonSet]], Rows]
+"""An attack on sets."""
 Values = dict[str, Sequence[float]]
 """These numbers by the set's id."""
 Level = Literal["all", "main", "domain", "culture"]
@@ -106,7 +108,7 @@ def _shortfall(attack: Attack) -> float:
 def audit(
     dataset: Dataset,
     *,
-    more: Mapping[str, Callable[[Sequence[BonSet]], Rows]] | None = None,
+    more: Mapping[str, Rater] | None = None,
     learn: bool = True,
 ) -> AuditReport:
     """Attack a data set from the answers alone.
@@ -266,8 +268,9 @@ def _detectable(items: Sequence[BonSet], n: int, attacks: int) -> float | None:
     if not items:
         return None
     chance = statistics.fmean(1 / len(item.responses) for item in items)
-    shares = (wins / n for wins in range(int(chance * n), n + 1))
-    for share in shares:
+    least = int(chance * n)
+    for wins in range(least, n + 1):
+        share = wins / n
         low, _ = clopper_pearson(share, n, 0.05 / attacks)
         if low > chance:
             return share
@@ -286,9 +289,10 @@ def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
     apart = len(set(names))
     if apart == n:
         return float(n)
-    sums: dict[str, float] = {}
+    sums = dict.fromkeys(names, 0.0)
     for win, name in zip(wins, names, strict=True):
-        sums[name] = sums.get(name, 0.0) + win - mean
+        sums[name] += win
+        sums[name] -= mean
     squares = [total**2 for total in sums.values()]
     variance = sum(squares) / n**2
     if variance == 0:

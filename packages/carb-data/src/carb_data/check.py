@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from carb_data.audit import Attack, AuditReport, audit
+from carb_data.audit import Attack, AuditReport, Rater, audit
 from carb_data.dataset import Dataset
 from carb_data.home import HomeLine, home_line, home_lines
 from carb_data.language import (
@@ -19,7 +19,7 @@ from carb_data.language import (
     shows_another_language,
 )
 from carb_data.models import BonSet, Frozen, Perturbation, Response, Role
-from carb_data.overlap import ContaminationReport, NgramIndex, check_contamination, normalise
+from carb_data.overlap import ContaminationReport, Entry, NgramIndex, check_contamination, normalise
 from carb_data.surface import is_known, names_culture
 
 __all__ = ["CheckReport", "Finding", "check", "incomplete_families"]
@@ -86,8 +86,8 @@ class CheckReport(Frozen):
 def check(
     dataset: Dataset,
     *,
-    against: Iterable[str | BonSet] | None = None,
-    more: Mapping[str, Callable[[Sequence[BonSet]], Sequence[Sequence[float]]]] | None = None,
+    against: Iterable[Entry] | None = None,
+    more: Mapping[str, Rater] | None = None,
 ) -> CheckReport:
     """Check a data set whose form is valid (``load`` checks it).
 

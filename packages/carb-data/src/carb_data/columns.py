@@ -136,8 +136,9 @@ def _option_columns(names: Sequence[str]) -> list[str]:
     for run in runs.values():
         numbers = sorted(run)
         size = len(run)
-        from_the_first = [*range(size)], [*range(1, size + 1)]
-        if numbers in from_the_first and size > max(1, len(best)):
+        from_zero = [*range(size)]
+        from_one = [*range(1, size + 1)]
+        if numbers in (from_zero, from_one) and size > max(1, len(best)):
             best = [run[number] for number in numbers]
     return best
 
@@ -158,7 +159,8 @@ def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
         elif values:
             record[field] = [*values.values()]
     if columns.options:
-        record["options"] = {name: row.get(name, "") for name in columns.options}
+        texts = [row.get(name, "") for name in columns.options]
+        record["options"] = dict(zip(columns.options, texts, strict=True))
     return record
 
 
@@ -211,8 +213,10 @@ def _in_line(value: str) -> list[str]:
     marks = [mark.lower() for mark in rest[::2]]
     texts = [text.strip(" \n;,|") for text in rest[1::2]]
     count = len(marks)
-    numbers = range(1, count + 1)
-    in_order = [*map(str, numbers)], [*string.ascii_lowercase[:count]]
-    if before or count < 2 or marks not in in_order:
+    numbered = [*map(str, range(1, count + 1))]
+    lettered = [*string.ascii_lowercase[:count]]
+    if before or count < 2:
         return []
-    return texts
+    if marks in (numbered, lettered):
+        return texts
+    return []

@@ -108,8 +108,9 @@ class Dataset:
     def fingerprint(self) -> str:
         """sha256 (hex) of the canonical content; the order of sets, files, keys and responses does
         not matter."""
-        digests = sorted(hashlib.sha256(files.canonical(item)).digest() for item in self._sets)
-        return hashlib.sha256(b"".join(digests)).hexdigest()
+        digests = [hashlib.sha256(files.canonical(item)).digest() for item in self._sets]
+        together = b"".join(sorted(digests))
+        return hashlib.sha256(together).hexdigest()
 
     @cached_property
     def origins(self) -> Origins:
@@ -189,7 +190,8 @@ class Dataset:
             CarbError: the fractions are no shares of a whole.
         """
         shares = fractions.values()
-        if not fractions or abs(sum(shares) - 1) > 1e-9 or min(shares) < 0:
+        is_whole = abs(sum(shares) - 1) <= 1e-9
+        if not fractions or not is_whole or min(shares) < 0:
             raise CarbError(
                 f"Split fractions must be non-negative and sum to 1; got {dict(fractions)}."
             )
@@ -203,12 +205,13 @@ class Dataset:
                 units.join(origin[one.id], origin[other.id])
         unit_of = {item.id: units.name(origin[item.id]) for item in self._sets}
         sizes = Counter(unit_of.values())
-        largest = max(fractions, key=lambda name: fractions[name])
+        largest = max(fractions, key=fractions.__getitem__)
         parts: dict[str, list[BonSet]] = {name: [] for name in fractions}
         for item in self._sets:
             unit = unit_of[item.id]
             part = _drawn(order_key(seed, unit), fractions)
-            if apart and sizes[unit] * 10 > len(self._sets) >= 50:
+            is_large = sizes[unit] * 10 > len(self._sets)
+            if apart and is_large and len(self._sets) >= 50:
                 part = largest
             parts[part].append(item)
         return {name: Dataset(sets) for name, sets in parts.items()}

@@ -23,7 +23,6 @@ from carb_data.models import (
     Identifier,
     Kind,
     LanguageTag,
-    Message,
     Naming,
     Perturbation,
     Prompt,
@@ -304,7 +303,7 @@ def _provenance(family: Family, fact: Fact) -> Provenance:
     )
 
 
-def _asked(question: str | tuple[Message, ...], name: str) -> str | tuple[Message, ...]:
+def _asked(question: Prompt, name: str) -> Prompt:
     """The question with the place's name in it."""
     if isinstance(question, str):
         return question.replace(PLACE, name)

@@ -25,7 +25,7 @@ from carb_data.errors import CarbError, Problem
 from carb_data.journal import write_whole
 from carb_data.models import BonSet, Frozen, Kind, Provenance, Response
 from carb_data.registry import Registry
-from carb_data.tables import json_lines, parquet_rows, read_table
+from carb_data.tables import Contents, json_lines, parquet_rows, read_table
 from carb_data.validation import line_problems
 
 _Kind = pl.DataType | type[pl.DataType]
@@ -99,7 +99,7 @@ def iter_file(
         raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
 
 
-def _contents(path: Path, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
+def _contents(path: Path, problems: list[Problem]) -> Contents:
     suffix = suffix_of(path)
     if suffix == ".parquet":
         yield from parquet_rows(path)

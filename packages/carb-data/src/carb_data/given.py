@@ -101,7 +101,8 @@ def plain_reader(rule: OptionsAsGiven) -> Callable[[Record], Given | None]:
                 return None
             texts.append(whole)
         prompt, right, wrong = texts
-        if right[0] == wrong[0] or not (right[:2] + wrong[:2]).isascii():
+        begin = right[:2] + wrong[:2]
+        if right[0] == wrong[0] or not begin.isascii():
             shown = {"", as_shown(right), as_shown(wrong)}
             if len(shown) < 3:
                 return None
@@ -132,10 +133,11 @@ def _check(rule: OptionsAsGiven, right: Sequence[str], wrong: Sequence[str]) -> 
         raise UnreadError(("chosen", reason))
     if not wrong:
         raise UnreadError(("rejected", "every wrong answer is empty"))
-    shown = {*map(as_shown, (*right, *wrong))}
+    every = (*right, *wrong)
+    shown = {*map(as_shown, every)}
     if "" in shown:
         raise UnreadError(("rejected", "an answer holds no visible character"))
-    if len(shown) < len(right) + len(wrong):
+    if len(shown) < len(every):
         raise UnreadError(("rejected", "two answers are the same"))
 
 
@@ -320,7 +322,9 @@ def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
     value = at(record, rule.key) if rule.key else None
     if isinstance(value, Mapping) and value and not _is_ranking(value):
         return {name: text(key, name) for name, key in value.items()}
-    entries = _flat(value) if rule.keys else _rankings(value)
+    entries = _rankings(value)
+    if rule.keys:
+        entries = _flat(value)
     keys = set()
     for entry in entries:
         key = text(_best_ranked(entry), "answer")
@@ -348,14 +352,16 @@ def _rankings(value: Any) -> list[Any]:
         return [value]
     people: list[Any] = []
     for entry in map(unpacked, value):
-        ranked = isinstance(entry, list) and all(map(_is_ranking, entry))
-        if ranked and all(isinstance(one["rank"], int) for one in entry):
-            columns = {name: [one[name] for one in entry] for name in ("rank", "value")}
-            people.append(columns)
-        elif isinstance(entry, list) and entry:
-            people.append(entry[0])
-        else:
+        if not isinstance(entry, list):
             people.append(entry)
+            continue
+        ranked = all(map(_is_ranking, entry))
+        if ranked and all(isinstance(one["rank"], int) for one in entry):
+            ranks = [one["rank"] for one in entry]
+            values = [one["value"] for one in entry]
+            people.append({"rank": ranks, "value": values})
+        else:
+            people.append(entry[0])
     return people
 
 
@@ -411,9 +417,9 @@ def _merged(history: list[Turn], asked: list[Turn]) -> list[Turn]:
     question = [(role, content) for role, content in asked if role != "system"]
     if answered[: len(question)] != question:
         raise UnreadError(("prompt", "is not the beginning of the conversation in the answers"))
-    for turn in history + asked:
-        if turn not in answered:  # the first of the system
-            return [turn, *answered]
+    for role, content in history + asked:
+        if role == "system":
+            return [(role, content), *answered]
     return answered
 
 

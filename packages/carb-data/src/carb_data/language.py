@@ -170,8 +170,9 @@ def check_language(tag: str) -> None:
 @cache
 def _detector(*, long: bool, every: bool = False) -> Any:
     lingua = require("lingua", package="carb-data", extra="checks")
-    known = lingua.Language.all()
-    languages = [language for language in known if every or _code(language) in DETECTED]
+    languages = lingua.Language.all()
+    if not every:
+        languages = [language for language in languages if _code(language) in DETECTED]
     builder = lingua.LanguageDetectorBuilder.from_languages(*languages)
     if long:
         builder = builder.with_low_accuracy_mode()
@@ -192,7 +193,8 @@ def _detected(texts: Sequence[str]) -> list[str | None]:
         if asked:
             detector = _detector(long=long)
             detected = detector.detect_languages_in_parallel_of(asked)
-            languages.update(zip(asked, map(_code, detected), strict=True))
+            codes = map(_code, detected)
+            languages.update(zip(asked, codes, strict=True))
     return [languages[line] for line in lines]
 
 
@@ -201,7 +203,8 @@ def detect_all(texts: Sequence[str]) -> list[str | None]:
     words carry one of them, or where that takes the detector and it is not installed."""
     texts = [*map(_without_addresses, texts)]
     languages = {text: _own_script(text) or _by_words(text) for text in texts}
-    if usual := _usual([languages[text] for text in texts]):
+    known = [languages[text] for text in texts]
+    if usual := _usual(known):
         for text, language in languages.items():
             if language is None and text.isascii() and _LETTER.search(text):
                 languages[text] = _by_words(text, usual)
@@ -297,9 +300,12 @@ def _by_words(text: str, usual: str | None = None) -> str | None:
     if not text.isascii() and _HAN_OR_KANA.search(text):
         return None
     small = text.lower()
-    if usual is None and (language := _by_grammar(small.split())):
-        return language
-    return _by_grammar(_WORD.findall(small), usual)
+    if usual is None:
+        language = _by_grammar(small.split())
+        if language is not None:
+            return language
+    words = _WORD.findall(small)
+    return _by_grammar(words, usual)
 
 
 def _by_grammar(words: Sequence[str], usual: str | None = None) -> str | None:
@@ -311,7 +317,8 @@ def _by_grammar(words: Sequence[str], usual: str | None = None) -> str | None:
     best = _most(counts, usual)
     first = counts.pop(best)
     second = max(counts.values(), default=0)
-    if best == usual or first >= max(second + _CERTAIN, 2 * second):
+    certain = max(second + _CERTAIN, 2 * second)
+    if best == usual or first >= certain:
         return best
     return None
 

@@ -121,15 +121,17 @@ def table_files(path: Path) -> list[Path]:
 
 def _files(folder: Path) -> list[Path]:
     """The files of a folder, without those that systems and Excel hide there."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return [file for file in files if not file.name.startswith((".", "~$"))]
+    files = filter(Path.is_file, folder.rglob("*"))
+    shown = [file for file in files if not file.name.startswith((".", "~$"))]
+    return sorted(shown)
 
 
 def _others(folder: Path, read: Sequence[Path]) -> list[str]:
     """A sentence on the files of a folder that are not read."""
-    others = [file.relative_to(folder).as_posix() for file in _files(folder) if file not in read]
-    if not folder.is_dir() or not others:
+    files = [file for file in _files(folder) if file not in read]
+    if not folder.is_dir() or not files:
         return []
+    others = [file.relative_to(folder).as_posix() for file in files]
     names = ", ".join(others[:_NAMED])
     if len(others) > _NAMED:
         names += ", …"
@@ -143,9 +145,10 @@ def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> tuple[list[BonS
     for item in sets:
         missing = [field for field in given if getattr(item, field) == _NOBODY_SAID[field]]
         if missing:
+            used.update(missing)
             content = item.model_dump(exclude_unset=True)
-            content |= {field: given[field] for field in missing}
+            for field in missing:
+                content[field] = given[field]
             item = BonSet.model_validate(content).compacted()
-        used.update(missing)
         filled.append(item)
     return filled, used

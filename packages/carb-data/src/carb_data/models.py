@@ -313,7 +313,7 @@ Prompt = Annotated[
 """A question: one text, or a conversation that ends with a turn of the user."""
 
 
-def as_text(prompt: str | tuple[Message, ...]) -> str:
+def as_text(prompt: Prompt) -> str:
     """The prompt as one text: as it is, or each turn after its role where there are several."""
     if isinstance(prompt, str):
         return prompt

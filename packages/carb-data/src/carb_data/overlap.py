@@ -38,6 +38,8 @@ MIN_BYTES = 32
 bytes, since a Han character (3 bytes) carries more than a Latin letter (1 byte)."""
 EXCERPT = 160
 
+Entry = str | BonSet
+"""A text, or a set with all its texts."""
 Evidence = Literal["source", "fact", "exact", "near"]
 _STRENGTH: dict[Evidence, int] = {"source": 3, "fact": 2, "exact": 1, "near": 0}
 
@@ -103,8 +105,8 @@ class ContaminationReport(Frozen):
 
 
 def check_contamination(
-    train: Iterable[str | BonSet],
-    test: Iterable[BonSet | str],
+    train: Iterable[Entry],
+    test: Iterable[Entry],
 ) -> ContaminationReport:
     """Look for the test items in the training data: by source item, fact, exact text and n-grams.
 
@@ -176,7 +178,7 @@ class _Text:
 class _Wanted:
     """The texts of the test data, found by source item, fact and n-grams."""
 
-    def __init__(self, items: Sequence[BonSet | str]) -> None:
+    def __init__(self, items: Sequence[Entry]) -> None:
         self.texts: list[_Text] = []
         for number, entry in enumerate(items):
             self.texts += _texts(entry, number)
@@ -191,13 +193,14 @@ class _Wanted:
                 indexed.append(one.text)
         self._index = NgramIndex(indexed, THRESHOLD)
 
-    def hits(self, entry: str | BonSet) -> Iterator[tuple[int, Evidence, float, str]]:
+    def hits(self, entry: Entry) -> Iterator[tuple[int, Evidence, float, str]]:
         """The test texts in a training entry: number of a test text in ``texts``, evidence, score,
         and the training text."""
         if not isinstance(entry, str):
             for field, name in _names(entry):
+                kind = _NAMES[field]
                 for number in self._named.get((field, name), ()):
-                    yield number, _NAMES[field], 1.0, name
+                    yield number, kind, 1.0, name
         for text in _all_texts(entry):
             for match in self._index.matches([text]):
                 evidence: Evidence = "exact" if match.exact else "near"
@@ -206,7 +209,7 @@ class _Wanted:
                     yield number, evidence, match.containment, text
 
 
-def _texts(entry: BonSet | str, number: int) -> Iterator[_Text]:
+def _texts(entry: Entry, number: int) -> Iterator[_Text]:
     if isinstance(entry, str):
         yield _Text(str(number), "text", entry)
         return
@@ -229,7 +232,7 @@ def _names(entry: BonSet) -> Iterator[tuple[str, str]]:
         yield "fact", fact
 
 
-def _all_texts(entry: str | BonSet) -> tuple[str, ...]:
+def _all_texts(entry: Entry) -> tuple[str, ...]:
     if isinstance(entry, str):
         return (entry,)
     texts = [response.text for response in entry.answers]

@@ -46,7 +46,7 @@ from carb_data.keys import Options, System, system_of
 from carb_data.language import DETECTED, UNDETERMINED, detect_all, language_defect, language_tag
 from carb_data.models import UNSPECIFIED, BonSet, Domain
 from carb_data.registry import Registry, cultures, find_country
-from carb_data.tables import Record, Table, plain, read_table
+from carb_data.tables import Record, Row, Table, plain, read_table
 from carb_data.turn_marks import refuse_turns
 from carb_data.validation import line_problems
 from carb_data.values import Defect, UnreadError, at, text_at, turns, unpacked
@@ -86,6 +86,8 @@ _BATCH = 5_000
 """Sets whose languages are detected at once."""
 
 Progress = Callable[[int, int], None]
+_Fields = dict[str, str]
+"""The fields of a set beside its question and answers."""
 _Tie = tuple[str, ...]
 """A column that is true for a tie, or two columns of scores that are equal."""
 
@@ -425,7 +427,8 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
 
 
 def _plain_cells(records: Iterable[Record], names: Sequence[str]) -> set[str]:
-    return {plain(str(cell)) for cell in _cells(records, *names)}
+    cells = map(str, _cells(records, *names))
+    return {*map(plain, cells)}
 
 
 # from a table to sets
@@ -562,10 +565,10 @@ def sets_of(
     reader.note()
 
 
-def _gathered(rows: Sequence[tuple[int, Record]], shape: Shape) -> list[tuple[int, Record]]:
+def _gathered(rows: Sequence[Row], shape: Shape) -> list[Row]:
     """Rows of one option each as rows of a question, whose options and scores are lists."""
     several = {*shape.rule.options, *shape.rule.scores}
-    groups: dict[str, tuple[int, Record]] = {}
+    groups: dict[str, Row] = {}
     for number, row in rows:
         together = [row.get(name) for name in shape.part.together]
         _, record = groups.setdefault(repr(together), (number, {}))
@@ -604,14 +607,18 @@ def _note_ties(table: Table, ties: Sequence[_Tie], records: Sequence[Record]) ->
     """Note in how many rows the columns of ties say that no answer is better, or the wrong one."""
     rows = len(records)
     scores = [pair for pair in ties if len(pair) == 2]
-    lower = sum(any(_difference(row, *pair) < 0 for pair in scores) for row in records)
+    lower = 0
+    for row in records:
+        lower += any(_difference(row, *pair) < 0 for pair in scores)
     if lower:
         both = ", ".join(table.titles[name] for name in scores[0])
         table.notes.append(
             f"In {lower:,} of {rows:,} rows the chosen answer has a lower score than "
             f"the rejected one ({both})."
         )
-    tied = sum(any(_is_tie(row, pair) for pair in ties) for row in records)
+    tied = 0
+    for row in records:
+        tied += any(_is_tie(row, pair) for pair in ties)
     if tied:
         equations = [" = ".join(table.titles[name] for name in pair) for pair in ties]
         table.notes.append(
@@ -692,7 +699,7 @@ class _Draft:
     """All answers, in an order that tells nothing."""
     right: int
     """The index of the right one."""
-    fields: dict[str, str]
+    fields: _Fields
     notes: str | None = None
 
     @property
@@ -733,7 +740,7 @@ class _Reader:
         for field, template in shape.templates.items():
             if field != "id":
                 self.names += template_fields(template)
-        self.known: dict[str, dict[str, str]] = {}
+        self.known: dict[str, _Fields] = {}
 
     def drafts(self) -> Iterator[_Draft]:
         """The content of each set to be made; the rows are used up, to free their memory."""
@@ -751,7 +758,7 @@ class _Reader:
 
     def _drafts(self, number: int, record: Record) -> Iterator[_Draft]:
         defects: list[Defect] = []
-        fields: dict[str, str] = {}
+        fields: _Fields = {}
         try:
             fields = self._fields(record)
         except UnreadError as error:
@@ -815,7 +822,7 @@ class _Reader:
         self.seen[name] = number
         return name
 
-    def _fields(self, record: Record) -> dict[str, str]:
+    def _fields(self, record: Record) -> _Fields:
         """The fields of a set beside its question and answers; rows with equal columns share
         them."""
         values = [at(record, name) for name in self.names]
@@ -830,7 +837,7 @@ class _Reader:
             self.known[key] = fields
         return fields
 
-    def _read_fields(self, record: Record) -> dict[str, str]:
+    def _read_fields(self, record: Record) -> _Fields:
         defects: list[Defect] = []
         fields = dict.fromkeys(_TEMPLATES, "")
         for field, template in self.shape.templates.items():
@@ -853,7 +860,7 @@ class _Reader:
             raise UnreadError(*dict.fromkeys(defects))
         return fields
 
-    def _named_culture(self, fields: dict[str, str]) -> list[Defect]:
+    def _named_culture(self, fields: _Fields) -> list[Defect]:
         name = fields["culture"]
         if not name or self.registry is None:
             return []
@@ -869,7 +876,7 @@ class _Reader:
         fields["culture"] = known
         return []
 
-    def _named_language(self, fields: dict[str, str]) -> list[Defect]:
+    def _named_language(self, fields: _Fields) -> list[Defect]:
         if not fields["language"]:
             return []
         tag = language_tag(fields["language"])
@@ -944,7 +951,8 @@ def _detect(batch: Sequence[_Draft]) -> None:
 
 def _in_no_order(prompt: Asked, texts: Sequence[str]) -> list[str]:
     """Answers in an order that tells nothing and depends on the texts alone."""
-    asked = hashlib.sha256(f"{prompt}\0".encode("utf-8", "surrogatepass"))
+    seed = f"{prompt}\0"
+    asked = hashlib.sha256(seed.encode("utf-8", "surrogatepass"))
 
     def digest(text: str) -> bytes:
         whole = asked.copy()

@@ -31,6 +31,8 @@ __all__ = [
     "surface_features",
 ]
 
+Pieces = Counter[str]
+"""Words, n-grams or traits of a text, and how often it has them."""
 Values = tuple[float, ...]
 """A number for each answer of a set, in the order of the file."""
 _KEPT = 16_384
@@ -97,9 +99,9 @@ def _of_answer(text: str) -> dict[str, float]:
     }
 
 
-def _held(text: str) -> Counter[str]:
+def _held(text: str) -> Pieces:
     """How many characters of each trait a text has."""
-    held = Counter[str]()
+    held = Pieces()
     for character in set(text):
         if trait := _trait(character):
             held[trait] += text.count(character)
@@ -131,9 +133,10 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
     negated = [_NO.search(text) is not None for text in texts]
     alone = [negated.count(flag) == 1 for flag in negated]
     named = [sum(names_culture(text, culture) for culture in known) for text in texts]
-    words = [_words(text) for text in texts]
+    words = [*map(_words, texts)]
     by_words = _table(words, _jaccard)
     by_grams = _cosines(texts)
+    positions = range(len(texts))
     return {
         "distance from the middle length": tuple(distances),
         "likeness (words)": _to_others(by_words),
@@ -143,19 +146,19 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
         "negation": tuple(map(float, negated)),
         "negation alone": tuple(map(float, alone)),
         "names of cultures": tuple(map(float, named)),
-        "position": tuple(map(float, range(len(texts)))),
+        "position": tuple(map(float, positions)),
     }
 
 
 @lru_cache(maxsize=64)  # the sets of a family follow one another
-def _grams(text: str, size: int = 3) -> Counter[str]:
+def _grams(text: str, size: int = 3) -> Pieces:
     plain = " ".join(text.casefold().split())
     starts = range(len(plain) - size + 1)
     grams = [plain[start : start + size] for start in starts]
     return Counter(grams or [plain])
 
 
-def _words(text: str) -> Counter[str]:
+def _words(text: str) -> Pieces:
     """Words; pairs of characters where the script does not space words."""
     counts = Counter(re.findall(r"\w+", text.casefold()))
     if len(counts) > 1:
@@ -164,18 +167,19 @@ def _words(text: str) -> Counter[str]:
 
 
 def _table(
-    parts: Sequence[Counter[str]], likeness: Callable[[Counter[str], Counter[str]], float]
+    parts: Sequence[Pieces], likeness: Callable[[Pieces, Pieces], float]
 ) -> list[list[float]]:
     """The likeness of every two answers, 0 on the diagonal. Each pair is compared once."""
-    table = [[0.0] * len(parts) for _ in parts]
-    for one, other in combinations(range(len(parts)), 2):
+    size = len(parts)
+    table = [[0.0] * size for _ in parts]
+    for one, other in combinations(range(size), 2):
         alike = likeness(parts[one], parts[other])
         table[one][other] = alike
         table[other][one] = alike
     return table
 
 
-def _jaccard(one: Counter[str], other: Counter[str]) -> float:
+def _jaccard(one: Pieces, other: Pieces) -> float:
     shared = one.keys() & other.keys()
     whole = one.keys() | other.keys()
     if whole:
@@ -191,7 +195,7 @@ def _cosines(texts: Sequence[str]) -> list[list[float]]:
         counts = part.values()
         squares[id(part)] = sum(map(mul, counts, counts))
 
-    def cosine(one: Counter[str], other: Counter[str]) -> float:
+    def cosine(one: Pieces, other: Pieces) -> float:
         size = math.sqrt(squares[id(one)] * squares[id(other)])
         if size:
             return _dot(one, other) / size
@@ -200,7 +204,7 @@ def _cosines(texts: Sequence[str]) -> list[list[float]]:
     return _table(parts, cosine)
 
 
-def _dot(one: Counter[str], other: Counter[str]) -> int:
+def _dot(one: Pieces, other: Pieces) -> int:
     shared = one.keys() & other.keys()
     ours = map(one.__getitem__, shared)
     theirs = map(other.__getitem__, shared)
@@ -304,9 +308,9 @@ def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
 
 def is_known(culture_id: str, language: str) -> bool:
     """Whether the shipped patterns would find the culture's name in a text of this language."""
-    return (
-        cultures.root(culture_id).id in _LABELS and language.partition("-")[0].lower() in LANGUAGES
-    )
+    root = cultures.root(culture_id)
+    primary = language.partition("-")[0]
+    return root.id in _LABELS and primary.lower() in LANGUAGES
 
 
 @cache

@@ -30,6 +30,8 @@ from carb_data.validation import repeated_name
 
 __all__ = [
     "TABLE_SUFFIXES",
+    "Contents",
+    "Row",
     "Table",
     "first_record",
     "json_lines",
@@ -59,6 +61,10 @@ Cells = Sequence[str | Unreadable]
 Numbered = Sequence[tuple[int, Cells]]
 """Rows of cells, each with its number."""
 Record = dict[str, Any]
+Row = tuple[int, Record]
+"""Number and content."""
+Contents = Iterator[tuple[int, Any]]
+"""The number and content of each record of a file."""
 Knows = Callable[[Sequence[str]], bool]
 """Whether column names are those of a known shape."""
 HeadingOf = Callable[[Sequence[Sequence[str]]], Sequence[str]]
@@ -74,7 +80,7 @@ class Table:
     path: Path
     titles: dict[str, str] = field(default_factory=dict)
     """Plain name to the name as the file has it, in the order of the columns."""
-    rows: list[tuple[int, Record]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     """Number, and filled cells by plain name."""
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -247,7 +253,7 @@ def _numbered(
     kind: str,
     file: BinaryIO,
     knows: Knows,
-) -> Iterator[tuple[int, Any]]:
+) -> Contents:
     """Number and content of each record of a file."""
     if kind == ".json":
         return _json(table, _bounded(table.path, file), knows)
@@ -256,7 +262,7 @@ def _numbered(
     return json_lines(table.path, file, table.problems)
 
 
-def json_lines(path: Path, file: BinaryIO, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
+def json_lines(path: Path, file: BinaryIO, problems: list[Problem]) -> Contents:
     """Number and content of each line that is not blank; a line that is not JSON is appended to
     ``problems``."""
     for number, line in enumerate(file, 1):
@@ -303,7 +309,7 @@ def _not_json(line: bytes, error: ValueError) -> str:
     return f"Invalid JSON: {error}".replace("line 1 column", "column")
 
 
-def parquet_rows(file: Path | BinaryIO) -> Iterator[tuple[int, Record]]:
+def parquet_rows(file: Path | BinaryIO) -> Contents:
     """Number and content of each row of a Parquet file."""
     try:
         frame = pl.scan_parquet(file)
@@ -317,7 +323,7 @@ def parquet_rows(file: Path | BinaryIO) -> Iterator[tuple[int, Record]]:
         raise CarbError(f"{file} is not a readable Parquet file: {error}") from None
 
 
-def _records(table: Table, rows: Iterable[tuple[int, Any]]) -> None:
+def _records(table: Table, rows: Contents) -> None:
     names: dict[str, str] = {}
     for number, row in rows:
         if not isinstance(row, dict):
@@ -341,7 +347,7 @@ def _add_title(table: Table, name: str) -> str:
     return known
 
 
-def _json(table: Table, content: bytes, knows: Knows) -> Iterator[tuple[int, Any]]:
+def _json(table: Table, content: bytes, knows: Knows) -> Contents:
     """The records of a JSON document: a list, JSON Lines, or a form of pandas' ``to_json``."""
     bare = content.removeprefix(codecs.BOM_UTF8)
     bare.decode()

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from carb_data.audit import share_won
+from carb_data.audit import Rows, share_won
 from carb_data.dataset import SEED, load
 from carb_data.declaration import Declaration, Names, Skip, order_key
 from carb_data.models import BonSet, Frozen, Group, Role
@@ -220,7 +220,7 @@ def excess_over_chance(items: Sequence[BonSet]) -> dict[str, tuple[float, float]
     return dict(zip(names, pairs, strict=True))
 
 
-def _excess_of(items: Sequence[BonSet], values: Sequence[Sequence[float]]) -> list[float]:
+def _excess_of(items: Sequence[BonSet], values: Rows) -> list[float]:
     """The excess of an attack in each set; none where it does not work on all together."""
     chances = [1 / len(item.responses) for item in items]
     variances = [chance * (1 - chance) for chance in chances]

@@ -234,7 +234,8 @@ def _rows(text: str, format_: str, header: tuple[str, ...]) -> Iterator[dict[str
     lines = csv.reader(file, delimiter=separator)
     names = [*header] or next(lines, [])
     for row in filter(None, lines):
-        yield dict(zip(names, row, strict=False))
+        cells = zip(names, row, strict=False)
+        yield dict(cells)
 
 
 def _unpacked(file: Path, source: str) -> str:

@@ -411,17 +411,20 @@ def _units(text: str) -> frozenset[str]:
     """The subject of a text: stems of its words; pairs of characters where a script writes no
     spaces."""
     normal = unicodedata.normalize("NFKC", text)
+    words = re.findall(r"[^\W\d_]+", normal.casefold())
     units: set[str] = set()
-    for word in re.findall(r"[^\W\d_]+", normal.casefold()):
+    for word in words:
         if _WHOLE_SCRIPTS.search(word):
-            units.update(map("".join, pairwise(word)))
+            pairs = pairwise(word)
+            units.update(map("".join, pairs))
         elif len(word) > 2:
             units.add(word[:_STEM])
     return frozenset(units)
 
 
 def _common(units: Collection[frozenset[str]], share: float) -> frozenset[str]:
-    counts = Counter(chain.from_iterable(units))
+    every = chain.from_iterable(units)
+    counts = Counter(every)
     most = max(3, share * len(units))
     common = [unit for unit, count in counts.items() if count > most]
     return frozenset(common)

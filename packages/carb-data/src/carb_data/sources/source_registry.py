@@ -108,7 +108,8 @@ def rows(
         CarbError: unknown source or option, or ``path`` does not hold the source.
     """
     source, location, chosen = _opened(name, path, options)
-    return (row for row in source.rows(location, chosen, seed) if not isinstance(row, str))
+    made = source.rows(location, chosen, seed)
+    return (row for row in made if not isinstance(row, str))
 
 
 def _opened(
