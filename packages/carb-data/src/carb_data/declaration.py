@@ -44,7 +44,8 @@ __all__ = [
 
 def _split(value: object) -> object:
     if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
+        parts = map(str.strip, value.split(","))
+        return tuple(filter(None, parts))
     return value
 
 
@@ -103,7 +104,8 @@ _FIELD = re.compile(r"\{([^{}]+)\}")
 def fill(template: Template, record: Mapping[str, str]) -> str:
     """The template with the record's fields in place; fields that it lacks are empty. Values are
     taken as they are."""
-    return _FIELD.sub(lambda match: record.get(match[1], ""), template).strip()
+    filled = _FIELD.sub(lambda match: record.get(match[1], ""), template)
+    return filled.strip()
 
 
 @cache

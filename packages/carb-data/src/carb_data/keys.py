@@ -43,7 +43,10 @@ class Options:
     def named(self, key: str) -> int | None:
         """The place of the option that has a name."""
         name = plain(key)
-        return next((n for n, names in enumerate(self.names) if name in names.split("|")), None)
+        for number, names in enumerate(self.names):
+            if name in names.split("|"):
+                return number
+        return None
 
 
 @dataclass(frozen=True, slots=True)

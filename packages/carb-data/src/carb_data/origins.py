@@ -100,7 +100,8 @@ def _near_copies(
             continue
         ours = _right(ordered[one])
         theirs = _right(ordered[other])
-        if any(_alike(*pair) for pair in product(ours, theirs)):
+        pairs = product(ours, theirs)
+        if any(_alike(*pair) for pair in pairs):
             yield names[one], names[other]
 
 
@@ -174,11 +175,13 @@ def _grams(items: Sequence[BonSet]) -> set[int]:
     texts: set[str] = set()
     for item in items:
         texts.add(item.prompt_text)
-        texts.update(response.text for response in item.responses)
+        for response in item.responses:
+            texts.add(response.text)
     grams: set[int] = set()
     for text in map(normalise, texts):
         if text:
-            grams.update(map(hash, windows(text) or [text]))
+            pieces = windows(text) or [text]
+            grams.update(map(hash, pieces))
     return grams
 
 
@@ -190,4 +193,6 @@ def _alike(one: str, other: str) -> bool:
         return False
     first = {*pairwise(one)}
     second = {*pairwise(other)}
-    return 2 * len(first & second) > ALIKE * (len(first) + len(second))
+    shared = first & second
+    size = len(first) + len(second)
+    return 2 * len(shared) > ALIKE * size

@@ -79,9 +79,10 @@ def overlap(prompt: str, texts: tuple[str, ...]) -> Values:
 
 @lru_cache(maxsize=_KEPT)
 def _of_answers(texts: tuple[str, ...]) -> dict[str, Values]:
-    each = [_of_answer(text) for text in texts]
+    each = [*map(_of_answer, texts)]
     features = {name: tuple(answer[name] for answer in each) for name in each[0]}
-    features["likeness (3-grams)"] = _to_others(_cosines(texts))
+    by_grams = _cosines(texts)
+    features["likeness (3-grams)"] = _to_others(by_grams)
     return features
 
 
@@ -132,7 +133,10 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
     distances = [abs(length - middle) for length in lengths]
     negated = [_NO.search(text) is not None for text in texts]
     alone = [negated.count(flag) == 1 for flag in negated]
-    named = [sum(names_culture(text, culture) for culture in known) for text in texts]
+    named = []
+    for text in texts:
+        names = sum(names_culture(text, culture) for culture in known)
+        named.append(float(names))
     words = [*map(_words, texts)]
     by_words = _table(words, _jaccard)
     by_grams = _cosines(texts)
@@ -145,7 +149,7 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
         "odd form": _oddness(texts, negated),
         "negation": tuple(map(float, negated)),
         "negation alone": tuple(map(float, alone)),
-        "names of cultures": tuple(map(float, named)),
+        "names of cultures": tuple(named),
         "position": tuple(map(float, positions)),
     }
 
@@ -189,7 +193,7 @@ def _jaccard(one: Pieces, other: Pieces) -> float:
 
 def _cosines(texts: Sequence[str]) -> list[list[float]]:
     """The cosine of the 3-grams of every two answers."""
-    parts = [_grams(text) for text in texts]
+    parts = [*map(_grams, texts)]
     squares: dict[int, int] = {}
     for part in parts:
         counts = part.values()

@@ -410,7 +410,11 @@ def _is_table(value: Any) -> bool:
 
 
 def _records_of(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Record]:
-    return [dict(zip(names, row, strict=False)) for row in rows]
+    records = []
+    for row in rows:
+        cells = zip(names, row, strict=False)
+        records.append(dict(cells))
+    return records
 
 
 def _without(
@@ -441,14 +445,15 @@ def _by_column(whole: Mapping[str, Any]) -> list[Any]:
     objects (pandas' orient='columns')."""
     columns = [*whole.values()]
     if all(isinstance(column, list) for column in columns):
-        return _records_of([*whole], zip(*columns, strict=False))
+        rows = zip(*columns, strict=False)
+        return _records_of([*whole], rows)
     if not all(isinstance(column, dict) for column in columns):
         return [whole]
-    rows: defaultdict[str, Record] = defaultdict(dict)
+    records: defaultdict[str, Record] = defaultdict(dict)
     for name, column in whole.items():
         for key, value in column.items():
-            rows[key][name] = value
-    return [*rows.values()]
+            records[key][name] = value
+    return [*records.values()]
 
 
 # cells: CSV, TSV and Excel

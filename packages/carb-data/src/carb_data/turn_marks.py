@@ -46,7 +46,9 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     *_, last = prompt.rstrip().split("\n")
     due = _OPEN.fullmatch(last) and not _LABELLED.fullmatch(last.strip())
     comes_again = len({*marks}) < len(marks)
-    if len(marks) > 1 and (comes_again or due):
+    if len(marks) < 2:
+        return
+    if comes_again or due:
         reason = f"holds turns of several roles ('{marks[0]}', '{marks[1]}'); {_REMEDY}"
         raise UnreadError(("prompt", reason))
 

@@ -177,7 +177,8 @@ def _transcribed(value: str) -> list[Turn] | None:
     if not contents[-1]:  # the turn that an answer continues
         del speakers[-1], contents[-1]
     roles = [_ROLES[speaker.casefold()] for speaker in speakers]
-    return [*zip(roles, contents, strict=True)]
+    pairs = zip(roles, contents, strict=True)
+    return [*pairs]
 
 
 def _is_numpy_list(value: Any) -> bool:

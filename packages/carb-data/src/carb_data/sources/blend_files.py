@@ -173,11 +173,10 @@ class Answers:
             names = ", ".join(file.relative_to(folder).as_posix() for file in missing)
             raise CarbError(f"{folder} lacks {names} of BLEnD.")
         self.topics = {place: read_topics(folder, place) for place in needed}
-        asked = [
-            (place, number, item)
-            for place, items in self.items.items()
-            for number, item in items.items()
-        ]
+        asked = []
+        for place, items in self.items.items():
+            for number, item in items.items():
+                asked.append((place, number, item))
         self._same = Joined()
         self.frequency: Counter[str] = Counter()
         for _, number, item in asked:
