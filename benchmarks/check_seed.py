@@ -276,6 +276,8 @@ def _kinds(bank: Bank) -> Iterator[str]:
     yield f"with a second wording that implies the place: {implied}"
     pages = Counter(line.content.evidence or "unsaid" for line in bank.facts)
     yield f"facts by their pages: {', '.join(f'{name} {n}' for name, n in pages.most_common())}"
+    second = sum(line.content.second_source is not None for line in bank.facts)
+    yield f"facts with a second page: {second}"
     reread = sum("reread" in line.content.checked for line in bank.facts)
     yield f"facts that a second reader found: {reread}"
     cells = Counter(
