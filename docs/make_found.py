@@ -3,12 +3,15 @@ from it.
 
 Usage: python docs/make_found.py sets FOLDER [MODEL]   writes the sets to score, a file a language;
                                         with MODEL only those that have no kept score of their text
-       python docs/make_found.py places FOLDER [MODEL] the same for the named sets of customs, norms
-                                        and taboos, with the place's name alone as the question
+       python docs/make_found.py controls FOLDER [MODEL] the same for the named sets of customs,
+                                        norms and taboos, with the place's name alone as the
+                                        question, and with the question of another family
        python docs/make_found.py rows RUN...           keeps scores and records of runs in
                                                        docs/found, without any text
        python docs/make_found.py phrases               keeps the scores of the quoted phrases'
                                                        languages
+       python docs/make_found.py cost MODEL_FOLDER...  keeps the processor seconds of 40 sets, one
+                                        at a time
        python docs/make_found.py                       makes the tables and the picture of
                                                        docs/found.md from docs/found
 """
@@ -21,9 +24,11 @@ import io
 import json
 import re
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import polars as pl
@@ -38,13 +43,13 @@ from carb_data import (
     require,
     seed_folders,
 )
-from carb_data.family import read_bank
+from carb_data.family import Family, read_bank
 from carb_data.models import Citation, Provenance, Response, cited
 from carb_data.table import COLUMNS
 from carb_metrics import bon_accuracy, compare, family_accuracy
 from carb_metrics.families import FamilyRow
 from carb_metrics.interval import Interval
-from carb_scorers import ScorerSpec
+from carb_scorers import ScorerSpec, evaluate, open_scorer
 from carb_scorers.run import RunRecord
 
 DOCS = Path(__file__).parent
@@ -56,10 +61,13 @@ LABELS = ("culture", "domain", "language", "kind", "place", "right")
 FACTS = ("A_fact", "B_fact", "C_fact", "D_fact")
 SETS = ("data", "set", "text", "source", "family", *LABELS, *FACTS)
 SCORES = ("data", "model", "way", "set", "text", "A", "B", "C", "D")
+COSTS = ("model", "set", "seconds")
 SEED = "seed"
 """The short families of carb-seed; data of other names are other files."""
 PLACE = "place"
 """Sets of ``SEED`` with the place's name in the place of the question."""
+OTHER = "other"
+"""Sets of ``SEED`` with the question of another family, about their own place."""
 OVERLAP = "overlap"
 PHRASE = "phrase"
 OPENING = '“"„«「『‘'
@@ -116,8 +124,8 @@ PARTS = {
     "practice named": Part(SEED, place="named", kinds=PRACTICE),
     "implied": Part(SEED, place="implied"),
     "practice implied": Part(SEED, place="implied", kinds=PRACTICE),
-    "practice, question whole": Part(SEED, beside=(PLACE, "likelihood")),
     "practice, place alone": Part(PLACE),
+    "practice, other question": Part(OTHER),
     "asked by likelihood": Part(SEED, beside=(SEED, "listwise")),
     "asked by lists": Part(SEED, "listwise"),
     "asked by pairs": Part(SEED, "pairwise"),
@@ -154,37 +162,55 @@ def write_sets(folder: Path, model: str | None = None) -> None:
         print(language, len(items))
 
 
-def place_sets() -> list[BonSet]:
-    """The named sets of customs, norms and taboos with the place's name alone as the question.
+def control_sets() -> dict[str, list[BonSet]]:
+    """The named sets of customs, norms and taboos with another prompt, by control.
 
     Whoever only associates a place's name with words of its answers wins here, too.
     """
     bank = read_bank(seed_folders()["carb-seed"], [])
     families = {line.content.id: line.content for line in bank.families}
-    items = []
-    for item in short_families():
-        family = families[item.id.partition("/")[0].partition("+")[0]]
+    named = [item for item in short_families() if item.place == "named" and item.kind in PRACTICE]
+    by_language: dict[str, set[str]] = defaultdict(set)
+    for item in named:
+        by_language[item.language].add(family_id(item))
+    controls: dict[str, list[BonSet]] = {PLACE: [], OTHER: []}
+    for item in named:
+        family = families[family_id(item)]
         names = {
             place.name
             for place in family.places
             if family.question.replace("{place}", place.name) == item.prompt_text
         }
-        if item.place == "named" and item.kind in PRACTICE and len(names) == 1:
+        if len(names) == 1:
             [name] = names
-            items.append(item.model_copy(update={"prompt": name.strip(" ,")}))
-    return items
+            strangers = (families[other] for other in by_language[item.language])
+            question = other_question(family, strangers).replace("{place}", name)
+            controls[PLACE].append(item.model_copy(update={"prompt": name.strip(" ,")}))
+            controls[OTHER].append(item.model_copy(update={"prompt": question}))
+    return controls
 
 
-def write_places(folder: Path, model: str | None = None) -> None:
-    scored = {
-        row["text"]
-        for row in read_csv("scores.csv")
-        if (row["data"], row["model"]) == (PLACE, model)
-    }
-    items = [item for item in place_sets() if text_key(item) not in scored]
+def family_id(item: BonSet) -> str:
+    return item.id.partition("/")[0].partition("+")[0]
+
+
+def other_question(family: Family, strangers: Iterable[Family]) -> str:
+    """The question of a family of another topic; a hash of both ids decides which one."""
+
+    def lot(other: Family) -> str:
+        return hashlib.sha256(f"{family.id} {other.id}".encode()).hexdigest()
+
+    return min((other for other in strangers if other.topic != family.topic), key=lot).question
+
+
+def write_controls(folder: Path, model: str | None = None) -> None:
+    scored = {(row["data"], row["text"]) for row in read_csv("scores.csv") if row["model"] == model}
     folder.mkdir(parents=True, exist_ok=True)
-    Dataset(items).save(folder / f"{PLACE}-alone.jsonl")
-    print(len(items))
+    for control, items in control_sets().items():
+        items = [item for item in items if (control, text_key(item)) not in scored]
+        if items:
+            Dataset(items).save(folder / f"{control}-control.jsonl")
+        print(control, len(items))
 
 
 def read_csv(name: str) -> list[Row]:
@@ -219,11 +245,12 @@ def keep(folders: Iterable[Path]) -> None:
             row["text"] = described[row["set"]]["text"]
             scores[score_key(row)] = row
         records += kept_records(record, data)
-    today = {text_key(item) for item in (*short_families(), *place_sets())}
+    today = {text_key(item) for item in short_families()}
+    today |= {text_key(item) for items in control_sets().values() for item in items}
     sets = {
         key: row
         for key, row in sets.items()
-        if row["data"] not in (SEED, PLACE) or row["text"] in today
+        if row["data"] not in (SEED, PLACE, OTHER) or row["text"] in today
     }
     scores = {key: row for key, row in scores.items() if (row["data"], *key[3:]) in sets}
     write_csv("sets.csv", SETS, (sets[key] for key in sorted(sets)))
@@ -260,6 +287,28 @@ def keep_phrases() -> None:
         scores[score_key(row)] = row
     write_csv("sets.csv", SETS, (sets[key] for key in sorted(sets)))
     write_csv("scores.csv", SCORES, (scores[key] for key in sorted(scores)))
+
+
+def keep_costs(folders: Iterable[Path]) -> None:
+    """Keep the processor seconds of four named sets of each language, one set at a time."""
+    by_language: dict[str, list[BonSet]] = defaultdict(list)
+    for item in short_families():
+        if item.place == "named":
+            by_language[item.language].append(item)
+    costs = {(row["model"], row["set"]): row for row in read_csv("cost.csv")}
+    for folder in folders:
+        dtype = "&dtype=bfloat16" if folder.name.startswith("qwen") else ""
+        scorer = open_scorer(f"implicit:{folder}?ref=none{dtype}")
+        warm_up, *_ = by_language["en"]
+        evaluate([warm_up], scorer)
+        for items in by_language.values():
+            for item in sorted(items, key=text_key)[:4]:
+                start = time.process_time()
+                evaluate([item], scorer)
+                seconds = f"{time.process_time() - start:.2f}"
+                row = {"model": folder.name, "set": item.id, "seconds": seconds}
+                costs[folder.name, item.id] = row
+    write_csv("cost.csv", COSTS, (costs[key] for key in sorted(costs)))
 
 
 def read_lines(name: str) -> list[str]:
@@ -437,21 +486,21 @@ def reading_cells(name: str, row: FamilyRow) -> Row:
     return cells | percents("place_win", row.place_win) | percents("row", row.row)
 
 
-def question_gain(kept: Kept) -> list[Row]:
-    """What the question adds to the place's name, in points of the place win rate."""
+def question_gains(kept: Kept) -> list[Row]:
+    """What a set's own question adds to each control, in points of the place win rate."""
     lines: list[Row] = []
-    for model in MODELS:
-        alone, _ = kept.part(model, PARTS["practice, place alone"])
-        whole, dataset = kept.part(model, PARTS["practice, question whole"])
-        if not len(alone):
-            continue
-        renamed = ScoreTable(alone.frame.with_columns(pl.lit(PLACE).alias("scorer")))
-        wins = compare(whole, renamed, dataset=dataset).place_win
-        if wins:
-            cells = {"sets": "practice, the question's gain", "group": "", "model": model}
-            lines.append(
-                cells | {"families": str(wins.families)} | percents("place_win", wins.difference)
-            )
+    for control in (PLACE, OTHER):
+        for model in MODELS:
+            scores, _ = kept.part(model, Part(control))
+            whole, dataset = kept.part(model, Part(SEED, beside=(control, "likelihood")))
+            if not len(scores):
+                continue
+            renamed = ScoreTable(scores.frame.with_columns(pl.lit(control).alias("scorer")))
+            wins = compare(whole, renamed, dataset=dataset).place_win
+            if wins:
+                cells = {"sets": f"practice, gain over {control}", "group": "", "model": model}
+                cells["families"] = str(wins.families)
+                lines.append(cells | percents("place_win", wins.difference))
     return lines
 
 
@@ -488,6 +537,7 @@ def kinds_table(every: Sequence[Reading]) -> str:
         ("**all, place named**", "named", None),
         ("customs, norms, taboos", "practice named", None),
         ("… the place's name alone", "practice, place alone", None),
+        ("… another family's question", "practice, other question", None),
         *((f"{kind} alone", "named", kind) for kind in kinds),
         ("**all, place implied**", "implied", None),
         ("customs, norms, taboos", "practice implied", None),
@@ -538,6 +588,22 @@ def state(kept: Kept) -> str:
         count = f"{len(scored & {*today}):,} of {len(today):,}"
         lines.append(f"{title}: {count} sets of short families.")
     return "\n".join(f"* {line}" for line in lines)
+
+
+def cost_table() -> str:
+    """Processor seconds a set: the median, the least and the most."""
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for row in read_csv("cost.csv"):
+        seconds[row["model"]].append(float(row["seconds"]))
+    models = [model for model in MODELS if model in seconds]
+    lines = [f"| | {' | '.join(COLUMN_TITLES[model] for model in models)} |"]
+    lines.append("|---" * (1 + len(models)) + "|")
+    cells = (
+        f"{median(seconds[model]):.1f} [{min(seconds[model]):.1f}, {max(seconds[model]):.1f}]"
+        for model in models
+    )
+    lines.append(f"| processor seconds a set | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def picture(every: Sequence[Reading]) -> str:
@@ -612,6 +678,7 @@ def made() -> dict[Path, str]:
         "kinds": kinds_table(every),
         "ways": ways_table(every),
         "sample": sample(kept),
+        "cost": cost_table(),
     }
     page = PAGE.read_text(encoding="utf-8")
     for name, text in tables.items():
@@ -620,7 +687,7 @@ def made() -> dict[Path, str]:
             before, _, rest = page.partition(head)
             page = f"{before}{head}{text}\n{end}{rest.partition(end)[2]}"
     lines = [reading_cells(name, row) for name, row in every]
-    lines += question_gain(kept)
+    lines += question_gains(kept)
     table = io.StringIO()
     writer = csv.DictWriter(table, list(lines[0]), lineterminator="\n")
     writer.writeheader()
@@ -647,10 +714,12 @@ def unfounded(page: str) -> set[str]:
 def main(arguments: Sequence[str]) -> None:
     if arguments[:1] == ["sets"]:
         write_sets(Path(arguments[1]), *arguments[2:3])
-    elif arguments[:1] == ["places"]:
-        write_places(Path(arguments[1]), *arguments[2:3])
+    elif arguments[:1] == ["controls"]:
+        write_controls(Path(arguments[1]), *arguments[2:3])
     elif arguments[:1] == ["rows"]:
         keep(map(Path, arguments[1:]))
+    elif arguments[:1] == ["cost"]:
+        keep_costs(map(Path, arguments[1:]))
     elif arguments[:1] == ["phrases"]:
         keep_phrases()
     else:
