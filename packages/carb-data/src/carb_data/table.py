@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -103,6 +104,29 @@ class ScoreTable:
                     "with_items, or none."
                 )
         return cls(pl.concat([table.frame for table in tables], how="vertical_relaxed"))
+
+    @classmethod
+    def from_scores(
+        cls, scorer: str, dataset: Dataset, scores: Mapping[tuple[str, str], float | None]
+    ) -> ScoreTable:
+        """One scorer's scores by the ids of set and response; null where there is none."""
+        rows = []
+        for item in dataset:
+            for response in item.responses:
+                row = (
+                    scorer,
+                    item.id,
+                    response.id,
+                    response.role.value,
+                    item.culture,
+                    item.domain.value,
+                    response.language,
+                    None,
+                    None,
+                    scores.get((item.id, response.id)),
+                )
+                rows.append(row)
+        return cls(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
         """This table with the columns of ``OPTIONAL``, null where the data set lacks the item.

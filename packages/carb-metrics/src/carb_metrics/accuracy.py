@@ -12,7 +12,7 @@ from carb_data import CarbError, Culture, Registry, ScoreTable
 from carb_data import cultures as default_cultures
 from carb_metrics.cells import Cell, Grouped, OfSets, Totals
 from carb_metrics.clusters import CLUSTER
-from carb_metrics.frames import beside
+from carb_metrics.frames import beside, text
 from carb_metrics.intervals import check_confidence
 from carb_metrics.outcome import RESPONSES, counted_sets
 from carb_metrics.tally import Tally
@@ -70,24 +70,29 @@ def grouped_accuracy(
     columns to group by."""
     keys = (by,) if isinstance(by, str) else tuple(by)
     check_confidence(confidence)
-    names = sorted(sets["scorer"].unique().cast(pl.String).to_list())
-    known = [c for c in sets.columns if c not in ("credit", "tied", "error", CLUSTER, RESPONSES)]
+    names = sorted({*sets["scorer"].unique().cast(pl.String)})
+    values = {"credit", "tied", "error", CLUSTER, RESPONSES}
+    known = [name for name in sets.columns if name not in values]
     unknown = [key for key in keys if key not in known]
     if unknown or len(set(keys)) < len(keys):
         extra = " Columns 'topic' and 'source_item' come from ScoreTable.with_items(dataset)."
-        hint = extra if {"topic", "source_item"} & set(unknown) else ""
+        hint = ""
+        if {"topic", "source_item"} & set(unknown):
+            hint = extra
         raise CarbError(f"by={list(keys)}: each key must be one of {known}, once.{hint}")
     if len(names) > 1 and "scorer" not in keys:
+        listed = ", ".join(names[:5])
+        if len(names) > 5:
+            listed += ", ..."
         raise CarbError(
-            f"The table holds {len(names)} scorers "
-            f"({', '.join(names[:5])}{', ...' if len(names) > 5 else ''}); "
-            "put 'scorer' into 'by', or filter the table to one."
+            f"The table holds {len(names)} scorers ({listed}); put 'scorer' into 'by', or filter "
+            "the table to one."
         )
     tally = Tally(sets, keys, confidence)
     scorers = tally.totals(names)
-    whole = (
-        scorers[names[0]] if len(names) == 1 else Totals()
-    )  # there is none for several scorers together
+    whole = Totals()  # there is none for several scorers together
+    if len(names) == 1:
+        whole = scorers[names[0]]
     return Grouped(
         by=keys,
         groups=tally.frame(),
@@ -161,9 +166,10 @@ def breakdown(
         CarbError: a culture of the table is not in the registry, the sets are malformed, or
             ``confidence`` is not between 0 and 1.
     """
-    registry = cultures if isinstance(cultures, Registry) else Registry(cultures)
+    if not isinstance(cultures, Registry):
+        cultures = Registry(cultures)
     scores, counted = counted_sets(scores, mirrors=mirrors)
-    sets = describe(scores.sets, registry)
+    sets = describe(scores.sets, cultures)
     several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
     tables = {}
     for keys in (
@@ -175,7 +181,8 @@ def breakdown(
         ("script",),
     ):
         part = grouped_accuracy(sets, (*several, *keys), confidence)
-        tables["_".join(("by", *keys))] = part.model_copy(update={"counted": counted})
+        name = "_".join(("by", *keys))
+        tables[name] = part.model_copy(update={"counted": counted})
     return Breakdown(
         counted=counted,
         overall=tables["by_domain"].overall,
@@ -190,10 +197,14 @@ def describe(sets: pl.DataFrame, registry: Registry) -> pl.DataFrame:
     Raises:
         CarbError: a culture is not in the registry.
     """
-    ids = sets["culture"].unique().cast(pl.String).sort().to_list()
-    roots = [registry.root(culture) for culture in ids]
+    rows = []
+    varieties = sets["culture"].unique().cast(pl.String)
+    for variety in varieties.sort():
+        root = registry.root(variety)
+        row = (variety, root.id, root.resource_class, root.family, root.script)
+        rows.append(row)
     traits = pl.DataFrame(
-        [(i, r.id, r.resource_class, r.family, r.script) for i, r in zip(ids, roots, strict=True)],
+        rows,
         schema={
             "variety": pl.String,
             "culture": pl.String,
@@ -203,5 +214,6 @@ def describe(sets: pl.DataFrame, registry: Registry) -> pl.DataFrame:
         },
         orient="row",
     )
-    named = sets.rename({"culture": "variety"}).with_columns(pl.col("variety").cast(pl.String))
+    renamed = sets.rename({"culture": "variety"})
+    named = renamed.with_columns(text("variety"))
     return beside(named, traits, "variety")

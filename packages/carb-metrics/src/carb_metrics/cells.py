@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import polars as pl
+from polars import col
 from pydantic import ConfigDict, Field, PlainSerializer
 
 from carb_data import CarbError, Frozen
+from carb_metrics.frames import text
 from carb_metrics.interval import Interval
 
 Frame = Annotated[
@@ -126,7 +128,7 @@ class Grouped(Totals, OfSets):
             )
         groups = self.groups
         if "scorer" in self.by:
-            groups = groups.filter(pl.col("scorer") == scorer).drop("scorer")
+            groups = groups.filter(col.scorer == scorer).drop("scorer")
         totals = self.scorers[scorer]
         return Grouped(
             by=tuple(key for key in self.by if key != "scorer"),
@@ -140,14 +142,11 @@ class Grouped(Totals, OfSets):
     @property
     def cells(self) -> dict[str, Cell]:
         """The cell of each group by its key, of which ``/`` joins the values."""
-        keys = [pl.col(key).cast(pl.String).fill_null("none") for key in self.by]
+        keys = text(*self.by).fill_null("none")
         joined = pl.concat_str(keys, separator="/")
         names = self.groups.select(joined).to_series()
         rows = self.groups.select(CELL).iter_rows(named=True)
-        made = {}
-        for name, row in zip(names, rows, strict=True):
-            made[name] = Cell(**row)
-        return made
+        return {name: Cell(**row) for name, row in zip(names, rows, strict=True)}
 
     def cell(self, *key: object) -> Cell:
         """The cell of one group, its key given in the order of ``by``; an empty cell where there is
@@ -156,7 +155,7 @@ class Grouped(Totals, OfSets):
             raise CarbError(f"A group here is named by {self.by}; got {key}.")
         rows = self.groups
         for name, value in zip(self.by, key, strict=True):
-            same = pl.col(name).eq_missing(value)
+            same = col(name).eq_missing(value)
             rows = rows.filter(same)
         if not rows.height:
             return Cell()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-import polars as pl
+from polars import col
 
 from carb_data import CarbError, ScoreTable
 
@@ -34,10 +34,10 @@ def centred(scores: ScoreTable, scorer: str | None = None) -> Callable[[float], 
         CarbError: the table has no scores of the scorer, or their median absolute deviation is 0,
             since half of them or more are the same.
     """
-    frame = scores.frame.filter(pl.col("score").is_not_null())
+    frame = scores.frame.filter(col.score.is_not_null())
     names = frame["scorer"].unique().sort().to_list()
     if len(names) > 1 or scorer is not None:
-        frame = frame.filter(pl.col("scorer") == scorer)
+        frame = frame.filter(col.scorer == scorer)
     centre = frame["score"].median()
     if not isinstance(centre, float):
         raise CarbError(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError
+from carb_metrics.frames import text
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -34,13 +35,13 @@ def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFra
         return one_group, frame.head(1).select()
     numbered = frame.select(keys).with_row_index("_row")
     groups = numbered.group_by(keys).agg("_row")
-    as_text = [pl.col(key).cast(pl.String) for key in keys]
+    as_text = text(*keys)
     groups = groups.sort(as_text)
     rows = groups["_row"]
     sizes = rows.list.len().to_numpy()
+    group = np.repeat(np.arange(groups.height), sizes)
     of_row = np.empty(frame.height, dtype=np.int64)
-    group = np.arange(groups.height)
-    of_row[rows.explode().to_numpy()] = np.repeat(group, sizes)
+    of_row[rows.explode().to_numpy()] = group
     return of_row, groups.drop("_row")
 
 
@@ -77,7 +78,9 @@ def numbered(
     numbers: dict[Any, int] = {}
     cluster = []
     for label in labels:
-        key = object() if is_missing(label) else label
+        key = label
+        if is_missing(label):
+            key = object()
         of_label = numbers.setdefault(key, len(numbers))
         cluster.append(of_label)
     return np.array(cluster, dtype=np.int64)
@@ -94,7 +97,8 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
         return sets[CLUSTER].to_numpy()
     item = codes(sets["item_id"])
     ties = [_tie(sets, item, kind) for kind in TIES]
-    cluster = connected(int(item.max(initial=-1)) + 1, ties)
+    items = int(item.max(initial=-1)) + 1
+    cluster = connected(items, ties)
     return cluster[item]
 
 
@@ -143,7 +147,7 @@ def _tie(
 
 def codes(column: pl.Series) -> Ints:
     """Numbers of the distinct values of a column, in their order as text."""
-    text = column.cast(pl.String)
-    values = pl.Enum(text.unique().sort())
-    physical = text.cast(values).to_physical()
-    return physical.to_numpy().astype(np.int64)
+    texts = column.cast(pl.String)
+    values = pl.Enum(texts.unique().sort())
+    numbers = texts.cast(values).to_physical().to_numpy()
+    return numbers.astype(np.int64)

@@ -37,37 +37,38 @@ def coefficient(
 ) -> tuple[float, float | None] | None:
     """A coefficient and its two-sided p.
 
-    Pearson's r has the t test of n−2 degrees of freedom. Kendall's τ-b has the exact distribution
-    for few points without ties, and the normal one else (as in ``scipy.stats``). Spearman's ρ is
-    tested over all orders of the ranks, tied or not, up to ``EXACT_RANKS`` points. Above that it
-    has the t test of Pearson's r. Its p is never below 2/n!, the share of the two extreme orders
-    (Kendall and Gibbons 1990, Rank Correlation Methods, 5th ed., chapter 4).
+    Pearson's r has the t test of n−2 degrees of freedom and Kendall's τ-b the exact distribution
+    for few points without ties and the normal else (as in ``scipy.stats``). Spearman's ρ is tested
+    over all orders of the ranks, tied or not, for up to ``EXACT_RANKS`` points, and with the same t
+    test for more. Its p is never below 2/n!, the share of the two extreme orders (Kendall and
+    Gibbons 1990, Rank Correlation Methods, 5th ed., chapter 4).
 
     Returns:
         null with fewer than two points, or where x or y is constant; p is null with fewer than
         ``FEWEST`` points.
     """
-    if len(x) < 2 or is_constant(x) or is_constant(y):
+    n = len(x)
+    if n < 2 or is_constant(x) or is_constant(y):
         return None
     from scipy import stats
 
-    tested = len(x) >= FEWEST
     if kind == "kendall":
         tau, p = stats.kendalltau(x, y)
-        return float(tau), float(p) if tested else None
-    if kind == "pearson":
-        r = _pearson(x, y)
-        return r, t_test(r, len(x) - 2) if tested else None
-    x = stats.rankdata(x)
-    y = stats.rankdata(y)
+        if n < FEWEST:
+            return float(tau), None
+        return float(tau), float(p)
+    if kind == "spearman":
+        x = stats.rankdata(x)
+        y = stats.rankdata(y)
     r = _pearson(x, y)
-    if not tested:
+    if n < FEWEST:
         return r, None
-    if len(x) <= EXACT_RANKS:
+    if kind == "pearson":
+        return r, t_test(r, n - 2)
+    if n <= EXACT_RANKS:
         return r, _exact_rank_p(x, y)
-    extreme_orders = 2 / math.factorial(min(len(x), 100))
-    p = t_test(r, len(x) - 2) or 0.0
-    return r, max(p, extreme_orders)
+    extreme_orders = 2 / math.factorial(min(n, 100))
+    return r, max(t_test(r, n - 2) or 0.0, extreme_orders)
 
 
 def _exact_rank_p(x: Floats, y: Floats) -> float:
@@ -93,7 +94,9 @@ def _pearson(x: Floats, y: Floats) -> float:
     y = y - y.mean()
     x = x / np.abs(x).max()
     y = y / np.abs(y).max()
-    size = math.sqrt((x @ x) * (y @ y))
+    square_x = x @ x
+    square_y = y @ y
+    size = math.sqrt(square_x * square_y)
     r = float(x @ y / size)
     return max(-1.0, min(1.0, r))
 
@@ -129,15 +132,17 @@ def fisher_interval(
     """
     if n < FEWEST:
         return None
-    spare = n - (4 if kind == "kendall" else 3)
+    spare = n - 3
+    square = 1.0
+    if kind == "spearman":
+        square = 1 + r * r / 2
+    elif kind == "kendall":
+        spare = n - 4
+        square = 0.437
     if spare < 1 or abs(r) > 1 - 1e-12:
         return None
-    variance = {
-        "pearson": 1.0,
-        "spearman": 1 + r * r / 2,
-        "kendall": 0.437,
-    }[kind] / spare
-    half = normal_quantile(confidence) * math.sqrt(variance)
+    error = math.sqrt(square / spare)
+    half = normal_quantile(confidence) * error
     z = math.atanh(r)
     low = math.tanh(z - half)
     high = math.tanh(z + half)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
+from polars import col
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import OfSets
 from carb_metrics.clusters import TIES, Bools, Ints, cluster_of, number
 from carb_metrics.families import PlaceComparison, compare_families
+from carb_metrics.frames import text
 from carb_metrics.interval import Difference, Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import means
@@ -102,11 +103,9 @@ class Comparison(Difference, OfSets):
     @property
     def discordance(self) -> float | None:
         """Share of sets in which both differ; null for no sets."""
-        return (
-            None
-            if self.only_a is None or self.only_b is None
-            else (self.only_a + self.only_b) / self.n
-        )
+        if self.only_a is None or self.only_b is None:
+            return None
+        return (self.only_a + self.only_b) / self.n
 
 
 def compare(
@@ -146,16 +145,20 @@ def compare(
             wrong.
     """
     check_confidence(confidence)
-    if margin is not None and not 0 < margin < 1:
-        raise CarbError(f"margin must lie between 0 and 1, for example 0.02; got {margin}.")
-    if margin is not None and confidence <= 0.5:
-        raise CarbError(f"confidence must be above 0.5 where a margin is given; got {confidence}.")
+    if margin is not None:
+        _check_margin(margin, confidence)
     keys = (by,) if isinstance(by, str) else tuple(by)
-    (first, counted), (second, _) = (counted_sets(table, mirrors=mirrors) for table in (a, b))
+    first, counted = counted_sets(a, mirrors=mirrors)
+    second, _ = counted_sets(b, mirrors=mirrors)
     both, names, unpaired = _join(first.sets, second.sets, keys)
     pairs = _Pairs(both, keys, confidence)
-    whole, summary = pairs.summary() if both.height else (Interval(), {})
-    place_win = None if dataset is None else compare_families(a, b, dataset, confidence)
+    whole, summary = pairs.summary()
+    within = None
+    if margin is not None and both.height:
+        within = pairs.within(margin)
+    place_win = None
+    if dataset is not None:
+        place_win = compare_families(a, b, dataset, confidence)
     if summary and place_win is not None and place_win.difference.p is not None:
         summary["better"] = place_win.better
     return Comparison.of(
@@ -166,11 +169,18 @@ def compare(
         unpaired=unpaired,
         by=keys,
         groups=pairs.groups(),
-        margin=None if margin is None or not both.height else pairs.within(margin),
+        margin=within,
         place_win=place_win,
         n=both.height,
         **summary,
     )
+
+
+def _check_margin(margin: float, confidence: float) -> None:
+    if not 0 < margin < 1:
+        raise CarbError(f"margin must lie between 0 and 1, for example 0.02; got {margin}.")
+    if confidence <= 0.5:
+        raise CarbError(f"confidence must be above 0.5 where a margin is given; got {confidence}.")
 
 
 def _join(
@@ -180,15 +190,17 @@ def _join(
 ) -> tuple[pl.DataFrame, list[str | None], int]:
     """The sets that both scored, the names of both, and how many sets only one scored."""
     names = [_only_scorer(sets) for sets in (left, right)]
-    if "scorer" in keys or any(key not in left.columns for key in keys):
+    groupings = {*left.columns} - {"scorer"}
+    if not groupings.issuperset(keys):
         raise CarbError(
             f"by={list(keys)}: each key must be a column of the table other than 'scorer'."
         )
     columns = dict.fromkeys(("scorer", "item_id", *keys, *TIES, *ALIKE))
-    text = pl.col("item_id").cast(pl.String)
-    first = left.select(*(name for name in columns if name in left.columns), *VALUES)
-    second = right.select(text, *_second_columns(right.columns))
-    both = first.with_columns(text).join(second, on="item_id", maintain_order="left")
+    known = [name for name in columns if name in left.columns]
+    item = text("item_id")
+    first = left.select(*known, *VALUES).with_columns(item)
+    second = right.select(item, *_second_columns(right.columns))
+    both = first.join(second, on="item_id", maintain_order="left")
     unpaired = left.height + right.height - 2 * both.height
     if not both.height and left.height and right.height:
         raise CarbError(
@@ -200,22 +212,18 @@ def _join(
 
 def _second_columns(columns: Sequence[str]) -> list[pl.Expr]:
     """The columns of the second table, their names with ``_b``."""
-    second = []
-    for name in (*TIES, *ALIKE):
-        if name in columns:
-            text = pl.col(name).cast(pl.String)
-            second.append(text.alias(f"{name}_b"))
-    values = [pl.col(name).alias(f"{name}_b") for name in VALUES]
-    return second + values
+    texts = [text(name) for name in (*TIES, *ALIKE) if name in columns]
+    values = [col(name) for name in VALUES]
+    return [column.name.suffix("_b") for column in (*texts, *values)]
 
 
 def _check_same_sets(both: pl.DataFrame) -> None:
     """Raise ``CarbError`` where sets of one id differ in culture, domain or responses."""
     for name in (*ALIKE, RESPONSES):
-        first = pl.col(name)
+        first = col(name)
         if name in ALIKE:
             first = first.cast(pl.String)
-        differ = both.filter(first != pl.col(f"{name}_b"))
+        differ = both.filter(first != col(f"{name}_b"))
         if differ.height:
             what = "other responses" if name == RESPONSES else f"another {name}"
             raise CarbError(
@@ -225,13 +233,14 @@ def _check_same_sets(both: pl.DataFrame) -> None:
 
 
 def _only_scorer(sets: pl.DataFrame) -> str | None:
-    names = sets["scorer"].unique().cast(pl.String).sort().to_list()
+    scorers = sets["scorer"].unique().cast(pl.String)
+    names = scorers.sort().to_list()
     if len(names) > 1:
         raise CarbError(
             f"compare takes two tables of one scorer each; one holds {', '.join(names[:5])}. "
             "Filter it, or use rank for all pairs."
         )
-    return names[0] if names else None
+    return next(iter(names), None)
 
 
 class _Pairs:
@@ -263,15 +272,15 @@ class _Pairs:
         if not self.keys:
             return ()
         group, rows = number(self.both, self.keys)
-        each = np.arange(rows.height)[:, None]
-        apart = np.where(group == each, self.d, np.nan)
+        each = np.arange(rows.height)
+        is_in = group == each[:, None]
+        apart = np.where(is_in, self.d, np.nan)
         tests = paired_rows(apart, self.cluster, self.confidence)
-        adjusted = adjust([math.nan if test.p is None else test.p for test in tests])
-        texts = pl.col(self.keys).cast(pl.String)
-        names = rows.select(texts.fill_null("none")).rows()
+        adjusted = adjust([test.p for test in tests])
+        texts = text(*self.keys).fill_null("none")
+        names = rows.select(texts).rows()
         groups = []
-        for index, (name, test, p) in enumerate(zip(names, tests, adjusted, strict=True)):
-            where = group == index
+        for where, name, test, p in zip(is_in, names, tests, adjusted, strict=True):
             row = ComparedGroup.of(
                 test,
                 key="/".join(name),
@@ -283,34 +292,40 @@ class _Pairs:
 
     def summary(self) -> tuple[Interval, dict[str, Any]]:
         """The difference, and what else is known of it."""
-        if self.both["error"].all() or self.both["error_b"].all():
-            return Interval(), {}  # a scorer that failed on every set has no verdict
-        whole = paired_rows(self.d[None], self.cluster, self.confidence)[0]
-        settled = whole.p is not None and whole.p < 1 - self.confidence
-        units = "source items" if len(np.unique(self.cluster)) < len(self.d) else "sets"
-        better = "a" if (whole.estimate or 0.0) > 0 else "b"
+        both = self.both
+        if both["error"].all() or both["error_b"].all():
+            return Interval(), {}  # a scorer that failed on every set, or none, has no verdict
+        (whole,) = paired_rows(self.d[None], self.cluster, self.confidence)
+        units = "sets"
+        clusters = np.unique(self.cluster)
+        if len(clusters) < len(self.d):
+            units = "source items"
+        better = None
+        if whole.p is not None and whole.p < 1 - self.confidence:
+            better = "b"
+            if (whole.estimate or 0.0) > 0:
+                better = "a"
+        discordance = float((self.d**2).mean())
         facts = {
             **self.sides(slice(None)),
             "strict_a": float((self.a == 1).mean()),
             "strict_b": float((self.b == 1).mean()),
-            "ties_a": int((self.both["tied"] > 0).sum()),
-            "ties_b": int((self.both["tied_b"] > 0).sum()),
+            "ties_a": int((both["tied"] > 0).sum()),
+            "ties_b": int((both["tied_b"] > 0).sum()),
             "test": f"t test of paired differences over {units}",
-            "better": better if settled else None,
+            "better": better,
             "design_effect": whole.design_effect,
-            **_planning(whole, float((self.d**2).mean()), self.confidence),
+            **_planning(whole, discordance, self.confidence),
         }
         return whole, facts
 
     def within(self, margin: float) -> Margin:
         """Is the difference within the margin? Each side with the same t as the interval."""
         level = 2 * self.confidence - 1
-        narrow = paired_rows(self.d[None], self.cluster, level)[0]
-        above, below = (
-            _one_sided(self.d[None], self.cluster, shift) for shift in (margin, -margin)
-        )
-        p_worse = above
-        p_better = 1 - below
+        d = self.d[None]
+        (narrow,) = paired_rows(d, self.cluster, level)
+        p_worse = _one_sided(d, self.cluster, margin)
+        p_better = 1 - _one_sided(d, self.cluster, -margin)
         alpha = 1 - self.confidence
         return Margin.of(
             narrow,
@@ -327,7 +342,9 @@ def _one_sided(d: Floats, cluster: Ints, shift: float) -> float:
     from scipy.special import stdtr
 
     interval = means(d, cluster, 0.5, (-1.0, 1.0))
-    return float(stdtr(interval.freedom, -(interval.centre + shift) / interval.error)[0])
+    away = interval.centre + shift
+    tails = stdtr(interval.freedom, -away / interval.error)
+    return float(tails[0])
 
 
 def _planning(
@@ -340,10 +357,12 @@ def _planning(
         return {"detectable": None, "more_sets": None}
     alpha = 1 - confidence
     effect = whole.design_effect
-    needed = sets_needed(
-        whole.estimate, max(discordance, abs(whole.estimate)), alpha=alpha, design_effect=effect
-    )
-    more = None if needed is None else max(0, needed - whole.n)
+    difference = whole.estimate
+    most = max(discordance, abs(difference))
+    needed = sets_needed(difference, most, alpha=alpha, design_effect=effect)
+    more = None
+    if needed is not None:
+        more = max(0, needed - whole.n)
     if whole.p < alpha:
         more = 0
     smallest = minimum_detectable_difference(

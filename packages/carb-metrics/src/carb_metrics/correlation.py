@@ -26,6 +26,7 @@ from carb_metrics.intervals import (
     Floats,
     check_confidence,
     finite,
+    nan_where_undefined,
     normal_quantile,
     same_order,
     t_quantile,
@@ -188,14 +189,18 @@ def correlate(
         1.0,
         confidence,
     )
-    reliable = [_reliability(xs, x_error, "x_error"), _reliability(ys, y_error, "y_error")]
+    reliable_x = _reliability(xs, x_error, "x_error")
+    reliable_y = _reliability(ys, y_error, "y_error")
+    influence = None
+    if labels is not None:
+        influence = _left_out(xs, ys, labels)
     return Correlation(
         n=n,
         bases=models,
         fit=_fit_line(xs, ys, confidence, tested=not related),
-        reliability_x=reliable[0],
-        reliability_y=reliable[1],
-        corrected=_corrected(xs, ys, base, reliable, confidence),
+        reliability_x=reliable_x,
+        reliability_y=reliable_y,
+        corrected=_corrected(xs, ys, base, (reliable_x, reliable_y), confidence),
         partial=_partial(
             xs,
             ys,
@@ -210,7 +215,7 @@ def correlate(
             confidence,
             tested=not related,
         ),
-        influence=None if labels is None else _left_out(xs, ys, labels),
+        influence=influence,
         **estimates,
     )
 
@@ -224,12 +229,13 @@ def _estimate(
     value = coefficient(kind, x, y)
     if value is None:
         return Interval()
-    low, high = fisher_interval(value[0], len(x), kind, confidence) or (None, None)
+    r, p = value
+    low, high = fisher_interval(r, len(x), kind, confidence) or (None, None)
     return Interval(
-        estimate=value[0],
+        estimate=r,
         low=low,
         high=high,
-        p=value[1],
+        p=p,
     )
 
 
@@ -288,14 +294,17 @@ def _related_error(influence: Floats, base: Ints) -> tuple[float, float]:
         base: (n,) the base model of each.
     """
     n = len(influence)
-    if float(np.abs(influence).max()) <= 1e-12:
+    largest = np.abs(influence).max()
+    if largest <= 1e-12:
         models = int(base.max()) + 1
-        return math.sqrt(1 / (n - 3)), float(models - 2)
+        error = math.sqrt(1 / (n - 3))
+        return error, float(models - 2)
     clustered = design(base, influence)
     effect = float(clustered.effect[0])
     freedom = float(clustered.freedom[0]) - 1
+    most = float(n - 2)
     error = math.sqrt(effect / (n - 3))
-    return error, max(1.0, min(float(n - 2), freedom))
+    return error, max(1.0, min(most, freedom))
 
 
 def _jackknife_error(
@@ -309,12 +318,18 @@ def _jackknife_error(
     It holds for pairs that are not normal, for which Fisher's is too small (Efron and Tibshirani
     1993, An Introduction to the Bootstrap, chapter 11).
     """
-    products = (np.ones(len(a)), a, b, a * a, b * b, a * b)
-    units = np.column_stack([np.bincount(base, product) for product in products])
-    n, sum_a, sum_b, aa, bb, ab = (units.sum(0) - units).T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        spread = np.sqrt((aa - sum_a**2 / n) * (bb - sum_b**2 / n))
-        z = np.arctanh((ab - sum_a * sum_b / n) / spread)
+    ones = np.ones(len(a))
+    products = (ones, a, b, a * a, b * b, a * b)
+    sums = [np.bincount(base, product) for product in products]
+    units = np.column_stack(sums)
+    without = units.sum(0) - units
+    n, sum_a, sum_b, aa, bb, ab = without.T
+    with nan_where_undefined():
+        square_a = aa - sum_a**2 / n
+        square_b = bb - sum_b**2 / n
+        both = ab - sum_a * sum_b / n
+        spread = np.sqrt(square_a * square_b)
+        z = np.arctanh(both / spread)
     if not np.isfinite(z).all():
         return None
     return jackknife_error(z)
@@ -330,8 +345,12 @@ def _reliability(
     error = finite(errors, name, len(values))
     if (error < 0).any():
         raise CarbError("Standard errors cannot be negative.")
-    variance = float(values.var(ddof=1)) if len(values) > 1 else 0.0
-    return 1 - float((error**2).mean()) / variance if variance > 0 else None
+    variance = 0.0
+    if len(values) > 1:
+        variance = float(values.var(ddof=1))
+    if variance > 0:
+        return 1 - float((error**2).mean()) / variance
+    return None
 
 
 def _corrected(
@@ -344,8 +363,8 @@ def _corrected(
     """Null where no errors are given, empty where they are as large as the differences."""
     if all(share is None for share in reliable):
         return None
-    shares = [1.0 if share is None else max(share, 0.0) for share in reliable]
-    shrink = math.sqrt(shares[0] * shares[1])
+    known = [max(share, 0.0) for share in reliable if share is not None]
+    shrink = math.sqrt(math.prod(known))
     if shrink <= 0:
         return Interval()
     return _pearson(x, y, base, shrink, confidence)
@@ -370,11 +389,16 @@ def _fit_line(
     value = coefficient("pearson", x, y)
     extra: dict[str, float | None] = {}
     if value is not None:
-        extra |= {"r2": value[0] ** 2, "p": value[1] if tested else None}
+        r, p = value
+        extra["r2"] = r**2
+        if tested:
+            extra["p"] = p
     if tested and n >= FEWEST:
+        freedom = n - 2
         residual = dy - slope * dx
-        deviation = math.sqrt(float((residual**2).sum()) / (n - 2))
-        t = float(t_quantile(n - 2, confidence))
+        unexplained = float((residual**2).sum())
+        deviation = math.sqrt(unexplained / freedom)
+        t = float(t_quantile(freedom, confidence))
         half = t * deviation / math.sqrt(sxx)
         extra |= {"slope_low": slope - half, "slope_high": slope + half}
     return Fit(
@@ -387,14 +411,16 @@ def _fit_line(
 
 def _matrix(covariates: npt.ArrayLike, n: int) -> Floats:
     columns = np.asarray(covariates, dtype=object)
-    columns = columns[:, None] if columns.ndim == 1 else columns
+    if columns.ndim == 1:
+        columns = columns[:, None]
     if columns.ndim != 2:
         raise CarbError(f"covariates must have shape (n,) or (n, k); got {columns.shape}.")
     if not columns.shape[1]:
         raise CarbError("covariates has no column; leave it out instead.")
-    return np.column_stack(
-        [finite(columns[:, i], f"covariates[:, {i}]", n) for i in range(columns.shape[1])]
-    )
+    checked = []
+    for index, column in enumerate(columns.T):
+        checked.append(finite(column, f"covariates[:, {index}]", n))
+    return np.column_stack(checked)
 
 
 def _partial(
@@ -410,7 +436,9 @@ def _partial(
     if covariates is None:
         return None
     z = _matrix(covariates, len(x))
-    taken = int(np.linalg.matrix_rank(z - z.mean(0))) if len(z) else 0
+    taken = 0
+    if len(z):
+        taken = int(np.linalg.matrix_rank(z - z.mean(0)))
     pearson = _partial_estimate(
         x,
         y,
@@ -449,13 +477,15 @@ def _partial_estimate(
     point."""
     if len(x) - taken < 2:
         return Interval()
-    basis = np.column_stack([np.ones(len(x)), z])
+    ones = np.ones(len(x))
+    basis = np.column_stack([ones, z])
     rests = []
     for values in (x, y):
-        rest = values - basis @ np.linalg.lstsq(basis, values, rcond=None)[0]
-        if float(np.abs(rest).max()) <= 1e-10 * max(
-            1e-300, float(np.abs(values - values.mean()).max())
-        ):
+        weights = np.linalg.lstsq(basis, values, rcond=None)[0]
+        rest = values - basis @ weights
+        away = np.abs(values - values.mean()).max()
+        least = 1e-10 * max(1e-300, float(away))
+        if np.abs(rest).max() <= least:
             return Interval()  # the covariates explain it all
         rests.append(rest)
     value = coefficient("pearson", *rests)
@@ -480,10 +510,10 @@ def _left_out(
     if len(labels) != len(x):
         raise CarbError(f"labels has {len(labels)} entries for {len(x)} points.")
     rows = []
-    for i, label in enumerate(labels):
-        rest = np.arange(len(x)) != i
-        value = coefficient("pearson", x[rest], y[rest])
-        rows.append(LeftOut(label=str(label), pearson=None if value is None else value[0]))
+    for index, label in enumerate(labels):
+        rest = np.arange(len(x)) != index
+        r, _ = coefficient("pearson", x[rest], y[rest]) or (None, None)
+        rows.append(LeftOut(label=str(label), pearson=r))
     return tuple(rows)
 
 
@@ -497,24 +527,20 @@ def _against(
 ) -> Rival | None:
     if other is None:
         return None
-    b = finite(other, "against", len(a))
-    of_a = coefficient("pearson", a, outcome)
-    of_b = coefficient("pearson", b, outcome)
-    of_both = coefficient("pearson", a, b)
-    if of_a is None or of_b is None or of_both is None:
-        return Rival(n=len(a))
-    result = rival(
-        of_a[0],
-        of_b[0],
-        of_both[0],
-        len(a),
-        confidence,
-    )
+    n = len(a)
+    b = finite(other, "against", n)
+    rs = []
+    for x, y in ((a, outcome), (b, outcome), (a, b)):
+        value = coefficient("pearson", x, y)
+        if value is None:
+            return Rival(n=n)
+        rs.append(value[0])
+    r_a, r_b, r_ab = rs
+    result = rival(r_a, r_b, r_ab, n, confidence)
     if tested:
         return result
-    return result.model_copy(
-        update={"difference": _untested(result.difference), "williams_t": None}
-    )
+    untested = _untested(result.difference)
+    return result.model_copy(update={"difference": untested, "williams_t": None})
 
 
 def rival(
@@ -542,34 +568,60 @@ def rival(
     Raises:
         CarbError: the three cannot be correlations of the same data.
     """
-    squares = 1 - r_a**2 - r_b**2
-    determinant = squares - r_ab**2 + 2 * r_a * r_b * r_ab
+    determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
     largest = max(abs(r_a), abs(r_b), abs(r_ab))
     if largest > 1 or not determinant >= -1e-9:  # nor NaN
         raise CarbError(f"No data has the correlations {r_a}, {r_b} and {r_ab} at once.")
-    unsure = Interval(estimate=r_a - r_b)
-    result = Rival(n=n, r_a=r_a, r_b=r_b, r_ab=r_ab, difference=unsure)
+    difference = r_a - r_b
+    result = Rival(
+        n=n,
+        r_a=r_a,
+        r_b=r_b,
+        r_ab=r_ab,
+        difference=Interval(estimate=difference),
+    )
     if n < 4 or largest > 1 - 1e-12:
         return result
+    freedom = n - 3
     mean = (r_a + r_b) / 2
-    between = 2 * (n - 1) / (n - 3) * max(determinant, 0.0)
+    between = 2 * (n - 1) / freedom * max(determinant, 0.0)
     scale = between + mean**2 * (1 - r_ab) ** 3
-    t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / scale)
+    t = difference * math.sqrt((n - 1) * (1 + r_ab) / scale)
+    r_of_t = t / math.sqrt(freedom + t * t)
+    tested = Interval.of(
+        _zou(r_a, r_b, r_ab, n, confidence),
+        estimate=difference,
+        p=t_test(r_of_t, freedom),
+    )
+    return result.model_copy(update={"difference": tested, "williams_t": t})
+
+
+def _zou(
+    r_a: float,
+    r_b: float,
+    r_ab: float,
+    n: int,
+    confidence: float,
+) -> Interval:
+    """Zou's limits of the difference of two dependent correlations."""
+    square_a = r_a**2
+    square_b = r_b**2
+    square_ab = r_ab**2
+    squares = 1 - square_a - square_b
     low_a, high_a = fisher_interval(r_a, n, confidence=confidence) or (r_a, r_a)
     low_b, high_b = fisher_interval(r_b, n, confidence=confidence) or (r_b, r_b)
     # Asymptotic correlation of two correlations that share a variable (Pearson and Filon 1898;
     # Steiger 1980).
-    less = r_a * r_b / 2 * (squares - r_ab**2)
+    less = r_a * r_b / 2 * (squares - square_ab)
     product = r_ab * squares - less
-    shared = product / ((1 - r_a**2) * (1 - r_b**2))
+    unexplained = (1 - square_a) * (1 - square_b)
+    shared = product / unexplained
 
     def away(a: float, b: float) -> float:
-        return math.sqrt(max(a**2 + b**2 - 2 * shared * a * b, 0.0))
+        square = a**2 + b**2 - 2 * shared * a * b
+        return math.sqrt(max(square, 0.0))
 
-    difference = Interval(
-        estimate=r_a - r_b,
-        low=r_a - r_b - away(r_a - low_a, high_b - r_b),
-        high=r_a - r_b + away(high_a - r_a, r_b - low_b),
-        p=t_test(t / math.sqrt(n - 3 + t * t), n - 3),
-    )
-    return result.model_copy(update={"difference": difference, "williams_t": t})
+    below = away(r_a - low_a, high_b - r_b)
+    above = away(high_a - r_a, r_b - low_b)
+    difference = r_a - r_b
+    return Interval(low=difference - below, high=difference + above)

@@ -155,26 +155,24 @@ def family_accuracy(
         raise CarbError(f"by must be one of {', '.join(GROUPS)} or left out; got '{by}'.")
     scored = Scored.of(scores, dataset)
     matrix = scored.families
-    groups = None if by is None else _groups(matrix, by)
+    groups = None
+    if by is not None:
+        groups = _groups(matrix, by)
     rows: list[FamilyRow] = []
     for name, reading in scored.readings.items():
         everything = np.ones(len(matrix.names), dtype=bool)
         parts: list[tuple[str | None, Bools]] = [(None, everything)]
         if groups is not None:
-            parts += [(value, groups == value) for value in np.unique(groups[reading.counted])]
-        rows += [
-            _row(
-                name,
-                value,
-                reading,
-                reading.counted & where,
-                confidence,
-                name in blind,
-            )
-            for value, where in parts
-            if (reading.counted & where).any()
-        ]
-    return FamilyReport(by=by, rows=tuple(rows)) if rows else None
+            values = np.unique(groups[reading.counted])
+            parts += [(value, groups == value) for value in values]
+        for value, of_group in parts:
+            where = reading.counted & of_group
+            if where.any():
+                row = _row(name, value, reading, where, confidence, name in blind)
+                rows.append(row)
+    if not rows:
+        return None
+    return FamilyReport(by=by, rows=tuple(rows))
 
 
 def place_gap(
@@ -242,7 +240,9 @@ def compare_families(
     scored = Scored.of(a, dataset)
     first = [*scored.readings.values()]
     second = [*scored.beside(b).readings.values()]
-    return compared(first[0], second[0], confidence) if first and second else None
+    if first and second:
+        return compared(first[0], second[0], confidence)
+    return None
 
 
 def compared(
@@ -254,8 +254,9 @@ def compared(
     failed in all."""
     matrix = first.matrix
     both = first.scored & second.scored
-    if any(np.isnan(one.won[both]).all() for one in (first, second)):
-        return None  # so it is without such pairs
+    for one in (first, second):
+        if np.isnan(one.won[both]).all():
+            return None  # so it is without such pairs
     a = family_means(matrix, first.won, both)
     b = family_means(matrix, second.won, both)
     families = np.flatnonzero(~np.isnan(a))
@@ -295,16 +296,16 @@ def _row(
     place_win = _place_win(reading, where, confidence)
     note = None
     if blind and (reading.value[where] == 0.5).all():
-        place_win = place_win.model_copy(
-            update={
-                "low": 0.5,
-                "high": 0.5,
-                "p": 1.0,
-            }
-        )
+        certain = {"low": 0.5, "high": 0.5, "p": 1.0}
+        place_win = place_win.model_copy(update=certain)
         note = "It does not read the place by construction."
     elif effective_clusters(cluster) < FEWEST:
         note = f"An interval needs {FEWEST} clusters of families of like size: too few."
+    if lost == pairs:
+        place_win = Interval(n=0)
+    row = Interval(n=0)
+    if errors < sets:
+        row = _row_accuracy(reading, whole, confidence)
     return FamilyRow(
         scorer=scorer,
         group=group,
@@ -316,8 +317,8 @@ def _row(
         comparisons=2 * pairs,
         failed=2 * lost,
         chance=float(chance.mean()) if len(chance) else None,
-        place_win=Interval(n=0) if lost == pairs else place_win,
-        row=Interval(n=0) if errors == sets else _row_accuracy(reading, whole, confidence),
+        place_win=place_win,
+        row=row,
         note=note,
     )
 
@@ -340,9 +341,11 @@ def _place_win(reading: Reading, where: Bools, confidence: float) -> Interval:
 def _row_accuracy(reading: Reading, where: Bools, confidence: float) -> Interval:
     values = reading.row[where]
     matrix = reading.matrix
-    chance = 1 / matrix.answers[where]
+    answers = matrix.answers[where]
+    chance = 1 / answers
+    binomial = chance * (1 - chance)
     # between that of independent places and that of families all right or all wrong
-    variance = chance * (1 - chance) / np.sqrt(matrix.answers[where])
+    variance = binomial / np.sqrt(answers)
     return clustered_mean(
         values,
         chance,
@@ -359,8 +362,9 @@ def chance_variance(answers: Ints) -> Floats:
     The rank of an answer's own place among N is then uniform, and the N answers are independent:
     ``(N + 1) / (12 N (N − 1))``.
     """
-    n = answers.astype(np.float64)
-    variance: Floats = (n + 1) / (12 * n * (n - 1))
+    n = answers.astype(float)
+    below = 12 * n * (n - 1)
+    variance: Floats = (n + 1) / below
     return variance
 
 
@@ -383,11 +387,15 @@ def _difference(
         confidence,
         (-1.0, 1.0),
     )
-    settled = interval.p is not None and interval.p < 1 - confidence
+    better: Literal["a", "b"] | None = None
+    if interval.p is not None and interval.p < 1 - confidence:
+        better = "b"
+        if d.mean() > 0:
+            better = "a"
     return PlaceComparison(
         families=len(d),
         a=float(a.mean()),
         b=float(b.mean()),
         difference=interval,
-        better=("a" if d.mean() > 0 else "b") if settled else None,
+        better=better,
     )

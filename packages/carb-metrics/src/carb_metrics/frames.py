@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import polars as pl
+from polars import col
 
 
 def unperturbed(frame: pl.DataFrame) -> pl.DataFrame:
     """The rows of answers as they were written, without the perturbed ones."""
-    return frame.filter(pl.col("perturbation").is_null())
+    return frame.filter(col.perturbation.is_null())
 
 
 def beside(rows: pl.DataFrame, more: pl.DataFrame, on: str | Sequence[str]) -> pl.DataFrame:
     """Rows with the columns of another frame, null where it has none for them."""
     return rows.join(more, on=on, how="left", maintain_order="left")
+
+
+def text(*columns: str) -> pl.Expr:
+    """Columns as text, whatever their kind."""
+    return col(columns).cast(pl.String)

@@ -43,8 +43,9 @@ class Interval(Frozen):
             "low": self.high,
             "high": self.low,
         }
-        turned = {name: None if value is None else -value for name, value in limits.items()}
-        return self.model_copy(update=turned)
+        known = {name: value for name, value in limits.items() if value is not None}
+        turned = {name: -value for name, value in known.items()}
+        return self.model_copy(update=dict.fromkeys(limits) | turned)
 
 
 class Difference(Interval):

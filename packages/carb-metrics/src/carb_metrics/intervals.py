@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from statistics import NormalDist
 from typing import Any, cast
@@ -41,6 +40,11 @@ def t_tails(t: Any, freedom: Any) -> Any:
     return 2 * stdtr(freedom, -abs(t))
 
 
+def nan_where_undefined() -> np.errstate:
+    """Within, what is divided by nothing is NaN, without a warning."""
+    return np.errstate(divide="ignore", invalid="ignore")
+
+
 def few_degrees(freedom: Any, confidence: float) -> Any:
     """``(z/t)²``: the factor of an effective sample size that allows for few degrees of freedom."""
     return (normal_quantile(confidence) / t_quantile(freedom, confidence)) ** 2
@@ -74,16 +78,10 @@ def wilson(
             infinite.
     """
     z2 = normal_quantile(confidence) ** 2
-    trials = np.asarray(n, dtype=np.float64)
-    won = np.asarray(successes, dtype=np.float64)
-    most = trials * (1 + 1e-9) + 1e-9
-    wrong = (won < -1e-9) | (won > most)
-    wrong |= (trials < 0) | ~np.isfinite(trials)
-    wrong |= np.isnan(won) & (trials != 0)
-    if wrong.any():
-        bad = tuple(float(part[wrong][0]) for part in np.broadcast_arrays(won, trials))
-        raise CarbError(f"successes must lie between 0 and n; got {bad[0]:g} of {bad[1]:g}.")
-    with np.errstate(divide="ignore", invalid="ignore"):
+    trials = np.asarray(n, dtype=float)
+    won = np.asarray(successes, dtype=float)
+    _check_counts(won, trials)
+    with nan_where_undefined():
         p = np.clip(won / trials, 0, 1)
         moved = z2 / (2 * trials)
         widened = 1 + z2 / trials
@@ -94,9 +92,20 @@ def wilson(
         low = np.clip(middle - half, 0, 1)
         high = np.clip(middle + half, 0, 1)
     # Rounding must not push a limit past the estimate that it equals.
-    low = np.where(p == 0, 0.0, np.minimum(low, p))
-    high = np.where(p == 1, 1.0, np.maximum(high, p))
-    return low, high
+    low = np.minimum(low, p)
+    high = np.maximum(high, p)
+    return np.where(p == 0, 0.0, low), np.where(p == 1, 1.0, high)
+
+
+def _check_counts(won: Floats, trials: Floats) -> None:
+    most = trials * (1 + 1e-9) + 1e-9
+    wrong = (won < -1e-9) | (won > most)
+    wrong |= (trials < 0) | ~np.isfinite(trials)
+    wrong |= np.isnan(won) & (trials != 0)
+    if wrong.any():
+        both = np.broadcast_arrays(won, trials)
+        bad, of = (float(part[wrong][0]) for part in both)
+        raise CarbError(f"successes must lie between 0 and n; got {bad:g} of {of:g}.")
 
 
 def finite(
@@ -112,9 +121,7 @@ def finite(
         length: The number of values that there must be; any if null.
     """
     try:
-        array = np.array(
-            [math.nan if v is None else v for v in cast("Iterable[Any]", values)], np.float64
-        )
+        array = np.array(list(cast("Iterable[Any]", values)), float)  # None becomes NaN
     except (TypeError, ValueError):
         raise CarbError(f"{name} must be a list of numbers.") from None
     if array.ndim != 1:
@@ -137,9 +144,10 @@ def same_order(**given: Any) -> None:
     Raises:
         CarbError: the names of the first two that differ.
     """
-    indexes = {
-        name: list(value.index) for name, value in given.items() if hasattr(value, "reindex")
-    }
+    indexes = {}
+    for name, value in given.items():
+        if hasattr(value, "reindex"):
+            indexes[name] = list(value.index)
     names = list(indexes)
     for name in names[1:]:
         if indexes[name] != indexes[names[0]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-import polars as pl
+from polars import col
 
 from carb_data import ScoreTable
 from carb_metrics.cells import OfSets, Result
-from carb_metrics.intervals import Floats
+from carb_metrics.intervals import Floats, nan_where_undefined
 from carb_metrics.outcome import counted_sets, credit_matrix
 
 
@@ -57,18 +55,21 @@ def item_analysis(scores: ScoreTable, *, mirrors: bool = False) -> ItemAnalysis:
         CarbError: malformed sets.
     """
     table, counted = counted_sets(scores, mirrors=mirrors)
-    judged = table.sets.filter(~pl.col("error"))
+    judged = table.sets.filter(~col.error)
     credit, scorers, items = credit_matrix(judged)
     counts = (~np.isnan(credit)).sum(0)
     values = discrimination(credit)
     rows = []
-    for index, item in enumerate(items.select("item_id", "culture", "domain").to_dicts()):
-        value = float(values[index])
+    traits = items.select("item_id", "culture", "domain").to_dicts()
+    for index, item in enumerate(traits):
+        value = None
+        if not np.isnan(values[index]):
+            value = float(values[index])
         row = ItemRow(
             **item,
             n=int(counts[index]),
             difficulty=float(np.nanmean(credit[:, index])),
-            discrimination=None if math.isnan(value) else value,
+            discrimination=value,
         )
         rows.append(row)
     return ItemAnalysis(
@@ -89,13 +90,16 @@ def discrimination(credit: Floats) -> Floats:
     judged = known.sum(0)
     total = filled.sum(1, keepdims=True)
     count = known.sum(1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rest = np.where(known, (total - filled) / (count - 1), np.nan)
+    with nan_where_undefined():
+        others = (total - filled) / (count - 1)
+        rest = np.where(known, others, np.nan)
         a = credit - np.nansum(credit, 0) / judged
         b = rest - np.nansum(rest, 0) / judged
         aa = np.nansum(a * a, 0)
         bb = np.nansum(b * b, 0)
-        r = np.nansum(a * b, 0) / np.sqrt(aa * bb)
-        defined = (aa > 1e-12) & (bb > 1e-12) & (judged >= 5)
+        ab = np.nansum(a * b, 0)
+        r = ab / np.sqrt(aa * bb)
+        vary = (aa > 1e-12) & (bb > 1e-12)
+        defined = vary & (judged >= 5)
         correlations: Floats = np.where(defined, r, np.nan)
     return correlations

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from carb_metrics.interval import Interval
-from carb_metrics.intervals import Floats, check_confidence, t_quantile
+from carb_metrics.intervals import Floats, check_confidence, nan_where_undefined, t_quantile
 
 Statistic = Callable[[Floats], Floats]
 """(..., sums) to (...): a number made of sums over units; NaN where it is not defined."""
@@ -25,7 +25,8 @@ def jackknife_error(without: Floats) -> float:
     ``se² = (C−1)/C·Σ (θ_(c) − mean θ_(·))²``."""
     count = len(without)
     away = without - without.mean()
-    return math.sqrt((count - 1) / count * float((away**2).sum()))
+    squares = float((away**2).sum())
+    return math.sqrt((count - 1) / count * squares)
 
 
 def jackknife_interval(
@@ -52,14 +53,16 @@ def jackknife_interval(
     check_confidence(confidence)
     if not len(units):
         return Interval()
-    with np.errstate(divide="ignore", invalid="ignore"):  # what is not defined is null, as below
+    with nan_where_undefined():  # what is not defined is null, as below
         estimate = float(statistic(units.sum(0)))
         if not math.isfinite(estimate):
             return Interval()
         count = len(units)
-        without = statistic(units.sum(0) - units) if count > 1 else np.array([np.nan])
-        without = np.log(without) if log else without
-    if not np.isfinite(without).all() or (log and estimate <= 0):
+        without = statistic(units.sum(0) - units)
+        if log:
+            without = np.log(without)
+    no_logarithm = log and estimate <= 0
+    if count < 2 or no_logarithm or not np.isfinite(without).all():
         return Interval(estimate=estimate)
     t = float(t_quantile(count - 1, confidence))
     half = t * jackknife_error(without)

@@ -6,14 +6,21 @@ import math
 
 import numpy as np
 import polars as pl
+from polars import col
 from pydantic import Field
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Counted, Result, ScorerRow, Scorers
 from carb_metrics.clusters import number
-from carb_metrics.frames import unperturbed
+from carb_metrics.frames import text, unperturbed
 from carb_metrics.interval import Interval
-from carb_metrics.intervals import Floats, check_confidence, t_quantile, t_tails
+from carb_metrics.intervals import (
+    Floats,
+    check_confidence,
+    nan_where_undefined,
+    t_quantile,
+    t_tails,
+)
 from carb_metrics.jackknife import jackknife_interval
 from carb_metrics.means import means, share_interval
 from carb_metrics.outcome import counted_sets, polars_frame
@@ -124,19 +131,27 @@ def judge_bias(
     if presentations is not None:
         every = _picks(presentations, unperturbed(scored.rows))
         picks = every.join(frame, on="item_id", how="semi")
-    centred = None if dataset is None else _centred(frame, dataset)
+    centred = None
+    if dataset is not None:
+        centred = _centred(frame, dataset)
     groups: dict[str, JudgeBias] = {}
-    parts = frame.partition_by(by, maintain_order=True, as_dict=True) if by else {}
-    for (value,), part in parts.items():
-        sets = part.select("item_id").unique()
-        shown, apart = (
-            None if rows is None else rows.join(sets, on="item_id", how="semi")
-            for rows in (picks, centred)
-        )
-        known = None if shown is None or shown.is_empty() else shown
-        groups[str(value)] = _of_sets(part, known, apart, confidence, counted)
+    if by is not None:
+        for (value,), part in frame.partition_by(by, maintain_order=True, as_dict=True).items():
+            sets = part.select("item_id").unique()
+            shown = _within(picks, sets)
+            if shown is not None and shown.is_empty():
+                shown = None
+            apart = _within(centred, sets)
+            groups[str(value)] = _of_sets(part, shown, apart, confidence, counted)
     whole = _of_sets(frame, picks, centred, confidence, counted)
     return whole.model_copy(update={"groups": groups})
+
+
+def _within(rows: pl.DataFrame | None, sets: pl.DataFrame) -> pl.DataFrame | None:
+    """The rows of some sets."""
+    if rows is None:
+        return None
+    return rows.join(sets, on="item_id", how="semi")
 
 
 def _of_sets(
@@ -151,12 +166,12 @@ def _of_sets(
     for name in frame["scorer"].unique().sort():
         row: dict[str, object] = {"scorer": name}
         if picks is not None:
-            shown = picks.filter(pl.col("scorer") == name)
+            shown = picks.filter(col.scorer == name)
             shares, row["position_p"] = _positions(shown, confidence)
             positions += shares
             row |= _consistency(shown, confidence)
         if centred is not None:
-            lengths = centred.filter(pl.col("scorer") == name)
+            lengths = centred.filter(col.scorer == name)
             row["length"] = _partial(lengths, confidence)
         rows.append(BiasRow.model_validate(row))
     return JudgeBias(
@@ -181,9 +196,9 @@ def _checked(presentations: pl.DataFrame) -> pl.DataFrame:
     if not presentations.schema["position"].is_integer():
         raise CarbError("presentations: 'position' must be whole numbers.")
     shown = presentations.select(
-        pl.col(*KEYS, "response_id").cast(pl.String),
-        pl.col("position").cast(pl.Int64),
-        pl.col("score").cast(pl.Float64),
+        text(*KEYS, "response_id"),
+        col.position.cast(pl.Int64),
+        col.score.cast(pl.Float64),
     )
     for name in ("response_id", "position"):
         unique = shown.select(*KEYS, name)
@@ -202,31 +217,34 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     keys = ["scorer", "item_id", "response_id"]
     joined = _checked(presentations).join(known, on=keys, how="left")
     joined = joined.sort(*KEYS, "position")
-    lost = joined.filter(pl.col("cluster").is_null())
+    lost = joined.filter(col.cluster.is_null())
     if lost.height:
         row = lost.row(0, named=True)
         raise CarbError(
             f"presentations: the table has no response '{row['response_id']}' of item "
             f"'{row['item_id']}' scored by '{row['scorer']}'."
         )
-    level = rounded(pl.col("score"))
+    level = rounded(col.score)
     top = level == level.max()
     alone = pl.when(top.sum() == 1)
-    response = pl.col("response_id")
-    pick = response.filter(top).first()
-    failed = pl.col("score").fill_nan(None).is_null()
+    response = col.response_id
+    first = response.filter(top).first()
+    pick = alone.then(first)
+    position = alone.then(top.arg_max())
+    failed = col.score.fill_nan(None).is_null()
     rows = joined.group_by(KEYS, maintain_order=True)
     picks = rows.agg(
-        pl.col("cluster").first(),
+        col.cluster.first(),
         order=response.str.join("\0"),
         shown=response.sort().str.join("\0"),
-        pick=alone.then(pick).otherwise(pl.lit("")),
-        position=alone.then(top.arg_max()).cast(pl.Int64),
+        pick=pick.otherwise(pl.lit("")),
+        position=position.cast(pl.Int64),
         size=pl.len().cast(pl.Int64),
         error=failed.any(),
     )
-    judged = pl.when(~pl.col("error"))
-    return picks.with_columns(position=judged.then("position"))
+    judged = pl.when(~col.error)
+    position = judged.then("position")
+    return picks.with_columns(position=position)
 
 
 def _positions(
@@ -242,16 +260,17 @@ def _positions(
     cluster, _ = number(decided, ("cluster",))
     positions = np.arange(int(size.max()))
     pick = decided["position"].to_numpy()
-    picked = (pick[:, None] == positions).astype(np.float64)
+    picked = (pick[:, None] == positions).astype(float)
     shown = positions < size[:, None]
     expected = shown / size[:, None]
     rows = []
     for position in positions:
+        here = picked[:, position]
         row = PositionRow(
             scorer=decided["scorer"][0],
             position=int(position),
-            picks=int(picked[:, position].sum()),
-            share=share_interval(picked[:, position], cluster, confidence),
+            picks=int(here.sum()),
+            share=share_interval(here, cluster, confidence),
             expected=float(expected[:, position].mean()),
         )
         rows.append(row)
@@ -263,22 +282,24 @@ def _positions(
 
 
 def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, Interval]:
-    judged = picks.filter(~pl.col("error"))
+    judged = picks.filter(~col.error)
     keys = ["item_id", "shown"]
-    pairs = judged.join(judged, on=keys, suffix="_b")
-    pairs = pairs.filter(pl.col("order_id") < pl.col("order_id_b"))
-    swapped = pl.col("order") != pl.col("order_b")
+    both = judged.join(judged, on=keys, suffix="_b")
+    pairs = both.filter(col.order_id < col.order_id_b)
+    is_swapped = col.order != col.order_b
+    swapped = pairs.filter(is_swapped)
+    repeated = pairs.filter(~is_swapped)
     return {
-        "swap_consistency": _same_pick(pairs.filter(swapped), confidence),
-        "self_agreement": _same_pick(pairs.filter(~swapped), confidence),
+        "swap_consistency": _same_pick(swapped, confidence),
+        "self_agreement": _same_pick(repeated, confidence),
     }
 
 
 def _same_pick(pairs: pl.DataFrame, confidence: float) -> Interval:
     cluster, _ = number(pairs, ("cluster",))
     same = pairs["pick"] == pairs["pick_b"]
-    credit = same.cast(pl.Float64).to_numpy()
-    share = share_interval(credit, cluster, confidence)
+    credit = same.cast(pl.Float64)
+    share = share_interval(credit.to_numpy(), cluster, confidence)
     return share.model_copy(update={"n": pairs.height})
 
 
@@ -301,16 +322,16 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     scored = frame.drop_nulls("score")
     joined = scored.join(lengths, on=keys, how="left")
     joined = joined.sort("scorer", *keys)
-    lost = joined.filter(pl.col("length").is_null())
+    lost = joined.filter(col.length.is_null())
     if lost.height:
         row = lost.row(0, named=True)
         raise CarbError(
             f"The data set has no response '{row['response_id']}' of item '{row['item_id']}'."
         )
-    chosen = (pl.col("role") == "chosen").cast(pl.Float64)
+    chosen = (col.role == "chosen").cast(pl.Float64)
     joined = joined.with_columns(chosen=chosen)
-    values = pl.col(CENTRED)
-    cluster = pl.col("cluster").rank("dense")
+    values = col(CENTRED)
+    cluster = col.cluster.rank("dense")
     return joined.select(
         "scorer",
         "item_id",
@@ -333,7 +354,7 @@ def _partial(rows: pl.DataFrame, confidence: float) -> Interval:
         length * role,
     )
     sums = [np.bincount(cluster, product) for product in products]
-    units = np.column_stack(sums).astype(np.float64)
+    units = np.column_stack(sums).astype(float)
     z = jackknife_interval(units, _partial_z, confidence)
     whole = float(_partial_z(units.sum(0)))
     if math.isnan(whole):
@@ -343,7 +364,9 @@ def _partial(rows: pl.DataFrame, confidence: float) -> Interval:
     freedom = len(units) - 1
     half = (z.high - z.low) / 2
     error = half / float(t_quantile(freedom, confidence))
-    p = float(t_tails(whole / error, freedom)) if error > 0 else None
+    p = None
+    if error > 0:
+        p = float(t_tails(whole / error, freedom))
     return Interval(
         estimate=math.tanh(whole),
         low=math.tanh(z.low),
@@ -355,13 +378,16 @@ def _partial(rows: pl.DataFrame, confidence: float) -> Interval:
 def _partial_z(sums: Floats) -> Floats:
     """(..., 6) sums of the products of score, length and role to (...) artanh of the partial r."""
     ss, ll, rr, sl, sr, lr = np.moveaxis(sums, -1, 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with nan_where_undefined():
         given = np.where(rr > 0, 1 / rr, 0)
         score = ss - sr**2 * given
         length = ll - lr**2 * given
-        defined = (score > 1e-12 * ss) & (length > 1e-12 * ll)
+        score_varies = score > 1e-12 * ss
+        length_varies = length > 1e-12 * ll
+        defined = score_varies & length_varies
         both = sl - sr * lr * given
         r = both / np.sqrt(score * length)
         known = np.where(defined, r, np.nan)
-        z: Floats = np.arctanh(np.clip(known, -1, 1))
+        partial = np.clip(known, -1, 1)
+        z: Floats = np.arctanh(partial)
     return z

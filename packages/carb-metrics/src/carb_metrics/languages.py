@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import polars as pl
+from polars import col
 
 from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import ScorerRow, Scorers
@@ -81,14 +82,14 @@ def cross_lingual_consistency(
         spread = spreads.get(name)
         steep = k
         if steep is None:
-            different = apart.filter(pl.col("scorer") == name)
+            different = apart.filter(col.scorer == name)
             away = different["apart"].to_numpy()
             steep = calibrate_k(away / (spread or 1.0))
-        its_pairs = pairs.filter(pl.col("scorer") == name)
+        its_pairs = pairs.filter(col.scorer == name)
         if steep is None or spread is None:
             its_pairs = its_pairs.clear()
         per_unit = (steep or 0.0) / (spread or 1.0)
-        log_value = pl.col("difference") * -per_unit
+        log_value = col.difference * -per_unit
         value = log_value.exp()
         row = ConsistencyRow(
             scorer=name,
@@ -103,7 +104,7 @@ def cross_lingual_consistency(
 def _spreads(frame: pl.DataFrame) -> dict[str, float]:
     """Standard deviation of each scorer's scores within sets, where it has one."""
     of_sets = within_item(frame).group_by("scorer")
-    sums = of_sets.agg(pl.col("squares", "freedom").sum())
+    sums = of_sets.agg(col("squares", "freedom").sum())
     spreads = {}
     for name, squares, freedom in sums.rows():
         if squares:
@@ -115,21 +116,21 @@ def _different(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer`` and ``apart``: by how much the right answer of a set scores above each other
     one."""
     known = unperturbed(frame).drop_nulls("score")
-    chosen = known.filter(pl.col("role") == "chosen")
+    chosen = known.filter(col.role == "chosen")
     right = chosen.select("scorer", "item_id", right="score")
-    rejected = known.filter(pl.col("role") == "rejected")
+    rejected = known.filter(col.role == "rejected")
     keys = ["scorer", "item_id"]
     both = rejected.join(right, on=keys, maintain_order="left")
-    apart = pl.col("right") - pl.col("score")
+    apart = col.right - col.score
     return both.select("scorer", apart=apart)
 
 
 def _mean(pairs: pl.DataFrame, confidence: float) -> Interval:
     """The mean of ``value``, and limits between 0 and 1."""
-    count = pl.len().cast(pl.Float64)
-    sums = pairs.group_by("cluster").agg(pl.col("value").sum(), count)
-    sums = sums.sort("cluster")
-    units = sums.select("value", "len").to_numpy()
+    of_cluster = pairs.group_by("cluster")
+    sums = of_cluster.agg(col.value.sum(), pl.len())
+    ordered = sums.sort("cluster").select("value", "len")
+    units = ordered.to_numpy().astype(float)
     interval = jackknife_interval(units, ratio, confidence)
     mean = within(interval, 1.0)
     return mean.model_copy(update={"n": pairs.height})
@@ -146,7 +147,10 @@ def calibrate_k(differences: Floats) -> float | None:
         k; null where no k reaches it, as when most differences are zero or there are none.
     """
     away = np.abs(differences)
-    if not len(away) or (away == 0).mean() >= HALF:
+    if not len(away):
+        return None
+    alike = (away == 0).mean()
+    if alike >= HALF:
         return None
 
     def mean_at(log_k: float) -> float:
@@ -174,18 +178,18 @@ def calibrate_k(differences: Floats) -> float | None:
 def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer``, ``cluster``, ``difference`` (absolute), for every two languages of one
     content."""
-    is_crossed = pl.col("perturbation") == Perturbation.CL.value
+    is_crossed = col.perturbation == Perturbation.CL.value
     or_original = is_crossed.fill_null(value=True)
     crossed = perturbed_pairs(frame.filter(or_original))
     keys = ["scorer", "item_id", "original", "cluster"]
     before = crossed.select(*keys, language="language_before", score="before")
     after = crossed.select(*keys, "language", score="after")
-    versions = pl.concat([before, after]).drop_nulls("score")
-    versions = versions.unique(maintain_order=True)
-    contents = versions.group_by([*keys, "language"])
-    versions = contents.agg(pl.col("score").mean())
+    every = pl.concat([before, after])
+    known = every.drop_nulls("score")
+    contents = known.group_by([*keys, "language"])
+    versions = contents.agg(col.score.mean())
     both = versions.join(versions, on=keys, suffix="_b")
-    both = both.filter(pl.col("language") < pl.col("language_b"))
-    apart = pl.col("score") - pl.col("score_b")
-    pairs = both.select("scorer", "cluster", difference=apart.abs())
+    once = both.filter(col.language < col.language_b)
+    apart = col.score - col.score_b
+    pairs = once.select("scorer", "cluster", difference=apart.abs())
     return pairs.sort(pl.all())

@@ -58,7 +58,9 @@ class Matrices:
         values: defaultdict[int, set[str | None]] = defaultdict(set)
         for family, item in zip(self.family, self.sets, strict=True):
             value = getattr(item, column)
-            text = None if value is None else str(value)
+            text = None
+            if value is not None:
+                text = str(value)
             values[family].add(text)
         in_order = []
         for family in range(len(self.names)):
@@ -149,7 +151,9 @@ def _columns(sets: Sequence[BonSet]) -> dict[Cell, int]:
     for item in sets:
         family = str(item.family)
         for response in item.responses:
-            name = response.text if family in by_text else response.id
+            name = response.id
+            if family in by_text:
+                name = response.text
             column = numbers.setdefault((family, name), len(numbers))
             columns[item.id, response.id] = column
     return columns

@@ -13,7 +13,14 @@ import numpy as np
 
 from carb_metrics.clusters import Ints
 from carb_metrics.interval import Interval
-from carb_metrics.intervals import Floats, few_degrees, t_quantile, t_tails, wilson
+from carb_metrics.intervals import (
+    Floats,
+    few_degrees,
+    nan_where_undefined,
+    t_quantile,
+    t_tails,
+    wilson,
+)
 
 __all__ = ["FEWEST", "clustered_mean", "design", "means", "means_of", "share_interval"]
 
@@ -86,20 +93,22 @@ def design(
         mean: (sets,) the mean that a set counts for; a single one if left out.
         means: The number of means that are estimated.
     """
-    of = np.zeros(len(cluster), dtype=np.int64) if mean is None else mean
-    each = np.ones(len(residual)) if weight is None else weight
-    pairs = _pairs(of, cluster, each, residual, means)
+    if mean is None:
+        mean = np.zeros(len(cluster), dtype=np.int64)
+    if weight is None:
+        weight = np.ones(len(residual))
+    pairs = _pairs(mean, cluster, weight, residual, means)
     clusters = pairs.clusters
-    with np.errstate(divide="ignore", invalid="ignore"):  # a mean of nothing is NaN
+    with nan_where_undefined():  # a mean of nothing is NaN
         squares = pairs.over_means(pairs.weight**2)
         whole = pairs.over_means(pairs.weight)
-        alike = squares / np.bincount(of, each**2, means)
-        weighted = (each * residual) ** 2
-        independent = np.bincount(of, weighted, means)
+        alike = squares / np.bincount(mean, weight**2, means)
+        weighted = (weight * residual) ** 2
+        independent = np.bincount(mean, weighted, means)
         shown = pairs.shown(whole) / independent
         both = clusters * shown + PSEUDO * alike
         blended = both / (clusters + PSEUDO)
-        square = np.bincount(of, residual**2, means).astype(np.float64)
+        square = np.bincount(mean, residual**2, means).astype(float)
         added: Floats = alike - 1
         least = 1 + added * pairs.correlation(square)
         known = (clusters > 1) & (independent > 1e-12)
@@ -107,9 +116,11 @@ def design(
         effect = np.where(known, estimated, alike)
         freedom = whole**2 / squares - 1
     shared = alike > 1 + 1e-9
+    effect = np.maximum(effect, 1.0)
+    freedom = np.maximum(freedom, 1.0)
     return Design(
-        effect=np.where(shared, np.maximum(effect, 1.0), 1.0),
-        freedom=np.where(shared, np.maximum(freedom, 1.0), np.inf),
+        effect=np.where(shared, effect, 1.0),
+        freedom=np.where(shared, freedom, np.inf),
         clusters=clusters,
     )
 
@@ -136,7 +147,7 @@ class _Pairs:
 
     def over_means(self, values: Floats) -> Floats:
         """(means,) sums of values of pairs."""
-        return np.bincount(self.mean, values, self.means).astype(np.float64)
+        return np.bincount(self.mean, values, self.means).astype(float)
 
     def shown(self, whole: Floats) -> Floats:
         """(means,) ``(C−1)/C·Σ (e_c / (1 − w_c/W))²`` over the C clusters of a mean, with the
@@ -182,7 +193,7 @@ def _pairs(
     pairs, pair = np.unique(key, return_inverse=True)
 
     def total(values: Floats) -> Floats:
-        return np.bincount(pair, values, len(pairs)).astype(np.float64)
+        return np.bincount(pair, values, len(pairs)).astype(float)
 
     return _Pairs(
         mean=pairs // count,
@@ -211,7 +222,8 @@ def share_interval(credit: Floats, cluster: Ints, confidence: float) -> Interval
     n = np.array([float(len(credit))])
     clustered = design(cluster, credit - share)
     effective = clustered.effective_n(share, n, confidence)
-    low, high = wilson(share * effective, effective, confidence)
+    won = share * effective
+    low, high = wilson(won, effective, confidence)
     return Interval(
         estimate=float(share[0]),
         low=float(low[0]),
@@ -249,11 +261,11 @@ def means(
     """Means of rows of values, with the one interval and the one test of means that the package
     has: t of the clusters.
 
-    Where values are bounded, two clusters of average size are added, one at each bound. So equal
-    values do not look certain (Agresti and Coull 1998, The American Statistician 52:119-126; for
-    paired differences, Bonett and Price 2012, Journal of Educational and Behavioral Statistics
-    37:479-488). The variance of a mean grows by the design effect of its clusters, and t has the
-    degrees of freedom that they leave (``design``).
+    Where values are bounded, two clusters of average size are added, one at each bound, so that
+    values which are all alike do not look certain (Agresti and Coull 1998, The American
+    Statistician 52:119-126; for paired differences, Bonett and Price 2012, Journal of Educational
+    and Behavioral Statistics 37:479-488). The variance of a mean grows by the design effect of its
+    clusters, and t has the degrees of freedom that they leave (``design``).
 
     Args:
         values: (rows, units), NaN where a row has no such unit.
@@ -279,10 +291,14 @@ def means_of(
     total = np.bincount(row, known, rows)
     square = np.bincount(row, known**2, rows)
     low, high = bounds or (0.0, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a mean of nothing is NaN
-        mean: Floats = np.where(n > 0, total / n, np.nan)
-        clustering = design(cluster, known - mean[row], mean=row, means=rows)
-        added = np.zeros(rows) if bounds is None else n / clustering.clusters
+    with nan_where_undefined():  # a mean of nothing is NaN
+        ratio = total / n
+        mean: Floats = np.where(n > 0, ratio, np.nan)
+        residual = known - mean[row]
+        clustering = design(cluster, residual, mean=row, means=rows)
+        added = np.zeros(rows)
+        if bounds is not None:
+            added = n / clustering.clusters
         whole = n + 2 * added
         of_bounds = added * (low + high)
         centre = (total + of_bounds) / whole
@@ -290,8 +306,10 @@ def means_of(
         squares = (square + squares_of_bounds) / whole
         spread = np.maximum(squares - centre**2, 0.0)
         units = n - 1 if bounds is None else whole
-        error = np.sqrt(spread / units * clustering.effect)
-        freedom = np.where(np.isinf(clustering.freedom), whole - 1, clustering.freedom)
+        variance = spread / units * clustering.effect
+        error = np.sqrt(variance)
+        independent = np.isinf(clustering.freedom)
+        freedom = np.where(independent, whole - 1, clustering.freedom)
         freedom_of_t = np.maximum(freedom, 1.0)
         half = t_quantile(freedom_of_t, confidence) * error
         certain = np.where(centre == 0, 1.0, 0.0)
@@ -321,7 +339,7 @@ def effective_clusters(cluster: Ints) -> float:
     if not len(cluster):
         return 0.0
     _, counts = np.unique(cluster, return_counts=True)
-    size = counts.astype(np.float64)
+    size = counts.astype(float)
     squares = (size**2).sum()
     return float(size.sum() ** 2 / squares)
 
@@ -397,7 +415,8 @@ class _Clustered:
     def tail(self, quantile: float) -> float:
         """How much further the limit on the side of the long tail is: ``γ·(2t² + 1)/6`` standard
         errors for a mean of skewness γ (Hall 1992, JRSS B 54:221-228)."""
-        return self.error * self.skewness * (2 * quantile**2 + 1) / 6
+        away = 2 * quantile**2 + 1
+        return self.error * self.skewness * away / 6
 
 
 def _clustered(residual: Floats, variance: float, cluster: Ints) -> _Clustered:
@@ -410,19 +429,22 @@ def _clustered(residual: Floats, variance: float, cluster: Ints) -> _Clustered:
         residual,
         1,
     )
-    shown = float(pairs.shown(np.array([float(count)]))[0])
+    whole = np.array([float(count)])
+    shown = float(pairs.shown(whole)[0])
     clusters = len(pairs.size)
     size = float((pairs.size**2).mean())
     added = PSEUDO * variance * size * clusters / (clusters - 1)
+    error = math.sqrt(shown + added) / count
     square = float((pairs.total**2).sum())
     cube = float((pairs.total**3).sum())
-    return _Clustered(
-        error=math.sqrt(shown + added) / count,
-        skewness=cube / square**1.5 if square > 1e-12 else 0.0,
-    )
+    skewness = 0.0
+    if square > 1e-12:
+        skewness = cube / square**1.5
+    return _Clustered(error=error, skewness=skewness)
 
 
 def _unseen(clusters: float, confidence: float) -> float:
     """The largest share of clusters of a kind of which so many clusters hold none with a chance of
     (1 − confidence)/2."""
-    return float(1 - ((1 - confidence) / 2) ** (1 / clusters))
+    tail = (1 - confidence) / 2
+    return float(1 - tail ** (1 / clusters))

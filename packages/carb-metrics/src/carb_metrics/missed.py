@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
+from polars import col
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.accuracy import bon_accuracy
@@ -113,11 +114,12 @@ def failures(
     Raises:
         CarbError: no scorer is good, or a set of the table lacks a response.
     """
-    table, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
+    described = scores.with_items(dataset)
+    table, counted = counted_sets(described, mirrors=mirrors)
     chances = [1 / len(item.responses) for item in dataset]
     chance = sum(chances) / max(len(chances), 1)
     by_scorer = bon_accuracy(table, by="scorer", mirrors=True)
-    better = by_scorer.groups.filter(pl.col("low") > chance)
+    better = by_scorer.groups.filter(col.low > chance)
     best_first = better.sort("accuracy", "scorer", descending=[True, False])
     good = tuple(best_first["scorer"])
     if not good:
@@ -149,11 +151,11 @@ def _same_answer(
     """The share of the missed sets in which all scorers take the same wrong answer."""
     if not missed:
         return None
-    of_missed = pl.col("item_id").is_in(missed)
-    wrong = picks.filter(of_missed, ~pl.col("right"))
+    of_missed = col.item_id.is_in(missed)
+    wrong = picks.filter(of_missed, ~col.right)
     answers = wrong.group_by("item_id", "response_id")
-    taken = answers.agg(pl.col("share").sum())
-    by_all = taken.filter(pl.col("share") == scorers)
+    taken = answers.agg(col.share.sum())
+    by_all = taken.filter(col.share == scorers)
     return by_all.height / len(missed)
 
 
@@ -171,10 +173,10 @@ def _picks(
             rows.append((item.id, response.id, taken))
     keys = ["item_id", "response_id"]
     known = pl.DataFrame(rows, schema=[*keys, "taken"], orient="row")
-    of_good = pl.col("scorer").is_in(good)
+    of_good = col.scorer.is_in(good)
     frame = unperturbed(scored.rows).filter(of_good)
-    judged = with_shares(frame).filter(~pl.col("failed"))
-    right = pl.col("role") == "chosen"
+    judged = with_shares(frame).filter(~col.failed)
+    right = col.role == "chosen"
     picks = judged.with_columns(right=right)
     return beside(picks, known, keys)
 
@@ -182,22 +184,22 @@ def _picks(
 def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
     """A row per set that all good scorers judged. ``missed``: whether all missed it. ``alone``: the
     chance that all would, were their misses independent within its culture."""
-    missed = pl.col("missed")
     right = picks.filter("right")
-    marked = right.with_columns(missed=pl.col("share") < 1)
+    marked = right.with_columns(missed=col.share < 1)
     scorers = pl.len().over("item_id")
     judged = marked.filter(scorers == len(good))
-    of_scorers = judged.group_by("culture", "scorer").agg(missed.mean())
-    rates = of_scorers.group_by("culture").agg(alone=missed.product())
-    of_sets = judged.group_by("item_id", maintain_order=True)
-    traits = pl.col("culture", "topic", "cluster").first()
-    sets = of_sets.agg(traits, missed.all())
+    of_scorer = judged.group_by("culture", "scorer")
+    of_culture = of_scorer.agg(col.missed.mean()).group_by("culture")
+    rates = of_culture.agg(alone=col.missed.product())
+    of_set = judged.group_by("item_id", maintain_order=True)
+    traits = col("culture", "topic", "cluster").first()
+    sets = of_set.agg(traits, col.missed.all())
     return beside(sets, rates, "culture")
 
 
 def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...]:
     group = ("culture", "topic")
-    half_missed = pl.col("missed").mean() >= 0.5
+    half_missed = col.missed.mean() >= 0.5
     units = sets.group_by(*group, "cluster").agg(missed=half_missed)
     marked = int(units["missed"].sum())
     total = units.height
@@ -210,14 +212,13 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
         missed = part.filter("missed")["item_id"].to_list()
         if not missed:
             continue
+        culture, topic = key
         hits, size = drawn[key]
-        examples = []
-        for item in missed[:EXAMPLES]:
-            example = Example(item_id=item, prompt=prompts[item])
-            examples.append(example)
+        shown = missed[:EXAMPLES]
+        examples = [Example(item_id=item, prompt=prompts[item]) for item in shown]
         cluster = Cluster(
-            culture=key[0],
-            topic=key[1],
+            culture=culture,
+            topic=topic,
             missed=len(missed),
             sets=part.height,
             expected=float(part["alone"].sum()),
@@ -260,13 +261,13 @@ def at_least(
 
 
 def _confusion(picks: pl.DataFrame) -> tuple[Confusion, ...]:
-    expected = pl.col("share").mean().over("scorer", "item_id")
-    wrong = picks.filter(~pl.col("right"))
-    wrong = wrong.with_columns(expected=expected)
+    expected = col.share.mean().over("scorer", "item_id")
+    missed = picks.filter(~col.right)
+    wrong = missed.with_columns(expected=expected)
     pairs = wrong.group_by("culture", "taken").agg(
         offered=pl.struct("scorer", "item_id").n_unique(),
-        picked=pl.col("share").sum(),
-        expected=pl.col("expected").sum(),
+        picked=col.share.sum(),
+        expected=col.expected.sum(),
     )
     rows = []
     for row in pairs.iter_rows(named=True):
@@ -274,7 +275,9 @@ def _confusion(picks: pl.DataFrame) -> tuple[Confusion, ...]:
         rows.append(Confusion(rate=rate, **row))
 
     def order(row: Confusion) -> tuple[float, str, str]:
-        excess = row.picked / row.expected if row.expected else 0.0
+        excess = 0.0
+        if row.expected:
+            excess = row.picked / row.expected
         return -excess, row.culture, row.taken
 
     return tuple(sorted(rows, key=order))

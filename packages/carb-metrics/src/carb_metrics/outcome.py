@@ -8,6 +8,7 @@ import polars as pl
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted
 from carb_metrics.clusters import number
+from carb_metrics.frames import text
 from carb_metrics.intervals import Floats
 from carb_metrics.scored import RESPONSES, Scored, main_conditions
 
@@ -46,9 +47,9 @@ def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[Scored, Counted]
     """The rows that count, and which they are: ``main`` sets, or ``all`` where asked for or where
     none is known."""
     scored = Scored.of(scores)
-    if mirrors or not main_conditions(scored.frame) or not len(scored.main):
-        return scored, "all"
-    return scored.main, "main"
+    if not mirrors and main_conditions(scored.frame) and len(scored.main):
+        return scored.main, "main"
+    return scored, "all"
 
 
 def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:
@@ -58,12 +59,13 @@ def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:
         (scorers, items) credits, NaN where there is none; the scorers; a row of ``sets`` for each
         item.
     """
-    item, names = number(sets, ("item_id",))
-    scorer, who = number(sets, ("scorer",))
-    credit = np.full((who.height, names.height), np.nan)
+    item, ids = number(sets, ("item_id",))
+    scorer, names = number(sets, ("scorer",))
+    shape = (names.height, ids.height)
+    credit = np.full(shape, np.nan)
     credit[scorer, item] = sets["credit"].to_numpy()
-    texts = pl.col("item_id", "culture", "domain").cast(pl.String)
+    texts = text("item_id", "culture", "domain")
     rows = sets.with_columns(texts)
     items = rows.unique("item_id", maintain_order=True)
-    scorers = who["scorer"].cast(pl.String)
+    scorers = names["scorer"].cast(pl.String)
     return credit, scorers.to_list(), items.sort("item_id")

@@ -17,8 +17,6 @@ from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, finite, same_order
 from carb_metrics.means import means
 
-_OUTSIDE = "Values must lie between 0 and 1; for others give bounded=False."
-
 
 class Paired(Interval):
     """A paired difference, the first minus the second; null without pairs.
@@ -72,10 +70,12 @@ def paired_difference(
             f"{second.shape}."
         )
     both = np.concatenate([first, second])
-    if bounded and ((both < 0) | (both > 1)).any():
-        raise CarbError(_OUTSIDE)
+    if bounded:
+        _check_bounds(both)
     cluster = numbered(clusters, len(first), "pairs")
-    return paired_rows((first - second)[None], cluster, confidence, bounded=bounded)[0]
+    d = first - second
+    (paired,) = paired_rows(d[None], cluster, confidence, bounded=bounded)
+    return paired
 
 
 def paired_rows(
@@ -86,7 +86,10 @@ def paired_rows(
     bounded: bool = True,
 ) -> list[Paired]:
     """``paired_difference`` for each row of differences, NaN where a row has no such pair."""
-    result = means(d, cluster, confidence, (-1.0, 1.0) if bounded else None)
+    bounds = None
+    if bounded:
+        bounds = (-1.0, 1.0)
+    result = means(d, cluster, confidence, bounds)
     rows = []
     for index in range(len(d)):
         row = Paired(
@@ -101,6 +104,12 @@ def paired_rows(
     return rows
 
 
+def _check_bounds(values: Floats) -> None:
+    outside = (values < 0) | (values > 1)
+    if outside.any():
+        raise CarbError("Values must lie between 0 and 1; for others give bounded=False.")
+
+
 def won_alone(d: Floats) -> dict[str, int]:
     """The numbers of pairs in which each side has more; NaN counts for none."""
     more = d > 0
@@ -112,7 +121,9 @@ def won_alone(d: Floats) -> dict[str, int]:
 
 
 def _known(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+    if math.isnan(value):
+        return None
+    return float(value)
 
 
 def mean_interval(
@@ -143,10 +154,13 @@ def mean_interval(
     """
     x = finite(values, "values")
     check_confidence(confidence)
-    if bounded and ((x < 0) | (x > 1)).any():
-        raise CarbError(_OUTSIDE)
+    if bounded:
+        _check_bounds(x)
     cluster = numbered(clusters, len(x), "values")
-    result = means(x[None], cluster, confidence, (0.0, 1.0) if bounded else None)
+    bounds = None
+    if bounded:
+        bounds = (0.0, 1.0)
+    result = means(x[None], cluster, confidence, bounds)
     return Interval(
         estimate=_known(result.estimate[0]),
         low=_known(result.low[0]),
@@ -154,14 +168,14 @@ def mean_interval(
     )
 
 
-def adjust(p: npt.ArrayLike) -> Floats:
+def adjust(p: npt.ArrayLike | Sequence[float | None]) -> Floats:
     """Correct p values for their number, so that few false findings get through.
 
     The chance of any false finding among all tests then stays below the level of the tests. The
     method is Holm's (1979, Scandinavian Journal of Statistics 6:65-70).
 
     Args:
-        p: (tests,) the p values; NaN stays NaN and does not count as a test.
+        p: (tests,) the p values; null and NaN become NaN and do not count as a test.
 
     Returns:
         (tests,) adjusted values, at most 1, in the given order.
@@ -169,12 +183,14 @@ def adjust(p: npt.ArrayLike) -> Floats:
     Raises:
         CarbError: a value is below 0 or above 1.
     """
-    values = np.asarray(p, dtype=np.float64)
-    if ((values < 0) | (values > 1)).any():
+    values = np.asarray(p, dtype=float)
+    outside = (values < 0) | (values > 1)
+    if outside.any():
         raise CarbError("p values lie between 0 and 1.")
     adjusted = np.full(len(values), np.nan)
     known = np.flatnonzero(~np.isnan(values))
-    order = known[np.argsort(values[known], kind="stable")]
+    rank = np.argsort(values[known], kind="stable")
+    order = known[rank]
     tests_left = np.arange(len(order), 0, -1)
     stepped = np.maximum.accumulate(values[order] * tests_left)
     adjusted[order] = np.minimum(stepped, 1.0)
@@ -224,8 +240,12 @@ def sets_needed(
         )
     if difference == 0:
         return None
-    root = level * math.sqrt(discordance) + strength * math.sqrt(discordance - difference**2)
-    return max(1, math.ceil(root**2 / difference**2 * _effect(design_effect) - 1e-9))
+    square = difference**2
+    unlike = math.sqrt(discordance)
+    spread = math.sqrt(discordance - square)
+    root = level * unlike + strength * spread
+    needed = root**2 / square * _effect(design_effect)
+    return max(1, math.ceil(needed - 1e-9))
 
 
 def minimum_detectable_difference(
@@ -256,10 +276,14 @@ def minimum_detectable_difference(
     a = level * math.sqrt(discordance)
     squared = strength**2
     size = n / _effect(design_effect)
-    inside = size * a**2 - (size + squared) * (a**2 - squared * discordance)
+    whole = size + squared
+    inside = size * a**2 - whole * (a**2 - squared * discordance)
     root = math.sqrt(max(0.0, inside))
-    difference = (math.sqrt(size) * a + math.copysign(root, strength)) / (size + squared)
-    return difference if difference <= discordance else None
+    above = math.sqrt(size) * a + math.copysign(root, strength)
+    difference = above / whole
+    if difference > discordance:
+        return None
+    return difference
 
 
 def _effect(design_effect: float) -> float:
@@ -273,4 +297,5 @@ def _normal_pair(alpha: float, power: float) -> tuple[float, float]:
         raise CarbError(f"alpha must lie between 0 and 1, for example 0.05; got {alpha}.")
     if not alpha < power < 1:
         raise CarbError(f"power must lie between alpha ({alpha}) and 1; got {power}.")
-    return NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
+    quantile = NormalDist().inv_cdf
+    return quantile(1 - alpha / 2), quantile(power)

@@ -8,12 +8,13 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from polars import col
 from pydantic import Field
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted, OfSets
 from carb_metrics.clusters import Ints, is_missing, numbered
-from carb_metrics.frames import unperturbed
+from carb_metrics.frames import text, unperturbed
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, few_degrees, wilson
 from carb_metrics.outcome import counted_sets, polars_frame
@@ -75,7 +76,7 @@ def human_line(
             not between 0 and 1.
     """
     check_confidence(confidence)
-    credit = np.asarray(agrees, dtype=np.float64)
+    credit = np.asarray(agrees, dtype=float)
     if not len(credit) == len(sets) == len(people):
         raise CarbError("agrees, sets and people must have the same length.")
     if not np.isin(credit, (0, 1)).all():
@@ -87,12 +88,13 @@ def human_line(
     of_person = numbered(known, len(credit))
     unknown = known.count(None)
     low, high = _limits(credit, of_set, of_person, confidence)
+    names = int(of_person.max()) + 1
     return HumanLine(
         share=float(credit.mean()),
         low=low,
         high=high,
         answers=len(credit),
-        people=int(of_person.max()) + 1 - unknown,
+        people=names - unknown,
         unknown=unknown,
         sets=int(of_set.max()) + 1,
     )
@@ -107,21 +109,21 @@ def _limits(
     """The interval of ``human_line``."""
     share = float(credit.mean())
     residual = credit - share
-    pair = np.unique(of_set * (of_person.max() + 1) + of_person, return_inverse=True)[1]
     sets = int(of_set.max()) + 1
     people = int(of_person.max()) + 1
-    usable = [
-        (_variance(residual, cluster), count)
-        for cluster, count in ((of_set, sets), (of_person, people))
-        if count > 1
-    ]
-    if not usable:
+    several = [count for count in (sets, people) if count > 1]
+    if not several:
         return 0.0, 1.0
-    variance = max(variance for variance, _ in usable)
-    if len(usable) == 2:
-        both = usable[0][0] + usable[1][0] - _variance(residual, pair)
+    by_set = _variance(residual, of_set)
+    by_person = _variance(residual, of_person)
+    variance = max(by_set, by_person)
+    if len(several) == 2:
+        pair = of_set * people + of_person
+        both = by_set + by_person - _variance(residual, numbered(pair, len(pair)))
         variance = max(variance, both)
-    clusters = min(count for _, count in usable) if variance > 1e-15 else sets
+    clusters = sets
+    if variance > 1e-15:
+        clusters = min(several)
     effective = _effective_n(
         len(credit),
         share,
@@ -129,7 +131,8 @@ def _limits(
         clusters,
         confidence,
     )
-    low, high = wilson(share * effective, effective, confidence)
+    won = share * effective
+    low, high = wilson(won, effective, confidence)
     return float(low), float(high)
 
 
@@ -156,7 +159,8 @@ def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
     count = len(sums)
     if count < 2:
         return 0.0
-    return float((sums**2).sum() / len(residual) ** 2 * count / (count - 1))
+    squares = (sums**2).sum()
+    return float(squares / len(residual) ** 2 * count / (count - 1))
 
 
 class JudgedRow(OfSets):
@@ -207,16 +211,17 @@ def judge_vs_human(
     """
     table, counted = counted_sets(scores, mirrors=mirrors)
     frame = unperturbed(table.rows)
-    position = (
-        pl.struct(pl.col("role") != "chosen", "response_id")
-        .rank("ordinal")
-        .over("scorer", "item_id")
-    )
-    frame = frame.with_columns(position.cast(pl.Int64).alias("position"))
+    chosen_first = pl.struct(col.role != "chosen", "response_id")
+    position = chosen_first.rank("ordinal").over("scorer", "item_id")
+    frame = frame.with_columns(position=position.cast(pl.Int64))
     people = _people(_human_picks(human), frame)
     judges = _judges(frame).join(people, on="item_id")
-    parts = judges.sort("scorer", "item_id").partition_by("scorer", maintain_order=True)
-    return tuple(_judged(part["scorer"][0], part, confidence, counted) for part in parts)
+    ordered = judges.sort("scorer", "item_id")
+    rows = []
+    for part in ordered.partition_by("scorer", maintain_order=True):
+        scorer = part["scorer"][0]
+        rows.append(_judged(scorer, part, confidence, counted))
+    return tuple(rows)
 
 
 def _human_picks(human: pl.DataFrame) -> pl.DataFrame:
@@ -229,7 +234,7 @@ def _human_picks(human: pl.DataFrame) -> pl.DataFrame:
         raise CarbError(
             f"human lacks the columns {missing}; it needs item_id, rater and response_id."
         )
-    picks = human.select(pl.col(names).cast(pl.String))
+    picks = human.select(text(*names))
     if picks.select("item_id", "rater").is_duplicated().any():
         raise CarbError("human: a rater has two rows for one set.")
     return picks
@@ -244,15 +249,15 @@ def _judged(
     """The row of a judge, from a row per set with people's picks, in the order of their ids."""
     decided = sets.drop_nulls(["position", "majority"])
     pairs = decided.select("position", "majority").rows()
+    most = max(sets["size"])
     judge = agreement(
         pairs,
         confidence,
-        categories=range(1, max(sets["size"].to_list()) + 1),
+        categories=range(1, most + 1),
         clusters=decided["cluster"].to_list(),
     )
-    humans = agreement(
-        _table(sets["picks"].to_list()), confidence, clusters=sets["cluster"].to_list()
-    )
+    picks = _table(sets["picks"].to_list())
+    humans = agreement(picks, confidence, clusters=sets["cluster"].to_list())
     return JudgedRow(
         scorer=scorer,
         counted=counted,
@@ -268,35 +273,37 @@ def _judged(
 def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     """``item_id``, ``picks`` (positions, sorted) and ``majority`` (position, null where not
     unique)."""
-    positions = frame.select("item_id", "response_id", "position").unique(
-        ["item_id", "response_id"], maintain_order=True
-    )
-    known = picks.filter(pl.col("response_id").is_not_null()).join(
-        positions, on="item_id", how="semi"
-    )
-    joined = known.join(positions, on=["item_id", "response_id"], how="left")
-    lost = joined.filter(pl.col("position").is_null())
+    keys = ["item_id", "response_id"]
+    every = frame.select(*keys, "position")
+    positions = every.unique(keys, maintain_order=True)
+    picked = picks.drop_nulls("response_id")
+    known = picked.join(positions, on="item_id", how="semi")
+    joined = known.join(positions, on=keys, how="left")
+    lost = joined.filter(col.position.is_null())
     if lost.height:
         row = lost.sort("item_id", "rater").row(0, named=True)
         raise CarbError(
             f"human: item '{row['item_id']}' has no response '{row['response_id']}' in the table."
         )
-    mode = pl.col("position").mode()
+    mode = col.position.mode()
+    alone = pl.when(mode.len() == 1)
     return joined.group_by("item_id").agg(
-        pl.col("position").sort().alias("picks"),
-        pl.when(mode.len() == 1).then(mode.first()).alias("majority"),
+        picks=col.position.sort(),
+        majority=alone.then(mode.first()),
     )
 
 
 def _judges(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer``, ``item_id``, ``cluster``, ``position`` of the pick (null where undecided) and
     ``size`` of the set."""
-    decided = ~pl.col("failed").any() & (pl.col("top").sum() == 1)
-    pick = pl.col("position").filter("top").first()
+    failed = col.failed.any()
+    one_on_top = col.top.sum() == 1
+    decided = pl.when(~failed & one_on_top)
+    pick = col.position.filter("top").first()
     sets = with_shares(frame).group_by("scorer", "item_id")
     return sets.agg(
-        pl.col("cluster").first(),
-        position=pl.when(decided).then(pick),
+        col.cluster.first(),
+        position=decided.then(pick),
         size=pl.len().cast(pl.Int64),
     )
 
@@ -304,5 +311,10 @@ def _judges(frame: pl.DataFrame) -> pl.DataFrame:
 def _table(picks: list[list[int]]) -> list[list[int | None]]:
     """Rows of equal length, padded with missing ratings; which person gave which does not matter
     here."""
-    width = max(2, *(len(row) for row in picks)) if picks else 2
-    return [[*row, *[None] * (width - len(row))] for row in picks]
+    sizes = [len(row) for row in picks]
+    width = max([2, *sizes])
+    rows = []
+    for row in picks:
+        missing = [None] * (width - len(row))
+        rows.append([*row, *missing])
+    return rows

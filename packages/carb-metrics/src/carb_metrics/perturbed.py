@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from polars import col
 
 from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import Result, ScorerRow, Scorers
@@ -125,8 +126,10 @@ def perturbation_sensitivity(
     kinds: list[KindRow] = []
     scorers: list[SpreadRow] = []
     for name in frame["scorer"].unique().sort():
-        of_scorer = pl.col("scorer") == name
-        sums = _Sums.of(pairs.filter(of_scorer), spreads.filter(of_scorer))
+        of_scorer = col.scorer == name
+        its_pairs = pairs.filter(of_scorer)
+        its_spreads = spreads.filter(of_scorer)
+        sums = _Sums.of(its_pairs, its_spreads)
         for kind in sums.kinds:
             row = _row(name, kind, sums, confidence)
             kinds.append(row)
@@ -173,7 +176,7 @@ class _Sums:
         for column in ("squares", "freedom"):
             values = spread[column].to_numpy()
             of_units = np.bincount(unit, values, count)
-            sums.append(of_units.astype(np.float64))
+            sums.append(of_units.astype(float))
         return cls(pairs, *sums)
 
     @property
@@ -194,7 +197,7 @@ class _Sums:
 
     def scored(self, kind: str) -> pl.DataFrame:
         """The pairs of a kind that both have a score."""
-        of_kind = self.pairs.filter(pl.col("perturbation") == kind)
+        of_kind = self.pairs.filter(col.perturbation == kind)
         return of_kind.drop_nulls(["before", "after"])
 
     def changes(self, kind: str) -> Floats:
@@ -209,7 +212,7 @@ class _Sums:
         count = len(self.squares)
         total = np.bincount(unit, values, count)
         size = np.bincount(unit, minlength=count)
-        return np.column_stack([total, size]).astype(np.float64)
+        return np.column_stack([total, size]).astype(float)
 
 
 def _row(
@@ -218,11 +221,12 @@ def _row(
     sums: _Sums,
     confidence: float,
 ) -> KindRow:
-    every = sums.pairs.filter(pl.col("perturbation") == kind)
+    every = sums.pairs.filter(col.perturbation == kind)
     known = sums.scored(kind)
     before = known["before"].to_numpy()
     change = known["after"].to_numpy() - before
-    in_spread = np.column_stack([sums.changes(kind), sums.squares, sums.freedom])
+    columns = [sums.changes(kind), sums.squares, sums.freedom]
+    in_spread = np.column_stack(columns)
     spread = jackknife_interval(in_spread, mean_in_spread, confidence)
     least = AWAY * (sums.deviation or 0.0)
     away = (np.abs(before) >= least) & (before != 0)
@@ -252,12 +256,12 @@ def _row(
 def _causal_to_surface(sums: _Sums, confidence: float) -> Interval:
     """Null where the surface does not move the scorer."""
     changes = {kind: sums.changes(kind) for kind in sums.kinds}
+    if CAUSAL not in changes or sums.deviation is None:
+        return Interval()
     known = [changes[kind] for kind in SURFACE if kind in changes]
     surface = [part for part in known if part[:, 1].any()]
-    if CAUSAL not in changes or not surface or sums.deviation is None:
-        return Interval()
     moved = [ratio(part.sum(0)) for part in surface]
-    if np.mean(moved) < STILL * sums.deviation:
+    if not moved or np.mean(moved) < STILL * sums.deviation:
         return Interval()
     columns = np.column_stack([changes[CAUSAL], *surface])
     pairs = columns[:, 1::2].sum(1)
@@ -275,31 +279,43 @@ def mean_in_spread(sums: Floats) -> Floats:
 def causal_to_surface(sums: Floats) -> Floats:
     """(..., 2 kinds) to (...): sums of abs(Δ) and of pairs for CC, and then for each surface
     kind."""
-    means = sums[..., 0::2] / sums[..., 1::2]
+    total = sums[..., 0::2]
+    pairs = sums[..., 1::2]
+    means = total / pairs
     surface: Floats = means[..., 1:].mean(-1)
     return means[..., 0] / surface
 
 
 def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
     """``flip`` of each pair: whether another response is on top; null in sets with an error."""
-    changed = pairs.select("scorer", "item_id", "original", "after")
+    keys = ["scorer", "item_id"]
+    changed = pairs.select(*keys, "original", "after")
     numbered = changed.with_row_index("pair")
-    answers = unperturbed(frame).select("scorer", "item_id", "response_id", "score")
-    wide = numbered.join(answers, on=["scorer", "item_id"])
-    is_changed = pl.col("response_id") == pl.col("original")
+    answers = unperturbed(frame).select(*keys, "response_id", "score")
+    wide = numbered.join(answers, on=keys)
+    is_changed = col.response_id == col.original
     then = pl.when(is_changed).then("after").otherwise("score")
     wide = wide.with_columns(then=then)
-    picks = {}
-    for name, column in (("before", "score"), ("after", "then")):
-        level = rounded(pl.col(column))
-        top = pl.col("response_id").filter(level == level.max())
-        alone = pl.when(top.len() == 1)
-        picks[name] = alone.then(top.first()).otherwise(pl.lit(""))
-    failed = pl.col("score").is_null() | pl.col("then").is_null()
-    tops = wide.group_by("pair").agg(**picks, error=failed.any())
-    others = pl.col("before") != pl.col("after")
-    flip = pl.when(~pl.col("error")).then(others)
+    failed = col.score.is_null() | col.then.is_null()
+    of_pair = wide.group_by("pair")
+    tops = of_pair.agg(
+        before=_alone_on_top("score"),
+        after=_alone_on_top("then"),
+        failed=failed.any(),
+    )
+    others = col.before != col.after
+    flip = pl.when(~col.failed).then(others)
     return tops.sort("pair").select(flip=flip)["flip"]
+
+
+def _alone_on_top(score: str) -> pl.Expr:
+    """The response with the highest score of its group; empty at a tie."""
+    level = rounded(col(score))
+    highest = level == level.max()
+    top = col.response_id.filter(highest)
+    alone = pl.when(top.len() == 1)
+    response = alone.then(top.first())
+    return response.otherwise(pl.lit(""))
 
 
 def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
@@ -326,7 +342,7 @@ def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     )
     keys = ["scorer", "item_id", "original"]
     pairs = beside(perturbed, originals, keys)
-    lost = pairs.filter(pl.col("found").is_null())
+    lost = pairs.filter(col.found.is_null())
     if lost.height:
         lost = lost.sort("scorer", "item_id", "response_id")
         row = lost.row(0, named=True)
@@ -351,15 +367,15 @@ def within_item(frame: pl.DataFrame) -> pl.DataFrame:
         ``scorer``, ``cluster``, ``squares`` (squared deviations from the set's mean) and
         ``freedom`` (scored responses minus 1), a row per scorer and set with at least two scores.
     """
-    score = pl.col("score")
+    score = col.score
     known = unperturbed(frame).drop_nulls("score")
     sets = known.group_by("scorer", "item_id")
     away = score - score.mean()
     freedom = pl.len() - 1
     sums = sets.agg(
-        pl.col("cluster").first(),
+        col.cluster.first(),
         squares=(away**2).sum(),
         freedom=freedom.cast(pl.Float64),
     )
-    several = sums.filter(pl.col("freedom") > 0)
+    several = sums.filter(col.freedom > 0)
     return several.sort("scorer", "item_id")

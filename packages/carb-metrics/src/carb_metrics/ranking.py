@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from polars import col
 
 from carb_data import Dataset, ScoreTable
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Result, ScorerRow, Scorers
 from carb_metrics.clusters import cluster_of
 from carb_metrics.families import PlaceComparison, compared
+from carb_metrics.frames import text
 from carb_metrics.interval import Difference
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import counted_sets, credit_matrix
@@ -37,7 +39,9 @@ class RankRow(Result):
     @property
     def text(self) -> str:
         """``2 [1–3]``; a dash without a rank."""
-        return "–" if self.rank is None else f"{self.rank} [{self.low}–{self.high}]"
+        if self.rank is None:
+            return "–"
+        return f"{self.rank} [{self.low}–{self.high}]"
 
 
 class RankedRow(ScorerRow):
@@ -113,12 +117,19 @@ def rank(
         CarbError: malformed sets, or ``confidence`` is not between 0 and 1.
     """
     check_confidence(confidence)
-    read = {} if dataset is None else Scored.of(scores, dataset).readings
+    read = {}
+    if dataset is not None:
+        read = Scored.of(scores, dataset).readings
     table, counted = counted_sets(scores, mirrors=mirrors)
     sets = table.sets
     totals = grouped_accuracy(sets, "scorer", confidence).scorers
-    cells = {name: of_scorer.overall for name, of_scorer in totals.items()}
-    judged = sorted(name for name, cell in cells.items() if cell.errors != cell.n)
+    cells = {}
+    judged = []
+    for name, of_scorer in sorted(totals.items()):
+        cell = of_scorer.overall
+        cells[name] = cell
+        if cell.errors != cell.n:
+            judged.append(name)
     pairs = _pairs(sets, judged, read, confidence)
     by_place = any(_place_p(pair) is not None for pair in pairs)
     if len(judged) == 1 and read:
@@ -140,7 +151,9 @@ def rank(
 
 def _best_first(row: RankedRow) -> tuple[float, float, str]:
     """The order of rows: by rank, those without one last."""
-    rank = math.inf if row.standing.rank is None else row.standing.rank
+    rank = math.inf
+    if row.standing.rank is not None:
+        rank = row.standing.rank
     accuracy = row.cell.accuracy or 0.0
     return rank, -accuracy, row.scorer
 
@@ -150,7 +163,9 @@ def _lead(pair: PairRow, by_place: bool) -> tuple[float, float | None]:
     if not by_place:
         return pair.estimate or 0.0, pair.p_adjusted
     win = pair.place_win
-    lead = 0.0 if win is None else win.a - win.b
+    lead = 0.0
+    if win is not None:
+        lead = win.a - win.b
     return lead, pair.place_p_adjusted
 
 
@@ -190,37 +205,39 @@ def _pairs(
     confidence: float,
 ) -> list[PairRow]:
     """A row per pair of scorers, in the order of their names."""
-    known = sets.filter(pl.col("scorer").cast(pl.String).is_in(names))
+    known = sets.filter(text("scorer").is_in(names))
     credit, order, items = credit_matrix(known)
-    tied_sets = (pl.col("tied") > 0).cast(pl.Float64)
-    tied, _, _ = credit_matrix(known.with_columns(credit=tied_sets))
+    is_tied = (col.tied > 0).cast(pl.Float64)
+    tied, _, _ = credit_matrix(known.with_columns(credit=is_tied))
     index = {name: row for row, name in enumerate(order)}
     cluster = cluster_of(items)
     pairs: list[PairRow] = []
     for number, a in enumerate(names):
         others = names[number + 1 :]
-        d = credit[index[a]] - credit[[index[b] for b in others]]
+        rows = [index[b] for b in others]
+        d = credit[index[a]] - credit[rows]
         tests = paired_rows(d, cluster, confidence)
         for b, row, test in zip(others, d, tests, strict=True):
-            both_read = a in read and b in read
-            place_win = compared(read[a], read[b], confidence) if both_read else None
+            place_win = None
+            if a in read and b in read:
+                place_win = compared(read[a], read[b], confidence)
             counts = _counts(row, tied[index[a]], tied[index[b]], test)
-            pairs.append(
-                PairRow.of(
-                    test,
-                    a=a,
-                    b=b,
-                    **counts,
-                    p_adjusted=None,
-                    place_win=place_win,
-                )
+            pair = PairRow.of(
+                test,
+                a=a,
+                b=b,
+                **counts,
+                p_adjusted=None,
+                place_win=place_win,
             )
+            pairs.append(pair)
     adjusted = _adjusted([pair.p for pair in pairs])
     places = _adjusted([_place_p(pair) for pair in pairs])
-    return [
-        pair.model_copy(update={"p_adjusted": p, "place_p_adjusted": place_p})
-        for pair, p, place_p in zip(pairs, adjusted, places, strict=True)
-    ]
+    rows_of_pairs = []
+    for pair, p, place_p in zip(pairs, adjusted, places, strict=True):
+        update = {"p_adjusted": p, "place_p_adjusted": place_p}
+        rows_of_pairs.append(pair.model_copy(update=update))
+    return rows_of_pairs
 
 
 def _counts(
@@ -236,16 +253,20 @@ def _counts(
         "ties_b": int(tied_b[both].sum()),
         **won_alone(d),
     }
-    return counts if test.n else dict.fromkeys(counts)
+    if test.n:
+        return counts
+    return dict.fromkeys(counts)
 
 
 def _adjusted(p: Sequence[float | None]) -> list[float | None]:
-    values = adjust([math.nan if one is None else one for one in p])
-    return [None if math.isnan(one) else float(one) for one in values]
+    values = adjust(p).tolist()
+    return [None if math.isnan(value) else value for value in values]
 
 
 def _place_p(pair: PairRow) -> float | None:
-    return None if pair.place_win is None else pair.place_win.difference.p
+    if pair.place_win is None:
+        return None
+    return pair.place_win.difference.p
 
 
 def _better_first(pair: PairRow, by_place: bool) -> PairRow:
@@ -254,6 +275,8 @@ def _better_first(pair: PairRow, by_place: bool) -> PairRow:
     if lead >= 0:
         return pair
     win = pair.place_win
+    if win is not None:
+        win = win.turned()
     return pair.turned().model_copy(
         update={
             "a": pair.b,
@@ -262,6 +285,6 @@ def _better_first(pair: PairRow, by_place: bool) -> PairRow:
             "ties_b": pair.ties_a,
             "only_a": pair.only_b,
             "only_b": pair.only_a,
-            "place_win": None if win is None else win.turned(),
+            "place_win": win,
         }
     )

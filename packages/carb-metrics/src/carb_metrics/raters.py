@@ -16,7 +16,7 @@ from carb_data import CarbError
 from carb_metrics.cells import Result
 from carb_metrics.clusters import Bools, Ints, is_missing, numbered
 from carb_metrics.interval import Interval
-from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.intervals import Floats, check_confidence, nan_where_undefined
 from carb_metrics.jackknife import Statistic, jackknife_interval
 
 
@@ -84,7 +84,7 @@ def agreement(
             "give clusters."
         )
     categories_given = codes[:, :, None] == np.arange(size)
-    chosen = categories_given.astype(np.float64)
+    chosen = categories_given.astype(float)
     counts = chosen.sum(1)
     m = counts.sum(1)
     some = m >= 1
@@ -135,14 +135,15 @@ def _interval(
     """A coefficient of the sums over the kept items, whole clusters being the units."""
     clusters, unit = np.unique(cluster[kept], return_inverse=True)
     values = np.column_stack(columns)[kept]
-    units = np.zeros((len(clusters), values.shape[1]))
+    shape = (len(clusters), values.shape[1])
+    units = np.zeros(shape)
     np.add.at(units, unit, values)
     interval = jackknife_interval(units, coefficient, confidence)
-    if interval.low is None or interval.high is None or interval.low == interval.high:
+    low = interval.low
+    high = interval.high
+    if low is None or high is None or low == high:
         return Interval(estimate=interval.estimate)
-    low = max(interval.low, -1.0)
-    high = min(interval.high, 1.0)
-    limits = {"low": low, "high": high}
+    limits = {"low": max(low, -1.0), "high": min(high, 1.0)}
     return interval.model_copy(update=limits)
 
 
@@ -157,8 +158,9 @@ def _cohen(size: int, sums: Floats) -> Floats:
     n = sums[..., 0]
     first = sums[..., 2 : 2 + size]
     second = sums[..., 2 + size :]
+    alike = (first * second).sum(-1)
     same = _divide(sums[..., 1], n)
-    chance = _divide((first * second).sum(-1), n**2)
+    chance = _divide(alike, n**2)
     return _beyond(same, chance)
 
 
@@ -180,9 +182,11 @@ def _gwet(sums: Floats) -> Floats:
     Chance is Σ π(1−π)/(q−1), where π is the mean share of each of q categories over rated items.
     """
     rated = sums[..., 2:]
-    share = _divide(rated, rated.sum(-1, keepdims=True))
+    whole = rated.sum(-1, keepdims=True)
+    share = _divide(rated, whole)
     others = max(rated.shape[-1] - 1, 1)
-    chance = (share * (1 - share)).sum(-1) / others
+    spread = share * (1 - share)
+    chance = spread.sum(-1) / others
     observed = _divide(sums[..., 1], sums[..., 0])
     return _beyond(observed, chance)
 
@@ -192,9 +196,11 @@ def _beyond(observed: Floats, chance: Floats) -> Floats:
 
 
 def _divide(above: Floats, below: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio: Floats = np.where(np.abs(below) > 1e-12, above / below, np.nan)
-    return ratio
+    with nan_where_undefined():
+        ratio = above / below
+    defined = np.abs(below) > 1e-12
+    known: Floats = np.where(defined, ratio, np.nan)
+    return known
 
 
 def encode(
@@ -215,11 +221,14 @@ def encode(
         names = list(ratings.columns)
         ratings = ratings.rows() if isinstance(ratings, pl.DataFrame) else ratings.to_numpy()
     rows = _table(ratings)
-    values_given = chain.from_iterable(rows)
-    given = Counter(_plain(value) for value in values_given if not is_missing(value))
-    for name, column in zip(names, zip(*rows, strict=True), strict=False):
+    every = chain.from_iterable(rows)
+    known = (value for value in every if not is_missing(value))
+    given = Counter(map(_plain, known))
+    columns = zip(*rows, strict=True)
+    for name, column in zip(names, columns, strict=False):
         once = all(isinstance(value, str) and given[value] == 1 for value in column)
-        if name in ("id", "item_id") or (len(rows) > 2 and once):
+        names_items = once and len(rows) > 2
+        if names_items or name in ("id", "item_id"):
             raise CarbError(
                 f"The column '{name}' names the items and holds no ratings; leave it out."
             )
@@ -237,7 +246,9 @@ def encode(
     for value in chain.from_iterable(rows):
         code = -1 if is_missing(value) else index[_plain(value)]
         codes.append(code)
-    raters = len(rows[0]) if rows else 2
+    raters = 2
+    if rows:
+        raters = len(rows[0])
     table = np.array(codes, dtype=np.int64)
     return table.reshape(len(rows), raters), len(values)
 
@@ -264,4 +275,6 @@ def _row(row: Any) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, np.generic):
+        return value
+    return value.item()

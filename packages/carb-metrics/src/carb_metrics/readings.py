@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from carb_metrics.clusters import Bools, Ints
-from carb_metrics.frames import unperturbed
-from carb_metrics.intervals import Floats
+from carb_metrics.frames import text, unperturbed
+from carb_metrics.intervals import Floats, nan_where_undefined
 from carb_metrics.matrices import Matrices, complete
 from carb_metrics.ties import higher, with_shares
 
@@ -54,11 +54,12 @@ def readings(frame: pl.DataFrame, matrix: Matrices) -> dict[str, Reading]:
     """
     rows = unperturbed(frame)
     keys = ["item_id", "response_id"]
-    texts = pl.col("scorer", *keys).cast(pl.String)
-    shares = with_shares(rows.select(texts, "score"))
+    texts = rows.select(text("scorer", *keys), "score")
+    shares = with_shares(texts)
     cells = shares.join(matrix.numbers, on=keys, maintain_order="left")
     readings = {}
-    for part in cells.sort("scorer").partition_by("scorer", maintain_order=True):
+    ordered = cells.sort("scorer")
+    for part in ordered.partition_by("scorer", maintain_order=True):
         scorer = part["scorer"][0]
         readings[scorer] = _reading(matrix, part)
     return readings
@@ -112,7 +113,7 @@ def family_means(matrix: Matrices, won: Floats, where: Bools) -> Floats:
     count = len(matrix.names)
     value = np.nan_to_num(won[where], nan=0.5)
     total = np.bincount(family, value, count)
-    with np.errstate(invalid="ignore"):
+    with nan_where_undefined():
         mean: Floats = total / np.bincount(family, minlength=count)
     return mean
 
@@ -123,14 +124,15 @@ def _count(numbers: Ints, count: int) -> Ints:
 
 def _row_share(matrix: Matrices, share: Floats, scored: Bools) -> Floats:
     """(families,) the mean share of right answers, each answer with the same weight."""
-    columns, of = np.unique(matrix.right[scored], return_inverse=True)
-    family = np.zeros(len(columns), dtype=np.int64)
-    family[of] = matrix.family[scored]
+    columns, column = np.unique(matrix.right[scored], return_inverse=True)
+    count = len(columns)
+    family = np.zeros(count, dtype=np.int64)
+    family[column] = matrix.family[scored]
     shares = share[matrix.key[scored]]
-    total = np.bincount(of, shares, len(columns))
-    mean = total / _count(of, len(columns))
-    count = len(matrix.names)
-    sums = np.bincount(family, mean, count)
-    with np.errstate(invalid="ignore"):
-        ratios: Floats = sums / _count(family, count)
+    total = np.bincount(column, shares, count)
+    mean = total / _count(column, count)
+    families = len(matrix.names)
+    sums = np.bincount(family, mean, families)
+    with nan_where_undefined():
+        ratios: Floats = sums / _count(family, families)
     return ratios

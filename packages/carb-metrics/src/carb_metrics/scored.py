@@ -7,10 +7,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from polars import col
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.clusters import CLUSTER, Ints, cluster_of
-from carb_metrics.frames import beside, unperturbed
+from carb_metrics.frames import beside, text, unperturbed
 from carb_metrics.intervals import Floats
 from carb_metrics.matrices import Matrices, matrices
 from carb_metrics.readings import Reading, readings
@@ -58,7 +59,9 @@ class Scored(ScoreTable):
         Raises:
             CarbError: a scorer has not all responses of a set that the table holds.
         """
-        table = scores if dataset is None else scores.with_items(dataset)
+        table = scores
+        if dataset is not None:
+            table = scores.with_items(dataset)
         self.frame = table.frame  # type: ignore[misc]  # a table is checked already
         self.dataset = dataset
         self._given = clusters
@@ -88,7 +91,9 @@ class Scored(ScoreTable):
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
         """This table, where the data set is its own."""
-        return self if dataset is self.dataset else super().with_items(dataset)
+        if dataset is self.dataset:
+            return self
+        return super().with_items(dataset)
 
     def where(self, *conditions: pl.Expr) -> Scored:
         """The rows for which the conditions hold, in the same clusters."""
@@ -97,7 +102,8 @@ class Scored(ScoreTable):
         kept = self.frame.select(pl.all_horizontal(conditions)).to_series()
         if kept.all():
             return self
-        part = Scored(ScoreTable(self.frame.filter(kept)), clusters=self.clusters)
+        rows = ScoreTable(self.frame.filter(kept))
+        part = Scored(rows, clusters=self.clusters)
         part.dataset = self.dataset
         return part
 
@@ -144,8 +150,7 @@ class Scored(ScoreTable):
         Raises:
             CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``.
         """
-        item = pl.col("item_id").cast(pl.String)
-        sets = outcomes(self.frame).with_columns(item)
+        sets = outcomes(self.frame).with_columns(text("item_id"))
         return beside(sets, self.clusters.drop("cluster"), "item_id")
 
     @cached_property
@@ -169,9 +174,9 @@ def main_conditions(frame: pl.DataFrame) -> list[pl.Expr]:
     """What rows of main sets are: no mirrors, and no controls."""
     conditions = []
     if "mirror" in frame.columns:
-        conditions.append(~pl.col("mirror").fill_null(value=False))
+        conditions.append(~col.mirror.fill_null(value=False))
     if "kind" in frame.columns:
-        kind = pl.col("kind").cast(pl.String).fill_null("")
+        kind = text("kind").fill_null("")
         conditions.append(kind != "control")
     return conditions
 
@@ -185,39 +190,40 @@ def clusters_of(frame: pl.DataFrame) -> pl.DataFrame:
     """``item_id``, ``cluster`` and its number, of all sets that a source item or a family
     connects; a cluster has the least name of these."""
     ties = [name for name in ("source_item", "family") if name in frame.columns]
-    texts = pl.col("item_id", *ties).cast(pl.String)
-    columns = frame.select(texts).unique(maintain_order=True)
+    texts = frame.select(text("item_id", *ties))
+    columns = texts.unique(maintain_order=True)
     sets = columns.rename({"family": "mirrors"}, strict=False)
     number = pl.Series(CLUSTER, cluster_of(sets), dtype=pl.Int64)
-    alone = pl.lit("\0") + pl.col("item_id")
+    alone = pl.lit("\0") + col.item_id
     name = pl.coalesce(*ties, alone)
     named = columns.with_columns(number, cluster=name)
-    least = pl.col("cluster").min().over(CLUSTER)
-    named = named.select("item_id", least, CLUSTER)
-    return named.unique("item_id", maintain_order=True)
+    least = col.cluster.min().over(CLUSTER)
+    sets = named.select("item_id", least, CLUSTER)
+    return sets.unique("item_id", maintain_order=True)
 
 
 def outcomes(frame: pl.DataFrame) -> pl.DataFrame:
     """``Scored.sets`` of a frame, without clusters."""
-    rows = unperturbed(frame)
-    if "family" in rows.columns:
-        rows = rows.rename({"family": "mirrors"})
+    rows = unperturbed(frame).rename({"family": "mirrors"}, strict=False)
     starts, heads = _first_rows(rows)
     sets = heads.select("scorer", "item_id")
     if sets.is_duplicated().any():  # the rows of a set lie apart
         rows = rows.sort("scorer", "item_id")
         starts, heads = _first_rows(rows)
-    chosen = (rows["role"].cast(pl.String) == "chosen").to_numpy()
+    is_chosen = rows["role"].cast(pl.String) == "chosen"
+    chosen = is_chosen.to_numpy()
     _check_roles(rows, starts, chosen)
-    code = rows["response_id"].cast(pl.String).hash().to_numpy()
-    responses = np.add.reduceat(code, starts) if len(starts) else code[:0]
+    ids = rows["response_id"].cast(pl.String)
+    code = ids.hash().to_numpy()
+    responses = code[:0]
+    if len(starts):
+        responses = np.add.reduceat(code, starts)
     level = rounded(rows["score"]).to_numpy()  # null becomes NaN
     right, top = tops(level, chosen, starts)
     lead, spread = _clarity(level, starts)
     credit = right / np.maximum(top, 1)
     tied = np.where(right > 0, top - 1, 0)
     if "language" in rows.columns:
-        is_chosen = pl.Series(chosen, dtype=pl.Boolean)
         of_chosen = rows["language"].filter(is_chosen)
         heads = heads.with_columns(language=of_chosen)
     return heads.with_columns(
@@ -251,7 +257,7 @@ def _clarity(level: Floats, starts: Ints) -> tuple[Floats, Floats]:
 
 def _first_rows(rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
     """The number of the first row of each set, and what it has of ``SET_KEYS``."""
-    keys = pl.col("scorer", "item_id")
+    keys = col("scorer", "item_id")
     is_new = keys.ne_missing(keys.shift())
     first = rows.select(pl.any_horizontal(is_new)).to_series()
     known = [key for key in SET_KEYS if key in rows.columns]
@@ -270,7 +276,9 @@ def _check_roles(
         return
     right = np.add.reduceat(chosen.astype(np.int64), starts)
     size = np.diff(starts, append=len(rows))
-    bad = np.flatnonzero((right != 1) | (size < 2))
+    one_right = right == 1
+    several = size > 1
+    bad = np.flatnonzero(~(one_right & several))
     if not len(bad):
         return
     first = bad[0]

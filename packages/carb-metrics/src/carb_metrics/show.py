@@ -31,7 +31,8 @@ _LATEX = str.maketrans(
 
 def markdown_escape(text: str) -> str:
     """Plain text inside a Markdown table, on one line."""
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|~])", r"\\\1", " ".join(text.split()))
+    line = " ".join(text.split())
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~])", r"\\\1", line)
 
 
 def latex_escape(text: str) -> str:
@@ -42,12 +43,10 @@ def latex_escape(text: str) -> str:
 
 def markdown_table(head: Sequence[str], rows: Rows) -> str:
     """A Markdown table of plain texts, which are escaped."""
-    lines = [head, ["---"] * len(head), *rows]
-    cells = [
-        [cell if number == 1 else markdown_escape(cell) for cell in line]
-        for number, line in enumerate(lines)
-    ]
-    return "".join("| " + " | ".join(line) + " |\n" for line in cells)
+    border = ["---"] * len(head)
+    lines = [list(map(markdown_escape, cells)) for cells in (head, *rows)]
+    lines.insert(1, border)
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def latex_table(

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from carb_data import COLUMNS, BonSet, Dataset, ScoreTable
+from carb_data import BonSet, Dataset, ScoreTable
 from carb_data.surface import overlap
 from carb_data.surface import surface_features as features_of_set
 from carb_metrics.clusters import Bools, Ints
-from carb_metrics.frames import beside
+from carb_metrics.frames import beside, text
 from carb_metrics.intervals import Floats
+from carb_metrics.matrices import CELL
 from carb_metrics.ties import rounded, tops
 from carb_metrics.trees import Bins, boosted
 
@@ -81,8 +82,9 @@ def answers_of(frame: pl.DataFrame, dataset: Dataset) -> Answers:
     keyed = rows.select(keys)
     features = surface_features(dataset)
     known = beside(keyed, features, keys)
-    number = rows["item_id"].rle_id().to_numpy().astype(np.int64)
-    texts = pl.col("culture", "language").cast(pl.String)
+    runs = rows["item_id"].rle_id()
+    number = runs.to_numpy().astype(np.int64)
+    texts = text("culture", "language")
     kinds = rows.select(texts.rank("dense") - 1)
     right = rows["role"] == "chosen"
     return Answers(
@@ -105,16 +107,11 @@ def surface_features(sets: Iterable[BonSet]) -> pl.DataFrame:
     columns: defaultdict[str, list[float]] = defaultdict(list)
     answers: list[tuple[str, str]] = []
     for item in sets:
-        ids = [(item.id, response.id) for response in item.responses]
-        answers += ids
+        answers += [(item.id, response.id) for response in item.responses]
         for name, values in features_of_set(item).items():
             columns[name] += values
-    schema = dict.fromkeys(("item_id", "response_id"), pl.String)
-    known = pl.DataFrame(answers, schema=schema, orient="row")
-    features = []
-    for name, column in columns.items():
-        feature = pl.Series(name, column, pl.Float64)
-        features.append(feature)
+    known = pl.DataFrame(answers, schema=CELL, orient="row")
+    features = [pl.Series(name, values, pl.Float64) for name, values in columns.items()]
     return known.with_columns(features)
 
 
@@ -124,25 +121,13 @@ def overlap_scores(dataset: Dataset) -> ScoreTable:
 
     A place win rate says that a scorer reads the place only where it is above that of this table.
     """
-    rows = []
+    scores = {}
     for item in dataset:
         texts = tuple(response.text for response in item.responses)
         shared = overlap(item.prompt_text, texts)
         for response, score in zip(item.responses, shared, strict=True):
-            row = {
-                "scorer": "baseline:overlap",
-                "item_id": item.id,
-                "response_id": response.id,
-                "role": str(response.role),
-                "culture": item.culture,
-                "domain": str(item.domain),
-                "language": response.language,
-                "perturbation": None,
-                "original": None,
-                "score": score,
-            }
-            rows.append(row)
-    return ScoreTable(pl.DataFrame(rows, schema=COLUMNS))
+            scores[item.id, response.id] = score
+    return ScoreTable.from_scores("baseline:overlap", dataset, scores)
 
 
 def assign_folds(
@@ -169,7 +154,8 @@ def within_sets(x: Floats, number: Ints) -> Floats:
     """
     starts = _starts(number)
     size = np.diff(starts, append=len(x))
-    mean = np.add.reduceat(x, starts) / size[:, None]
+    total = np.add.reduceat(x, starts)
+    mean = total / size[:, None]
     away = x - mean[number]
     spread = away.std(0)
     away = away / np.where(spread > 1e-12, spread, 1.0)
@@ -179,13 +165,16 @@ def within_sets(x: Floats, number: Ints) -> Floats:
     for shift in range(1, largest):  # each row beside the others of its set
         later = slice(shift, None)
         earlier = slice(None, -shift)
+        together = (number[later] == number[earlier])[:, None]
         for one, other in ((later, earlier), (earlier, later)):
-            same = (number[one] == number[other])[:, None]
             further = away[other] - away[one]
-            below[one] += same & (further < -1e-9)
-            level[one] += same & (np.abs(further) <= 1e-9)
+            is_below = further < -1e-9
+            is_level = np.abs(further) <= 1e-9
+            below[one] += together & is_below
+            level[one] += together & is_level
     others = np.maximum(size[number] - 1, 1)
-    ranks = (below + level / 2) / others[:, None]
+    beaten = below + level / 2
+    ranks = beaten / others[:, None]
     return np.column_stack([x, away, ranks])
 
 
@@ -201,7 +190,8 @@ def oriented(answers: Answers, feature: Floats, fold: Ints) -> Floats:
     credit = up.copy()
     for part in range(int(fold.max()) + 1):
         held_out = fold == part
-        if down[~held_out].sum() > up[~held_out].sum():
+        known = ~held_out
+        if down[known].sum() > up[known].sum():
             credit[held_out] = down[held_out]
     return credit
 
@@ -209,22 +199,24 @@ def oriented(answers: Answers, feature: Floats, fold: Ints) -> Floats:
 def ranking(scores: Floats, number: Ints) -> Floats:
     """(answers,) what trees learn of a scorer, whose scale they need not know.
 
-    It is the rank of each score among all scores. Some judges add a number of their own to each
-    question, so that sets as a whole score differently (``APART``). There it is the rank within the
-    set.
+    It is the rank of each score among all scores. Where sets as a whole score differently
+    (``APART``), as with a judge that adds a number of its own to each question, it is the rank
+    within the set.
     """
     order = pl.Series(scores).rank().to_numpy()
-    rank: Floats = order / len(scores)
+    count = len(scores)
+    rank: Floats = order / count
     size = np.bincount(number)
-    mean = np.bincount(number, rank) / size
     sets = len(size)
+    mean = np.bincount(number, rank) / size
     away = rank - mean[number]
     of_sets = (mean - rank.mean()) ** 2
     between = float(size @ of_sets) / max(sets - 1, 1)
     of_answers = (away**2).sum()
-    inside = float(of_answers) / max(len(rank) - sets, 1)
+    inside = float(of_answers) / max(count - sets, 1)
     if between > APART * inside:
-        return within_sets(scores[:, None], number)[:, -1]
+        column = scores[:, None]
+        return within_sets(column, number)[:, -1]
     return rank
 
 
@@ -252,13 +244,15 @@ def copied_by_trees(bins: Bins, targets: Floats, fold: Ints) -> Floats:
     draw = np.random.default_rng(0)
     predicted = np.empty(targets.shape)
     for part in range(int(fold.max()) + 1):
-        held_out = np.flatnonzero(fold == part)
-        train = np.flatnonzero(fold != part)
+        is_held_out = fold == part
+        held_out = np.flatnonzero(is_held_out)
+        train = np.flatnonzero(~is_held_out)
         if len(train) > MOST:
             train = draw.choice(train, MOST, replace=False)
+        count = len(train)
         rows = np.concatenate([train, held_out])
-        taught = np.arange(len(rows)) < len(train)
+        taught = np.arange(len(rows)) < count
         known = bins.of(rows)
         learnt = boosted(known, targets[rows], taught[:, None])
-        predicted[held_out] = learnt[len(train) :]
+        predicted[held_out] = learnt[count:]
     return predicted

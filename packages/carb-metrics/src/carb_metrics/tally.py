@@ -9,7 +9,7 @@ import polars as pl
 
 from carb_metrics.cells import CELL, Cell, Totals
 from carb_metrics.clusters import Ints, cluster_of, number
-from carb_metrics.intervals import Floats, few_degrees, wilson
+from carb_metrics.intervals import Floats, few_degrees, nan_where_undefined, wilson
 from carb_metrics.means import Design, design
 
 COUNTS = ("n", "ties", "errors")
@@ -79,7 +79,7 @@ class Tally:
         earned = self.counts @ self.values
         total = np.bincount(mean, earned, means)
         sets = np.bincount(mean, self.n, means)
-        with np.errstate(invalid="ignore"):
+        with nan_where_undefined():
             centre = total / sets
         of = mean[self.group]
         residual = self.credit - centre[of]
@@ -117,8 +117,8 @@ class Tally:
             column = pl.Series(name, known, dtype=pl.Float64)
             columns.append(column.fill_nan(None))
         for name in COUNTS:
-            counts = pl.Series(name, getattr(self, name), dtype=pl.Int64)
-            columns.append(counts)
+            counts = getattr(self, name)
+            columns.append(pl.Series(name, counts, dtype=pl.Int64))
         frame = pl.DataFrame(columns)
         return frame.select(*self.rows.columns, *CELL)
 
@@ -135,7 +135,7 @@ class Tally:
         below_1 = self.values < 1
         fractions = above_0 & below_1
         between = counts[..., fractions].sum(-1)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with nan_where_undefined():
             square = counts @ self.values**2 / n
             variance = (square - accuracy**2) / (n - 1)
             mixed = (between > 0) & (variance > 1e-15)

@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from polars import col
 
 __all__ = ["DIGITS", "higher", "rounded", "tied", "tops", "with_shares"]
 
@@ -56,16 +57,17 @@ def with_shares(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
         keys: the columns that tell sets apart; ``scorer`` and ``item_id`` if left out.
     """
     sets = keys or ("scorer", "item_id")
-    level = pl.col("_level")
-    frame = frame.with_columns(_level=rounded(pl.col("score")))
+    level = col("_level")
+    frame = frame.with_columns(_level=rounded(col.score))
     highest = level == level.max().over(sets)
+    failed = level.is_null().any()
     frame = frame.with_columns(
-        failed=level.is_null().any().over(sets),
+        failed=failed.over(sets),
         top=highest.fill_null(value=False),
     )
-    top = pl.col("top")
+    top = col.top
     share = top / top.sum().over(sets)  # apart: polars 1.26 nests no windows
-    judged = pl.when(~pl.col("failed"))
+    judged = pl.when(~col.failed)
     frame = frame.with_columns(share=judged.then(share))
     return frame.drop("_level")
 

@@ -77,24 +77,27 @@ def binned(x: Floats, kinds: Ints) -> Bins:
     """
     shares = np.linspace(0, 1, BINS + 1)
     inner = shares[1:-1]
-    features = []
+    numbers = []
     for values in x.T:
         edges = np.unique(np.quantile(values, inner))
-        features.append(np.searchsorted(edges, values))
-    numbers = [codes for codes in features if codes.any()]
+        codes = np.searchsorted(edges, values)
+        if codes.any():
+            numbers.append(codes)
     categories = [codes for codes in kinds.T if codes.any()]
     nothing = np.zeros(len(x), dtype=np.int64)
     every = np.stack([*numbers, *categories] or [nothing])
-    width = every.max(axis=1, initial=0) + 1
+    largest = every.max(axis=1, initial=0)
+    width = largest + 1
     begin = np.cumsum(width) - width
     values = every + begin[:, None]
     feature = np.repeat(np.arange(len(width)), width)
     itself = np.arange(len(feature))
     is_number = feature < len(numbers)
+    start = np.where(is_number, begin[feature], itself)
     return Bins(
         values=values.astype(np.int32),
         feature=feature,
-        start=np.where(is_number, begin[feature], itself),
+        start=start,
     )
 
 
@@ -215,6 +218,7 @@ def _asked(bins: Bins, sums: Floats) -> tuple[Floats, Floats]:
     nothing = np.zeros_like(sums[:1])
     before = np.concatenate([nothing, up_to])
     taken = up_to - before[bins.start]
-    first_feature = int((bins.feature == 0).sum())
+    is_first = bins.feature == 0
+    first_feature = int(is_first.sum())
     whole = before[first_feature]
     return taken, whole - taken
