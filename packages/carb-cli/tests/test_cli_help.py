@@ -148,7 +148,7 @@ def test_every_extra_says_what_it_is_for() -> None:
     for file in Path(__file__).parents[2].glob("*/pyproject.toml"):
         project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
         extras = project.get("optional-dependencies", {}).keys() - {"all", "test"}
-        declared |= {(project["name"], extra) for extra in extras}
+        declared |= {f"{project['name']}[{extra}]" for extra in extras}
     assert declared == WHAT_FOR.keys()
 
 

@@ -107,38 +107,40 @@ def table(
     Where the terminal is too narrow for it, each row becomes a paragraph, so that no word is
     broken.
     """
-    shown = Table(
-        title=escape(safe(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
-    )
+    title = safe(title)
+    texts = [[safe(str(cell)) for cell in row] for row in rows]
+    shown = Table(title=escape(title), title_justify="left", title_style="bold")
+    shown.box = box.SIMPLE_HEAD
     for column in columns:
         shown.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        shown.add_row(*(escape(safe(str(cell))) for cell in row))
+    for row in texts:
+        shown.add_row(*map(escape, row))
     wide = Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), shown).maximum
     if wide <= console.width:
         console.print(shown)
         return
-    console.print(Text(safe(title), style="bold"))
-    for row in rows:
-        cells = [
-            (column, safe(str(cell)))
-            for column, cell in zip(columns, row, strict=True)
-            if str(cell)
-        ]
-        lines: list[str] = []
-        for words in (
-            cell if column not in right else f"{column} {cell}" for column, cell in cells
-        ):
-            if lines and cell_len(f"{lines[-1]} · {words}") <= console.width - _INDENT * min(
-                len(lines), 2
-            ):
-                lines[-1] += f" · {words}"
-            else:
-                lines.append(words)
-        for number, line in enumerate(lines):
-            console.print(
-                Padding(Text(line), (0, 0, 0, _INDENT * min(number + 1, 2)), expand=False)
-            )
+    console.print(Text(title, style="bold"))
+    for row in texts:
+        words = []
+        for column, cell in zip(columns, row, strict=True):
+            if cell:
+                words.append(f"{column} {cell}" if column in right else cell)
+        _paragraph(words)
+
+
+def _paragraph(words: Sequence[str]) -> None:
+    """Print the cells of a row on lines that fit the terminal, those after the first indented
+    further."""
+    lines: list[str] = []
+    for text in words:
+        indent = _INDENT * min(len(lines), 2)
+        if lines and cell_len(f"{lines[-1]} · {text}") <= console.width - indent:
+            lines[-1] += f" · {text}"
+        else:
+            lines.append(text)
+    for number, line in enumerate(lines, 1):
+        indent = _INDENT * min(number, 2)
+        console.print(Padding(Text(line), (0, 0, 0, indent), expand=False))
 
 
 def percent(value: float | None) -> str:
@@ -215,12 +217,11 @@ def shown(estimate: Interval) -> str:
 
 def size(number: float) -> str:
     """Bytes as people say them: ``512 MB``, ``23.4 GB``."""
-    value = float(number)
     for unit in ("B", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}"
-        value /= 1000
-    return f"{value:.1f} GB"
+        if number < 1000:
+            return f"{number:.0f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
 
 
 def duration(seconds: float) -> str:

@@ -27,9 +27,9 @@ class FamilyTable:
 def families_of(dataset: Dataset) -> dict[str, list[BonSet]]:
     """The sets of each family, those in English first."""
     families: defaultdict[str, list[BonSet]] = defaultdict(list)
-    tied = [item for item in dataset if item.family is not None]
-    for item in sorted(tied, key=lambda item: not item.language.startswith("en")):
-        families[str(item.family)].append(item)
+    for item in sorted(dataset, key=lambda item: not item.language.startswith("en")):
+        if item.family is not None:
+            families[item.family].append(item)
     return families
 
 
@@ -66,4 +66,5 @@ def table_of(name: str, sets: Iterable[BonSet]) -> FamilyTable:
 
 def place_name(item: BonSet) -> str:
     """The culture and the region that a set is about."""
-    return " · ".join(filter(None, (cultures.name(item.culture), item.region)))
+    name = cultures.name(item.culture)
+    return " · ".join(filter(None, (name, item.region)))

@@ -54,26 +54,25 @@ def read_gate(text: str | None) -> Gate | None:
 
 def judged(report: Report, scorer: str, gate: Gate) -> tuple[bool, str]:
     """Whether a scorer reaches the least value, and a sentence with the interval."""
+    measure = gate.measure
+    least = gate.least
     reading: Interval = report.scorers[scorer].overall
-    if gate.measure != "accuracy":
-        row = None
-        if report.families is not None:
-            row = report.families.of(scorer)
+    if measure != "accuracy":
         reading = Interval()
-        if row is not None:
-            reading = getattr(row, gate.measure)
-    value, low, high = reading.estimate, reading.low, reading.high
-    if value is None:
-        return False, f"{gate.measure} has no value in these data: --fail-below failed."
-    passed = value >= gate.least
+        if report.families is not None:
+            reading = getattr(report.families.of(scorer), measure)
+    if reading.estimate is None:
+        return False, f"{measure} has no value in these data: --fail-below failed."
     limits = "no interval"
-    if low is not None:
-        limits = f"{display.number(low, 3)}, {display.number(high, 3)}"
-    shown = f"{display.number(value, 3)} [{limits}]"
-    how, end = ("is not below", "passed") if passed else ("is below", "failed")
-    luck = ""
-    if passed and low is None:
-        luck = ", perhaps by luck: there are too few data for an interval"
-    elif passed and low is not None and low < gate.least:
-        luck = ", perhaps by luck: the interval reaches below"
-    return passed, f"{gate.measure} {shown} {how} {gate.least:g}: --fail-below {end}{luck}."
+    if reading.low is not None:
+        limits = f"{display.number(reading.low, 3)}, {display.number(reading.high, 3)}"
+    passed = reading.estimate >= least
+    verdict = f"is below {least:g}: --fail-below failed"
+    if passed:
+        verdict = f"is not below {least:g}: --fail-below passed"
+        if reading.low is None:
+            verdict += ", perhaps by luck: there are too few data for an interval"
+        elif reading.low < least:
+            verdict += ", perhaps by luck: the interval reaches below"
+    value = display.number(reading.estimate, 3)
+    return passed, f"{measure} {value} [{limits}] {verdict}."

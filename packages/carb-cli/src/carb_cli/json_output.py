@@ -16,13 +16,21 @@ def counts(values: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(values).items()))
 
 
+def digest(text: str) -> str:
+    """The sha256 of any text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def print_json(content: Any) -> None:
     """Print a value as JSON on stdout, nothing else; characters that stdout cannot show are
     escaped."""
-    plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
-    sys.stdout.write(json.dumps(content, ensure_ascii=plain, indent=2, allow_nan=False) + "\n")
+    encoding = (sys.stdout.encoding or "utf-8").lower()
+    plain = encoding.replace("-", "") != "utf8"
+    text = json.dumps(content, ensure_ascii=plain, indent=2, allow_nan=False)
+    sys.stdout.write(f"{text}\n")
 
 
 def csp_hash(content: str) -> str:
     """How a Content-Security-Policy names an inline style or script."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")
+    hashed = hashlib.sha256(content.encode()).digest()
+    return "sha256-" + base64.b64encode(hashed).decode("ascii")

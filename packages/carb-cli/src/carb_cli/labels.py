@@ -27,7 +27,8 @@ def labels(names: Iterable[str]) -> dict[str, str]:
     for name in wanted:
         for parts in range(1, name.count("/") + 1):
             text = _cut(name, parts)
-            generic = parts == 1 and _GENERIC.fullmatch(text.partition(":")[2].partition("?")[0])
+            target = text.partition(":")[2].partition("?")[0]
+            generic = parts == 1 and _GENERIC.fullmatch(target)
             if not generic and not any(
                 _cut(other, parts) == text for other in wanted if other != name
             ):
@@ -37,7 +38,8 @@ def labels(names: Iterable[str]) -> dict[str, str]:
         text = safe(text)
         if len(text) > LONGEST:
             text = f"{text[: LONGEST - 1]}…"
-        label, number = text, 2
+        label = text
+        number = 2
         while label in labelled.values():
             label, number = f"{text} #{number}", number + 1
         labelled[name] = label
@@ -48,5 +50,6 @@ def _cut(name: str, parts: int) -> str:
     """A spec string whose target keeps only the last parts of its path."""
     kind, separator, rest = name.partition(":")
     target, question, query = rest.partition("?")
-    kept = "/".join(target.rstrip("/").split("/")[-parts:]) or target
+    last = target.rstrip("/").split("/")[-parts:]
+    kept = "/".join(last) or target
     return f"{kind}{separator}{kept}{question}{query}"

@@ -34,18 +34,22 @@ def gpus() -> list[Gpu]:
     missing or fails."""
     try:
         # fixed words
-        told = subprocess.run(_ASK, capture_output=True, text=True, check=True).stdout  # noqa: S603
+        ended = subprocess.run(_ASK, capture_output=True, text=True, check=True)  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
         return []
     visible: dict[str, Gpu] = {}
-    for line in told.splitlines():
+    numbers = []
+    for line in ended.stdout.splitlines():
         with suppress(ValueError):  # a line of another form, or memory that the driver does not say
             index, uuid, name, free, total = line.split(", ")
-            one = Gpu(id=index, name=name, free=int(free) * _MIB, total=int(total) * _MIB)
-            visible |= {index: one, uuid: one.model_copy(update={"id": uuid})}
+            gpu = Gpu(id=index, name=name, free=int(free) * _MIB, total=int(total) * _MIB)
+            numbers.append(index)
+            visible[index] = gpu
+            visible[uuid] = gpu.model_copy(update={"id": uuid})
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = [name for name in visible if name.isdigit()] if allowed is None else allowed.split(",")
-    return [visible[name] for name in names if name in visible]
+    if allowed is not None:
+        numbers = allowed.split(",")
+    return [visible[name] for name in numbers if name in visible]
 
 
 def free_memory() -> int | None:

@@ -304,7 +304,8 @@ def _share(text: str) -> float:
         number = -1.0
     if text.endswith("%"):
         number = min(number / 100, 0.999999)
-    if not 0 <= number < float("inf") or (number > 1 and not number.is_integer()):
+    fits = number.is_integer() or 0 <= number <= 1
+    if number < 0 or not fits:
         from carb_data import CarbError
 
         raise CarbError(f"--skip-bad takes a number of rows, or a share as 5%, not '{text}'.")

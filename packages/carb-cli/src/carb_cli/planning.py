@@ -94,9 +94,8 @@ class RunPlan(Frozen):
         asked = [scorer for scorer in self.scorers if scorer.calls]
         if not asked:
             return None
-        calls, tokens = (
-            sum(getattr(s, name) or 0 for s in asked) for name in ("calls", "input_tokens")
-        )
+        calls = sum(scorer.calls or 0 for scorer in asked)
+        tokens = sum(scorer.input_tokens or 0 for scorer in asked)
         costs = [scorer.cost for scorer in asked if scorer.cost is not None]
         price = f" and cost about {display.money(sum(costs))}" if costs else ""
         sizes = ", ".join(dict.fromkeys(str(scorer.weights) for scorer in asked))
@@ -184,7 +183,8 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
             for blinded in blind(item, seed=0, comparative=planned.comparative, told=True)
             for texts in asks(blinded.request)
         ]
-    calls, input_tokens = len(asked), sum(asked)
+    calls = len(asked)
+    input_tokens = sum(asked)
     output_tokens = calls * planned.longest
     return ScorerPlan(
         scorer=spec.name,

@@ -17,4 +17,5 @@ def detectable(interval: Interval, confidence: float) -> float | None:
         return None
     quantile = NormalDist().inv_cdf
     critical = quantile(0.5 + confidence / 2)
-    return (interval.high - interval.low) / 2 * (critical + quantile(POWER)) / critical
+    half = (interval.high - interval.low) / 2
+    return half * (critical + quantile(POWER)) / critical

@@ -41,8 +41,12 @@ class Asked(Frozen):
 
 def probe_plan(model: str) -> RunPlan:
     """The calls and tokens of a model's probe."""
-    scorers = [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()]
-    return plan_run([DATA], probing_families(load(DATA)), scorers)
+    return plan_run([DATA], probing_families(load(DATA)), _scorers(model))
+
+
+def _scorers(model: str) -> list[str]:
+    """The specs that ask a model in each way, named by it."""
+    return [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()]
 
 
 def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
@@ -58,21 +62,21 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
         f"{FAMILIES} families of {DATA} are asked in each way first, to find how the model is best "
         f"asked. {probe_plan(model).sentence()}"
     )
-    ways = [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()]
-    score([DATA], sets, ways, out, RunOptions(fresh=fresh))
+    score([DATA], sets, _scorers(model), out, RunOptions(fresh=fresh))
     report = content(read_runs([out]))
     assert report.families is not None
     alike = {row.scorer: row.swap_consistency.estimate for row in report.judges.bias.scorers}
-    asked = [
-        Asked(
+    asked = []
+    for mode, way in WAYS.items():
+        one = Asked(
             mode=mode,
             spec=way.format(model=model),
             place_win=report.families.of(mode).place_win.estimate,
             agreement=alike.get(mode),
         )
-        for mode, way in WAYS.items()
-    ]
-    return tuple(sorted(asked, key=lambda one: (one.place_win is None, -(one.place_win or 0.0))))
+        asked.append(one)
+    asked.sort(key=lambda one: (one.place_win is None, -(one.place_win or 0.0)))
+    return tuple(asked)
 
 
 def why(asked: tuple[Asked, ...]) -> str:
@@ -96,22 +100,18 @@ def probing_families(dataset: Dataset) -> Dataset:
     for item in dataset:
         if item.family is not None and item.place != "implied":
             families.setdefault(item.family, []).append(item)
-    whole = [
-        sets
-        for sets in families.values()
-        if len({item.chosen.text for item in sets}) == len(sets[0].responses)
-    ]
     shortest: dict[str, list[BonSet]] = {}
-    for sets in sorted(whole, key=_characters):
-        shortest.setdefault(sets[0].language, sets)
-    return Dataset(
-        item for sets in list(shortest.values())[:FAMILIES] for item in sets
-    ).without_perturbed()
+    for sets in sorted(families.values(), key=_characters):
+        right = {item.chosen.text for item in sets}
+        if len(right) == len(sets[0].responses):
+            shortest.setdefault(sets[0].language, sets)
+    chosen = list(shortest.values())[:FAMILIES]
+    return Dataset(item for sets in chosen for item in sets).without_perturbed()
 
 
 def _characters(sets: Sequence[BonSet]) -> int:
-    return sum(
-        len(text)
-        for item in sets
-        for text in (item.prompt_text, *(one.text for one in item.responses))
-    )
+    count = 0
+    for item in sets:
+        count += len(item.prompt_text)
+        count += sum(len(answer.text) for answer in item.responses)
+    return count

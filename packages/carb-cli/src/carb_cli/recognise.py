@@ -52,24 +52,33 @@ def recognise(model: str) -> Recognised:
     Raises:
         CarbError: There is no such model, or its configuration does not say what it is.
     """
-    if (match := _SPEC.match(model)) and (match[1] in kinds() or closest(match[1], kinds())):
+    spec = _SPEC.match(model)
+    if spec and (spec[1] in kinds() or closest(spec[1], kinds())):
         check_specs([model])
         return Recognised(spec=model, why="It is given as a spec.")
-    if (given := _NAMED.fullmatch(model)) and not Path(model).expanduser().exists():
-        unnamed = recognise(given[2])
-        update = {"spec": f"{given[1]}={unnamed.spec}", "name": given[1]}
+    path = Path(model).expanduser()
+    named = _NAMED.fullmatch(model)
+    if named and not path.exists():
+        unnamed = recognise(named[2])
+        update = {"spec": f"{named[1]}={unnamed.spec}", "name": named[1]}
         return unnamed.model_copy(update=update)
     if urlsplit(model).scheme in ("http", "https"):
         return _server(model)
-    if not Path(model).expanduser().exists() and (known := known_model(model)) is not None:
+    known = known_model(model)
+    if known is not None and not path.exists():
         return _published(known)
-    if Path(model).expanduser().is_file():
+    if path.is_file():
         if not model.endswith(".gguf"):
             asked = f"carb eval MODEL {shlex.quote(model)}"
             raise CarbError(
                 f"'{model}' is a file, and no model. To score it, name a model first: {asked}"
             )
-        return _writer(model, "GGUF", has_chat_template(Path(model).expanduser()))
+        return _writer(model, "GGUF", has_chat_template(path))
+    return _of_folder(model)
+
+
+def _of_folder(model: str) -> Recognised:
+    """The scorer that fits a model of transformers: a folder or a hub id."""
     source = model_source(model)
     reachable(source)
     adapter = adapter_config(source, None)

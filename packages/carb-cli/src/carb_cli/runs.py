@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-import polars as pl
+from polars import col
 
 from carb_data import CarbError, Dataset, ScoreTable, closest
 from carb_scorers import RunRecord
@@ -41,7 +41,7 @@ def dataset_of(folder: Path) -> Dataset:
 
 def only(table: ScoreTable, scorer: str) -> ScoreTable:
     """The part of one scorer."""
-    return ScoreTable(table.frame.filter(pl.col("scorer") == scorer))
+    return ScoreTable(table.frame.filter(col.scorer == scorer))
 
 
 def find_scorer(wanted: str) -> tuple[Path, str]:

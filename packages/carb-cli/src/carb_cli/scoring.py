@@ -112,10 +112,12 @@ def pace(scorer: str, sets: int, times: Sequence[tuple[float, float]]) -> str:
         sets: the sets of the run.
         times: seconds, and the share of the run that was done by then; first, once it was loaded.
     """
-    (began, before), (ended, after) = times[0], times[-1]
+    (began, before) = times[0]
+    (ended, after) = times[-1]
     if after == before:
         return ""
-    done, took = (after - before) * sets, ended - began
+    done = (after - before) * sets
+    took = ended - began
     return (
         f"{scorer}: {done:.0f} sets in {display.duration(took)}, without loading; at this pace "
         f"1,000 sets take {display.duration(1000 / done * took)}."
@@ -182,7 +184,8 @@ def _keep_the_review(data: Sequence[str], out: Path, record: RunRecord) -> None:
     # Importing this takes a fifth of a second, which a first score waits for.
     from carb_cli.review.findings import companion, line_beside
 
-    kept, path = companion(out / "dataset.parquet"), Path(data[0])
+    kept = companion(out / "dataset.parquet")
+    path = Path(data[0])
     kept.unlink(missing_ok=True)
     review = (
         line_beside(path) if len(data) == 1 else None

@@ -16,7 +16,16 @@ from carb_cli import display
 from carb_cli.main import invoked
 from carb_cli.options import OptionGroup, Several
 from carb_cli.progress import announced, progress
-from carb_data import CarbError, Dataset, copies_sentence, is_main, load, uncollected, unsaid
+from carb_data import (
+    BonSet,
+    CarbError,
+    Dataset,
+    copies_sentence,
+    is_main,
+    load,
+    uncollected,
+    unsaid,
+)
 from carb_data import cultures as registry
 
 
@@ -117,25 +126,22 @@ def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
         CarbError: nothing is left, or a culture is unknown.
     """
     dataset = select((data,), SetOptions(perturbed=True))
-    wanted = dataset
-    if cultures:
-        wanted = dataset.filter(cultures=set(cultures))
-    mains = wanted
-    if cultures:
-        mains = wanted.filter(lambda item: is_main(item.culture, item.language))
+    if not cultures:
+        return dataset
+    wanted = dataset.filter(cultures=set(cultures))
+    mains = wanted.filter(lambda item: is_main(item.culture, item.language))
     kept = mains if len(mains) else wanted
+    sizes = Counter(item.culture for item in kept)
     for culture in cultures:
-        places = Counter(
-            i.culture
-            for i in kept
-            if i.culture in registry and registry[i.culture].parent == culture
-        )
+        places = []
+        for name, count in sorted(sizes.items()):
+            if name in registry and registry[name].parent == culture:
+                places.append(f"{name} ({count})")
         if len(places) > 1:
-            named = ", ".join(f"{place} ({count})" for place, count in sorted(places.items()))
             raise CarbError(
                 f"'{culture}' has several places, and people are asked about the one where they "
-                f"live. Name one of them with its sets: {named}. For everybody who speaks the "
-                "language, name them all."
+                f"live. Name one of them with its sets: {', '.join(places)}. For everybody who "
+                "speaks the language, name them all."
             )
     if not len(kept):
         raise CarbError(
@@ -169,41 +175,39 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
     set that is not a mirror. Complete families, which a place effect needs, come before everything
     else.
     """
-    items = list(dataset)
-    units: dict[str, list[int]] = {}
-    for index, item in enumerate(items):
-        units.setdefault(f"family:{item.family}" if item.family else f"set:{item.id}", []).append(
-            index
-        )
+    units: dict[tuple[str, str], list[BonSet]] = {}
+    for item in dataset:
+        name = ("family", item.family) if item.family else ("set", item.id)
+        units.setdefault(name, []).append(item)
     cultures: dict[tuple[str, str], int] = {}
     domains: dict[str, int] = {}
     taken: Counter[tuple[bool, int, int]] = Counter()
     keyed = []
-    for places in units.values():
-        first = next(
-            (items[p] for p in places if is_main(items[p].culture, items[p].language)),
-            items[places[0]],
-        )
+    for sets in units.values():
+        mains = (item for item in sets if is_main(item.culture, item.language))
+        first = next(mains, sets[0])
         root = registry.root_id(first.culture)
         culture = cultures.setdefault((root, first.language), len(cultures))
-        domain = domains.setdefault(str(first.domain), len(domains))
-        later = len({items[p].chosen.text for p in places}) < len(first.responses)
-        keyed.append((later, taken[later, culture, domain], domain, culture, places))
-        taken[later, culture, domain] += 1
-    turns = (
-        (later, n, (domain - culture) % len(domains), culture, p)
-        for later, n, domain, culture, p in keyed
-    )
-    kept: set[int] = set()
-    for *_, places in sorted(turns):
-        if len(kept) + len(places) <= limit:
-            kept.update(places)
-    return Dataset(item for index, item in enumerate(items) if index in kept)
+        domain = domains.setdefault(first.domain, len(domains))
+        incomplete = len({item.chosen.text for item in sets}) < len(first.responses)
+        group = (incomplete, culture, domain)
+        keyed.append((incomplete, taken[group], domain, culture, sets))
+        taken[group] += 1
+
+    def turn(unit: tuple[bool, int, int, int, list[BonSet]]) -> tuple[bool, int, int, int]:
+        incomplete, number, domain, culture, _ = unit
+        return incomplete, number, (domain - culture) % len(domains), culture
+
+    kept: set[str] = set()
+    for *_, sets in sorted(keyed, key=turn):
+        if len(kept) + len(sets) <= limit:
+            kept.update(item.id for item in sets)
+    return dataset.filter(lambda item: item.id in kept)
 
 
 def chance(dataset: Dataset) -> float | None:
     """Accuracy of a random pick without ties: the mean of 1/N; null for an empty data set."""
-    sizes = [len(item.responses) for item in dataset]
-    if not sizes:
+    shares = [1 / len(item.responses) for item in dataset]
+    if not shares:
         return None
-    return sum(1 / size for size in sizes) / len(sizes)
+    return sum(shares) / len(shares)

@@ -113,7 +113,8 @@ def read_suite(path: Path) -> tuple[SuiteModel, ...]:
 
 def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
     """Why a model cannot run on this machine, with the numbers; null where it can."""
-    number, needed = model.wanted(any_gpu=bool(there)), (model.memory_gb or 0.0) * 1e9
+    number = model.wanted(any_gpu=bool(there))
+    needed = (model.memory_gb or 0.0) * 1e9
     if number == 0:
         free = free_memory()
         if free is None or needed <= free:
@@ -144,7 +145,8 @@ class _Bar:
     """Progress of a suite: how many models have ended, and which run."""
 
     def __init__(self, total: int, report: Report) -> None:
-        self._total, self._report = total, report
+        self._total = total
+        self._report = report
         self._ended = 0
         self._running: list[str] = []
 

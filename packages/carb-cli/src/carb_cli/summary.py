@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
+from polars import col
 
 from carb_cli import display
 from carb_cli.display import percent
@@ -66,8 +67,8 @@ def numbers(
     accuracy = bon_accuracy(scores, by=("scorer",))
     families = family_accuracy(scores, dataset, blind=blind(scorers))
     home = home_line(dataset)
-    missing = table.frame.filter(pl.col("score").is_null() & pl.col("perturbation").is_null())
-    failed = missing.group_by(pl.col("scorer").cast(pl.String)).agg(pl.col("item_id").n_unique())
+    missing = table.frame.filter(col.score.is_null() & col.perturbation.is_null())
+    failed = missing.group_by(col.scorer.cast(pl.String)).agg(col.item_id.n_unique())
     failed_sets = dict(failed.iter_rows())
     rows = {}
     for name in (scorer.spec.name for scorer in scorers):

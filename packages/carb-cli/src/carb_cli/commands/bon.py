@@ -68,8 +68,10 @@ def bon(
         grades = grade(samples, asked)
         scored = partial(_scored, samples=samples, task=asked, out=out, seed=seed, report=report)
         scores = dict(anyio.run(scored, spec) for spec in dict.fromkeys(scorer))
-    result = _result(policy, samples, asked, scores, grades) | {"out": str(out), "n": n}
-    write_whole(out / "bon.json", json_module.dumps(result, ensure_ascii=False, indent=1) + "\n")
+    result = _result(policy, samples, asked, scores, grades)
+    result |= {"out": str(out), "n": n}
+    text = json_module.dumps(result, ensure_ascii=False, indent=1)
+    write_whole(out / "bon.json", f"{text}\n")
     if json:
         print_json(result)
     else:
@@ -90,7 +92,8 @@ async def _scored(
 
     def on_progress(state: Progress) -> None:
         errors = display.counted(state.errors, "error")
-        report(labels([state.scorer])[state.scorer], state.done, state.total, errors)
+        label = labels([state.scorer])[state.scorer]
+        report(label, state.done, state.total, errors)
 
     async with using(spec) as scorer:
         folder = out / "scores"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars import col
 
 from carb_cli import display
 from carb_cli.display import percent, signed, whole
@@ -61,9 +62,9 @@ def compare(
         several sizes with a power of 80%.
     """
     (folder_a, name_a), (folder_b, name_b) = _both(a, b)
-    data_a, data_b = dataset_of(folder_a), dataset_of(folder_b)
+    data_a = dataset_of(folder_a)
+    data_b = dataset_of(folder_b)
     sets = _shared_sets(data_a, data_b)
-    home = home_line(sets)
     marks = [_mark(folder_a, name_a), _mark(folder_b, name_b)]
     one = only(scores_of(folder_a), name_a).with_items(data_a)
     two = only(scores_of(folder_b), name_b).with_items(data_b)
@@ -73,11 +74,10 @@ def compare(
     if any(item.kind for item in sets):
         keys.append("kind")
     groups = {key: _groups(one, two, key, confidence) for key in keys}
-    planned = []
-    if plan:
-        planned = _plan(result, confidence)
+    planned = _plan(result, confidence) if plan else []
     if json:
-        more = {"mark_a": marks[0], "mark_b": marks[1], "home_line": home.accuracy}
+        home = home_line(sets).accuracy
+        more = {"mark_a": marks[0], "mark_b": marks[1], "home_line": home}
         print_json(_as_json(result, errors | more, groups, planned))
     elif result.estimate is None:
         display.say(
@@ -86,16 +86,18 @@ def compare(
         )
     else:
         _show(result, confidence, marks, **errors)
-        if home.n:
-            display.say(
-                f"The home line, always the home's answer, is {percent(home.accuracy)}% of "
-                f"{display.counted(home.n, 'main set')}."
-            )
+        _show_home(sets)
         _show_groups(groups)
         _show_plan(planned)
-    if result.estimate is None:
-        return FAILED
-    return OK
+    return FAILED if result.estimate is None else OK
+
+
+def _show_home(sets: Dataset) -> None:
+    home = home_line(sets)
+    if home.n:
+        count = display.counted(home.n, "main set")
+        share = percent(home.accuracy)
+        display.say(f"The home line, always the home's answer, is {share}% of {count}.")
 
 
 def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> list[ComparedGroup]:
@@ -110,21 +112,23 @@ def _as_json(
     groups: dict[str, list[ComparedGroup]],
     planned: list[dict[str, Any]],
 ) -> dict[str, Any]:
+    by_key = {}
+    for key, rows in groups.items():
+        by_key[f"by_{key}"] = [row.model_dump() for row in rows]
     return {
         "a": result.a,
         "b": result.b,
         "place_win": _place_win(result),
         **result.model_dump(mode="json", exclude={"place_win"}),
         **more,
-        **{f"by_{key}": [row.model_dump() for row in rows] for key, rows in groups.items()},
+        **by_key,
         "plan": planned,
     }
 
 
-def _both(a: str, b: str | None) -> tuple[tuple[Path, str], tuple[Path, str]]:
+def _both(a: str, b: str | None) -> list[tuple[Path, str]]:
     folder, _, part = a.partition("#")
-    held = scorers_of(Path(folder))
-    pair = held
+    pair = held = scorers_of(Path(folder))
     if b or part:
         pair = [find_scorer(a), find_scorer(b or a)]
     different = {(run.resolve(), name) for run, name in pair}
@@ -133,7 +137,7 @@ def _both(a: str, b: str | None) -> tuple[tuple[Path, str], tuple[Path, str]]:
         first, second, *_ = [*names, "OTHER"]
         example = shlex.join(["carb", "compare", f"{folder}#{first}", f"{folder}#{second}"])
         raise CarbError(f"Name two different scorers, for example: {example}")
-    return pair[0], pair[1]
+    return pair
 
 
 def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
@@ -153,12 +157,13 @@ def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
 
 def _failed(table: ScoreTable, other: ScoreTable) -> int:
     """The number of sets of both, mirrors included, on which the table's scorer failed."""
-    ids = pl.col("item_id").cast(pl.String)
-    sets = other.frame.select(ids.unique()).to_series()
-    original = pl.col("perturbation").is_null()
-    failed = pl.col("score").is_null()
-    shared = ids.is_in(sets.to_list())
-    return table.frame.filter(original, failed, shared)["item_id"].n_unique()
+    shared = other.frame.select(col.item_id.cast(pl.String)).to_series()
+    failed = table.frame.filter(
+        col.perturbation.is_null(),
+        col.score.is_null(),
+        col.item_id.cast(pl.String).is_in(shared.unique().to_list()),
+    )
+    return failed["item_id"].n_unique()
 
 
 def _place_win(comparison: Comparison) -> dict[str, Any] | None:
@@ -173,14 +178,12 @@ def _place_win(comparison: Comparison) -> dict[str, Any] | None:
 def _plan(comparison: Comparison, confidence: float) -> list[dict[str, Any]]:
     """For each difference the families and the sets that show it, where scorers differ as these do;
     null where that is not known."""
-    return [
-        {
-            "difference": size,
-            "families": _families_needed(comparison, size, confidence),
-            "sets": _sets_needed(comparison, size, confidence),
-        }
-        for size in PLANNED
-    ]
+    plan = []
+    for size in PLANNED:
+        families = _families_needed(comparison, size, confidence)
+        sets = _sets_needed(comparison, size, confidence)
+        plan.append({"difference": size, "families": families, "sets": sets})
+    return plan
 
 
 def _families_needed(comparison: Comparison, size: float, confidence: float) -> int | None:
@@ -196,36 +199,33 @@ def _families_needed(comparison: Comparison, size: float, confidence: float) -> 
 def _sets_needed(comparison: Comparison, size: float, confidence: float) -> int | None:
     if comparison.discordance is None:
         return None
-    alpha, effect = 1 - confidence, comparison.design_effect or 1.0
-    return sets_needed(size, max(size, comparison.discordance), alpha=alpha, design_effect=effect)
+    return sets_needed(
+        size,
+        max(size, comparison.discordance),
+        alpha=1 - confidence,
+        design_effect=comparison.design_effect or 1.0,
+    )
 
 
 def _mark(folder: Path, name: str) -> str:
     """The mark of a scorer that learned more than the set's own text."""
-    return next(
-        mark_of(one.spec) for one in RunRecord.read(folder).scorers if one.spec.name == name
-    )
+    scorers = RunRecord.read(folder).scorers
+    return next(mark_of(one.spec) for one in scorers if one.spec.name == name)
 
 
 def _show(
     comparison: Comparison, confidence: float, marks: list[str], errors_a: int, errors_b: int
 ) -> None:
-    short = labels([comparison.a or "a", comparison.b or "b"])
-    for name, mark in zip((comparison.a, comparison.b), marks, strict=True):
-        if mark and name is not None:
+    names = [comparison.a or "a", comparison.b or "b"]
+    short = labels(names)
+    for name, mark in zip(names, marks, strict=True):
+        if mark:
             short[name] += f" ({mark})"
+    a, b = (short[name] for name in names)
     if comparison.place_win is not None:
-        _show_place_win(
-            comparison.place_win, short[comparison.a or "a"], short[comparison.b or "b"]
-        )
-    for side, name, accuracy, strict, ties in (
-        ("a", comparison.a, comparison.accuracy_a, comparison.strict_a, comparison.ties_a),
-        ("b", comparison.b, comparison.accuracy_b, comparison.strict_b, comparison.ties_b),
-    ):
-        display.say(
-            f"{side}  {short[name or side]}: {percent(accuracy)}% right with ties shared, "
-            f"{percent(strict)}% where a tie is a loss ({ties:,} ties)"
-        )
+        _show_place_win(comparison.place_win, a, b)
+    _show_side("a", a, comparison.accuracy_a, comparison.strict_a, comparison.ties_a)
+    _show_side("b", b, comparison.accuracy_b, comparison.strict_b, comparison.ties_b)
     which = "sets"
     if comparison.counted == "main":
         which = "main sets"
@@ -243,6 +243,15 @@ def _show(
         )
     _show_accuracy_verdict(comparison, confidence)
     _show_margin(comparison)
+
+
+def _show_side(
+    side: str, name: str, accuracy: float | None, strict: float | None, ties: int | None
+) -> None:
+    display.say(
+        f"{side}  {name}: {percent(accuracy)}% right with ties shared, "
+        f"{percent(strict)}% where a tie is a loss ({ties:,} ties)"
+    )
 
 
 def _show_accuracy_verdict(comparison: Comparison, confidence: float) -> None:
@@ -316,8 +325,9 @@ def _show_plan(planned: list[dict[str, Any]]) -> None:
     if not planned:
         return
     columns = ["difference, points", "families, by place win rate", "sets, by accuracy"]
-    rows = [
-        (percent(row["difference"]), whole(row["families"]), whole(row["sets"])) for row in planned
-    ]
+    rows = []
+    for row in planned:
+        families = whole(row["families"])
+        rows.append((percent(row["difference"]), families, whole(row["sets"])))
     title = "Families and sets that show a true difference with 80% power"
     display.table(title, columns, rows, right=columns)

@@ -85,7 +85,8 @@ def split(
     seed
         Seed that decides which part an origin goes to.
     """
-    parts = loaded(data).split({"train": train, "dev": dev, "test": test}, seed=seed, apart=True)
+    shares = {"train": train, "dev": dev, "test": test}
+    parts = loaded(data).split(shares, seed=seed, apart=True)
     rows = {}
     for name, part in parts.items():
         if len(part):
@@ -139,7 +140,9 @@ def fetch(
                 progress=lambda done, total: report(f"fetch {name}", done, total, "files"),
             )
 
-    sources = [fetched(name) for name in (licensed if names == ("all",) else names)]
+    if names != ("all",):
+        licensed = [*names]
+    sources = [fetched(name) for name in licensed]
     if json:
         print_json({"fetched": [one.model_dump(mode="json") for one in sources]})
         return

@@ -121,12 +121,12 @@ def _show(report: CheckReport) -> None:
     )
     if report.contamination is not None:
         _show_contamination(report.contamination)
+    errors = len(report.errors)
+    sentence = f"{errors} errors, {len(report.findings) - errors} warnings."
     leaks = ", ".join(dict.fromkeys(leak.attack for leak in report.leaks))
-    warnings = len(report.findings) - len(report.errors)
-    display.say(
-        f"{len(report.errors)} errors, {warnings} warnings."
-        + (f" Leaks: {leaks}." if leaks else "")
-    )
+    if leaks:
+        sentence += f" Leaks: {leaks}."
+    display.say(sentence)
 
 
 def _show_findings(report: CheckReport) -> None:

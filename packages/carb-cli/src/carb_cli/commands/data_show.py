@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 from carb_cli import display
@@ -59,7 +60,7 @@ def show(data: DataName, *, family: str | None = None, json: Json = False) -> No
 
 
 def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
-    return {
+    facts: dict[str, Any] = {
         "name": name,
         "sets": len(dataset),
         "fingerprint": dataset.fingerprint,
@@ -67,23 +68,31 @@ def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
         "families": len({item.family for item in dataset if item.family}),
         "origins": len(set(dataset.origins.values())),
         "copies": len(dataset.origins.copies),
-        "cultures": counts(item.culture for item in dataset),
-        "domains": counts(str(item.domain) for item in dataset),
-        "languages": counts(item.language for item in dataset),
-        "kinds": counts(str(item.kind or UNSPECIFIED) for item in dataset),
-        "licenses": counts(item.provenance.license for item in dataset),
-        "methods": counts(item.provenance.method for item in dataset),
-        "sources": counts(item.provenance.source for item in dataset),
-        "tiers": counts(str(item.provenance.tier or UNSPECIFIED) for item in dataset),
     }
+    traits = {
+        "cultures": "culture",
+        "domains": "domain",
+        "languages": "language",
+        "kinds": "kind",
+        "licenses": "provenance.license",
+        "methods": "provenance.method",
+        "sources": "provenance.source",
+        "tiers": "provenance.tier",
+    }
+    for fact, field in traits.items():
+        value = attrgetter(field)
+        facts[fact] = counts(str(value(item) or UNSPECIFIED) for item in dataset)
+    return facts
 
 
 def _show_facts(facts: Mapping[str, Any]) -> None:
-    rows = [
-        (key, ", ".join(f"{a} {b}" for a, b in value.items()) if isinstance(value, dict) else value)
-        for key, value in facts.items()
-        if key != "name" and not key.startswith("home")
-    ]
+    rows = []
+    for key, value in facts.items():
+        if key == "name" or key.startswith("home"):
+            continue
+        if isinstance(value, dict):
+            value = ", ".join(f"{name} {count}" for name, count in value.items())
+        rows.append((key, value))
     display.table(facts["name"], ["what", "value"], rows)
 
 
@@ -91,22 +100,19 @@ def show_home(whole: HomeLine, by_language: Mapping[str, HomeLine]) -> None:
     """Print the home line and that of each language; nothing where answers do not say where."""
     if whole.accuracy is None:
         return
-    rows = [("all", display.percent(whole.accuracy), whole.n)]
-    rows += [(name, display.percent(line.accuracy), line.n) for name, line in by_language.items()]
-    display.table(
-        "Always the home's answer",
-        ["language", "right %", "sets"],
-        rows,
-        ["right %", "sets"],
-    )
+    rows = []
+    for name, line in {"all": whole, **by_language}.items():
+        rows.append((name, display.percent(line.accuracy), line.n))
+    numbers = ["right %", "sets"]
+    display.table("Always the home's answer", ["language", *numbers], rows, numbers)
 
 
 def _show_family(table: FamilyTable) -> None:
     letters = [chr(ord("A") + n) for n in range(len(table.answers))]
-    rows = [
-        (place, *("right" if is_right else "·" for is_right in row))
-        for place, row in zip(table.places, table.right, strict=True)
-    ]
+    rows = []
+    for place, right in zip(table.places, table.right, strict=True):
+        marks = ["right" if is_right else "·" for is_right in right]
+        rows.append((place, *marks))
     display.sentences(f"{table.family}: {table.question}")
     display.table("", ["place", *letters], rows)
     for letter, answer in zip(letters, table.answers, strict=True):

@@ -19,25 +19,25 @@ from carb_data import install_line
 
 PACKAGES = ("carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")
 WHAT_FOR = {
-    ("carb-data", "hf"): "data sets from the Hugging Face hub",
-    ("carb-data", "checks"): "language and overlap checks of data sets, and perturbing them",
-    ("carb-data", "excel"): "spreadsheets",
-    ("carb-data", "fetch"): "getting public sources",
-    ("carb-scorers", "inspect"): "scorers inside Inspect",
-    ("carb-scorers", "hf"): "classifiers, judges and implicit rewards on transformers",
-    ("carb-scorers", "gguf"): "models in one GGUF file",
-    ("carb-scorers", "api"): "judges behind an OpenAI-compatible server",
-    ("carb-scorers", "vllm"): "judges and classifiers on vLLM",
-    ("carb-scorers", "peft"): "LoRA adapters as models",
-    ("carb-scorers", "serve"): "serving a scorer as a reward over HTTP",
-    ("carb-scorers", "trl"): "a scorer as a reward of TRL's trainers",
-    ("carb-scorers", "language"): "the language baseline, by a statistical detector",
-    ("carb-cli", "review"): "the review page for native speakers",
-    ("carb-cli", "ray"): "a suite on the machines of a Ray cluster",
-    ("tal-rlvr", "train"): "training Think-as-Locals judges",
-    ("tal-rlvr", "gpu"): "training on GPUs, with vLLM",
-    ("tal-rlvr", "trackio"): "a training's curves in Trackio",
-    ("tal-rlvr", "wandb"): "a training's curves in Weights & Biases",
+    "carb-data[hf]": "data sets from the Hugging Face hub",
+    "carb-data[checks]": "language and overlap checks of data sets, and perturbing them",
+    "carb-data[excel]": "spreadsheets",
+    "carb-data[fetch]": "getting public sources",
+    "carb-scorers[inspect]": "scorers inside Inspect",
+    "carb-scorers[hf]": "classifiers, judges and implicit rewards on transformers",
+    "carb-scorers[gguf]": "models in one GGUF file",
+    "carb-scorers[api]": "judges behind an OpenAI-compatible server",
+    "carb-scorers[vllm]": "judges and classifiers on vLLM",
+    "carb-scorers[peft]": "LoRA adapters as models",
+    "carb-scorers[serve]": "serving a scorer as a reward over HTTP",
+    "carb-scorers[trl]": "a scorer as a reward of TRL's trainers",
+    "carb-scorers[language]": "the language baseline, by a statistical detector",
+    "carb-cli[review]": "the review page for native speakers",
+    "carb-cli[ray]": "a suite on the machines of a Ray cluster",
+    "tal-rlvr[train]": "training Think-as-Locals judges",
+    "tal-rlvr[gpu]": "training on GPUs, with vLLM",
+    "tal-rlvr[trackio]": "a training's curves in Trackio",
+    "tal-rlvr[wandb]": "a training's curves in Weights & Biases",
 }
 KEYS = ("HF_TOKEN", "OPENAI_API_KEY")
 
@@ -58,16 +58,11 @@ def doctor(*, json: Json = False) -> None:
     if json:
         print_json(state)
         return
-    display.table("This machine", ["what", "value"], list(state["machine"].items()))
-    display.table("Packages", ["package", "version"], list(state["packages"].items()))
-    rows = [
-        (
-            extra["what_for"],
-            _state(extra),
-            extra["install"],
-        )
-        for extra in state["extras"]
-    ]
+    machine = list(state["machine"].items())
+    packages = list(state["packages"].items())
+    display.table("This machine", ["what", "value"], machine)
+    display.table("Packages", ["package", "version"], packages)
+    rows = [(extra["what_for"], _state(extra), extra["install"]) for extra in state["extras"]]
     display.table("Extras", ["what for", "state", "how to install"], rows)
     shown = [(name, "set" if there else "not set") for name, there in state["keys"].items()]
     display.table("Keys in the environment", ["key", "state"], shown)
@@ -98,8 +93,8 @@ def broken(name: str, owners: Mapping[str, set[str]]) -> str | None:
     """
     wanted = _plain(name)
     modules = [module for module, owners in owners.items() if wanted in owners]
-    modules_of_it = [module for module in modules if _plain(module) == wanted] or modules[:1]
-    for module in modules_of_it:
+    named_so = [module for module in modules if _plain(module) == wanted]
+    for module in named_so or modules[:1]:
         try:
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                 import_module(module)
@@ -110,12 +105,11 @@ def broken(name: str, owners: Mapping[str, set[str]]) -> str | None:
 
 def owners_of_modules() -> dict[str, set[str]]:
     """The distributions of each module that can be imported."""
-    known = metadata.packages_distributions()
-    return {
-        module: set(map(_plain, names))
-        for module, names in sorted(known.items())
-        if not module.startswith("_") and module.isidentifier()
-    }
+    owners = {}
+    for module, names in sorted(metadata.packages_distributions().items()):
+        if module.isidentifier() and not module.startswith("_"):
+            owners[module] = {_plain(name) for name in names}
+    return owners
 
 
 def _plain(name: str) -> str:
@@ -125,7 +119,8 @@ def _plain(name: str) -> str:
 def extras() -> list[dict[str, Any]]:
     """Every extra of every package: its use, its missing or broken libraries, and the line that
     installs it."""
-    rows, owners = [], owners_of_modules()
+    rows = []
+    owners = owners_of_modules()
     for package in PACKAGES:
         needs = [str(need) for need in metadata.requires(package) or []]
         for extra in sorted(metadata.metadata(package).get_all("Provides-Extra") or []):
@@ -134,18 +129,17 @@ def extras() -> list[dict[str, Any]]:
             wanted = [need for need in needs if re.search(rf"extra == ['\"]{extra}['\"]", need)]
             names = {re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0] for need in wanted}
             present = sorted(name for name in names if installed(name) is not None)
-            rows.append(
-                {
-                    "package": package,
-                    "extra": extra,
-                    "what_for": WHAT_FOR.get((package, extra), f"{package}[{extra}]"),
-                    "missing": sorted(names.difference(present)),
-                    "broken": {
-                        name: why for name in present if (why := broken(name, owners)) is not None
-                    },
-                    "install": install_line(package, extra),
-                }
-            )
+            faults = {name: broken(name, owners) for name in present}
+            full = f"{package}[{extra}]"
+            row = {
+                "package": package,
+                "extra": extra,
+                "what_for": WHAT_FOR.get(full, full),
+                "missing": sorted(names.difference(present)),
+                "broken": {name: why for name, why in faults.items() if why is not None},
+                "install": install_line(package, extra),
+            }
+            rows.append(row)
     return rows
 
 
@@ -161,15 +155,14 @@ def _machine() -> dict[str, str]:
     memory = "unknown"
     if free is not None:
         memory = display.size(free)
-    cards = [
-        f"{gpu.name} ({display.size(gpu.free)} free of {display.size(gpu.total)})" for gpu in gpus()
-    ]
+    cards = []
+    for gpu in gpus():
+        of_total = f"{display.size(gpu.free)} free of {display.size(gpu.total)}"
+        cards.append(f"{gpu.name} ({of_total})")
+    kind = f"{platform.system()} {platform.machine()}"
     return {
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
-        "system": (
-            f"{platform.system()} {platform.machine()}, {os.cpu_count() or 1} cores, {memory} "
-            "memory free"
-        ),
+        "system": f"{kind}, {os.cpu_count() or 1} cores, {memory} memory free",
         "PyTorch": installed("torch") or "not installed",
         "vLLM": installed("vllm") or "not installed",
         "GPUs": ", ".join(cards) or "none: models run on the CPU",

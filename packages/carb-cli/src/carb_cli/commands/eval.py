@@ -92,9 +92,7 @@ def eval_(
     refuse(dry_run and open_report, "--open", "with --dry-run")
     gate = read_gate(fail_below)
     folder = out or _folder(model, data, sets)
-    asked = None
-    if model is not None:
-        asked = _asked(model, mode, folder, fresh=fresh, dry_run=dry_run)
+    asked = None if model is None else _asked(model, mode, folder, fresh=fresh, dry_run=dry_run)
     dataset = select([data], sets)
     scorers = _scorers(asked, dataset)
     plan = plan_run([data], dataset, scorers)
@@ -118,7 +116,8 @@ def _folder(model: str | None, data: str, sets: SetOptions) -> Path:
     """The folder of the run where none is given."""
     names = ("--limit", "--cultures", "--domains")
     some = [part.removeprefix("--") for part in sets.arguments() if part not in names]
-    return Path("runs") / "-".join(map(_slug, ("eval", model or "baselines", data, *some)))
+    parts = ["eval", model or "baselines", data, *some]
+    return Path("runs") / "-".join(map(_slug, parts))
 
 
 def _show_plan(plan: RunPlan, asked: Recognised | None, *, json: bool) -> None:
@@ -187,18 +186,20 @@ def _asked(
 
 def _scorers(asked: Recognised | None, dataset: Dataset) -> tuple[str, ...]:
     """The model's spec, where there is one, and the baselines that can read the sets."""
-    named = () if asked is None else (asked.spec,)
+    scorers = list(QUICK)
+    if asked is not None:
+        scorers = list(dict.fromkeys((asked.spec, *BASELINES)))
     unsaid = any(item.culture == UNSPECIFIED for item in dataset)
-    baselines = QUICK if asked is None else BASELINES
-    return named + tuple(
-        one for one in baselines if one not in named and not (unsaid and one == "baseline:label")
-    )
+    if unsaid and scorers[0] != "baseline:label":
+        scorers.remove("baseline:label")
+    return tuple(scorers)
 
 
 def _say_what_will_be_done(
     asked: Recognised | None, scorers: Sequence[str], plan: RunPlan, sets: SetOptions
 ) -> None:
-    data, count = plan.data[0], display.counted(plan.sets, "set")
+    data = plan.data[0]
+    count = display.counted(plan.sets, "set")
     if asked is None:
         display.say(f"No model was named, so the surface baselines answer the {count} of {data}.")
         return
@@ -225,5 +226,7 @@ def _say_what_will_be_done(
 
 def _slug(text: str) -> str:
     """The last parts of a path or an address, as a folder's name."""
-    parts = re.sub(r"^[a-z]+://", "", text).rstrip("/").split("/")[-2:]
-    return re.sub(r"[^\w.@-]+", "-", "-".join(parts)).strip("-.")[:80] or "model"
+    path = re.sub(r"^[a-z]+://", "", text).rstrip("/")
+    parts = path.split("/")[-2:]
+    name = re.sub(r"[^\w.@-]+", "-", "-".join(parts))
+    return name.strip("-.")[:80] or "model"

@@ -70,11 +70,13 @@ def _tables(benchmark: str | None) -> Iterator[str]:
         raise CarbError(
             f"'{benchmark}' is no benchmark; figures are known of {', '.join(known.benchmarks)}."
         )
-    small = [m for m in known.models if m.kind == "classifier" and 0 < (m.parameters or 0) < 10**10]
-    chosen = small
-    if benchmark is not None:
+    if benchmark is None:
+        classifiers = [model for model in known.models if model.kind == "classifier"]
+        chosen = [model for model in classifiers if 0 < (model.parameters or 0) < 10**10]
+    else:
         chosen = [model for model in known.models if benchmark in model.scores]
-    unnamed = [(m.id, None) for m in chosen if m.memory is not None and m.revision is None]
+    sized = [model for model in chosen if model.memory is not None]
+    unnamed = [(model.id, None) for model in sized if model.revision is None]
     newest = {name: str(info.sha) for name, _, info in of_hub(unnamed)}
     unpinned = 0
     for model in chosen:
@@ -186,4 +188,6 @@ def _billions(value: int | None, digits: int) -> str:
 def _licence(model: KnownModel) -> str:
     if model.licence is None:
         return "not found"
-    return f"{model.licence}{'' if model.licence_source else '?'}"
+    if model.licence_source:
+        return model.licence
+    return f"{model.licence}?"

@@ -94,8 +94,9 @@ def report(
 def _show(made: Report, only: str | None, files: Sequence[Path]) -> None:
     if only is None:
         show(made)
-    for section in sections(made, only) if only else ():
-        section.show()
+    else:
+        for section in sections(made, only):
+            section.show()
     for path in files:
         display.say(f"Written: {path.resolve()}")
 
@@ -131,9 +132,11 @@ def _save_pages(
 
 def _finished(runs: Sequence[Path]) -> list[Path]:
     """The folders of finished runs; the others are named. All where none is finished."""
-    runs = [run for folder in runs for run in run_folders(folder)]
-    finished = [folder for folder in runs if (folder / "run.json").is_file()] or list(runs)
-    for folder in runs:
+    folders = [run for folder in runs for run in run_folders(folder)]
+    finished = [folder for folder in folders if (folder / "run.json").is_file()]
+    if not finished:
+        return folders
+    for folder in folders:
         if folder not in finished:
             display.note(f"Left out, because it holds no finished run: {folder}.")
     return finished
@@ -150,21 +153,22 @@ def save(
     """Write the requested files; returns them, and whether one of them was stdout."""
     from carb_cli.report.exports import exported
 
-    texts: list[tuple[Path, str]] = []
+    texts: dict[Path, str] = {}
     if json is not None:
         whole = made.model_dump(mode="json")
-        texts.append(
-            (json, json_module.dumps(whole, ensure_ascii=str(json) == "-", indent=1) + "\n")
-        )
-    for path, as_latex in ((md, False), (latex, True)):
-        if path is not None:
-            texts.append((path, exported(made, latex=as_latex, only=only)))
-    for path, text in texts:
+        text = json_module.dumps(whole, ensure_ascii=str(json) == "-", indent=1)
+        texts[json] = f"{text}\n"
+    if md is not None:
+        texts[md] = exported(made, latex=False, only=only)
+    if latex is not None:
+        texts[latex] = exported(made, latex=True, only=only)
+    files = []
+    for path, text in texts.items():
         if str(path) == "-":
             display.console.file.write(text)
         else:
             write_whole(path, text)
-    files = [path for path, _ in texts if str(path) != "-"]
+            files.append(path)
     return files, len(files) < len(texts)
 
 
@@ -183,16 +187,17 @@ def _show_board(board: Table) -> None:
 def _brief(columns: Sequence[str], row: Sequence[Shown]) -> list[Shown]:
     """A row with no words beside the place win rate but its interval, accuracy alone, and the
     scorer with the first word of its mark."""
-    of_column = dict(zip(columns, row, strict=True))
-    for column in ("place win %", "accuracy %"):
-        if column in of_column:
-            cell = of_column[column]
-            limits = tuple(line for line in cell.small if " – " in line)
-            of_column[column] = replace(cell, small=() if column == "accuracy %" else limits)
-    scorer = of_column["<scorer"]
-    words = tuple(re.split(r"\W", mark)[0] for mark in scorer.small)
-    of_column["<scorer"] = replace(scorer, small=words)
-    return list(of_column.values())
+    cells = []
+    for column, cell in zip(columns, row, strict=True):
+        small = cell.small
+        if column == "place win %":
+            small = tuple(line for line in small if " – " in line)
+        elif column == "accuracy %":
+            small = ()
+        elif column == "<scorer":
+            small = tuple(re.split(r"\W", mark)[0] for mark in small)
+        cells.append(replace(cell, small=small))
+    return cells
 
 
 def show(made: Report) -> None:

@@ -90,12 +90,10 @@ def serve(
         taken_port = taken.getsockname()[1]
         _say_which_regions(region_of(one) for one in sets)
         page = f"{public_url.rstrip('/')}/" if public_url else f"http://127.0.0.1:{taken_port}/"
-        model = ""
+        model: str | None = None if beat is None else ""
         if scorer:
             model = scorer.spec.name
-        with closing(
-            handing_out.create(out, sets, data, beat=None if beat is None else model, url=page)
-        ) as db:
+        with closing(handing_out.create(out, sets, data, beat=model, url=page)) as db:
             links = {name: f"{page}#{token}" for name, token in handing_out.invite(db, invite)}
             if json:
                 print_json({"address": page, "port": taken_port, "links": links})

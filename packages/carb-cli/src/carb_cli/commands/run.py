@@ -163,7 +163,10 @@ def _show_suite(
     report = None
     if folders:
         report = content(read_runs(folders))
-    files, printed = ([], False) if report is None else save(report, md=md, latex=latex)
+    files: list[Path] = []
+    printed = False
+    if report is not None:
+        files, printed = save(report, md=md, latex=latex)
     failed = [(name, outcome.why) for name, outcome in outcomes.items() if outcome.why is not None]
     if json:
         models = [

@@ -85,16 +85,21 @@ def validity(
             panels[name] = (_pairs(points), correlations[name])
         write_whole(figure, scatter(panels))
     if json:
-        content: dict[str, Any] = {}
-        for name, one in correlations.items():
-            content[name] = one.model_dump(mode="json")
-        content = content[""] if list(content) == [""] else {"policies": content}
-        print_json(content | {"confidence": confidence, "against": against})
+        settings = {"confidence": confidence, "against": against}
+        print_json(_dumped(correlations) | settings)
         return
     for name, one in correlations.items():
         _show(one, confidence, against, name)
     if figure is not None:
         display.say(f"Written: {figure.resolve()}")
+
+
+def _dumped(correlations: Mapping[str, Correlation]) -> dict[str, Any]:
+    """The content of ``--json``: a single correlation as it is, several by policy."""
+    content = {name: one.model_dump(mode="json") for name, one in correlations.items()}
+    if list(content) == [""]:
+        return content[""]
+    return {"policies": content}
 
 
 def _pairs(points: Points) -> list[tuple[str, float, float]]:

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 import polars as pl
+from polars import col
 
 from carb_cli.json_output import counts
 from carb_cli.report.headline import verdict
@@ -193,7 +194,8 @@ def _above_home(
         return None
     tests = []
     for test in floor.tests:
-        part, line = parts[test.scorer], home
+        part = parts[test.scorer]
+        line = home
         cell = part.overall
         for column, value in test.group.items():
             cell = getattr(part, f"by_{column}").get(value, Cell())
@@ -215,7 +217,7 @@ def _without_controls(runs: Runs, scores: Scored) -> Scored:
     known = [name for name, one in runs.scorers.items() if "facts" not in one.spec.parameters]
     if not known:
         return scores
-    return scores.where(pl.col("scorer").cast(pl.String).is_in(known))
+    return scores.where(col.scorer.cast(pl.String).is_in(known))
 
 
 def _scorers(
@@ -262,7 +264,7 @@ def _scorers(
 
 def _by_kind(main: Scored, names: Sequence[str], confidence: float) -> dict[str, Cells]:
     """Accuracy of each scorer by kind of fact; empty where no set says its kind."""
-    known = main.where(pl.col("kind").is_not_null())
+    known = main.where(col.kind.is_not_null())
     if not len(known):
         return {}
     cells = bon_accuracy(known, by=("scorer", "kind"), confidence=confidence, mirrors=True)
@@ -317,13 +319,14 @@ def _judges(
     # Each variety stands under the culture for which it counts, as in ``breakdown``.
     names = scores.frame["culture"].unique().cast(pl.String)
     roots = {name: cultures.root_id(name) for name in names}
-    root = pl.col("culture").cast(pl.String).replace(roots)
+    root = col.culture.cast(pl.String).replace(roots)
     frame = scores.frame.with_columns(root)
     rolled_up = Scored(ScoreTable(frame), clusters=scores.clusters)
-    sets = frame.select(pl.col("item_id").cast(pl.String))
     if shown is not None:
+        sets = frame.select(col.item_id.cast(pl.String))
         shown = shown.join(sets, on="item_id", how="semi")
-        shown = None if shown.is_empty() else shown
+    if shown is not None and shown.is_empty():
+        shown = None
     bias = judge_bias(rolled_up, shown, dataset, confidence, by="culture")
     return JudgesPart(
         bias=bias,
@@ -375,7 +378,8 @@ def _against_people(
 
 
 def _dataset(runs: Runs) -> DatasetPart:
-    first, items = runs.records[0].dataset, runs.dataset
+    first = runs.records[0].dataset
+    items = runs.dataset
     return DatasetPart(
         names=first.names,
         fingerprint=first.fingerprint,

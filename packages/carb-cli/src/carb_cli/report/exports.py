@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import takewhile
+from operator import itemgetter
 
 from carb_cli.display import percent, safe
 from carb_cli.report.report_json import Report
@@ -19,13 +21,15 @@ def exported(report: Report, *, latex: bool, only: str | None = None) -> str:
     Raises:
         CarbError: these runs have nothing for the section.
     """
-    tables = [leaderboard(report)] if only is None else _tables_of(report, only)
-    head = safe(" ".join(_about(report, tables[0].note).split()))  # a line break ends a comment
+    tables = [replace(leaderboard(report), title="")]
+    if only is not None:
+        tables = _tables_of(report, only)
+    about = " ".join(_about(report, tables[0].note).split())  # a line break ends a comment
     if latex:
-        shown = "\n".join(_latex(table, named=only is not None) for table in tables)
-        return f"% {head} Needs booktabs.\n{shown}"
-    shown = "\n".join(_markdown(table, named=only is not None) for table in tables)
-    return f"{markdown_escape(head)}\n\n{shown}"
+        shown = "\n".join(map(_latex, tables))
+        return f"% {safe(about)} Needs booktabs.\n{shown}"
+    shown = "\n".join(map(_markdown, tables))
+    return f"{markdown_escape(safe(about))}\n\n{shown}"
 
 
 def _tables_of(report: Report, only: str) -> list[Table]:
@@ -44,15 +48,17 @@ def _about(report: Report, note: str) -> str:
     )
 
 
-def _latex(table: Table, *, named: bool) -> str:
-    left = sum(1 for _ in takewhile(lambda head: head[1], table.heads))
-    title = f"% {safe(table.title)}\n" if named else ""
-    return title + latex_table([head for head, _ in table.heads], _lines(table), left=left)
+def _latex(table: Table) -> str:
+    heads = [head for head, _ in table.heads]
+    left = sum(1 for _ in takewhile(itemgetter(1), table.heads))
+    title = f"% {safe(table.title)}\n" if table.title else ""
+    return title + latex_table(heads, _lines(table), left=left)
 
 
-def _markdown(table: Table, *, named: bool) -> str:
-    title = f"**{markdown_escape(safe(table.title))}**\n\n" if named else ""
-    return title + markdown_table([head for head, _ in table.heads], _lines(table))
+def _markdown(table: Table) -> str:
+    heads = [head for head, _ in table.heads]
+    title = f"**{markdown_escape(safe(table.title))}**\n\n" if table.title else ""
+    return title + markdown_table(heads, _lines(table))
 
 
 def _lines(table: Table) -> list[list[str]]:

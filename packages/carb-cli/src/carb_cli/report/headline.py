@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carb_cli.display import counted, percent, safe, shown
+from carb_cli.display import counted, percent, shown
 from carb_cli.labels import labels
 from carb_cli.power import detectable
 from carb_cli.report.report_json import Report
@@ -41,7 +41,7 @@ def _of_families(report: Report) -> str:
     words = None
     if report.shared_words is not None:
         words = report.shared_words.estimate
-    name = safe(labels(report.scorers)[best.scorer])
+    name = labels(report.scorers)[best.scorer]
     why = ""
     if not _above(best):
         how = "reads the place the wrong way round"
@@ -63,7 +63,7 @@ def _above(row: FamilyRow) -> bool:
 
 def _not_shown(report: Report, best: FamilyRow, tested: int) -> str:
     """The sentence where no scorer is told from chance."""
-    name = safe(labels(report.scorers)[best.scorer])
+    name = labels(report.scorers)[best.scorer]
     if tested == 1:
         finding = f"{name} is not shown to read the place. Its place win rate is {_rate(best)}"
     else:
@@ -120,7 +120,8 @@ def _of_sets(report: Report) -> str:
     if chance is None or not known:
         return ""
     best = max(known, key=lambda name: known[name].accuracy or 0.0)
-    cell, name = known[best], safe(labels(report.scorers)[best])
+    cell = known[best]
+    name = labels(report.scorers)[best]
     sets = counted(cell.n, "main set" if report.dataset.mirrors else "set")
     sentence = (
         f"On {sets}, {name} is right in {shown(cell)}{', the most' if len(known) > 1 else ''}."
@@ -173,16 +174,15 @@ def _of_failures(report: Report) -> str:
         cell = report.scorers[name].overall
         if cell.errors and report.scorers[name].failed:
             parts.append(
-                f"{safe(short[name])} failed on every set, so it gets no verdict. Why: "
-                "errors.jsonl."
+                f"{short[name]} failed on every set, so it gets no verdict. Why: errors.jsonl."
             )
         elif cell.errors:
             share = percent(cell.errors / cell.n)
             parts.append(
-                f"{safe(short[name])} failed on {cell.errors:,} of {cell.n:,} sets "
+                f"{short[name]} failed on {cell.errors:,} of {cell.n:,} sets "
                 f"({share}%), counted wrong."
             )
-        parts.append(of_mass(safe(short[name]), report.scorers[name].label_mass))
+        parts.append(of_mass(short[name], report.scorers[name].label_mass))
     return " ".join(filter(None, parts))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from polars import col
 
 from carb_cli.family_table import FamilyTable, examples, families_of, table_of
 from carb_cli.report.content import Runs
@@ -78,11 +79,11 @@ def _scores(
     """The scores of one scorer by set and answer."""
     ids = [item.id for item in sets]
     rows = runs.scores.frame.filter(
-        pl.col("perturbation").is_null(),
-        pl.col("scorer") == scorer,
-        pl.col("item_id").cast(pl.String).is_in(ids),
+        col.perturbation.is_null(),
+        col.scorer == scorer,
+        col.item_id.cast(pl.String).is_in(ids),
     )
-    keys = pl.col("item_id", "response_id").cast(pl.String)
+    keys = col("item_id", "response_id").cast(pl.String)
     scores = {}
     for item, answer, score in rows.select(keys, "score").rows():
         scores[item, answer] = score

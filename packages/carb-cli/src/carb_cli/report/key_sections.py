@@ -28,7 +28,8 @@ SHOWN = 12
 
 def people(report: Report) -> Section:
     """Whether anybody has checked the key."""
-    votes, title = report.people, "What do people of the culture say?"
+    votes = report.people
+    title = "What do people of the culture say?"
     line = votes.line
     if line is None or not line.n:
         return Section(
@@ -112,7 +113,8 @@ def items(report: Report) -> Section | None:
 
 def failures(report: Report) -> Section | None:
     """What all good scorers miss, and whose answer they take."""
-    missed, title = report.failures, "What do all good scorers miss?"
+    missed = report.failures
+    title = "What do all good scorers miss?"
     if missed is None:
         none = "No scorer is clearly better than chance, so this says nothing."
         return Section("failures", title, none, ())

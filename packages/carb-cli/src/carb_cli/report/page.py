@@ -67,13 +67,15 @@ def render(
 def chart_of(report: Report) -> dict[str, Any]:
     """The first chart: for each scorer the place win rate and row accuracy with their limits, or
     accuracy where there are no families."""
-    marked, families = marked_labels(report), report.families
+    marked = marked_labels(report)
+    families = report.families
     rows = []
     for name, part in report.scorers.items():
         win = Interval()
         share: Interval = part.overall
         if families is not None:
-            win, share = families.of(name).place_win, families.of(name).row
+            win = families.of(name).place_win
+            share = families.of(name).row
         named = {"name": marked[name], "whole": name, "model": name in report.models}
         rows.append(named | {"share": share, "win": win})
     chance = report.dataset.chance
@@ -106,7 +108,8 @@ def drawn(name: str, /, **fields: object) -> str:
 def page(name: str, scripts: Sequence[str], /, **fields: object) -> str:
     """A page of this package: its template with the style, the scripts, and what the policy calls
     them."""
-    style, script = asset("style.css"), "".join(map(asset, scripts))
+    style = asset("style.css")
+    script = "".join(map(asset, scripts))
     return (
         _environment()
         .get_template(name)

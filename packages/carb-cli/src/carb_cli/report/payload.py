@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from polars import col
 
 from carb_cli.family_table import place_name
 from carb_cli.report.content import Runs
@@ -89,19 +90,20 @@ def payload(
         entry = _entry(item, seeds, outcomes[item.id], scores[item.id])
         sets.append(entry | {"written": kept})
     orders = [seeds.index(given[name]) for name in names]
-    data = {
-        "scorers": _named(report, texts, orders, list(runs.dataset)),
-        "sets": sets,
-    }
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    packed = gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)
+    scorers = _named(report, texts, orders, list(runs.dataset))
     all_won = WON * len(names)
     return Payload(
-        encoded=base64.b64encode(packed).decode("ascii"),
+        encoded=_packed({"scorers": scorers, "sets": sets}),
         sets=len(runs.dataset),
         failures=sum(letters != all_won for letters in outcomes.values()),
         embedded=len(sets),
     )
+
+
+def _packed(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    packed = gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)
+    return base64.b64encode(packed).decode("ascii")
 
 
 def _shown_characters(item: BonSet) -> int:
@@ -133,11 +135,11 @@ def _named(
 def _outcomes(runs: Runs, names: Sequence[str]) -> dict[str, str]:
     """For each set a letter for each scorer."""
     letter = (
-        pl.when(pl.col("error"))
+        pl.when(col.error)
         .then(pl.lit(FAILED))
-        .when(pl.col("credit") == 1)
+        .when(col.credit == 1)
         .then(pl.lit(WON))
-        .when(pl.col("tied") > 0)
+        .when(col.tied > 0)
         .then(pl.lit(TIED))
         .otherwise(pl.lit(LOST))
     )
@@ -156,7 +158,7 @@ def _matrix(
         rows: ``scorer``, the columns of ``keys``, and ``value``.
     """
     scorers = pl.DataFrame({"scorer": names})
-    texts = rows.with_columns(pl.col("scorer", *keys.columns).cast(pl.String))
+    texts = rows.with_columns(col("scorer", *keys.columns).cast(pl.String))
     numbered = texts.join(keys.with_row_index("row"), on=keys.columns)
     cells = numbered.join(scorers.with_row_index("column"), on="scorer")
     matrix = np.full((len(keys), len(names)), missing, dtype=object)
@@ -184,8 +186,8 @@ def _order(outcomes: Mapping[str, str], is_model: Sequence[bool], dataset: Datas
 
 def _scores(runs: Runs, names: Sequence[str]) -> dict[str, list[list[float | None]]]:
     """Each scorer's scores of each set, the right answer first, rounded as ties are."""
-    known = pl.col("perturbation").is_null() & pl.col("score").is_not_null()
-    score = rounded(pl.col("score"))
+    known = col.perturbation.is_null() & col.score.is_not_null()
+    score = rounded(col.score)
     rows = runs.scores.frame.filter(known).select("scorer", "item_id", "response_id", value=score)
     answers = []
     sizes = []

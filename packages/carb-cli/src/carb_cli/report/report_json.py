@@ -192,8 +192,8 @@ class Report(Frozen):
     def models(self) -> list[str]:
         """The scorers that are no baselines and no controls; all of them where there is no
         model."""
-        kinds = {name: part.kind for name, part in self.scorers.items()}
-        models = [
-            name for name, kind in kinds.items() if kind not in ("baseline", "open-book control")
-        ]
+        models = []
+        for name, part in self.scorers.items():
+            if part.spec.kind != "baseline" and not part.control:
+                models.append(name)
         return models or list(self.scorers)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
-from carb_cli.display import counted, p_value, percent, safe, signed
+from carb_cli.display import counted, p_value, percent, signed
 from carb_cli.labels import labels
 from carb_cli.report.cells_section import cells
 from carb_cli.report.headline import above_floor
@@ -43,22 +43,26 @@ def sections(report: Report, only: str | None = None) -> list[Section]:
 def leaderboard(report: Report) -> Table:
     """The table of the first screen: place win rate and accuracy of every scorer, and what they
     rest on."""
-    families = report.families is not None
-    columns = ["rank", "<scorer", *["place win %", "row %"] * families, "accuracy %", "strict %"]
-    columns += ["main sets", "ties", "errors"]
+    columns = ["rank", "<scorer"]
+    if report.families is not None:
+        columns += ["place win %", "row %"]
+    columns += ["accuracy %", "strict %", "main sets", "ties", "errors"]
+    empty = Shown("")
+    border = (empty, Shown("controls: shown facts, no rank"), *[empty] * (len(columns) - 2))
     rows: list[Sequence[Shown]] = []
-    below_line = False
     for name, part in report.scorers.items():
-        cell = part.overall
-        if part.control and not below_line:
-            below_line = True
-            label = Shown("controls: shown facts, no rank")
-            rows.append((Shown(""), label, *[Shown("")] * (len(columns) - 2)))
-        row = [Shown("control" if part.control else part.rank.text), scorer_cell(report, name)]
+        standing = part.rank.text
+        if part.control:
+            standing = "control"
+            if border not in rows:
+                rows.append(border)
+        row = [Shown(standing), scorer_cell(report, name)]
         if report.families is not None:
             row += _place_cells(report.families.of(name))
+        cell = part.overall
         row += [share(cell), Shown(percent(cell.strict))]
-        rows.append((*row, count(cell.n), count(cell.ties), count(cell.errors)))
+        row += map(count, (cell.n, cell.ties, cell.errors))
+        rows.append(row)
     return Table("Leaderboard", tuple(columns), rows, _leaderboard_note(report))
 
 
@@ -77,20 +81,21 @@ def _why(row: FamilyRow) -> tuple[str, ...]:
 
 
 def _leaderboard_note(report: Report) -> str:
-    note = f"Accuracy counts {counted(report.dataset.sets - report.dataset.mirrors, 'main set')}"
-    if (home := report.home_line) is not None:
-        note += (
-            f"; the home line, always the home's answer, is {percent(home.accuracy)}% of "
-            f"{counted(home.n, 'main set')}"
-        )
-    if report.families is not None:
-        most = max(row.families for row in report.families.rows)
-        note += f"; place win rate and row count {counted(most, 'family', 'families')}"
-    if report.ranked_by == "place_win":
-        return f"{note}. Ranks are by place win rate."
+    main = report.dataset.sets - report.dataset.mirrors
+    parts = [f"Accuracy counts {counted(main, 'main set')}"]
+    home = report.home_line
+    if home is not None:
+        sets = counted(home.n, "main set")
+        line = percent(home.accuracy)
+        parts.append(f"the home line, always the home's answer, is {line}% of {sets}")
     why = ""
     if report.families is not None:
+        most = max(row.families for row in report.families.rows)
+        parts.append(f"place win rate and row count {counted(most, 'family', 'families')}")
         why = ", since there are too few families"
+    note = "; ".join(parts)
+    if report.ranked_by == "place_win":
+        return f"{note}. Ranks are by place win rate."
     return f"{note}. Ranks are by accuracy{why}."
 
 
@@ -100,8 +105,10 @@ def families(report: Report) -> Section | None:
         return None
     tables = [_all_families(report, report.families)]
     by_group = _family_groups(report, report.families)
-    tables += [] if by_group is None else [by_group]
-    tables += [_named_and_implied(report)] if report.place_gap else []
+    if by_group is not None:
+        tables.append(by_group)
+    if report.place_gap:
+        tables.append(_named_and_implied(report))
     finding = (
         "A family asks one question about several places with the same answers; each place makes "
         "another answer right. Place win rate: how often an answer scores higher under its own "
@@ -114,8 +121,9 @@ def families(report: Report) -> Section | None:
 def _all_families(report: Report, family_report: FamilyReport) -> Table:
     """A row for each scorer over all families."""
     columns = ("scorer", "place win %", "p", "row %", "p", "families", "comparisons", "errors")
-    rows = [_family_cells(report, family_report.of(name)) for name in report.scorers]
-    left = max(family_report.of(name).incomplete for name in report.scorers)
+    of_scorers = [family_report.of(name) for name in report.scorers]
+    rows = [_family_cells(report, row) for row in of_scorers]
+    left = max(row.incomplete for row in of_scorers)
     note = ""
     if left:
         note = (
@@ -128,12 +136,8 @@ def _all_families(report: Report, family_report: FamilyReport) -> Table:
 
 def _family_cells(report: Report, row: FamilyRow) -> tuple[Shown, ...]:
     win, accuracy = _place_cells(row)
-    failed = []
-    if row.failed:
-        failed = [f"{row.failed:,} failed"]
-    incomplete = []
-    if row.incomplete:
-        incomplete = [f"{row.incomplete:,} incomplete"]
+    failed = [f"{row.failed:,} failed"] if row.failed else []
+    incomplete = [f"{row.incomplete:,} incomplete"] if row.incomplete else []
     return (
         scorer_cell(report, row.scorer),
         win,
@@ -148,23 +152,20 @@ def _family_cells(report: Report, row: FamilyRow) -> tuple[Shown, ...]:
 
 def _family_groups(report: Report, family_report: FamilyReport) -> Table | None:
     """The place win rate by domain and kind, of groups with clusters enough for an interval."""
-    rows = {
-        (row.scorer, row.group): row
-        for row in family_report.rows
-        if row.group is not None and row.clusters >= FEWEST and row.place_win.low is not None
-    }
+    rows = {}
+    for row in family_report.rows:
+        known = row.clusters >= FEWEST and row.place_win.low is not None
+        if row.group is not None and known:
+            rows[row.scorer, row.group] = row
     groups = list(dict.fromkeys(group for _, group in rows))
     if len(groups) < 2:
         return None
     sure = settled({key: row.place_win.p for key, row in rows.items()}, report.confidence)
-    shown = {
-        key: share(
-            row.place_win,
-            f"{row.families:,} families",
-            heat=colour((row.place_win.estimate or 0.5) - 0.5, key in sure),
-        )
-        for key, row in rows.items()
-    }
+    shown = {}
+    for key, row in rows.items():
+        above = (row.place_win.estimate or 0.5) - 0.5
+        heat = colour(above, key in sure)
+        shown[key] = share(row.place_win, f"{row.families:,} families", heat=heat)
     table = _grid(report, "Place win rate by domain and kind of fact, %", shown, groups)
     note = (
         "Coloured: settled after correction over this table. Groups of fewer than six clusters of "
@@ -241,14 +242,12 @@ def _pair_cells(report: Report, measure: str) -> dict[tuple[str, str], Shown]:
         if difference is None:
             continue
         sure = corrected is not None and corrected < 1 - report.confidence
-        for one, other, sign in ((row.a, row.b, 1), (row.b, row.a, -1)):
-            value = sign * difference
+        small = (f"p {p_value(p)}",)
+        for one, other, value in ((row.a, row.b, difference), (row.b, row.a, -difference)):
             address = ""
             if measure == "accuracy":
                 address = link(report, whose=other, rival=one)
-            shown[one, other] = Shown(
-                signed(value), (f"p {p_value(p)}",), colour(value, sure), address
-            )
+            shown[one, other] = Shown(signed(value), small, colour(value, sure), address)
     return shown
 
 
@@ -265,12 +264,11 @@ def floor(report: Report) -> Section | None:
         for test in report.floor.tests
         if not test.group and not report.scorers[test.scorer].failed
     ]
-    above = above_floor(tests)
+    above = above_floor(tests) or "there is no model to test"
     finding = (
         "The best predictor that reads nothing but the surface "
         f"({_predictor(report, whole.predictor)}) "
-        f"reaches {percent(whole.floor.accuracy)}% with ties shared"
-        + (f"; {above}." if above else "; there is no model to test.")
+        f"reaches {percent(whole.floor.accuracy)}% with ties shared; {above}."
     )
     if report.home_line is not None:
         finding += (
@@ -283,7 +281,7 @@ def floor(report: Report) -> Section | None:
 
 
 def _predictor(report: Report, name: str) -> str:
-    return safe(labels(report.scorers).get(name, name))
+    return labels(report.scorers).get(name, name)
 
 
 def _against_floor(report: Report, tests: Sequence[FloorTest]) -> Table:
@@ -327,7 +325,8 @@ def _floor_groups(report: Report, known: SurfaceFloor) -> Table:
 
 def groups(report: Report) -> Section | None:
     """Accuracy by culture, domain, kind of fact, and by what the language is."""
-    chance, tables = report.dataset.chance or 0.5, []
+    chance = report.dataset.chance or 0.5
+    tables = []
     for column, title in (
         ("culture", "Cultures"),
         ("domain", "Domains"),
@@ -336,25 +335,22 @@ def groups(report: Report) -> Section | None:
         ("family", "Family of the language"),
         ("script", "Script"),
     ):
-        cells = {name: getattr(part, f"by_{column}") for name, part in report.scorers.items()}
-        by_key = {
-            (name, group): cell
-            for name, by_group in cells.items()
-            for group, cell in by_group.items()
-        }
-        sure = settled(
-            {key: _p(cell, chance, report.confidence) for key, cell in by_key.items()},
-            report.confidence,
-        )
+        by_key = {}
+        tests = {}
+        for name, part in report.scorers.items():
+            for group, cell in getattr(part, f"by_{column}").items():
+                by_key[name, group] = cell
+                tests[name, group] = _p(cell, chance, report.confidence)
+        sure = settled(tests, report.confidence)
         shown = {}
         for key, cell in by_key.items():
             counts = {f"n {cell.n:,}": cell.n, f"{cell.errors or 0:,} errors": cell.errors}
             more = [text for text, many in counts.items() if many]
-            shown[key] = share(
-                cell, *more, heat=colour((cell.accuracy or 0.0) - chance, key in sure)
-            )
-        tables += [_with_home(report, _grid(report, title, shown, column=column), column, shown)]
-    tables = [table for table in tables if table.rows]
+            heat = colour((cell.accuracy or 0.0) - chance, key in sure)
+            shown[key] = share(cell, *more, heat=heat)
+        table = _grid(report, title, shown, column=column)
+        if table.rows:
+            tables.append(_with_home(report, table, column, shown))
     finding = (
         "Accuracy in percent with its interval and the number of sets; chance is "
         f"{percent(report.dataset.chance)}%. A cell has a colour where it differs from chance "
@@ -371,8 +367,6 @@ def _with_home(
         return table
     groups = sorted({group for _, group in shown})
     lines = [_home_cell(report, column, group) for group in groups]
-    if not groups:
-        return table
     return replace(table, rows=[*table.rows, (Shown("home line"), *lines)])
 
 
@@ -392,12 +386,16 @@ def _grid(
 ) -> Table:
     """A row for each scorer that has something to show, and a column for each group: a value of
     ``column``."""
-    names = sorted({group for _, group in shown}) if groups is None else groups
-    scorers = [name for name in report.scorers if any((name, group) in shown for group in names)]
-    rows = [
-        (scorer_cell(report, a), *(shown.get((a, b), Shown("–")) for b in names)) for a in scorers
-    ]
-    return Table(title, ("scorer", *(group_name(column, group) for group in names)), rows)
+    if groups is None:
+        groups = sorted({group for _, group in shown})
+    rows = []
+    for name in report.scorers:
+        cells = [shown.get((name, group)) for group in groups]
+        if any(cells):
+            known = [cell or Shown("–") for cell in cells]
+            rows.append((scorer_cell(report, name), *known))
+    titles = [group_name(column, group) for group in groups]
+    return Table(title, ("scorer", *titles), rows)
 
 
 def _p(cell: Cell, chance: float, confidence: float) -> float | None:
@@ -406,8 +404,11 @@ def _p(cell: Cell, chance: float, confidence: float) -> float | None:
     if cell.accuracy is None or cell.low is None or cell.high is None:
         return None
     limit = cell.low if cell.accuracy > chance else cell.high
-    away, unit = ((cell.accuracy - p) / math.sqrt(p * (1 - p)) for p in (chance, limit))
-    return 2 * NormalDist().cdf(-abs(away / unit) * NormalDist().inv_cdf(0.5 + confidence / 2))
+    away = (cell.accuracy - chance) / math.sqrt(chance * (1 - chance))
+    unit = (cell.accuracy - limit) / math.sqrt(limit * (1 - limit))
+    normal = NormalDist()
+    critical = normal.inv_cdf(0.5 + confidence / 2)
+    return 2 * normal.cdf(-abs(away / unit) * critical)
 
 
 def perturbations(report: Report) -> Section | None:
@@ -472,15 +473,19 @@ def _bias(report: Report) -> Table:
     first = _first_positions(bias)
     rows = []
     for row in bias.scorers:
-        known = row.length.estimate is not None or row.scorer in first
+        position = first.get(row.scorer)
+        known = row.length.estimate is not None or position is not None
         if row.scorer not in report.models or not known:
             continue
-        position = first.get(row.scorer)
+        picked = expected = None
+        if position is not None:
+            picked = position.share
+            expected = position.expected
         cells = (
             scorer_cell(report, row.scorer),
             estimate(row.length),
-            share(_picked(position)),
-            Shown(percent(None if position is None else position.expected)),
+            share(picked or Interval()),
+            Shown(percent(expected)),
             Shown(p_value(row.position_p)),
             share(row.swap_consistency),
             share(row.self_agreement),
@@ -503,12 +508,6 @@ def _first_positions(bias: JudgeBias) -> dict[str, PositionRow]:
     return {row.scorer: row for row in bias.positions if row.position == 0}
 
 
-def _picked(row: PositionRow | None) -> Interval:
-    if row is None:
-        return Interval()
-    return row.share
-
-
 def _judges_by_culture(report: Report) -> list[Table]:
     """Length, position and calibration of each model by culture."""
     length: dict[tuple[str, str], Shown] = {}
@@ -518,7 +517,7 @@ def _judges_by_culture(report: Report) -> list[Table]:
             if row.length.estimate:
                 length[row.scorer, culture] = estimate(row.length)
         for scorer, position in _first_positions(bias).items():
-            first_picked[scorer, culture] = share(_picked(position))
+            first_picked[scorer, culture] = share(position.share)
     calibrated = {
         (row.scorer, row.group): Shown(percent(row.calibration.ece), (f"n {row.n:,}",))
         for row in report.judges.calibration

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+from polars import col
 
 from carb_cli.report.content import Runs, content, merged, read_runs
 from carb_cli.report.page import chart_of, page, render
@@ -79,7 +80,7 @@ def _with_scorers(runs: Runs, names: Sequence[str]) -> Runs:
     """The part of some scorers."""
     scorers = tuple(runs.scorers[name] for name in names)
     record = runs.records[0].model_copy(update={"scorers": scorers})
-    rows = pl.col("scorer").cast(pl.String).is_in(names)
+    rows = col.scorer.cast(pl.String).is_in(names)
     scores = ScoreTable(runs.scores.frame.filter(rows))
     return replace(runs, records=(record,), scores=scores)
 

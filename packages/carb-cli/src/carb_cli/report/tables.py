@@ -3,14 +3,13 @@ report."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from carb_cli import display
-from carb_cli.display import interval, number, percent, safe
+from carb_cli.display import interval, number, percent, whole
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
 from carb_data import cultures
@@ -53,23 +52,25 @@ class Table:
     @property
     def heads(self) -> list[tuple[str, bool]]:
         """Each title as it is shown, and whether its column is aligned to the left."""
-        places = enumerate(self.columns)
-        return [
-            (column.removeprefix("<"), position == 0 or column.startswith("<"))
-            for position, column in places
-        ]
+        heads = []
+        for index, column in enumerate(self.columns):
+            title = column.removeprefix("<")
+            heads.append((title, index == 0 or title != column))
+        return heads
 
     def only(self, columns: Sequence[str]) -> Table:
         """The table with some of its columns, without the note."""
         kept = [index for index, column in enumerate(self.columns) if column in columns]
+        titles = tuple(self.columns[index] for index in kept)
         rows = [[row[index] for index in kept] for row in self.rows]
-        return Table(self.title, tuple(self.columns[index] for index in kept), rows)
+        return Table(self.title, titles, rows)
 
     def show(self) -> None:
         """Print it on the terminal."""
-        right = [head for head, left in self.heads if not left]
-        titles = [head for head, _ in self.heads]
-        display.table(self.title, titles, [[cell.line for cell in row] for row in self.rows], right)
+        titles = [title for title, _ in self.heads]
+        right = [title for title, is_left in self.heads if not is_left]
+        rows = [[cell.line for cell in row] for row in self.rows]
+        display.table(self.title, titles, rows, right)
         if self.note:
             display.sentences(self.note)
 
@@ -94,8 +95,9 @@ class Section:
 def settled(p_values: Mapping[Any, float | None], confidence: float) -> set[Any]:
     """The keys whose p is below the level after correction over all of them; null stands for no
     test."""
-    corrected = adjust([math.nan if p is None else p for p in p_values.values()])
-    return {key for key, p in zip(p_values, corrected, strict=True) if p < 1 - confidence}
+    tested = {key: p for key, p in p_values.items() if p is not None}
+    corrected = zip(tested, adjust([*tested.values()]), strict=True)
+    return {key for key, p in corrected if p < 1 - confidence}
 
 
 def colour(value: float | None, sure: bool) -> str:
@@ -108,35 +110,38 @@ def colour(value: float | None, sure: bool) -> str:
 
 def count(value: int | None, *small: str) -> Shown:
     """A number of things."""
-    return Shown("–" if value is None else f"{value:,}", small)
+    return Shown(whole(value), small)
 
 
 def share(estimated: Interval, *small: str, heat: str = "") -> Shown:
     """A share in percent, with its interval below; a dash where every set failed."""
-    limits = (interval(estimated.low, estimated.high),) if estimated.low is not None else ()
-    return Shown(percent(estimated.estimate), (*limits, *small), heat)
+    if estimated.low is not None:
+        small = (interval(estimated.low, estimated.high), *small)
+    return Shown(percent(estimated.estimate), small, heat)
 
 
-def estimate(interval: Interval, *small: str, heat: str = "") -> Shown:
+def estimate(interval: Interval) -> Shown:
     """A number with its interval below."""
-    limits = (
-        (f"{number(interval.low)} to {number(interval.high)}",) if interval.low is not None else ()
-    )
-    return Shown(number(interval.estimate), (*limits, *small), heat)
+    if interval.low is None:
+        return Shown(number(interval.estimate))
+    limits = f"{number(interval.low)} to {number(interval.high)}"
+    return Shown(number(interval.estimate), (limits,))
 
 
 def scorer_cell(report: Report, name: str) -> Shown:
     """The short name of a scorer, and whether it is a control or told the culture."""
-    mark = report.scorers[name].mark
-    return Shown(safe(labels(report.scorers)[name]), (mark,) if mark else (), whole=name)
+    label = labels(report.scorers)[name]
+    marks = filter(None, [report.scorers[name].mark])
+    return Shown(label, tuple(marks), whole=name)
 
 
 def marked_labels(report: Report) -> dict[str, str]:
     """The short name of each scorer, with its mark in brackets."""
-    return {
-        name: safe(f"{label} ({mark})" if (mark := report.scorers[name].mark) else label)
-        for name, label in labels(report.scorers).items()
-    }
+    marked = labels(report.scorers)
+    for name, part in report.scorers.items():
+        if part.mark:
+            marked[name] += f" ({part.mark})"
+    return marked
 
 
 def group_name(column: str, group: str) -> str:

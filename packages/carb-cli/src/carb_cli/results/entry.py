@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
+from polars import col
 from pydantic import Field
 
+from carb_cli.json_output import digest
 from carb_cli.runs import dataset_of, only, scores_of
 from carb_cli.summary import Numbers, numbers, of_run
 from carb_data import (
@@ -64,10 +66,9 @@ class ResultEntry(Frozen):
         first = "data"
         if data.names:
             first = Path(data.names[0]).stem
-        return (
-            Path(f"{slug(first)}-{data.fingerprint[:8]}")
-            / f"{slug(self.name)}-{_digest(self.name)[:8]}"
-        )
+        of_data = f"{slug(first)}-{data.fingerprint[:8]}"
+        of_scorer = f"{slug(self.name)}-{digest(self.name)[:8]}"
+        return Path(of_data, of_scorer)
 
 
 Hashed = dict[str, tuple[str, BonSet]]
@@ -82,10 +83,8 @@ def candidates(
     An entry cannot make this program open a file or an address: only data that the user names, and
     the seed, are read.
     """
-    return [
-        {item.id: (content_hash(item), item) for item in sets}
-        for sets in (*named, *map(load, builtin))
-    ]
+    datasets = [*named, *map(load, builtin)]
+    return [{item.id: (content_hash(item), item) for item in sets} for sets in datasets]
 
 
 def holding(rows: pl.DataFrame, known: Sequence[Hashed]) -> Dataset | None:
@@ -108,18 +107,20 @@ def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
     Raises:
         CarbError: the folder is no run.
     """
-    record, dataset, scores = RunRecord.read(folder), dataset_of(folder), scores_of(folder)
-    found_numbers = of_run(record, folder, dataset)
+    record = RunRecord.read(folder)
+    dataset = dataset_of(folder)
+    scores = scores_of(folder)
+    numbers_of = of_run(record, folder, dataset)
     hashes = {item.id: content_hash(item) for item in dataset}
+    item = col.item_id.cast(pl.String)
+    content = item.replace_strict(hashes, return_dtype=pl.String)
+    response = col.response_id.cast(pl.String)
+    unperturbed = col.perturbation.is_null()
     entries = []
     for scorer in record.scorers:
-        table = only(scores, scorer.spec.name)
-        frame = table.frame.filter(pl.col("perturbation").is_null()).select(
-            item := pl.col("item_id").cast(pl.String),
-            item.replace_strict(hashes, return_dtype=pl.String).alias("content"),
-            pl.col("response_id").cast(pl.String),
-            pl.col("score"),
-        )
+        name = scorer.spec.name
+        kept = only(scores, name).frame.filter(unperturbed)
+        frame = kept.select(item, content.alias("content"), response, "score")
         buffer = BytesIO()
         frame.sort("item_id", "response_id").write_parquet(
             buffer, compression="zstd", compression_level=19
@@ -128,7 +129,7 @@ def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
         entry = ResultEntry(
             run=record.model_copy(update={"scorers": (scorer,)}),
             rows_sha256=hashlib.sha256(packed).hexdigest(),
-            numbers=found_numbers[scorer.spec.name],
+            numbers=numbers_of[name],
         )
         entries.append((entry, packed))
     return entries
@@ -237,54 +238,23 @@ def check(folder: Path, known: Sequence[Hashed]) -> Checked:
 
 def table_of(rows: pl.DataFrame, dataset: Dataset, scorer: str) -> ScoreTable:
     """An entry's scores on the sets of a data set, in the form that metrics read."""
-    frame = pl.DataFrame(
-        [
-            (
-                scorer,
-                item.id,
-                r.id,
-                r.role.value,
-                item.culture,
-                item.domain.value,
-                r.language,
-                None,
-                None,
-            )
-            for item in dataset
-            for r in item.responses
-        ],
-        schema=dict.fromkeys(
-            (
-                "scorer",
-                "item_id",
-                "response_id",
-                "role",
-                "culture",
-                "domain",
-                "language",
-                "perturbation",
-                "original",
-            ),
-            pl.String,
-        ),
-        orient="row",
-    )
-    return ScoreTable(
-        frame.join(
-            rows.drop("content"), on=["item_id", "response_id"], how="left", maintain_order="left"
-        )
-    )
+    scores = {}
+    for item, response, score in rows.select("item_id", "response_id", "score").iter_rows():
+        scores[item, response] = score
+    return ScoreTable.from_scores(scorer, dataset, scores)
 
 
 def _gaps(rows: pl.DataFrame, dataset: Dataset) -> Iterable[str]:
     """Responses without a row, rows without a response, and rows that are there twice."""
     wanted = {(item.id, response.id) for item in dataset for response in item.responses}
-    there = list(rows.select("item_id", "response_id").iter_rows())
-    if len(set(there)) != len(there):
-        yield f"{len(there) - len(set(there))} rows are there twice"
-    if missing := sorted(wanted - set(there)):
+    there = {*rows.select("item_id", "response_id").iter_rows()}
+    if len(there) < rows.height:
+        yield f"{rows.height - len(there)} rows are there twice"
+    missing = sorted(wanted - there)
+    if missing:
         yield f"{len(missing)} responses have no row, the first is {'/'.join(missing[0])}"
-    if unknown := sorted(set(there) - wanted):
+    unknown = sorted(there - wanted)
+    if unknown:
         yield f"{len(unknown)} rows are of no response, the first is {'/'.join(unknown[0])}"
     if not rows["score"].is_finite().fill_null(True).all():
         yield "a score is infinite or not a number"
@@ -294,17 +264,16 @@ def _differences(claimed: Any, computed: Any, at: str = "numbers") -> Iterable[s
     if isinstance(claimed, Mapping) and isinstance(computed, Mapping):
         for key in claimed.keys() | computed.keys():
             yield from _differences(claimed.get(key), computed.get(key), f"{at}.{key}")
-    elif isinstance(claimed, float) and isinstance(computed, float | int):
-        if abs(claimed - computed) > _SAME:
-            yield f"{at} says {claimed:.6g}; its rows give {computed:.6g}"
-    elif claimed != computed:
+        return
+    same = claimed == computed
+    if isinstance(claimed, float) and isinstance(computed, float | int):
+        same = abs(claimed - computed) <= _SAME
+        claimed = f"{claimed:.6g}"
+        computed = f"{computed:.6g}"
+    if not same:
         yield f"{at} says {claimed}; its rows give {computed}"
 
 
 def slug(text: str) -> str:
     """A text as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9._@-]+", "-", text).strip("-.")[:60] or "x"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -5,7 +5,6 @@ One schema serves the page, the stored file and the offline page.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import lru_cache
 from typing import Annotated, Literal, Self
@@ -13,6 +12,7 @@ from uuid import UUID
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
+from carb_cli.json_output import digest
 from carb_cli.review.regions import region_name, region_of
 from carb_data import BonSet, Frozen, Response
 
@@ -30,10 +30,10 @@ class ReviewItem:
         self.set = item
         options: dict[str, Response] = {}
         for position, one in enumerate(
-            sorted(item.responses, key=lambda r: (_digest(r.text), r.id))
+            sorted(item.responses, key=lambda r: (digest(r.text), r.id))
         ):
-            token = _digest(one.text)[:8]
-            options[token if token not in options else _digest(f"{one.text}\0{position}")[:8]] = one
+            token = digest(one.text)[:8]
+            options[token if token not in options else digest(f"{one.text}\0{position}")[:8]] = one
         self.options = dict(sorted(options.items()))
         """The answers by token, which is made from the text alone and, where two are alike, from
         its place. They stand in the order of their tokens, so that the position carries no
@@ -51,17 +51,13 @@ class ReviewItem:
                 for t, one in self.options.items()
             ],
         }
-        self.id = _digest(json.dumps([item.id, item.culture, content]))[:20]
+        self.id = digest(json.dumps([item.id, item.culture, content]))[:20]
         """Hash of what is shown: a changed text is another item."""
         self.region = region_of(item)
         named = ""
         if self.region:
             named = region_name(self.region)
         self.shown = {"id": self.id, **content, "region": self.region, "place": named}
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @lru_cache(maxsize=2000)

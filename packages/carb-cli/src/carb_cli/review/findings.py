@@ -110,9 +110,12 @@ def _decide(
         return "open", (f"reviews still needed: {MIN_REVIEWS - reviews}",)
 
     def share(count: int) -> float:
-        return count / picks if picks else nan  # no comparison with nan is true, so no rule applies
+        if not picks:
+            return nan  # no comparison with nan is true, so no rule applies
+        return count / picks
 
-    objected, picked = objections / reviews, share(key.best)
+    objected = objections / reviews
+    picked = share(key.best)
     # The last three are the largest share that any one answer has.
     right_too = share(max(one.best + one.right for one in options if one is not key))
     depends = share(max(one.depends for one in options))
@@ -131,8 +134,11 @@ def _decide(
         >= 0.34,
     }
     reasons = tuple(reason for reason, applies in (retire | fix).items() if applies)
-    worst: Verdict = "retire" if any(retire.values()) else "fix"
-    return worst if reasons else "keep", reasons
+    if any(retire.values()):
+        return "retire", reasons
+    if reasons:
+        return "fix", reasons
+    return "keep", ()
 
 
 class ReviewerRow(Frozen):
@@ -181,15 +187,18 @@ def find(db: sqlite3.Connection) -> Findings:
     An answer to a set about a region counts only from somebody who knows that region.
     """
     known = {reviewer: covered(codes) for reviewer, codes in places(db).items()}
-    reached = set().union(*known.values())
-    answered = [
-        (item, [one for one in answers if item.region in known.get(one.reviewer, ())])
-        for item, answers in given(db)
-    ]
-    counted = [tally(item, answers) for item, answers in answered]
-    answers = [one for _, answers in answered for one in answers]
+    reached = {""}.union(*known.values())
+    counted = []
+    answers: list[GivenAnswer] = []
+    nobody: Counter[str] = Counter()
+    for item, given_answers in given(db):
+        heard = [one for one in given_answers if item.region in known.get(one.reviewer, ())]
+        answers += heard
+        counted.append(tally(item, heard))
+        if item.region not in reached:
+            nobody[item.region] += 1
     verdicts = Counter(one.verdict for one in counted)
-    picks = [one for one in answers if one.event.answer.best is not None]
+    picks = [one for one in answers if one.picked is not None]
     people = db.execute("SELECT id, name, region FROM reviewer ORDER BY rowid")
     return Findings(
         data=setting(db, "data"),
@@ -198,7 +207,7 @@ def find(db: sqlite3.Connection) -> Findings:
         reviewers=tuple(_reviewer(person, answers, picks) for person in people),
         verdicts={name: verdicts[name] for name in get_args(Verdict)},
         needed=sum(max(0, MIN_REVIEWS - one.reviews) for one in counted),
-        nobody=Counter(item.region for item, _ in answered if item.region not in {"", *reached}),
+        nobody=nobody,
         sets=tuple(counted),
     )
 
@@ -206,16 +215,15 @@ def find(db: sqlite3.Connection) -> Findings:
 def _lines(picks: Sequence[GivenAnswer]) -> dict[str, HumanLine]:
     groups: dict[str, list[GivenAnswer]] = {WHOLE: []}
     for one in picks:
-        for name in (WHOLE, f"{one.item.set.culture}/", f"/{one.item.set.domain}"):
+        of = one.item.set
+        for name in (WHOLE, f"{of.culture}/", f"/{of.domain}"):
             groups.setdefault(name, []).append(one)
-    return {
-        name: human_line(
-            [int(one.event.answer.best == one.item.key) for one in group],
-            [one.item.set.family or one.item.set.source_item for one in group],
-            [one.reviewer for one in group],
-        )
-        for name, group in sorted(groups.items())
-    }
+    lines = {}
+    for name, group in sorted(groups.items()):
+        keys = [int(one.picked == one.item.key) for one in group]
+        origins = [one.item.set.family or one.item.set.source_item for one in group]
+        lines[name] = human_line(keys, origins, [one.reviewer for one in group])
+    return lines
 
 
 def _reviewer(
@@ -223,20 +231,18 @@ def _reviewer(
 ) -> ReviewerRow:
     id_ = person["id"]
     answered = [one for one in answers if one.reviewer == id_]
+    times = [one.event.active_ms / 1000 for one in answered if one.event.active_ms]
     picked = {one.item.id: one for one in picks if one.reviewer == id_}
     others = [one for one in picks if one.reviewer != id_ and one.item.id in picked]
-    times = [one.event.active_ms / 1000 for one in answered if one.event.active_ms]
     return ReviewerRow(
         name=person["name"],
         region=person["region"],
         answered=len(answered),
         picks=len(picked),
-        key=_mean([one.event.answer.best == one.item.key for one in picked.values()]),
-        others=_mean(
-            [one.event.answer.best == picked[one.item.id].event.answer.best for one in others]
-        ),
+        key=_mean([one.picked == one.item.key for one in picked.values()]),
+        others=_mean([one.picked == picked[one.item.id].picked for one in others]),
         seconds=median(times) if times else None,
-        first=_mean([one.event.shown[0] == one.event.answer.best for one in picked.values()]),
+        first=_mean([one.picked == one.event.shown[0] for one in picked.values()]),
     )
 
 
@@ -310,7 +316,7 @@ def written(db: sqlite3.Connection) -> Dataset:
     made = []
     for item, answers in texts:
         counted = tally(item, answers)
-        agree = sum(one.event.answer.best == item.key for one in answers)
+        agree = sum(one.picked == item.key for one in answers)
         header = "nobody else has read it"
         if counted.reviews:
             header = f"{agree} of {counted.reviews} other people agree"

@@ -53,18 +53,12 @@ def create(
         now_so = {"place": "".join(written_about), "model": beat or "", "url": url}
         if url or beat is not None:
             db.executemany("INSERT OR REPLACE INTO project VALUES (?, ?)", now_so.items())
-        db.executemany(
-            "INSERT OR IGNORE INTO item (id, set_id, content, region) VALUES (?, ?, ?, ?)",
-            [
-                (
-                    ReviewItem(one).id,
-                    one.id,
-                    one.model_dump_json(exclude_defaults=True),
-                    region_of(one),
-                )
-                for one in dataset
-            ],
-        )
+        for one in dataset:
+            content = one.model_dump_json(exclude_defaults=True)
+            db.execute(
+                "INSERT OR IGNORE INTO item (id, set_id, content, region) VALUES (?, ?, ?, ?)",
+                (ReviewItem(one).id, one.id, content, region_of(one)),
+            )
     return db
 
 
@@ -89,13 +83,11 @@ def named(db: sqlite3.Connection, name: str) -> str:
     Raises:
         CarbError: there is none.
     """
-    ids = {
-        row["name"]: row["id"] for row in db.execute("SELECT name, id FROM reviewer ORDER BY name")
-    }
+    rows = db.execute("SELECT name, id FROM reviewer ORDER BY name")
+    ids = {row["name"]: row["id"] for row in rows}
     if name not in ids:
-        raise CarbError(
-            f"There is no reviewer '{name}'. There are: {', '.join([*ids][:20]) or 'none'}."
-        )
+        known = ", ".join([*ids][:20]) or "none"
+        raise CarbError(f"There is no reviewer '{name}'. There are: {known}.")
     return str(ids[name])
 
 

@@ -110,7 +110,8 @@ def organisers_kit(language: str, questions: int) -> str:
         for point in _KIT
     ]
     points = [f"<li>{escape(text)}</li>" for text in lines]
-    title, style = escape(words["kit_title"]), part("web/review.css")
+    title = escape(words["kit_title"])
+    style = part("web/review.css")
     direction = "rtl" if language == "ar" else "ltr"
     return (
         f'<!doctype html>\n<html lang="{language}" dir="{direction}"><head><meta charset="utf-8">'

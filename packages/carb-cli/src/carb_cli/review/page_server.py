@@ -79,28 +79,27 @@ _SENT: TypeAdapter[Sent] = TypeAdapter(Sent)
 
 def _me(db: sqlite3.Connection, reviewer: str, _: Body) -> dict[str, Any]:
     """The state with which a page goes on where its reviewer stopped, on any device."""
-    row = db.execute(
+    person = db.execute(
         "SELECT name, region, language, consent FROM reviewer WHERE id = ?", (reviewer,)
     ).fetchone()
     known = places(db).get(reviewer, [])
-    items = db.execute("SELECT region, writer FROM item").fetchall()
+    reached = covered(known)
+    items = db.execute("SELECT region, writer, set_id FROM item").fetchall()
     asked = [item for item in items if item["writer"] != reviewer]
+    written = [item["set_id"] for item in items if item["writer"] == reviewer]
     answers = db.execute(
         "SELECT item, revision FROM assignment WHERE reviewer = ? AND payload IS NOT NULL "
         "ORDER BY id",
         (reviewer,),
     )
-    return dict(row) | {
+    return dict(person) | {
         "reviewer": reviewer,
         "places": known,
         "regions": choices({item["region"] for item in items}),
-        "total": sum(item["region"] in covered(known) for item in asked),
+        "total": sum(item["region"] in reached for item in asked),
         "writes": setting(db, "place") != "",
         "model": setting(db, "model") != "",
-        "written": {
-            row["set_id"]: 1
-            for row in db.execute("SELECT set_id FROM item WHERE writer = ?", (reviewer,))
-        },
+        "written": dict.fromkeys(written, 1),
         "suggested": _language(db),
         "revisions": {answer["item"]: answer["revision"] for answer in answers},
     }
@@ -120,8 +119,11 @@ def _person(db: sqlite3.Connection, reviewer: str, sent: Body) -> dict[str, Any]
 
 def _next(db: sqlite3.Connection, reviewer: str, _: Body) -> list[dict[str, Any]]:
     """Hand out items, each with an order of its answers that is drawn anew."""
-    items = handing_out.next_items(db, reviewer, HANDED_OUT)
-    return [item.shown | {"shown": random.sample(item.tokens, len(item.tokens))} for item in items]
+    items = []
+    for item in handing_out.next_items(db, reviewer, HANDED_OUT):
+        order = random.sample(item.tokens, len(item.tokens))
+        items.append(item.shown | {"shown": order})
+    return items
 
 
 def _events(db: sqlite3.Connection, reviewer: str, sent: Body) -> list[dict[str, Any]]:
@@ -181,13 +183,12 @@ class ReviewPage:
     ) -> None:
         self._db = db
         self.thread = ThreadPoolExecutor(max_workers=1)
-        self._scorer, self._asked = scorer, asyncio.Lock()
+        self._scorer = scorer
+        self._asked = asyncio.Lock()
         public = urlsplit(public_url or "")
-        local = {f"http://127.0.0.1:{port}", f"http://localhost:{port}"}
-        named = set()
+        self._origins = {f"http://127.0.0.1:{port}", f"http://localhost:{port}"}
         if public_url:
-            named = {f"{public.scheme}://{public.netloc.lower()}"}
-        self._origins = local | named
+            self._origins.add(f"{public.scheme}://{public.netloc.lower()}")
         self._prefix = public.path.rstrip("/")
         self._secure = public.scheme == "https"
         # Two reviews under one host name have cookies of their own.
@@ -196,17 +197,11 @@ class ReviewPage:
         self._app = self._routed()
 
     def _routed(self) -> Starlette:
-        routes: list[BaseRoute] = [
-            *(Route(path, partial(self._file, path)) for path in _FILES),
-            Route("/api/enter", self._enter, methods=["POST"]),
-            Route("/api/beat", self._beat, methods=["POST"]),
-            *(
-                Route(path, partial(self._job, job), methods=["POST"])
-                for path, job in _JOBS.items()
-            ),
-        ]
-        for path, job in _JOBS.items():
-            routes.append(Route(path, partial(self._job, job), methods=["POST"]))
+        routes: list[BaseRoute] = [Route(path, partial(self._file, path)) for path in _FILES]
+        jobs = {path: partial(self._job, job) for path, job in _JOBS.items()}
+        posts = jobs | {"/api/enter": self._enter, "/api/beat": self._beat}
+        for path, handler in posts.items():
+            routes.append(Route(path, handler, methods=["POST"]))
         if self._prefix:  # a proxy may keep the prefix
             routes.append(Mount(self._prefix, routes=routes[:]))
         handlers = {HTTPException: _refused, CarbError: _wrong, ClientDisconnect: _gone}
@@ -365,12 +360,8 @@ def listen(host: str, port: int, public_url: str | None) -> socket.socket:
     """
     if public_url is not None:
         parts = urlsplit(public_url)
-        if (
-            parts.scheme not in ("http", "https")
-            or not parts.netloc
-            or parts.query
-            or parts.fragment
-        ):
+        is_of_web = parts.scheme in ("http", "https") and parts.netloc
+        if not is_of_web or parts.query or parts.fragment:
             raise CarbError(
                 "--public-url must be an address such as https://example.org/review; got "
                 f"'{public_url}'."

@@ -33,17 +33,22 @@ def region_name(code: str) -> str:
 def covered(places: Iterable[str]) -> set[str]:
     """The regions about which somebody from these places can be asked: theirs, and those around
     them. Everybody can be asked about a country, whose code is empty here."""
-    parts = [place.split("-") for place in places]
-    return {"", *("-".join(part[:end]) for part in parts for end in range(2, len(part) + 1))}
+    regions = {""}
+    for place in places:
+        parts = place.split("-")
+        for end in range(2, len(parts) + 1):
+            regions.add("-".join(parts[:end]))
+    return regions
 
 
 def choices(codes: Collection[str]) -> list[dict[str, str]]:
     """The regions in which a reviewer may live: those of the sets, and the provinces around them.
     Each has its code and name, towns behind their province."""
     provinces = set(map(_province, codes))
-    listed = {*codes, *(provinces & {*_names()})}
+    listed = {*codes, *(provinces & _names().keys())}
+    listed.discard("")
     made = []
-    for code in listed - {""}:
+    for code in listed:
         province = _province(code)
         name = region_name(code)
         if province != code and province in listed:
@@ -53,11 +58,13 @@ def choices(codes: Collection[str]) -> list[dict[str, str]]:
 
 
 def _province(code: str) -> str:
-    return "-".join(code.split("-")[:2])
+    parts = code.split("-")
+    return "-".join(parts[:2])
 
 
 def counted(codes: Iterable[str]) -> str:
     """How many sets each region has, in words; empty where none is about a region."""
-    counts = Counter(code for code in codes if code)
-    listed = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return ", ".join(f"{count} about {region_name(code)} ({code})" for code, count in listed)
+    counts = Counter(filter(None, codes))
+    most_first = sorted(counts, key=lambda code: (-counts[code], code))
+    listed = [f"{counts[code]} about {region_name(code)} ({code})" for code in most_first]
+    return ", ".join(listed)

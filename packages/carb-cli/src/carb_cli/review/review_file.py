@@ -120,7 +120,8 @@ def places(db: sqlite3.Connection) -> dict[str, list[str]]:
 def call(db: sqlite3.Connection, reviewer: str, wanted: str) -> str:
     """Give a reviewer, known or new, the wanted name, with a number behind it if another reviewer
     has that name."""
-    name, number = wanted, 1
+    name = wanted
+    number = 1
     while db.execute(
         "SELECT 1 FROM reviewer WHERE name = ? AND id != ?", (name, reviewer)
     ).fetchone():
@@ -231,6 +232,11 @@ class GivenAnswer(NamedTuple):
     item: ReviewItem
     reviewer: str
     event: Event
+
+    @property
+    def picked(self) -> str | None:
+        """Token of the answer that was picked."""
+        return self.event.answer.best
 
 
 def given(
