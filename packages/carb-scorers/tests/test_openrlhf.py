@@ -144,10 +144,31 @@ def test_the_question_is_taken_out_of_a_rendered_prompt(form: str) -> None:
         "Was steht hier?\nTitel: Brot\nPreis: 3 Euro",
         "Übersetze ins Deutsche: bread\nSchreibe nur ein Wort.",
         "Was fehlt in dieser Liste:",
+        "- user story\n- assistant\nWas fehlt?",
+        '{"name": "role"} ist welches Format?',
     ],
 )
 def test_words_of_a_question_are_no_template(plain: str) -> None:
     assert Policy().question(plain) == plain
+
+
+SMOLLM3 = (
+    "## Metadata\n\nKnowledge Cutoff Date: May 2025\nReasoning Mode: /no_think\n\n"
+    "## Custom Instructions\n\n"
+)
+LLAMA_TOOLS = "Environment: ipython\nCutting Knowledge Date: May 2025\nToday Date: 1 May 2026\n\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "rendered"),
+    [(LLAMA_TOOLS, "ChatML"), (SMOLLM3, "ChatML"), ("# Instructions\n\n", "gpt-oss")],
+)
+def test_what_a_template_writes_before_a_system_turn_is_taken_off(
+    before: str, rendered: str
+) -> None:
+    """It went to the reward model as the data's own system turn."""
+    turns = Policy().question(RENDERED[rendered].format(system=f"{before}Sei knapp.", user="Was?"))
+    assert [turn.content for turn in turns if isinstance(turn, Message)] == ["Sei knapp.", "Was?"]
 
 
 def test_turns_stay_turns() -> None:
@@ -194,6 +215,13 @@ def test_what_no_known_family_wrote_is_refused(prompt: str) -> None:
         "甲：什么？\n乙：",
         "ผู้ซื้อ: อะไร\nผู้ขาย:",
         "<kunde>: Was?\n<berater>:",
+        "<user>Was?</user>\n<assistant>",
+        "User >>> Was?\nBot >>>",
+        "- user: Was?\n- assistant:",
+        "User - Was?\nAssistant -",
+        '[{"role": "user", "content": "Was?"}]',
+        "[{'from': 'human', 'value': 'Was?'}]",
+        '{"messages": [{"role": "user", "content": "Was?"}]}',
     ],
 )
 def test_turns_marked_by_unknown_words_are_refused(prompt: str) -> None:

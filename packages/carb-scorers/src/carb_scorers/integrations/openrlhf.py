@@ -99,6 +99,12 @@ TEMPLATES = read_file(
 _BEGINNING = re.compile(rf"\A(?:{'|'.join(TEMPLATES.starts)}|\s)+")
 _DEFAULT_SYSTEM = re.compile(rf"\A\s*(?:{'|'.join(TEMPLATES.default_systems)})\s*\Z")
 _DATES = re.compile(TEMPLATES.dates)
+_MARK = rf"\n[^\w\s]{{0,4}}\s?(?:{TEMPLATES.word_pattern})"
+_KNOWN_FIRST = re.compile(rf"{_MARK}\s*[^\w\s]", re.IGNORECASE)
+_KNOWN_LAST = re.compile(rf"{_MARK}[^\w\n]{{0,6}}\Z", re.IGNORECASE)
+"""Known words of roles, whatever marks stand around them."""
+_MESSAGES = re.compile(r"""\s*\[?\s*\{\s*["'](?:role|from|messages|conversations)["']\s*:""")
+"""Messages as a text of JSON or Python."""
 _SYSTEM_WITHIN = re.compile(TEMPLATES.system_within, re.DOTALL)
 
 
@@ -140,12 +146,13 @@ def _begins_an_answer(prompt: str) -> bool:
 
     Of 197,509 texts of public data sets 30 do by chance, most of them written by models.
     """
-    text = prompt.rstrip()
-    last = _LAST_ROLE.search(text, max(0, len(text) - _LONGEST))
-    if last is None:
-        return False
-    before = text[: last.start() + 1]
-    return _FIRST_ROLE.search(before) is not None
+    text = f"\n{prompt.rstrip()}"
+    tail = max(0, len(text) - _LONGEST)
+    for first, last in ((_FIRST_ROLE, _LAST_ROLE), (_KNOWN_FIRST, _KNOWN_LAST)):
+        end = last.search(text, tail)
+        if end is not None and first.search(text[: end.start() + 1]):
+            return True
+    return _MESSAGES.match(prompt) is not None
 
 
 def _turns(prompt: str, family: Family) -> Turns | None:
