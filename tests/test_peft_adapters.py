@@ -131,6 +131,24 @@ def test_weights_that_fit_nothing_in_the_base_are_refused(language: Path, tmp_pa
         open_scorer(f"implicit:{folder}")
 
 
+@pytest.mark.parametrize(
+    ("change", "unread"),
+    [({"target_modules": ["q_proj"]}, "v_proj.lora_A"), ({"use_future": True}, "use_future")],
+)
+def test_what_peft_leaves_unread_is_refused(
+    language: Path, tmp_path: Path, change: dict[str, Any], unread: str
+) -> None:
+    """A part of the weights was dropped in silence."""
+    folder = adapter(language, tmp_path / "adapter", "CausalLM", task_type="CAUSAL_LM")
+    file = folder / "adapter_config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps(config | {"newer": None, "newest": "auto"}))
+    open_scorer(f"implicit:{folder}")
+    file.write_text(json.dumps(config | change))
+    with pytest.raises(CarbError, match=rf"peft does not read: .*{unread}"):
+        open_scorer(f"implicit:{folder}")
+
+
 def test_the_base_under_an_adapter_counts(language: Path, tmp_path: Path) -> None:
     """A base that was overwritten makes another model of it."""
     folder = adapter(language, tmp_path / "adapter", "CausalLM", task_type="CAUSAL_LM")

@@ -137,7 +137,21 @@ def load_adapted(
             "is not read here; adapters that change weights (LoRA) are."
         )
     expected = {_plain(key) for key in peft.get_peft_model_state_dict(adapted)}
-    return adapted.get_base_model(), sorted(expected - set(shapes))
+    base = adapted.get_base_model()
+    unread = sorted(set(shapes) - expected - {*base.state_dict()})
+    # Of options that this peft does not know, those that are on change the scores.
+    unread += [
+        key
+        for key, value in config.items()
+        if value is True and not hasattr(adapted.active_peft_config, key)
+    ]
+    missing = expected - set(shapes)
+    if unread and not missing:
+        raise CarbError(
+            f"The adapter '{name}' holds what peft does not read: {', '.join(unread[:3])}. Its "
+            f"{CONFIG} is of other weights, or of a newer peft (pip install -U peft)."
+        )
+    return base, sorted(missing)
 
 
 def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
