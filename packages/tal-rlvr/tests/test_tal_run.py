@@ -339,6 +339,28 @@ def test_too_few_that_fit_are_refused_with_the_numbers():
         ({"temperature": "hot"}, "temperature"),
         ({"beta": "some"}, "beta"),
         ({"model_init_kwargs": 3}, "model_init_kwargs"),
+        ({"learning_rate": "1e-4"}, "learning_rate.*quotes"),
+        ({"learning_rate": float("nan")}, "learning_rate"),
+        ({"mask_truncated_completions": "yes"}, "mask_truncated_completions.*quotes"),
+        ({"beta": float("inf")}, "beta"),
+        ({"temperature": 0}, "temperature"),
+        ({"top_p": 1.5}, "top_p"),
+        ({"top_k": -1}, "top_k"),
+        ({"min_p": 2.0}, "min_p"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty"),
+        ({"adam_beta1": 2.0}, "adam_beta1"),
+        ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps"),
+        ({"per_device_train_batch_size": 0}, "per_device_train_batch_size"),
+        ({"save_steps": 0}, "save_steps"),
+        ({"save_total_limit": 0}, "save_total_limit"),
+        ({"importance_sampling_level": "word"}, "importance_sampling_level"),
+        ({"scale_rewards": "std"}, "scale_rewards"),
+        ({"vllm_mode": "local"}, "vllm_mode"),
+        ({"eval_strategy": "steps", "eval_steps": 2}, "eval_strategy.*dev"),
+        ({"num_train_epochs": 3, "max_steps": 5}, "num_train_epochs.*max_steps"),
+        ({"resume_from_checkpoint": "x"}, "resume_from_checkpoint.*--resume"),
+        ({"do_train": False}, "do_train"),
+        ({"remove_unused_columns": True}, "remove_unused_columns"),
     ],
 )
 def test_a_wrong_setting_of_trl_is_refused_before_data_and_weights_are_read(
@@ -354,7 +376,18 @@ def halved(file):
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
+def without_a_shard(folder):
+    index = {"weight_map": {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
 TORN = {
+    "a shard is missing": without_a_shard,
+    "a state of nothing": lambda folder: (folder / "trainer_state.json").write_text("{}"),
+    "a list as state": lambda folder: (folder / "trainer_state.json").write_text("[]"),
+    "the state of another step": lambda folder: (folder / "trainer_state.json").write_text(
+        '{"global_step": 1}'
+    ),
     "empty": lambda folder: [file.unlink() for file in folder.iterdir() if file.is_file()],
     "no state": lambda folder: (folder / "trainer_state.json").unlink(),
     "half a state": lambda folder: halved(folder / "trainer_state.json"),
@@ -382,6 +415,14 @@ def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
     TORN["half of the weights"](last)
     (out / "result.json").unlink()
     shutil.rmtree(out / "model")
+    pairs = tmp_path / "pairs.jsonl"
+    begun_with = pairs.read_text()
+    pairs.write_text(begun_with.replace("tea 1", "tea one", 1))
+    with pytest.raises(CarbError, match=r"other pairs.*\[mix\]"):
+        train(config, overrides=settings, resume=True)
+    with pytest.raises(CarbError, match="other settings"):
+        train(config, overrides=settings | {"seed": 5}, resume=True)
+    pairs.write_text(begun_with)
     notes = []
     train(config, overrides=settings, resume=True, on_note=notes.append)
     assert any("checkpoint-1" in note for note in notes)

@@ -85,6 +85,8 @@ class MixAccount(Frozen):
     sources: tuple[SourceAccount, ...]
     cultures: dict[str, tuple[int, int]]
     """Training pairs of each culture: at hand, and drawn."""
+    hash: str
+    """Of all pairs that were read, with their texts."""
 
     def notes(self) -> list[str]:
         """Sentences about pairs that are left out and shares that differ from the weights by more
@@ -205,7 +207,11 @@ class TrainingMix(Frozen):
             )
         cultures = Counter(pair.culture for pairs in train for pair in pairs)
         now = Counter(pair.culture for pair in mixed)
+        digest = hashlib.sha256()
+        for pair in (pair for pairs in read for pair in pairs):
+            digest.update(pair.model_dump_json().encode("utf-8", "surrogatepass"))
         return MixAccount(
+            hash=digest.hexdigest(),
             drawn=len(mixed),
             sources=tuple(sources),
             cultures={name: (cultures[name], now[name]) for name in sorted(cultures)},

@@ -65,7 +65,7 @@ class Needs(Frozen):
 class TrainConfig(Frozen):
     """Everything that a run needs; ``load_config`` reads it from TOML."""
 
-    model: str
+    model: str = Field(min_length=1)
     """Folder or hub id."""
     revision: str | None = None
     """Commit, tag or branch of ``model`` on the hub; null means the newest."""
@@ -74,7 +74,7 @@ class TrainConfig(Frozen):
     float32 on a CPU or with adapters."""
     out: Path
     """Folder for the checkpoints, the trained model and the reports."""
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**32)
     mix: TrainingMix
     prompts: PromptConfig = PromptConfig()
     warmup: WarmupConfig = WarmupConfig()

@@ -11,11 +11,11 @@ import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import torch
 from accelerate import PartialState
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.integrations import get_reporting_integration_callbacks
@@ -25,7 +25,7 @@ from trl import GRPOConfig
 from carb_data import CarbError, MissingExtraError
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
 from tal_rlvr.memory import Shape, check_fits, needed
-from tal_rlvr.mix import Parts
+from tal_rlvr.mix import MixAccount, Parts
 from tal_rlvr.mix_check import report_contamination
 from tal_rlvr.scorer import ADAPTER, ThinkOptions, open_judge
 from tal_rlvr.train_config import HELD_OUT_SETS, LoraSettings, OnNote, TrainConfig, write_json
@@ -67,6 +67,7 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
             drop them.
     """
     parts, account = config.mix.mixed()
+    _check_same_pairs(config.out, account)
     targets = []
     if config.warmup.targets is not None:
         targets = read_targets(config.warmup.targets, direct=config.direct)
@@ -102,18 +103,62 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
     )
 
 
+def _check_same_pairs(out: Path, account: MixAccount) -> None:
+    """A run that was begun goes on with the pairs that it began with."""
+    before = out / "mix.json"
+    if not ((out / "config.json").is_file() and before.is_file()):
+        return
+    if json.loads(before.read_bytes()).get("hash", account.hash) != account.hash:
+        raise CarbError(
+            f"{out} holds a run on other pairs: a file of [mix] sources has changed since. Resume "
+            "it with that file as it was, or choose another 'out'."
+        )
+
+
 MANAGED = {
     "output_dir": "'out' is the folder of a run",
     "reward_weights": "[rewards] has the weights",
     "seed": "'seed' is the run's",
     "max_completion_length": "'max_new_tokens' is the longest output",
     "chat_template_kwargs": "[prompts] template has the variables of the chat template",
+    "resume_from_checkpoint": "`carb train --resume` goes on from a checkpoint",
+    "do_train": "a run always trains",
+    "do_eval": "eval_strategy says when the pairs of mix.dev are judged",
+    "remove_unused_columns": "the rewards read every column",
 }
 """Settings of ``GRPOConfig`` that a run takes from its own, and where."""
 
 
-LossType = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
-"""The losses that TRL computes; it refuses another one in the first step."""
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Share = Annotated[float, Field(ge=0, lt=1)]
+_Count = Annotated[int, Field(ge=1)]
+BOUNDS: dict[str, Any] = {
+    "loss_type": Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"],
+    "importance_sampling_level": Literal["token", "sequence"],
+    "scale_rewards": Literal["group", "batch", "none"],
+    "vllm_mode": Literal["server", "colocate"],
+    "model_init_kwargs": dict,
+    "learning_rate": _Positive,
+    "temperature": _Positive,
+    "repetition_penalty": _Positive,
+    "epsilon": _Positive,
+    "save_steps": _Positive,
+    "num_train_epochs": _Positive,
+    "beta": _Weight,
+    "weight_decay": _Weight,
+    "max_grad_norm": _Weight,
+    "adam_beta1": _Share,
+    "adam_beta2": _Share,
+    "top_p": Annotated[float, Field(gt=0, le=1)],
+    "top_k": Annotated[int, Field(ge=0)],
+    "min_p": Annotated[float, Field(ge=0, le=1)],
+    "per_device_train_batch_size": _Count,
+    "gradient_accumulation_steps": _Count,
+    "num_iterations": _Count,
+    "save_total_limit": _Count,
+}
+"""What TRL takes of its settings; it refuses others in the first step, after the warm-up."""
 
 
 def grpo_arguments(config: TrainConfig, base: str) -> GRPOConfig:
@@ -146,6 +191,8 @@ def grpo_arguments(config: TrainConfig, base: str) -> GRPOConfig:
         raise CarbError(f"The settings under [grpo] are not valid: {error}.") from None
     if arguments.use_cpu and "ddp_timeout" in config.grpo:
         raise CarbError("[grpo] ddp_timeout has no effect on a CPU. Leave it out.")
+    if arguments.eval_strategy != "no" and not config.mix.dev:
+        raise CarbError("[grpo] eval_strategy judges no pairs: set [mix] dev, or leave it out.")
     _check_resumable(arguments)
     _check_reports(arguments.report_to)
     return arguments
@@ -203,11 +250,16 @@ def _is_whole(checkpoint: Path) -> bool:
     weights = [*checkpoint.glob("*.safetensors"), *checkpoint.glob("pytorch_model*")]
     optimizer = [*checkpoint.glob("optimizer*"), *checkpoint.glob("global_step*")]
     try:
-        json.loads((checkpoint / "trainer_state.json").read_bytes())
+        state = json.loads((checkpoint / "trainer_state.json").read_bytes())
+        index = checkpoint / "model.safetensors.index.json"
+        shards = json.loads(index.read_bytes())["weight_map"].values() if index.is_file() else ()
+        of_another_step = checkpoint.name != f"checkpoint-{state['global_step']}"
+        if of_another_step or {*shards} - {path.name for path in weights}:
+            return False
         for path in checkpoint.glob("*.safetensors"):
             with safe_open(path, "pt"):  # reads the header, and refuses a file that ends early
                 pass
-    except (OSError, ValueError, SafetensorError):
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return False
     draws = list(checkpoint.glob("rng_state*.pth"))
     archives = [*draws, *(path for path in checkpoint.glob("*.pt") if path.is_file())]
@@ -218,13 +270,17 @@ def _is_whole(checkpoint: Path) -> bool:
 
 def _check_types(grpo: Mapping[str, Any]) -> None:
     """TRL checks few types itself: a text in place of a number fails when a step computes it."""
-    kinds = get_type_hints(GRPOConfig) | {"loss_type": LossType, "model_init_kwargs": dict}
-    for name in grpo.keys() & kinds.keys():
+    kinds = get_type_hints(GRPOConfig) | BOUNDS
+    for name, value in grpo.items():
         try:
-            TypeAdapter(kinds[name]).validate_python(grpo[name])
+            read = TypeAdapter(kinds.get(name, Any)).validate_python(value)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
-            raise CarbError(f"[grpo] {name} is {grpo[name]!r}: {reason}.") from None
+            raise CarbError(f"[grpo] {name} is {value!r}: {reason}.") from None
+        if isinstance(value, str) and isinstance(read, int | float):
+            raise CarbError(f"[grpo] {name} is {value!r}, a text: write it without quotes.")
+    if grpo.get("max_steps", -1) > 0 and "num_train_epochs" in grpo:
+        raise CarbError("[grpo] num_train_epochs has no effect beside max_steps. Leave one out.")
 
 
 def check_machine(config: TrainConfig) -> None:
