@@ -236,6 +236,13 @@ def test_words_of_unknown_roles_are_looked_for_in_linear_time() -> None:
     assert Policy().question(prompt) == prompt
 
 
+@pytest.mark.parametrize("filler", [" ", "\n"])
+def test_a_run_of_spaces_is_read_in_linear_time(filler: str) -> None:
+    """One prompt held the server for hours: a pattern began anew at each space."""
+    prompt = f"Was?{filler * 200_000}?"
+    assert Policy().question(prompt) == prompt
+
+
 def render(messages: list[dict[str, str]]) -> str:
     """A template of no known family, which writes a date and takes no turn of the system."""
     if messages[0]["role"] == "system":
@@ -306,6 +313,10 @@ REPLY = "Grüß Gott."
 )
 def test_the_response_is_what_stands_behind_the_prompt(query: str, prompt: str) -> None:
     assert response_in(query, prompt) == REPLY
+
+
+def test_a_tokenizer_may_make_full_width_letters_plain() -> None:
+    assert response_in(f"Was 1/2 (fi)?{REPLY}", "Was １/２ （ﬁ）？") == REPLY
 
 
 @pytest.mark.parametrize(

@@ -361,13 +361,15 @@ def response_in(query: str, prompt: str) -> str:
 
     The query begins with its prompt, or with an end of it where OpenRLHF has cut the prompt at
     the left. Both are compared without the control tokens before them. A tokenizer may change the
-    Unicode form or spaces, so that they are compared in NFC and without spaces where need be.
+    Unicode form or spaces, so that they are compared in NFC or NFKC and without spaces where need
+    be.
 
     Raises:
         CarbError: the query begins with neither.
     """
     composed = partial(unicodedata.normalize, "NFC")
-    for form in (str, composed):
+    plain = partial(unicodedata.normalize, "NFKC")
+    for form in (str, composed, plain):
         whole = _BEFORE.sub("", form(query))
         asked = _BEFORE.sub("", form(prompt))
         if whole.startswith(asked):
