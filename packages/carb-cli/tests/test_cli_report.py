@@ -394,6 +394,18 @@ def test_a_section_is_written_for_papers(carb: Carb, finished_run: Path, tmp_pat
                 assert f"{100 * cell.accuracy:.1f} [" in text.replace("\\", "")
 
 
+def test_the_papers_relative_change_stands_beside_the_deviations(report: Report) -> None:
+    """It stood in the JSON alone, where the paper's numbers could not be held against a table."""
+    (section,) = sections(report, "perturbations")
+    (table,) = section.tables
+    (row,) = (row for row in table.rows if row[0].whole == "baseline:length")
+    known = report.scorers["baseline:length"].perturbation["CC"]
+    assert known.relative.estimate is not None
+    shown = dict(zip(table.columns, (cell.text for cell in row), strict=True))
+    assert shown["CC change"] == f"{known.spread.estimate:.2f}"
+    assert shown["CC relative %"] == f"{100 * known.relative.estimate:.1f}"
+
+
 def test_forms_for_programs_and_papers(
     carb: Carb, finished_run: Path, found: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -425,22 +425,28 @@ def perturbations(report: Report) -> Section | None:
         "CC changes the cultural concept and should move the score. RC removes the culture's name, "
         "CL changes the language, RP paraphrases: these change the surface alone and should not. "
         "Change is the mean of |after − before| in standard deviations of the scorer's own scores "
-        "within sets. Consistency compares the same content in two languages: it is 1 where "
+        "within sets. Relative is the paper's measure, |after − before| / |before|; a scale "
+        "without a zero has none. Consistency compares the same content in two languages: "
+        "it is 1 where "
         "language does not matter. It is 0.5 where language moves the score as much as another "
         "answer does."
     )
     return Section("perturbations", "Does the right thing move the score?", finding, (table,))
 
 
+MEASURES = ("change", "relative %", "flips %")
+"""Of a kind of perturbation."""
+
+
 def _changes(report: Report, kinds: Sequence[str]) -> Table:
-    """A row for each scorer: change and flips of each kind of perturbation."""
+    """A row for each scorer: change, relative change and flips of each kind of perturbation."""
     rows = []
     for name, part in report.scorers.items():
         cells = [scorer_cell(report, name), estimate(part.causal_to_surface)]
         for kind in kinds:
             cells += _change_cells(part.perturbation.get(kind))
         rows.append((*cells, estimate(part.consistency.consistency)))
-    of_kinds = [f"{kind} {measure}" for kind in kinds for measure in ("change", "flips %")]
+    of_kinds = [f"{kind} {measure}" for kind in kinds for measure in MEASURES]
     columns = ("scorer", "CC over others", *of_kinds, "consistency")
     title = "Change of the score, and share of sets with another answer on top"
     return Table(title, columns, rows)
@@ -448,8 +454,8 @@ def _changes(report: Report, kinds: Sequence[str]) -> Table:
 
 def _change_cells(row: KindRow | None) -> list[Shown]:
     if row is None:
-        return [Shown("–"), Shown("–")]
-    return [estimate(row.spread), share(row.flips)]
+        return [Shown("–")] * len(MEASURES)
+    return [estimate(row.spread), share(row.relative), share(row.flips)]
 
 
 def judges(report: Report) -> Section | None:
