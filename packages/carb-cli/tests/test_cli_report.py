@@ -460,6 +460,13 @@ def test_the_page_holds_nothing_that_its_policy_would_stop(page: str) -> None:
     assert len(re.findall(r' id="([^"]*)"', body)) == len(set(re.findall(r' id="([^"]*)"', body)))
 
 
+def test_no_interval_of_the_verdict_is_broken_over_two_lines(page: str) -> None:
+    """On a phone a line ended within the brackets."""
+    (first,) = re.findall(r'<p class="verdict">(.*?)</p>', page)
+    assert "\u00a0–\u00a0" in first
+    assert " – " not in first
+
+
 def test_outcomes_and_scores_are_in_the_page(
     page: str, found: dict[str, Any], finished_run: Path
 ) -> None:

@@ -427,9 +427,8 @@ def perturbations(report: Report) -> Section | None:
         "Change is the mean of |after − before| in standard deviations of the scorer's own scores "
         "within sets. Relative is the paper's measure, |after − before| / |before|; a scale "
         "without a zero has none. Consistency compares the same content in two languages: "
-        "it is 1 where "
-        "language does not matter. It is 0.5 where language moves the score as much as another "
-        "answer does."
+        "it is 1 where language does not matter. It is 0.5 where language moves the score as "
+        "much as another answer does."
     )
     return Section("perturbations", "Does the right thing move the score?", finding, (table,))
 
