@@ -146,10 +146,11 @@ def audit(
     wide = [row for row in results if row.level in ("all", "main")]
     working = dict.fromkeys(row.attack for row in wide if row.works)
     independent = {origin[item.id] for item in mains}
+    working_values = [attacks[name] for name in working]
     return AuditReport(
         attacks=tuple(results),
         detectable=_detectable(mains, len(independent), count),
-        hard=_hard(items, mains, [attacks[name] for name in working]),
+        hard=_hard(items, mains, working_values),
     )
 
 
@@ -182,8 +183,9 @@ def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Values]:
         texts = tuple(response.text for response in item.responses)
         features = surface_features(item) | form_features(texts, known)
         for name, row in features.items():
+            opposite = [-value for value in row]
             most[f"most {name}"][item.id] = row
-            least[f"least {name}"][item.id] = [-value for value in row]
+            least[f"least {name}"][item.id] = opposite
     return most | least
 
 
@@ -371,8 +373,9 @@ def learned(
     rows = vectors.fit_transform(texts)
     rows.sort_indices()  # once here, in place of once in each fit
     for fold in sorted(set(fold_of)):
-        train = [n for n, its_fold in enumerate(fold_of) if its_fold != fold][:MOST_TEXTS]
         test = [n for n, its_fold in enumerate(fold_of) if its_fold == fold]
+        others = [n for n, its_fold in enumerate(fold_of) if its_fold != fold]
+        train = others[:MOST_TEXTS]
         # With fewer answers than features the dual problem is the smaller one; both have one
         # optimum.
         model = linear.LogisticRegression(

@@ -202,8 +202,9 @@ def _wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
     pairs = [*{*texts.values()}]
     spoken = dict(zip(pairs, in_languages(pairs), strict=True))
     for (item_id, field), pair in texts.items():
-        if not spoken[pair] and shows_another_language(*pair):
-            message = f"declared as '{pair[1]}', but does not look like it"
+        text, language = pair
+        if not spoken[pair] and shows_another_language(text, language):
+            message = f"declared as '{language}', but does not look like it"
             yield _finding("warning", "language", item_id, field, message)
 
 

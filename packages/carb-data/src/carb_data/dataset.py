@@ -297,7 +297,8 @@ def content_hash(item: BonSet) -> str:
     answers = [(response.id, response.role.value, response.text) for response in item.responses]
     fields = [item.id, item.culture, item.language, dumped["prompt"], sorted(answers)]
     content = json.dumps(fields, ensure_ascii=False)
-    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def load(

@@ -224,8 +224,10 @@ class OptionsAsGiven(_Rule):
         """All fields that the rule reads."""
         fields = {*template_fields(self.prompt)}
         fields |= {self.after, self.system, self.key, self.wrong, self.turn}
-        fields.update(self.context, self.options, self.scores, self.chosen, self.rejected)
-        return fields - {""}
+        fields.update(self.context, self.options, self.scores)
+        fields.update(self.chosen, self.rejected)
+        fields.discard("")
+        return fields
 
 
 class Contrast(_Rule):

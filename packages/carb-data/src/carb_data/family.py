@@ -123,9 +123,11 @@ class Family(Frozen):
         asked = as_text(self.question)
         if PLACE not in asked:
             raise defect("question", "the question must contain {place}")
-        if "{" in asked.replace(PLACE, "") or "}" in asked.replace(PLACE, ""):
+        rest = asked.replace(PLACE, "")
+        if "{" in rest or "}" in rest:
             raise defect("question", "the question has a brace that is not part of {place}")
-        if len({place.implied is None for place in self.places}) > 1:
+        named_alone = {place.implied is None for place in self.places}
+        if len(named_alone) > 1:
             raise defect("places", "either each place has an implied question, or none")
         if self.perturbed is not None and len(self.places) != 1:
             raise defect("perturbed", "only a family with one place has perturbed answers")
@@ -232,7 +234,8 @@ def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ..
         for position in range(len(family.places)):
             fact = family.answers[position].fact
             responses = {**rejected, fact: chosen[fact]}
-            item = _set(family, position, naming, facts, [*responses.values()], perturbed)
+            shown = [*responses.values()]
+            item = _set(family, position, naming, facts, shown, perturbed)
             sets.append(item.compacted())
     return tuple(sets)
 

@@ -205,7 +205,8 @@ def canonical(item: BonSet) -> bytes:
     source = item.provenance
     if not isinstance(item.prompt, str) or not source.source_id:
         return _canonical(item)
-    if item.perturbed or any(answer.source for answer in answers):
+    cited = any(answer.source for answer in answers)
+    if cited or item.perturbed:
         return _canonical(item)
     shared = map(_SHARED_ANSWER, map(vars, answers))
     frame = (_SHARED(vars(item)), _SHARED_SOURCE(vars(source)), *shared)
@@ -213,11 +214,12 @@ def canonical(item: BonSet) -> bytes:
     if parts is None and len(_frames) >= _FRAMES:
         return _canonical(item)
     if parts is None:
+        marked_answers = [answer.changed(text=_MARK) for answer in answers]
         marked = item.changed(
             id=_MARK,
             prompt=_MARK,
             provenance=source.changed(source_id=_MARK),
-            responses=tuple(answer.changed(text=_MARK) for answer in answers),
+            responses=tuple(marked_answers),
         )
         content = _canonical(marked).decode()
         parts = _frames[frame] = content.split(_MARKED)

@@ -167,7 +167,8 @@ def without_letters(options: Options) -> Options | None:
         return None
     for alphabet in (*ALPHABETS.values(), _NUMBERS):
         marks = [*alphabet[: len(letters)]]
-        if all(letter in ("", mark) for letter, mark in zip(letters, marks, strict=False)):
+        pairs = zip(letters, marks, strict=False)
+        if all(letter in ("", mark) for letter, mark in pairs):
             return Options(tuple(bare), options.names)
         if sorted(letters) == sorted(marks):
             reason = f"carry their own letters in the order {', '.join(letters)}; take them off"
@@ -184,7 +185,9 @@ def _letter(key: str) -> str | None:
     letter = match[1]
     if letter not in _LETTERS:
         letter = unicodedata.normalize("NFKC", letter)
-    letter = "أ" if letter in "اإآ" else letter.upper()
+    letter = letter.upper()
+    if letter in "اإآ":
+        letter = "أ"
     if letter in _LETTERS:
         return letter
     return None

@@ -479,7 +479,8 @@ class BonSet(Frozen):
     def __repr__(self) -> str:
         """The set on one screen: its subject, question and answers, the right one marked."""
         about = (self.culture, self.region, self.domain.value, self.language, self.family)
-        lines = [" · ".join(part for part in about if part), self.prompt_text]
+        subject = " · ".join(filter(None, about))
+        lines = [subject, self.prompt_text]
         for answer in self.answers:
             mark = "+" if answer.role is Role.CHOSEN else "-"
             lines.append(f"{mark} {answer.id}: {answer.text}")

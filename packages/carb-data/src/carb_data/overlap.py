@@ -131,6 +131,9 @@ def check_contamination(
     positions: set[int] = set()
     texts = 0
     for position, entry in enumerate(train):
+        train_id = None
+        if isinstance(entry, BonSet):
+            train_id = entry.id
         texts += len(_all_texts(entry))
         for number, kind, score, text in wanted.hits(entry):
             positions.add(position)
@@ -141,7 +144,7 @@ def check_contamination(
                 kind=kind,
                 score=score,
                 train_position=position,
-                train_id=None if isinstance(entry, str) else entry.id,
+                train_id=train_id,
                 train_text=text[:EXCERPT],
                 test_text=tested.text[:EXCERPT],
             )
@@ -203,7 +206,9 @@ class _Wanted:
                     yield number, kind, 1.0, name
         for text in _all_texts(entry):
             for match in self._index.matches([text]):
-                evidence: Evidence = "exact" if match.exact else "near"
+                evidence: Evidence = "near"
+                if match.exact:
+                    evidence = "exact"
                 for copy in self._index.copies(match.indexed):
                     number = self._positions[copy]
                     yield number, evidence, match.containment, text

@@ -121,6 +121,8 @@ class Registry:
         known = self._all.values()
         asked = text.strip()
         named = [culture.id for culture in known if self.is_called(culture.id, asked)]
+        if named:
+            return named
         country = find_country(asked)
         matches = [culture for culture in known if country in culture.regions]
         broadest = [culture for culture in known if culture.parent is None]
@@ -131,7 +133,7 @@ class Registry:
             matches = [culture for culture in broadest if culture.language == tag]
         broader = {culture.parent for culture in matches}
         narrowest = [culture.id for culture in matches if culture.id not in broader]
-        return named or sorted(narrowest)
+        return sorted(narrowest)
 
     def is_called(self, culture_id: str, text: str) -> bool:
         """Whether a text is the id or the name of a culture, in letters of any case.

@@ -275,8 +275,12 @@ def _candidates(columns: Columns, own: Sequence[Declaration]) -> Iterator[Shape]
     for declaration in own or shapes().values():
         for part in declaration.parts:
             headless = part.header and not own
-            if part.columns and not headless:
-                yield Shape(declaration, part, columns if part.headings else None)
+            if headless or not part.columns:
+                continue
+            if part.headings:
+                yield Shape(declaration, part, columns)
+            else:
+                yield Shape(declaration, part)
 
 
 def _records(table: Table) -> list[Record]:
@@ -417,7 +421,8 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
         if options:
             chosen = {key for key in chosen if not _MARK.fullmatch(key)}
         else:
-            options = [name for name in table.titles if name in chosen | rejected]
+            named = chosen | rejected
+            options = [name for name in table.titles if name in named]
         if len(options) < 2 or not chosen <= {*options}:
             return shape
     by_field = {**columns.by_field}
@@ -945,7 +950,8 @@ def _detect(batch: Sequence[_Draft]) -> None:
     texts = [draft.asked for draft in unsaid]
     languages = detect_all(texts)
     for draft, language in zip(unsaid, languages, strict=True):
-        draft.fields = draft.fields | {"language": language or UNDETERMINED}
+        spoken = {"language": language or UNDETERMINED}
+        draft.fields = draft.fields | spoken
         draft.notes = _DETECTED
 
 

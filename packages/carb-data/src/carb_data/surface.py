@@ -56,7 +56,8 @@ def surface_features(item: BonSet) -> dict[str, Values]:
     """
     texts = tuple(response.text for response in item.responses)
     known = item.culture in cultures
-    same = [same_language(response.language, item.language) for response in item.responses]
+    languages = [response.language for response in item.responses]
+    same = [same_language(language, item.language) for language in languages]
     named = [known and names_culture(text, item.culture) for text in texts]
     return {
         **_of_answers(texts),

@@ -257,8 +257,10 @@ def _numbered(
     """Number and content of each record of a file."""
     if kind == ".json":
         return _json(table, _bounded(table.path, file), knows)
+    if kind == ".parquet" and table.path.suffix == ".zip":
+        return parquet_rows(file)
     if kind == ".parquet":
-        return parquet_rows(table.path if table.path.suffix != ".zip" else file)
+        return parquet_rows(table.path)
     return json_lines(table.path, file, table.problems)
 
 

@@ -96,10 +96,12 @@ def _families(
             )
         tops = [top for top in tops if top not in group]
     if not made:
-        no_group = f"no {_SIZE} places agree on answers that exclude each other"
+        reason = "no place agrees on an answer"
+        if tops:
+            reason = f"no {_SIZE} places agree on answers that exclude each other"
         yield Skip(
             source_id=number,
-            reason=no_group if tops else "no place agrees on an answer",
+            reason=reason,
             language="en",
         )
 

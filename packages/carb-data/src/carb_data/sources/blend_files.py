@@ -246,7 +246,9 @@ class Answers:
         marks = {*SEVERAL}
         single = [text for text in whole if marks.isdisjoint(text)] or whole
         known = [text for text in single if self.frequency[text.casefold()] > 1]
-        return next(iter(known or single), "")
+        for text in known or single:
+            return text
+        return ""
 
     def _top(
         self,

@@ -112,13 +112,16 @@ def _bin(item: BonSet) -> _Bin:
 
 
 def _units(options: OpenOptions, seed: int) -> Iterator[_Unit]:
-    sources = fetchable()
-    open_names = [name for name in sources if sources[name].in_carb_open]
-    for name in options.sources or open_names:
+    names = options.sources
+    if not names:
+        sources = fetchable().items()
+        names = tuple(name for name, source in sources if source.in_carb_open)
+    for name in names:
         families: dict[str, _Unit] = defaultdict(list)
         for row in rows(name, seed=seed):
             if isinstance(row, BonSet):
-                families[row.family or row.id].append(row)
+                unit = row.family or row.id
+                families[unit].append(row)
         yield from families.values()
 
 
@@ -133,7 +136,8 @@ def _fill(
     bins: dict[_Bin, dict[_Stratum, list[_Unit]]] = defaultdict(lambda: defaultdict(list))
     for unit in units:
         first = min(unit, key=_rank)
-        bins[_bin(first)][_stratum(first)].append(unit)
+        strata = bins[_bin(first)]
+        strata[_stratum(first)].append(unit)
     excess = _excess(units)
     for target in sorted(bins, key=lambda one: (not one.counts, str(tuple(one)))):
         for members, fits in _in_turn(bins[target], excess, 2 * cap, seed):
@@ -174,7 +178,8 @@ def _excess(units: Sequence[_Unit]) -> Excess:
     strata: dict[_Stratum, list[BonSet]] = defaultdict(list)
     for item in itertools.chain.from_iterable(units):
         if _bin(item).counts and item.group != "control":
-            strata[_stratum(item)].append(item)
+            stratum = _stratum(item)
+            strata[stratum].append(item)
     excess: dict[str, tuple[float, float]] = {}
     for items in strata.values():
         excess |= excess_over_chance(items)
@@ -286,7 +291,9 @@ def _word_values(items: Sequence[BonSet]) -> list[list[float]]:
     for item in items:
         name = item.family or item.source_item
         for response in item.responses:
-            counts = right if response.role is Role.CHOSEN else wrong
+            counts = wrong
+            if response.role is Role.CHOSEN:
+                counts = right
             counts[name].update(_pieces(response.text))
     all_right = _total(right.values())
     all_wrong = _total(wrong.values())

@@ -182,7 +182,8 @@ def form(text: str) -> Words:
     """The words of a text: lower case, digits of all scripts as 0-9, without punctuation, articles
     and accents."""
     text = unicodedata.normalize("NFKC", text).replace("\u200b", "")
-    text = "".join(str(unicodedata.decimal(char, char)) for char in text)
+    characters = [str(unicodedata.decimal(char, char)) for char in text]
+    text = "".join(characters)
     text = re.sub(r"(?<=\d)[,،٬](?=\d{3}(?!\d))", "", text)
     plain = normalise(text).split()
     if not plain:  # the mark "A" is no article
@@ -217,7 +218,9 @@ def is_list(text: str) -> bool:
     """
     sizes = [len(part.split()) for part in _DIVIDER.split(text)]
     short = [size for size in sizes if 0 < size <= _SHORT_PART]
-    return len(short) > MOST_PARTS or len(text.split()) > MOST_WORDS
+    if len(short) > MOST_PARTS:
+        return True
+    return len(text.split()) > MOST_WORDS
 
 
 def names_many(answer: Words, answers: Collection[str]) -> bool:

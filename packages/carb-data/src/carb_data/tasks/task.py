@@ -61,7 +61,8 @@ def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt
     for prompt in prompts:
         seen[prompt.culture] += 1
         turns.append(seen[prompt.culture])
-    ranked = sorted(range(len(prompts)), key=turns.__getitem__)
+    numbers = range(len(prompts))
+    ranked = sorted(numbers, key=turns.__getitem__)
     first = sorted(ranked[:limit])
     return tuple(prompts[index] for index in first)
 
