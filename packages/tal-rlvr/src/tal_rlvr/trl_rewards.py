@@ -69,7 +69,7 @@ class RewardConfig(Frozen):
     odds: bool = True
     """R_appr is a difference of the label's log-odds against the other verdict. Ours; false is the
     paper's form, of the label's log-probability over the vocabulary."""
-    clip: float | Literal["none"] = Field(default=CLIP)
+    clip: float | Literal["none"] = CLIP
     """R_appr is ``x / (1 + |x| / clip)`` of the gain ``x`` in nats. It stays below the clip, and a
     larger gain earns more at any size. At 1 or below, a right verdict earns more than a wrong one
     whatever the criteria do. Ours; ``none`` is the paper's form."""

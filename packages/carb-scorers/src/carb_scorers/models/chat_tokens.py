@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -165,12 +165,14 @@ def word_tree(tokenizer: Any, wanted: Texts) -> WordTree:
     return WordTree(lead, endings, in_order)
 
 
-def watched_ids(tokenizer: Any, watch: Watch) -> Ids:
-    """The token of each watched word behind what stands before it.
+def watched_ids(tokenizer: Any, watch: Watch | None) -> Ids:
+    """The token of each watched word behind what stands before it; none without a watch.
 
     Raises:
         CarbError: a word is not one token there.
     """
+    if watch is None:
+        return ()
     before = _ids(tokenizer, watch.after, start=False)
     token_ids = []
     for word in watch.words:
@@ -186,15 +188,23 @@ def watched_ids(tokenizer: Any, watch: Watch) -> Ids:
     return tuple(token_ids)
 
 
-def watched_place(tokenizer: Any, watch: Watch, ids: Sequence[int]) -> int | None:
-    """Index of the last watched word in what was written, or ``None``."""
+def watched_choices(
+    tokenizer: Any,
+    watch: Watch | None,
+    ids: Sequence[int],
+    values_at: Callable[[int], Sequence[float]],
+) -> Choices | None:
+    """How probable the watched words were where the last of them was written; ``None`` where none
+    was. ``values_at`` gives their log-probabilities at a token's index."""
+    if watch is None:
+        return None
     words = set(watched_ids(tokenizer, watch))
     for index in reversed(range(len(ids))):
         if ids[index] not in words:
             continue
         before = str(tokenizer.decode(ids[:index]))
         if before.rstrip().endswith(watch.after):
-            return index
+            return Choices(dict(zip(watch.words, values_at(index), strict=True)))
     return None
 
 

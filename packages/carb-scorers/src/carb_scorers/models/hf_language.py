@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 import anyio.to_thread
 
 from carb_data import uncollected
-from carb_scorers.models.chat_tokens import Ids, watched_ids, watched_place
+from carb_scorers.models.chat_tokens import watched_choices, watched_ids
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet
 from carb_scorers.models.hf_memory import batch_tokens
 from carb_scorers.models.hf_passes import Passes, check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.marks import until, written_text
 from carb_scorers.models.protocol import (
     BackendKind,
-    Choices,
     Failure,
     Generation,
     Prompt,
@@ -188,9 +187,7 @@ def _written(
         pad_token_id=(ends or [0])[0],
         stop_strings=list(writing.stop) or None,
     )
-    watched: Ids = ()
-    if writing.watch is not None:
-        watched = watched_ids(tokenizer, writing.watch)
+    watched = watched_ids(tokenizer, writing.watch)
     notes = _Notes(watched, entropies=writing.entropy)
     processors = transformers.LogitsProcessorList([notes])
     if writing.temperature > 0:
@@ -229,14 +226,12 @@ def _finish(
     kept = tokens
     if end is not None:
         kept = tokens[: end + 1]
-    watch = writing.watch
-    index = None
-    if watch is not None:
-        index = watched_place(tokenizer, watch, kept)
-    choices = None
-    if watch is not None and index is not None:
-        values = notes.watched[index][line].tolist()
-        choices = Choices(dict(zip(watch.words, values, strict=True)))
+
+    def values_at(index: int) -> list[float]:
+        values: list[float] = notes.watched[index][line].tolist()
+        return values
+
+    choices = watched_choices(tokenizer, writing.watch, kept, values_at)
     steps = notes.entropies[: len(kept)]
     measured = [float(step[line]) for step in steps]
     entropy = None

@@ -22,12 +22,11 @@ from anyio.from_thread import start_blocking_portal
 from pydantic import PositiveInt
 
 from carb_data import CarbError, JsonObject, require
-from carb_scorers.models.chat_tokens import Ids, conversation, watched_ids, watched_place
+from carb_scorers.models.chat_tokens import Ids, conversation, watched_choices, watched_ids
 from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
 from carb_scorers.models.marks import until, written_text
 from carb_scorers.models.protocol import (
     BackendKind,
-    Choices,
     Failure,
     Generation,
     Prompt,
@@ -235,10 +234,7 @@ class VLLMLanguageModel(TokenLanguageModel):
 
     async def generate(self, prompts: Prompts, writing: Writing) -> list[Generation | Failure]:
         """See ``LanguageModel``."""
-        watch = writing.watch
-        watched = []
-        if watch is not None:
-            watched = list(watched_ids(self._tokenizer, watch))
+        watched = list(watched_ids(self._tokenizer, writing.watch))
         seeds = seeds_for(prompts, writing)
 
         common: dict[str, Any] = {
@@ -258,13 +254,12 @@ class VLLMLanguageModel(TokenLanguageModel):
         def finish(outputs: Sequence[tuple[Row, Any]], usage: Usage) -> Generation:
             (best,) = outputs[0][1].outputs
             usage = usage.model_copy(update={"output_tokens": len(best.token_ids)})
-            index = None
-            if watch is not None:
-                index = watched_place(self._tokenizer, watch, best.token_ids)
-            choices = None
-            if watch is not None and index is not None:
-                values = [best.logprobs[index][token].logprob for token in watched]
-                choices = Choices(dict(zip(watch.words, values, strict=True)))
+
+            def values_at(index: int) -> list[float]:
+                return [best.logprobs[index][token].logprob for token in watched]
+
+            ids = best.token_ids
+            choices = watched_choices(self._tokenizer, writing.watch, ids, values_at)
             # vLLM's own text lacks special tokens, and with them the marks of some thoughts
             text = until(written_text(self._tokenizer, best.token_ids), writing.stop)
             return Generation(text, usage, best.finish_reason == "stop", choices)
