@@ -61,18 +61,25 @@ _OURS = frozenset(
 class TemplateOptions(Frozen):
     """Options of every backend that has the model's tokenizer."""
 
+    revision: str | None = None
+    """Commit, tag or branch on the hub; by default the main branch."""
+    trust_remote_code: bool = False
+    """Run Python code that comes with the model. Only for models whose code you have read."""
     chat_template: str | None = None
     """Path of a Jinja chat template to use instead of the tokenizer's, or ``none``: no template at
     all."""
     chat_template_kwargs: JsonObject = "{}"
     """A JSON object of variables for the chat template, such as ``{"enable_thinking": false}``."""
 
+    @property
+    def source(self) -> dict[str, Any]:
+        """Arguments of ``from_pretrained`` for everything of the model."""
+        return {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
+
 
 class HFOptions(TemplateOptions):
     """Options that every transformers-backed scorer takes."""
 
-    revision: str | None = None
-    """Commit, tag or branch on the hub; by default the main branch."""
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
     """``auto``: float32 on a CPU; on a GPU the dtype of the weights, or bfloat16 for those of a
     GGUF file."""
@@ -94,8 +101,6 @@ class HFOptions(TemplateOptions):
     and on a GPU what half of its free memory holds. Halved where memory runs out."""
     max_length: PositiveInt | None = None
     """Longest row in tokens. Default: the limit of the model's configuration."""
-    trust_remote_code: bool = False
-    """Run Python code that comes with the model. Only for models whose code you have read."""
 
 
 class Loaded(NamedTuple):
@@ -165,7 +170,7 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
 
 def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
     transformers = hf_library("transformers")
-    source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
+    source = options.source
     if name.endswith(".gguf"):
         file = Path(name)
         source |= gguf_arguments(file)

@@ -103,7 +103,7 @@ def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
     """The adapter of a model, from its configuration, and its loader; the plain one where none is
     registered."""
     transformers = hf_library("transformers")
-    source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
+    source = options.source
     try:
         with quiet():
             adapted = adapter_config(reachable(model_source(target)), options.revision)

@@ -62,16 +62,12 @@ does not use offset'."""
 class VLLMOptions(TemplateOptions):
     """Options of ``backend=vllm``."""
 
-    revision: str | None = None
-    """Commit, tag or branch on the hub; by default the main branch."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """``auto`` is vLLM's own choice: bfloat16 for most models."""
     max_length: PositiveInt | None = None
     """Longest prompt and answer in tokens, vLLM's ``max_model_len``. Default: the model's limit."""
     tensor_parallel: PositiveInt = 1
     """GPUs over which one model is spread."""
-    trust_remote_code: bool = False
-    """Run Python code that comes with the model. Only for models whose code you have read."""
     engine_args: JsonObject = "{}"
     """A JSON object of further arguments of ``vllm.LLM``: ``{"gpu_memory_utilization": 0.5}``."""
 
@@ -89,7 +85,7 @@ class VLLMEngine:
         vllm = require("vllm", package="carb-scorers", extra="vllm")
         transformers = require("transformers", package="carb-scorers", extra="vllm")
         name = reachable(model_source(target))
-        source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
+        source = options.source
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
             template = set_chat_template(self.tokenizer, options)
