@@ -178,6 +178,21 @@ def server_config(
         options: more of uvicorn's options.
     """
     uvicorn = require("uvicorn", package="carb-scorers", extra="serve")
+    return uvicorn.Config(
+        app,
+        http=_punctual_protocol(head_seconds),
+        timeout_keep_alive=idle_seconds,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        **options,
+    )
+
+
+def _punctual_protocol(head_seconds: float) -> Any:
+    """Uvicorn's protocol, which closes a connection whose next head takes too long."""
     base: Any = require("uvicorn.protocols.http.auto", package="carb-scorers", extra="serve")
 
     class Protocol(base.AutoHTTPProtocol):  # type: ignore[misc]  # the extra may lack
@@ -204,17 +219,7 @@ def server_config(
                 self.late.cancel()
                 self.late = None
 
-    return uvicorn.Config(
-        app,
-        http=Protocol,
-        timeout_keep_alive=idle_seconds,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        lifespan="off",
-        ws="none",
-        **options,
-    )
+    return Protocol
 
 
 def take_port(host: str, port: int) -> socket.socket:
