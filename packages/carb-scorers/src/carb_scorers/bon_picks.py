@@ -167,29 +167,29 @@ async def _draw(
     model: LanguageModel,
     options: PolicyOptions,
     prompts: dict[str, Prompt],
-    places: Sequence[tuple[str, int]],
+    wanted: Sequence[tuple[str, int]],
     *,
     one_line: bool,
 ) -> list[Sample]:
-    """The samples of some places, each a prompt's id and an index."""
+    """The wanted samples, each named by a prompt's id and an index."""
 
     async def write(
-        places: Sequence[tuple[str, int]], *stop: str
+        wanted: Sequence[tuple[str, int]], *stop: str
     ) -> dict[tuple[str, int], Generation | Failure]:
-        seeds = tuple(derived_seed(options.sampling_seed, index) for _, index in places)
+        seeds = tuple(derived_seed(options.sampling_seed, index) for _, index in wanted)
         writing = Writing(options.max_new_tokens, options.temperature, seeds, stop)
-        asked = [prompts[key] for key, _ in places]
+        asked = [prompts[key] for key, _ in wanted]
         written = await model.generate(asked, writing)
-        return dict(zip(places, written, strict=True))
+        return dict(zip(wanted, written, strict=True))
 
     if one_line:
-        answers = await write(places, "\n")
+        answers = await write(wanted, "\n")
         # what stopped before its first word is asked again, to its own end
-        mute = [place for place in places if _is_mute(answers[place])]
+        mute = [one for one in wanted if _is_mute(answers[one])]
         if mute:
             answers |= await write(mute)
     else:
-        answers = await write(places)
+        answers = await write(wanted)
     samples = []
     for (key, index), answer in answers.items():
         text = ""

@@ -367,10 +367,10 @@ def _continuation(prompt: str, answer: str, choice: Json, usage: Usage) -> Conti
     try:
         if len(values) != len(tokens):
             raise SpellingError(f"{len(tokens)} tokens have {len(values)} log-probabilities")
-        places = answer_tokens(tokens, prompt, answer, usage.input_tokens or None)
+        spelling = answer_tokens(tokens, prompt, answer, usage.input_tokens or None)
     except SpellingError as error:
         return failure("tokens", str(error), usage)
-    return Continuation(tuple(_logprob(values[index]) for index in places), usage)
+    return Continuation(tuple(_logprob(values[index]) for index in spelling), usage)
 
 
 class ServerRewardModel(ServerModel):
