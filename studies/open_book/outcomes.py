@@ -112,8 +112,7 @@ async def measure(
         found = await evaluate_held_out(judge, shown, settings, decoding="greedy")
         accuracies = {name: await accuracy(judge, own, settings) for name, own in changed.items()}
         asked = [
-            judge_prompt(settings, one.pair.prompt, (one.first, one.second), GENERAL, "en")
-            for one in shown
+            judge_prompt(settings, one.pair, (one.first, one.second), GENERAL) for one in shown
         ]
         right = [
             honest(row["fact"], row["chosen"], row["rejected"], "A") for row in held for _ in "AB"
@@ -136,10 +135,7 @@ async def measure(
 async def accuracy(judge: LanguageModel, pairs: Sequence[Pair], settings: ThinkSettings) -> float:
     """Right verdicts over both orders; what has none counts as wrong."""
     shown = ordered(pairs, shuffle=False)
-    asked = [
-        judge_prompt(settings, one.pair.prompt, (one.first, one.second), GENERAL, "en")
-        for one in shown
-    ]
+    asked = [judge_prompt(settings, one.pair, (one.first, one.second), GENERAL) for one in shown]
     written = await judge.generate(asked, Writing(settings.max_new_tokens))
     texts = [one.text if isinstance(one, Generation) else "" for one in written]
     return mean(

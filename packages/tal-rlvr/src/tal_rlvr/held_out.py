@@ -160,17 +160,12 @@ async def evaluate_held_out(
 
 def _asked(rows: Sequence[OrderedPair], settings: ThinkSettings) -> list[Prompt]:
     """The prompts, each in a group of its own."""
-    prompts = [
-        judge_prompt(
-            settings,
-            row.pair.prompt,
-            (row.first, row.second),
-            row.pair.culture,
-            row.pair.language,
-        )
-        for row in rows
-    ]
-    return [replace(prompt, group=number) for number, prompt in enumerate(prompts)]
+    prompts = []
+    for number, row in enumerate(rows):
+        shown = (row.first, row.second)
+        prompt = judge_prompt(settings, row.pair, shown, row.pair.culture)
+        prompts.append(replace(prompt, group=number))
+    return prompts
 
 
 async def _readings(
@@ -275,7 +270,8 @@ def compare_held_out(before: HeldOut, after: HeldOut) -> Interval:
     Raises:
         ValueError: the two are about different rows.
     """
-    rows, means = [], []
+    rows = []
+    means = []
     for side in (before, after):
         rows.append([(one.pair, one.label) for one in side.outcomes])
         right = [(one.source_item, one.right) for one in side.outcomes]

@@ -8,16 +8,16 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic import PositiveInt
 
-from carb_data import Frozen, as_text, read_file
+from carb_data import Frozen, read_file
 from carb_scorers import Candidate, Kind, Planned, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, planned, shown_orders
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Writing, message
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Watch, read_backend_options
-from tal_rlvr.judge_prompts import CUE, GENERAL, PromptConfig, render_prompt
+from tal_rlvr.judge_prompts import CUE, GENERAL, HasPrompt, PromptConfig, render_prompt
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
 
 THINK = "think.json"
@@ -69,30 +69,24 @@ def _ask(
 ) -> Ask:
     shown = (first.text, second.text)
     culture = request.named_culture or GENERAL
-    prompt = judge_prompt(settings, as_text(request.prompt), shown, culture, request.language)
+    prompt = judge_prompt(settings, request, shown, culture)
     return Ask((first.id, second.id), prompt, VERDICTS, note=f"A = {first.id}, B = {second.id}\n")
 
 
-class _Question(NamedTuple):
-    prompt: str
-    language: str
-
-
 def judge_prompt(
-    settings: ThinkSettings, question: str, shown: tuple[str, str], culture: str, language: str
+    settings: ThinkSettings, item: HasPrompt, shown: tuple[str, str], culture: str
 ) -> Prompt:
     """The judge's prompt about a pair; its token ids are those of training.
 
     Args:
         settings: the choice of prompt.
-        question: the item's question.
+        item: the question, and its language.
         shown: the two responses in presented order, A first.
         culture: the id of the item's culture, or a name as it is to stand in the prompt.
-        language: BCP 47 tag of the item's language.
     """
     prompts = settings.prompts
     (asked,) = render_prompt(
-        _Question(question, language),
+        item,
         shown,
         culture,
         prompts.language,
@@ -105,7 +99,9 @@ def judge_prompt(
 async def _read(
     settings: ThinkSettings, model: LanguageModel, asks: Sequence[Ask], *, reads: bool
 ) -> list[Read | Failure]:
-    watch = Watch(after=MARKER, words=VERDICTS) if reads else None
+    watch = None
+    if reads:
+        watch = Watch(after=MARKER, words=VERDICTS)
     writing = Writing(settings.max_new_tokens, watch=watch)
     generations = await model.generate([ask.prompt for ask in asks], writing)
     out: list[Read | Failure] = []

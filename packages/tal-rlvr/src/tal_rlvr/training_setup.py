@@ -318,7 +318,9 @@ def check_memory(config: TrainConfig, longest_prompt: int) -> None:
     )
     state = PartialState()
     sharded = str(state.distributed_type.value) in ("FSDP", "DEEPSPEED")
-    shards = state.num_processes if sharded else 1
+    shards = 1
+    if sharded:
+        shards = state.num_processes
     need = needed(config, shape, longest_prompt, shards)
     if not torch.cuda.is_available():
         check_fits(need, machine_memory(), "This machine")

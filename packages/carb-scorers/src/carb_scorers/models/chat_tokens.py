@@ -294,9 +294,9 @@ def _end_of_turn(tokenizer: Any) -> list[int]:
     turns = [message("user", "?"), message("assistant", mark)]
     messages = chat(turns)
     text = str(tokenizer.apply_chat_template(messages, tokenize=False))
-    _, found, rest = text.rpartition(mark)
+    _, written, rest = text.rpartition(mark)
     behind = []
-    if found:
+    if written:
         behind = _ids(tokenizer, rest)
     added = getattr(tokenizer, "added_tokens_decoder", {})
     specials = {*tokenizer.all_special_ids, *added}
