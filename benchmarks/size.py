@@ -52,12 +52,12 @@ class Budget(NamedTuple):
 
 
 BUDGETS: dict[str, Budget] = {
-    "tokens under packages/*/src": Budget(260_014, 190_000),
+    "tokens under packages/*/src": Budget(259_870, 190_000),
     "tokens a code line": Budget(8.5, 8.0),
     "- carb-data": Budget(8.5, 8.5),
-    "- carb-scorers": Budget(8.5, 8.5),
+    "- carb-scorers": Budget(8.0, 8.0),
     "- carb-metrics": Budget(8.5, 8.5),
-    "- tal-rlvr": Budget(8.3, 8.3),
+    "- tal-rlvr": Budget(8.0, 8.0),
     "- carb-cli": Budget(8.5, 8.5),
     f"lines over {WIDE} columns": Budget(0, 0),
     f"functions over {LONG} lines": Budget(8, 8),
