@@ -77,6 +77,7 @@ REFUSED = [
     ("review apply", ("review", "apply", "OUT", "--language", "th"), "--language"),
     ("results check", ("results", "check", "OUT", "--language", "th"), "--language"),
     ("results site", ("results", "site", "FINISHED", "--skip-bad", "3"), "--skip-bad"),
+    ("results site", ("results", "site", "FINISHED", "--data", "DATA"), "--data"),
     (
         "bon",
         ("bon", "--policy", "hf:none", "--task", "blend:none", "--out", "OUT", "--seed", "3"),

@@ -330,3 +330,19 @@ def test_texts_of_an_unknown_language_in_a_large_english_table_are_not_english()
     english = ["The guests wait until the host has sat down, and then they eat with her."] * 1_500
     zulu = ["Inja yami ilele ngaphansi kwetafula namhlanje ekuseni kakhulu."] * 2
     assert detect_all(english + zulu)[-2:] == [None, None]
+
+
+def test_a_mistake_in_the_training_data_is_reported_before_any_attack():
+    attacked = []
+
+    def training():
+        yield "A text."
+        raise CarbError("train.jsonl, line 2: no prompt.")
+
+    def attack(items):
+        attacked.extend(items)
+        return [[0.0] * len(item.responses) for item in items]
+
+    with pytest.raises(CarbError, match="line 2"):
+        check(GERMAN, against=training(), more={"an attack": attack})
+    assert not attacked

@@ -100,6 +100,8 @@ def check(
         MissingExtraError: a library of the extra ``checks`` is not installed.
     """
     items = list(dataset)
+    # First, since a mistake in the training data is not to be reported after minutes.
+    contamination = None if against is None else check_contamination(against, items)
     order = {item.id: index for index, item in enumerate(items)}
     findings = [
         *_duplicates(items),
@@ -111,9 +113,6 @@ def check(
     languages = Counter(item.language for item in items)
     undetected = {tag: sets for tag, sets in languages.items() if not is_detected(tag)}
     undetected.pop(UNDETERMINED, None)
-    contamination = None
-    if against is not None:
-        contamination = check_contamination(against, items)
     return CheckReport(
         sets=len(dataset),
         fingerprint=dataset.fingerprint,

@@ -8,7 +8,7 @@ from typing import Annotated
 from carb_cli import display
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK
-from carb_cli.options import Json, Several, refuse_loading
+from carb_cli.options import Json, Several, refuse, refuse_loading
 from carb_cli.report.report_json import marked
 from carb_cli.results import entry as entries
 from carb_cli.runs import run_folders
@@ -131,6 +131,8 @@ def site(
         raise CarbError(
             "Name at least one folder, for example: carb results site results --out site"
         )
+    if all((source / "run.json").is_file() for source in sources):
+        refuse(data, "--data", "where no folder holds entries, since a run keeps its own data")
     known = entries.candidates([loaded(name) for name in data])
     pages = write_site(sources, out, known, confidence=0.95)
     display.say(f"Written: {(out / 'index.html').resolve()} and {display.counted(pages, 'report')}")
