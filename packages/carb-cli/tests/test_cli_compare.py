@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from carb_data import Dataset, ScoreTable
+from carb_data import Dataset, ScoreTable, load
 from carb_metrics import compare, correlate
 from cli_helpers import Carb, small_family, small_set
 
@@ -113,6 +113,19 @@ def test_the_plan_counts_families_of_the_place_win_rate(carb: Carb, families: Pa
     assert f"{plan[0]['families']:,}" in carb("compare", families, "--plan").out
 
 
+def test_few_families_get_no_empty_interval(carb: Carb, tmp_path: Path) -> None:
+    names = sorted({str(item.family) for item in load("carb-seed") if item.family})
+    few = load("carb-seed").filter(lambda item: item.family == names[0])
+    few.save(tmp_path / "few.jsonl")
+    scorers = ("--scorer", "baseline:length", "baseline:label")
+    run = tmp_path / "few"
+    assert carb("run", "--data", tmp_path / "few.jsonl", *scorers, "--out", run).code == 0
+    ended = carb("compare", f"{run}#baseline:length", f"{run}#baseline:label")
+    assert "six clusters" in ended.out
+    assert "[, ]" not in ended.out
+    assert "p = –" not in ended.out
+
+
 def test_a_told_scorer_is_marked(carb: Carb, families: Path) -> None:
     found = carb("compare", families, "--json").json
     assert (found["mark_a"], found["mark_b"]) == ("", "told the culture")
@@ -162,6 +175,16 @@ def test_validitys_json_is_what_the_metrics_say(
     assert found == {**wanted.model_dump(mode="json"), "confidence": 0.95, "against": against}
     assert (found["rival"] is None) == (against is None)
     assert len(found["influence"]) == len(ROWS)
+
+
+def test_few_base_models_are_not_said_to_have_an_interval(carb: Carb, tmp_path: Path) -> None:
+    rows = [f"s{n},{n % 7},{n * n % 11},b{n % 3}" for n in range(15)]
+    text = "\n".join(["scorer,benchmark,downstream,base", *rows])
+    (tmp_path / "points.csv").write_text(text)
+    ended = carb("validity", tmp_path / "points.csv")
+    assert ended.code == 0
+    assert "interval of Pearson's r is over" not in ended.out
+    assert "more than 3 base models" in ended.out
 
 
 def test_validity_by_policy_joins_reports_and_draws(carb: Carb, tmp_path: Path) -> None:

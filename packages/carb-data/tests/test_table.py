@@ -86,3 +86,13 @@ def test_a_row_that_is_there_twice_or_lost_is_named():
     with pytest.raises(CarbError, match="scorer 't' has no row for response 'z' of item 'b'"):
         ScoreTable(frame(*rows, *other))
     assert len(ScoreTable(frame(*rows, *other[:3]))) == 9  # another scorer may have seen fewer sets
+
+
+def test_a_score_that_is_no_number_is_reported_with_file_scorer_and_row(tmp_path):
+    broken = frame({"score": math.nan})
+    broken.write_parquet(tmp_path / "scores.parquet")
+    with pytest.raises(CarbError) as refused:
+        ScoreTable.load(tmp_path / "scores.parquet")
+    first = broken.filter(pl.col("score").is_nan()).row(0, named=True)
+    for fact in ("scores.parquet", first["scorer"], first["item_id"], first["response_id"], "null"):
+        assert fact in str(refused.value)

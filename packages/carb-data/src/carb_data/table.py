@@ -77,6 +77,8 @@ class ScoreTable:
             return cls(pl.read_parquet(path))
         except (OSError, pl.exceptions.PolarsError) as error:
             raise CarbError(f"Cannot read the score table {path}: {error}") from None
+        except CarbError as error:
+            raise CarbError(f"{path}: {error}") from None
 
     def save(self, path: str | Path) -> None:
         """Write the table as Parquet, whole or not at all.
@@ -218,8 +220,12 @@ def _content_defect(frame: pl.DataFrame) -> str | None:
     required = [name for name in frame.columns if name not in _NULLABLE]
     if nulls := [name for name in required if frame[name].null_count()]:
         return f"empty values in {nulls}; only {sorted(_NULLABLE)} may be null"
-    if not frame["score"].is_finite().all():
-        return "a score is NaN or infinite; a failed score must be null"
+    broken = frame.filter(~pl.col("score").is_finite())
+    for scorer, item, response in broken.select("scorer", "item_id", "response_id").iter_rows():
+        return (
+            f"{broken.height} scores are NaN or infinite; a failed score must be null. First: "
+            f"scorer '{scorer}', response '{response}' of item '{item}'"
+        )
     roles = {*frame["role"].unique()} - {"chosen", "rejected"}
     if roles:
         return f"roles must be 'chosen' or 'rejected', found {sorted(roles)}"

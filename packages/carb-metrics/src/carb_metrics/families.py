@@ -128,8 +128,8 @@ def family_accuracy(
 
     Some scorers only add a liking for answers to a liking for places. These win exactly one
     comparison of each pair, so that their place win rate is exactly 1/2, whatever they like. No
-    strictly increasing map of scores changes the rate. A pair with a failed score counts as a tie,
-    so that nobody gains by failing.
+    strictly increasing map of scores changes the rate. A pair with a failed score counts as a tie:
+    only a scorer that knows where it is wrong gains by failing, and failed comparisons are counted.
 
     The interval is a t interval over clusters of families, on the linearised jackknife's variance
     (``means.clustered_mean``; Bell and McCaffrey 2002, Survey Methodology 28:169-181).

@@ -285,11 +285,13 @@ def _show_margin(comparison: Comparison) -> None:
 
 def _show_place_win(win: PlaceComparison, a: str, b: str) -> None:
     difference = win.difference
+    limits = ""
+    if difference.p is not None:
+        limits = f" [{signed(difference.low)}, {signed(difference.high)}]"
+        limits += f", {display.p_clause(difference.p)}"
     display.say(
         f"Place win rate: a ({a}) {percent(win.a)}%, b ({b}) {percent(win.b)}%, a − b "
-        f"{signed(difference.estimate)} points "
-        f"[{signed(difference.low)}, {signed(difference.high)}], "
-        f"{display.p_clause(difference.p)}, {win.families:,} families."
+        f"{signed(difference.estimate)} points{limits}, {win.families:,} families."
     )
     if difference.p is None:
         display.say("There are too few families for an interval, which needs six clusters.")

@@ -240,8 +240,9 @@ def _show(correlation: Correlation, confidence: float, against: str | None, poli
             "different numbers."
         )
     if correlation.bases < correlation.n:
+        extent = "needs more than" if correlation.pearson.low is None else "is over"
         display.say(
-            f"The interval of Pearson's r is over {correlation.bases} base models; for related "
+            f"The interval of Pearson's r {extent} {correlation.bases} base models; for related "
             "models those of the other correlations are not known."
         )
 
