@@ -111,6 +111,15 @@ def test_copies_with_one_word_changed_have_one_origin():
         assert tied[f"3-{family[0].id}"] == tied[family[0].id]
 
 
+@pytest.mark.parametrize("asks", [f"{'?' * 80}{' '.join(WORDS)}", f"{' '.join(WORDS)}!", "WHO"])
+def test_copies_whose_questions_differ_by_marks_and_case_alone_have_one_origin(asks):
+    same = asks.lower().strip("?!")
+    items = [small_set(name, ["a bow", name], prompt=q) for name, q in (("x", asks), ("y", same))]
+    assert len(set(origins(items).values())) == 1
+    other = small_set("z", ["a kick", "z"], prompt=f"{same} never")
+    assert len(set(origins([*items, other]).values())) == 2
+
+
 def test_copies_of_single_sets_in_ten_languages_have_one_origin():
     singles = [item for item in SEED if item.family is None]
     chosen = {item.language: item for item in singles}

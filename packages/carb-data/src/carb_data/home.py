@@ -35,7 +35,9 @@ def home_line(items: Iterable[BonSet]) -> HomeLine:
     shares = [
         _share(item)
         for item in items
-        if not is_mirror(item) and all(one.culture in cultures for one in item.responses)
+        if item.responses[0].culture
+        and not is_mirror(item)
+        and all(one.culture in cultures for one in item.responses)
     ]
     accuracy = None
     if shares:

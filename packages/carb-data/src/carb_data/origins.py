@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain, pairwise, product
@@ -22,6 +22,8 @@ ALIKE = 0.5
 """Share of two right answers' pairs of characters that makes them variants of one."""
 
 _NUMBER = re.compile(r"\d+")
+_START = 64
+"""Characters of a question that are compared first."""
 
 
 class Origins(dict[str, str]):
@@ -67,14 +69,27 @@ def origins(items: Sequence[BonSet]) -> Origins:
         for fact in cited(item.responses):
             joined.tie(source, ("fact", fact))
     before = [joined.name(source) for _, source in of_sources]
-    for item, source in of_sources:
-        joined.tie(source, _asked(item))
+    starts = [_start(item) for item, _ in of_sources]
+    times = Counter(starts)
+    for (item, source), start in zip(of_sources, starts, strict=True):
+        if times[start] > 1:
+            joined.tie(source, _asked(item))
     for one, other in _near_copies(units, joined):
         joined.join(one, other)
     after = {item.id: joined.name(source) for item, source in of_sources}
     pairs = zip(items, before, strict=True)
     copies = [item.id for item, name in pairs if after[item.id] != name]
     return Origins(after, copies)
+
+
+def _start(item: BonSet) -> int:
+    """What sets with the same question share, at a tenth of the cost of ``_asked``: a number of how
+    the question begins."""
+    text = item.prompt_text
+    start = normalise(text[:_START])
+    if len(start) < _START // 2:
+        start = normalise(text)
+    return hash(start[: _START // 4])
 
 
 def _asked(item: BonSet) -> bytes | None:

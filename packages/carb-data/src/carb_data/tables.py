@@ -270,7 +270,7 @@ def json_lines(path: Path, file: BinaryIO, problems: list[Problem]) -> Contents:
     for number, line in enumerate(file, 1):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
-        if not line.strip():
+        if line.isspace():
             continue
         try:
             content = from_json(line)
@@ -289,6 +289,8 @@ _TWICE = "stands twice in the object; keep one"
 def _may_repeat(line: bytes, content: Any) -> bool:
     """Whether an object of a line, at any depth, may have a name twice: it has more of what ends a
     name than names. Slow parsing is left to such lines."""
+    if isinstance(content, dict) and line.count(b":") == len(content):
+        return False
     return len(_NAME_END.findall(line)) > _names_in(content)
 
 
