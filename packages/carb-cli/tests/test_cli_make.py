@@ -80,6 +80,7 @@ def test_train_mistakes(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ended = carb("train", "--config", "nothing")
     assert ended.code == 2
     assert "demo-cpu" in ended.err
+    assert "Did you mean 'qwen2.5-7b'?" in carb("train", "--config", "qwen2.5-7").err
     for name in [name for name in sys.modules if name.startswith("tal_rlvr.train")]:
         monkeypatch.delitem(sys.modules, name)  # what another test has loaded
     monkeypatch.setitem(sys.modules, "trl", None)

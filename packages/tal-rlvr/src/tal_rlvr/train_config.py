@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
-from carb_data import CarbError, Frozen, parse_file, validate, write_whole
+from carb_data import CarbError, Frozen, closest, parse_file, validate, write_whole
 from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.mix import TrainingMix
 from tal_rlvr.scorer import ThinkSettings
@@ -164,8 +164,8 @@ def _read(name: str) -> Values:
         source = resources.files("tal_rlvr") / "presets" / f"{name}.toml"
     elif not source.is_file():
         raise CarbError(
-            f"There is no configuration '{name}'. Give a TOML file, or one of: "
-            f"{', '.join(presets())}."
+            f"There is no configuration '{name}'.{closest(name, presets())} Give a TOML file, or "
+            f"one of: {', '.join(presets())}."
         )
     values = parse_file(source, "training configuration")
     base = values.pop("preset", None)
