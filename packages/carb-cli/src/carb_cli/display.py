@@ -115,7 +115,8 @@ def table(
         shown.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in texts:
         shown.add_row(*map(escape, row))
-    wide = Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), shown).maximum
+    unlimited = console.options.update(max_width=_ANY_WIDTH)
+    wide = Measurement.get(console, unlimited, shown).maximum
     if wide <= console.width:
         console.print(shown)
         return
@@ -166,7 +167,9 @@ def number(value: float | None, digits: int = 2) -> str:
 
 def whole(value: int | None) -> str:
     """A count, or a dash where it is not known."""
-    return "–" if value is None else f"{value:,}"
+    if value is None:
+        return "–"
+    return f"{value:,}"
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
@@ -179,7 +182,9 @@ def money(value: float | None) -> str:
     digits = 2
     if value:
         digits = max(2, 1 - math.floor(math.log10(value)))
-    return "–" if value is None else f"{value:,.{digits}f}"
+    if value is None:
+        return "–"
+    return f"{value:,.{digits}f}"
 
 
 def p_value(value: float | None) -> str:
@@ -188,7 +193,9 @@ def p_value(value: float | None) -> str:
         return "–"
     if value < 1e-16:
         return "< 1e-16"
-    return f"{value:.2e}" if value < 0.001 else f"{value:.3f}"
+    if value < 0.001:
+        return f"{value:.2e}"
+    return f"{value:.3f}"
 
 
 def p_clause(value: float | None) -> str:
@@ -228,4 +235,6 @@ def duration(seconds: float) -> str:
     """A time as people say it: ``40.0 s``, ``12 minutes``, ``3.1 hours``."""
     if seconds < 100:
         return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours"

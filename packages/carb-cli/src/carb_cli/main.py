@@ -218,8 +218,12 @@ class Invocation:
 
     def loading(self) -> list[str]:
         """The options about the rows of a table, as they are written on a command line."""
-        given = [part for name, value in self.filling.items() for part in (f"--{name}", value)]
-        return given + (["--skip-bad", f"{self.skip_bad:g}"] if self.skip_bad else [])
+        given = []
+        for name, value in self.filling.items():
+            given += [f"--{name}", value]
+        if self.skip_bad:
+            given += ["--skip-bad", f"{self.skip_bad:g}"]
+        return given
 
 
 invoked = Invocation()

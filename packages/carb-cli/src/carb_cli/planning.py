@@ -98,7 +98,8 @@ class RunPlan(Frozen):
         tokens = sum(scorer.input_tokens or 0 for scorer in asked)
         costs = [scorer.cost for scorer in asked if scorer.cost is not None]
         price = f" and cost about {display.money(sum(costs))}" if costs else ""
-        sizes = ", ".join(dict.fromkeys(str(scorer.weights) for scorer in asked))
+        distinct = dict.fromkeys(str(scorer.weights) for scorer in asked)
+        sizes = ", ".join(distinct)
         return (
             f"That takes {calls:,} calls of the model, with about {tokens:,} tokens to read{price}."
             f" Weights: {sizes}."
@@ -161,7 +162,8 @@ def _seconds_of(scorer: str, some: Dataset) -> float | None:
 
     with TemporaryDirectory() as folder:
         try:
-            record = anyio.run(partial(run, on_progress=on_progress), some, [scorer], Path(folder))
+            work = partial(run, on_progress=on_progress)
+            record = anyio.run(work, some, [scorer], Path(folder))
         except CarbError as error:
             display.note(str(error))
             return None

@@ -75,8 +75,11 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
             agreement=alike.get(mode),
         )
         asked.append(one)
-    asked.sort(key=lambda one: (one.place_win is None, -(one.place_win or 0.0)))
-    return tuple(asked)
+
+    def best_first(one: Asked) -> tuple[bool, float]:
+        return one.place_win is None, -(one.place_win or 0.0)
+
+    return tuple(sorted(asked, key=best_first))
 
 
 def why(asked: tuple[Asked, ...]) -> str:

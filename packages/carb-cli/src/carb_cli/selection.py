@@ -130,7 +130,9 @@ def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
         return dataset
     wanted = dataset.filter(cultures=set(cultures))
     mains = wanted.filter(lambda item: is_main(item.culture, item.language))
-    kept = mains if len(mains) else wanted
+    kept = wanted
+    if len(mains):
+        kept = mains
     sizes = Counter(item.culture for item in kept)
     for culture in cultures:
         places = []

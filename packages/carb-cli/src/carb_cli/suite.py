@@ -62,7 +62,9 @@ class SuiteModel(Frozen):
         if self.gpus is not None:
             return self.gpus
         elsewhere = self.scorer.kind == "baseline" or self.scorer.options.get("backend") == "openai"
-        return 0 if elsewhere or not any_gpu else 1
+        if elsewhere or not any_gpu:
+            return 0
+        return 1
 
 
 class Outcome(Frozen):
@@ -385,7 +387,9 @@ def _outcome(code: int, printed: str, folder: Path) -> Outcome:
         return Outcome(shown=True)
     if code < 0:
         ended = signal.Signals(-code).name
-        perhaps = ", perhaps for want of memory" if ended == "SIGKILL" else ""
+        perhaps = ""
+        if ended == "SIGKILL":
+            perhaps = ", perhaps for want of memory"
         return Outcome(why=f"its process was ended by {ended}{perhaps}")
     if code == FAILED and "Traceback" not in printed:
         return Outcome(

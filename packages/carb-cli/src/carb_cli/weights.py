@@ -29,7 +29,9 @@ class Weights(Frozen):
             return "not known"
         if self.to_fetch:
             return f"{display.size(self.to_fetch)} to fetch"
-        return f"{display.size(self.on_disk)} on disk" if self.on_disk else "none"
+        if not self.on_disk:
+            return "none"
+        return f"{display.size(self.on_disk)} on disk"
 
 
 def of_hub(models: Sequence[Model], **options: Any) -> Iterator[tuple[str, str | None, Any]]:

@@ -170,7 +170,8 @@ def breakdown(
         cultures = Registry(cultures)
     scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = describe(scores.sets, cultures)
-    several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
+    scorers = sets["scorer"].n_unique()
+    several = ("scorer",) if scorers > 1 else ()
     tables = {}
     for keys in (
         ("culture",),

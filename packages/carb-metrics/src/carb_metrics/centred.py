@@ -54,4 +54,5 @@ def centred(scores: ScoreTable, scorer: str | None = None) -> Callable[[float], 
 
 
 def _logistic(centre: float, spread: float, score: float) -> float:
-    return 0.5 * (1 + math.tanh((score - centre) / spread / 2))  # with tanh it does not overflow
+    away = (score - centre) / spread
+    return 0.5 * (1 + math.tanh(away / 2))  # with tanh it does not overflow

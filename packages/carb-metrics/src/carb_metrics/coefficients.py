@@ -27,7 +27,8 @@ def is_constant(values: Floats) -> bool:
     if not len(values):
         return True
     largest = float(np.abs(values).max())
-    return float(np.ptp(values)) <= 1e-13 * max(1.0, largest)
+    width = float(np.ptp(values))
+    return width <= 1e-13 * max(1.0, largest)
 
 
 def coefficient(

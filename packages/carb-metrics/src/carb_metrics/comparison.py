@@ -189,13 +189,14 @@ def _join(
     keys: tuple[str, ...],
 ) -> tuple[pl.DataFrame, list[str | None], int]:
     """The sets that both scored, the names of both, and how many sets only one scored."""
-    names = [_only_scorer(sets) for sets in (left, right)]
+    names = [_only_scorer(left), _only_scorer(right)]
     groupings = {*left.columns} - {"scorer"}
     if not groupings.issuperset(keys):
         raise CarbError(
             f"by={list(keys)}: each key must be a column of the table other than 'scorer'."
         )
-    columns = dict.fromkeys(("scorer", "item_id", *keys, *TIES, *ALIKE))
+    wanted = ("scorer", "item_id", *keys, *TIES, *ALIKE)
+    columns = dict.fromkeys(wanted)
     known = [name for name in columns if name in left.columns]
     item = text("item_id")
     first = left.select(*known, *VALUES).with_columns(item)

@@ -204,7 +204,8 @@ def place_gap(
     matrix = scored.families
     number = {name: index for index, name in enumerate(matrix.names)}
     wordings = []
-    for implied, (first, *others) in enumerate(matrix.values("wording_of")):
+    for implied, names in enumerate(matrix.values("wording_of")):
+        first, *others = names
         if first in number and not others:
             wordings.append((number[first], implied))
     gaps = {}
@@ -215,7 +216,9 @@ def place_gap(
             continue
         named, cued = np.array(both, dtype=np.int64).T
         lost = one.lost == one.pairs
-        if lost[named].all() or lost[cued].all():
+        lost_named = lost[named].all()
+        lost_cued = lost[cued].all()
+        if lost_named or lost_cued:
             continue
         a = one.value[named]
         b = one.value[cued]

@@ -47,7 +47,9 @@ def nan_where_undefined() -> np.errstate:
 
 def few_degrees(freedom: Any, confidence: float) -> Any:
     """``(z/t)²``: the factor of an effective sample size that allows for few degrees of freedom."""
-    return (normal_quantile(confidence) / t_quantile(freedom, confidence)) ** 2
+    z = normal_quantile(confidence)
+    t = t_quantile(freedom, confidence)
+    return (z / t) ** 2
 
 
 def wilson(

@@ -93,8 +93,10 @@ def discrimination(credit: Floats) -> Floats:
     with nan_where_undefined():
         others = (total - filled) / (count - 1)
         rest = np.where(known, others, np.nan)
-        a = credit - np.nansum(credit, 0) / judged
-        b = rest - np.nansum(rest, 0) / judged
+        mean_credit = np.nansum(credit, 0) / judged
+        mean_rest = np.nansum(rest, 0) / judged
+        a = credit - mean_credit
+        b = rest - mean_rest
         aa = np.nansum(a * a, 0)
         bb = np.nansum(b * b, 0)
         ab = np.nansum(a * b, 0)

@@ -54,11 +54,12 @@ def jackknife_interval(
     if not len(units):
         return Interval()
     with nan_where_undefined():  # what is not defined is null, as below
-        estimate = float(statistic(units.sum(0)))
+        total = units.sum(0)
+        estimate = float(statistic(total))
         if not math.isfinite(estimate):
             return Interval()
         count = len(units)
-        without = statistic(units.sum(0) - units)
+        without = statistic(total - units)
         if log:
             without = np.log(without)
     no_logarithm = log and estimate <= 0

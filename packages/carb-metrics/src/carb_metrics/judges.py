@@ -260,9 +260,11 @@ def _positions(
     cluster, _ = number(decided, ("cluster",))
     positions = np.arange(int(size.max()))
     pick = decided["position"].to_numpy()
-    picked = (pick[:, None] == positions).astype(float)
-    shown = positions < size[:, None]
-    expected = shown / size[:, None]
+    is_pick = pick[:, None] == positions
+    picked = is_pick.astype(float)
+    sizes = size[:, None]
+    shown = positions < sizes
+    expected = shown / sizes
     rows = []
     for position in positions:
         here = picked[:, position]
@@ -278,7 +280,8 @@ def _positions(
         return rows, None
     excess = (picked - expected).T
     tests = means(excess, cluster, confidence, (-1.0, 1.0))
-    return rows, float(adjust(tests.p).min())
+    corrected = adjust(tests.p)
+    return rows, float(corrected.min())
 
 
 def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, Interval]:
@@ -356,7 +359,8 @@ def _partial(rows: pl.DataFrame, confidence: float) -> Interval:
     sums = [np.bincount(cluster, product) for product in products]
     units = np.column_stack(sums).astype(float)
     z = jackknife_interval(units, _partial_z, confidence)
-    whole = float(_partial_z(units.sum(0)))
+    total = units.sum(0)
+    whole = float(_partial_z(total))
     if math.isnan(whole):
         return Interval()
     if z.low is None or z.high is None:

@@ -84,7 +84,8 @@ def cross_lingual_consistency(
         if steep is None:
             different = apart.filter(col.scorer == name)
             away = different["apart"].to_numpy()
-            steep = calibrate_k(away / (spread or 1.0))
+            in_spread = away / (spread or 1.0)
+            steep = calibrate_k(in_spread)
         its_pairs = pairs.filter(col.scorer == name)
         if steep is None or spread is None:
             its_pairs = its_pairs.clear()
@@ -158,7 +159,8 @@ def calibrate_k(differences: Floats) -> float | None:
             steepness = math.exp(log_k)
             return float(np.exp(-steepness * away).mean())
 
-    mean = float(away[away > 0].mean())
+    apart = away[away > 0]
+    mean = float(apart.mean())
     low = high = -math.log(mean)
     while mean_at(low) < HALF:
         low -= 2
@@ -191,5 +193,6 @@ def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     both = versions.join(versions, on=keys, suffix="_b")
     once = both.filter(col.language < col.language_b)
     apart = col.score - col.score_b
-    pairs = once.select("scorer", "cluster", difference=apart.abs())
+    difference = apart.abs()
+    pairs = once.select("scorer", "cluster", difference=difference)
     return pairs.sort(pl.all())

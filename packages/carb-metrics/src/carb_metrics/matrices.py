@@ -58,10 +58,9 @@ class Matrices:
         values: defaultdict[int, set[str | None]] = defaultdict(set)
         for family, item in zip(self.family, self.sets, strict=True):
             value = getattr(item, column)
-            text = None
             if value is not None:
-                text = str(value)
-            values[family].add(text)
+                value = str(value)
+            values[family].add(value)
         in_order = []
         for family in range(len(self.names)):
             distinct = sorted(values[family], key=str)

@@ -341,7 +341,8 @@ def effective_clusters(cluster: Ints) -> float:
     _, counts = np.unique(cluster, return_counts=True)
     size = counts.astype(float)
     squares = (size**2).sum()
-    return float(size.sum() ** 2 / squares)
+    whole = size.sum()
+    return float(whole**2 / squares)
 
 
 def clustered_mean(
@@ -379,7 +380,8 @@ def clustered_mean(
     clusters = effective_clusters(cluster)
     if clusters < FEWEST:
         return Interval(estimate=mean, n=count)
-    spread = _clustered(values - mean, float(variance.mean()), cluster)
+    residual = values - mean
+    spread = _clustered(residual, float(variance.mean()), cluster)
     away = float((values - null).mean())
     quantile = float(t_quantile(clusters - 1, confidence))
     half = quantile * spread.error

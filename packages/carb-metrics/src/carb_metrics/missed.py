@@ -119,7 +119,8 @@ def failures(
     chances = [1 / len(item.responses) for item in dataset]
     chance = sum(chances) / max(len(chances), 1)
     by_scorer = bon_accuracy(table, by="scorer", mirrors=True)
-    better = by_scorer.groups.filter(col.low > chance)
+    is_better = col.low > chance
+    better = by_scorer.groups.filter(is_better)
     best_first = better.sort("accuracy", "scorer", descending=[True, False])
     good = tuple(best_first["scorer"])
     if not good:
@@ -232,8 +233,11 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
     for cluster, p in zip(clusters, adjusted, strict=True):
         update = {"p_adjusted": float(p)}
         corrected.append(cluster.model_copy(update=update))
-    corrected.sort(key=lambda one: (-one.missed, one.culture, one.topic or ""))
-    return tuple(corrected)
+
+    def most_missed(one: Cluster) -> tuple[int, str, str]:
+        return -one.missed, one.culture, one.topic or ""
+
+    return tuple(sorted(corrected, key=most_missed))
 
 
 def at_least(
@@ -251,13 +255,16 @@ def at_least(
         logarithms: Floats = gammaln(n + 1) - orders
         return logarithms
 
-    least = max(hits, drawn - (total - marked))
-    counts = np.arange(least, min(drawn, marked) + 1)
+    others = total - marked
+    least = max(hits, drawn - others)
+    most = min(drawn, marked)
+    counts = np.arange(least, most + 1)
     of_marked = log_choices(marked, counts)
-    of_others = log_choices(total - marked, drawn - counts)
+    of_others = log_choices(others, drawn - counts)
     every = log_choices(total, np.array(drawn))
     chances = np.exp(of_marked + of_others - every)
-    return min(1.0, float(chances.sum()))
+    chance = float(chances.sum())
+    return min(1.0, chance)
 
 
 def _confusion(picks: pl.DataFrame) -> tuple[Confusion, ...]:

@@ -277,7 +277,8 @@ def minimum_detectable_difference(
     squared = strength**2
     size = n / _effect(design_effect)
     whole = size + squared
-    inside = size * a**2 - whole * (a**2 - squared * discordance)
+    square = a**2
+    inside = size * square - whole * (square - squared * discordance)
     root = math.sqrt(max(0.0, inside))
     above = math.sqrt(size) * a + math.copysign(root, strength)
     difference = above / whole

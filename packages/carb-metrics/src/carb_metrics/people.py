@@ -160,7 +160,8 @@ def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
     if count < 2:
         return 0.0
     squares = (sums**2).sum()
-    return float(squares / len(residual) ** 2 * count / (count - 1))
+    of_mean = squares / len(residual) ** 2
+    return float(of_mean * count / (count - 1))
 
 
 class JudgedRow(OfSets):

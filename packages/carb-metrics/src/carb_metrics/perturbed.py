@@ -193,7 +193,8 @@ class _Sums:
         freedom = self.freedom.sum()
         if not squares or not freedom:
             return None
-        return float(np.sqrt(squares / freedom))
+        variance = squares / freedom
+        return float(np.sqrt(variance))
 
     def scored(self, kind: str) -> pl.DataFrame:
         """The pairs of a kind that both have a score."""
@@ -224,12 +225,14 @@ def _row(
     every = sums.pairs.filter(col.perturbation == kind)
     known = sums.scored(kind)
     before = known["before"].to_numpy()
-    change = known["after"].to_numpy() - before
+    after = known["after"].to_numpy()
+    change = after - before
     columns = [sums.changes(kind), sums.squares, sums.freedom]
     in_spread = np.column_stack(columns)
     spread = jackknife_interval(in_spread, mean_in_spread, confidence)
     least = AWAY * (sums.deviation or 0.0)
-    away = (np.abs(before) >= least) & (before != 0)
+    is_far = np.abs(before) >= least
+    away = is_far & (before != 0)
     relative = Interval()
     if 2 * away.sum() > len(away):
         unit = known["unit"].to_numpy()[away]
@@ -273,7 +276,8 @@ def mean_in_spread(sums: Floats) -> Floats:
     """(...) mean abs(Δ) in spreads, from (..., 4) sums: abs(Δ), pairs, squares within sets, degrees
     of freedom."""
     variance: Floats = sums[..., 2] / sums[..., 3]
-    return ratio(sums) / np.sqrt(variance)
+    deviation = np.sqrt(variance)
+    return ratio(sums) / deviation
 
 
 def causal_to_surface(sums: Floats) -> Floats:
@@ -282,8 +286,9 @@ def causal_to_surface(sums: Floats) -> Floats:
     total = sums[..., 0::2]
     pairs = sums[..., 1::2]
     means = total / pairs
+    causal = means[..., 0]
     surface: Floats = means[..., 1:].mean(-1)
-    return means[..., 0] / surface
+    return causal / surface
 
 
 def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:

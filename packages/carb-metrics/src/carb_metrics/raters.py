@@ -89,7 +89,8 @@ def agreement(
     m = counts.sum(1)
     some = m >= 1
     paired = m >= 2
-    equal = (counts * (counts - 1)).sum(1)
+    ordered = counts * (counts - 1)
+    equal = ordered.sum(1)
     pairs = np.where(paired, m * (m - 1), 1)
     share_equal = equal / pairs
     both = (codes >= 0).all(1) & (raters == 2)
@@ -169,7 +170,8 @@ def _krippendorff(sums: Floats) -> Floats:
     same = sums[..., 0]
     counts = sums[..., 1:]
     n = counts.sum(-1)
-    pairs = (counts * (counts - 1)).sum(-1)
+    ordered = counts * (counts - 1)
+    pairs = ordered.sum(-1)
     observed = _divide(same, n)
     chance = _divide(pairs, n * (n - 1))
     return _beyond(observed, chance)

@@ -101,8 +101,9 @@ def _reading(matrix: Matrices, table: pl.DataFrame) -> Reading:
 
 def _won(scores: Floats) -> Floats:
     """(pairs,) share of the two comparisons won, from the four scores of ``Matrices.compared``."""
-    first = higher(scores[:, 0], scores[:, 1])
-    second = higher(scores[:, 2], scores[:, 3])
+    of_a, of_a_elsewhere, of_b, of_b_elsewhere = scores.T
+    first = higher(of_a, of_a_elsewhere)
+    second = higher(of_b, of_b_elsewhere)
     won: Floats = (first + second) / 2
     return won
 

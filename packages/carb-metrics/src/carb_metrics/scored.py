@@ -246,7 +246,8 @@ def _clarity(level: Floats, starts: Ints) -> tuple[Floats, Floats]:
     is_highest = level == np.repeat(highest, sizes)
     lower = np.where(is_highest, -np.inf, level)
     second = np.maximum.reduceat(lower, starts)
-    alone = np.add.reduceat(is_highest.astype(np.int64), starts) <= 1
+    on_top = np.add.reduceat(is_highest.astype(np.int64), starts)
+    alone = on_top <= 1
     with np.errstate(over="ignore", invalid="ignore"):
         lead = np.where(alone, highest - second, 0.0)
         mean = np.add.reduceat(level, starts) / sizes

@@ -141,7 +141,8 @@ def assign_folds(
     if clusters < FOLDS:
         return None
     order = np.random.default_rng(seed).permutation(clusters)
-    return (order % parts)[cluster]
+    part = order % parts
+    return part[cluster]
 
 
 def within_sets(x: Floats, number: Ints) -> Floats:
@@ -213,7 +214,8 @@ def ranking(scores: Floats, number: Ints) -> Floats:
     of_sets = (mean - rank.mean()) ** 2
     between = float(size @ of_sets) / max(sets - 1, 1)
     of_answers = (away**2).sum()
-    inside = float(of_answers) / max(count - sets, 1)
+    freedom = max(count - sets, 1)
+    inside = float(of_answers) / freedom
     if between > APART * inside:
         column = scores[:, None]
         return within_sets(column, number)[:, -1]

@@ -138,7 +138,8 @@ class Tally:
         with nan_where_undefined():
             square = counts @ self.values**2 / n
             variance = (square - accuracy**2) / (n - 1)
-            mixed = (between > 0) & (variance > 1e-15)
+            varies = variance > 1e-15
+            mixed = (between > 0) & varies
             binomial = accuracy * (1 - accuracy)
             size: Floats = np.where(mixed, binomial / variance, n)
         return size
@@ -174,7 +175,8 @@ class Tally:
         fewer groups must not stand beside that of all groups.
         """
         of = self._scorer_of_group(names)
-        rows_of = [np.flatnonzero(of == index) for index in range(len(names))]
+        numbers = range(len(names))
+        rows_of = [np.flatnonzero(of == number) for number in numbers]
         overall = self._overall(of, rows_of)
         by_group = self.macro_design(of, len(names))
         other_keys = [key for key in self.keys if key != "scorer"]

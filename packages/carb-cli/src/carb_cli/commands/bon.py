@@ -161,7 +161,8 @@ def _show(result: Mapping[str, Any]) -> None:
             f"A random sample is worth {percent(result['random'])}%, the best of "
             f"{result['n']} {percent(result['best'])}%."
         )
-    lost = sum(one["errors"] + one["short"] + one["ungraded"] for one in result["scorers"])
+    counts = [one[key] for one in result["scorers"] for key in ("errors", "short", "ungraded")]
+    lost = sum(counts)
     if lost and graded:
         display.say(
             f"{lost} times a prompt does not count (failed samples, scores or grades); see "

@@ -102,8 +102,12 @@ def _show_home(sets: Dataset) -> None:
 
 def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> list[ComparedGroup]:
     """The groups of one column, most different first."""
+
+    def most_different(row: ComparedGroup) -> tuple[float, str]:
+        return -abs(row.estimate or 0.0), row.key
+
     groups = compare_tables(a, b, key, confidence=confidence).groups
-    return sorted(groups, key=lambda row: (-abs(row.estimate or 0.0), row.key))
+    return sorted(groups, key=most_different)
 
 
 def _as_json(

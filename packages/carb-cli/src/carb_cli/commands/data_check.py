@@ -92,7 +92,9 @@ def check(
         print_json({"valid": report.passed, **report.model_dump(mode="json")})
     else:
         _show(report)
-    return OK if report.passed else FAILED
+    if report.passed:
+        return OK
+    return FAILED
 
 
 def _form_only(dataset: Dataset, against: tuple[str, ...], *, json: bool) -> int:
@@ -131,7 +133,8 @@ def _show(report: CheckReport) -> None:
 
 def _show_findings(report: CheckReport) -> None:
     if report.errors:
-        shown = [(f.check, f.item_id, f.field, f.message) for f in report.errors[:SHOWN]]
+        errors = report.errors[:SHOWN]
+        shown = [(one.check, one.item_id, one.field, one.message) for one in errors]
         display.table(f"{len(report.errors)} errors", ["check", "set", "field", "what"], shown)
         if len(report.errors) > SHOWN:
             display.say(f"... and {len(report.errors) - SHOWN:,} more; --json lists them all.")

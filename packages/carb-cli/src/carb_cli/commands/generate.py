@@ -110,7 +110,8 @@ def _show(kind: str, made: generate.WriteReport, out: Path, *, json: Flag) -> No
         if reasons:
             display.table(title, ["reason", "n"], list(reasons.items()), ["n"])
     if made.given_up:
-        rows = [(one.name, one.step, one.reasons[-1]) for one in made.given_up[:20]]
+        shown = made.given_up[:20]
+        rows = [(one.name, one.step, one.reasons[-1]) for one in shown]
         display.table(
             f"{len(made.given_up)} could not be made", ["for", "step", "last reason"], rows
         )

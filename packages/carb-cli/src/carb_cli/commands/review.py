@@ -156,7 +156,8 @@ def page(
     handing_out.create(kept, sets, data).close()
     write_whole(out, single_file(items, sets.fingerprint))
     kit = out.with_suffix(".kit.html")
-    write_whole(kit, organisers_kit(language_of(sets[0].culture), len(items)))
+    language = language_of(sets[0].culture)
+    write_whole(kit, organisers_kit(language, len(items)))
     if json:
         print_json({"out": str(out), "reviews": str(kept), "items": len(items)})
     else:

@@ -76,7 +76,9 @@ def serve(
         hosts=hosts,
         policy=policy,
     )
-    shown = f"[{host}]" if ":" in host else host
+    shown = host
+    if ":" in host:
+        shown = f"[{host}]"
     display.say(
         f"http://{shown}:{taken.getsockname()[1]} is ready when /health says so. Ctrl-C ends it."
     )

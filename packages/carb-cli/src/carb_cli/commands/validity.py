@@ -134,7 +134,8 @@ def _read(path: Path, benchmark: Path | None, against: str | None) -> dict[str, 
     problems = []
     for line, row in rows:
         policy = row.get("policy", "")
-        points = policies.setdefault(policy, Points([], [], {name: [] for name in numbers}))
+        fresh = Points([], [], {name: [] for name in numbers})
+        points = policies.setdefault(policy, fresh)
         problems += [f"line {line}: {problem}" for problem in _add(points, row, reports)]
     if problems:
         raise CarbError(f"{path}: {'; '.join(problems)}. Correct these lines, or leave them out.")

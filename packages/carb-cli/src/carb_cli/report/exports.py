@@ -24,7 +24,8 @@ def exported(report: Report, *, latex: bool, only: str | None = None) -> str:
     tables = [replace(leaderboard(report), title="")]
     if only is not None:
         tables = _tables_of(report, only)
-    about = " ".join(_about(report, tables[0].note).split())  # a line break ends a comment
+    words = _about(report, tables[0].note).split()
+    about = " ".join(words)  # a line break ends a comment
     if latex:
         shown = "\n".join(map(_latex, tables))
         return f"% {safe(about)} Needs booktabs.\n{shown}"
@@ -51,13 +52,17 @@ def _about(report: Report, note: str) -> str:
 def _latex(table: Table) -> str:
     heads = [head for head, _ in table.heads]
     left = sum(1 for _ in takewhile(itemgetter(1), table.heads))
-    title = f"% {safe(table.title)}\n" if table.title else ""
+    title = ""
+    if table.title:
+        title = f"% {safe(table.title)}\n"
     return title + latex_table(heads, _lines(table), left=left)
 
 
 def _markdown(table: Table) -> str:
     heads = [head for head, _ in table.heads]
-    title = f"**{markdown_escape(safe(table.title))}**\n\n" if table.title else ""
+    title = ""
+    if table.title:
+        title = f"**{markdown_escape(safe(table.title))}**\n\n"
     return title + markdown_table(heads, _lines(table))
 
 

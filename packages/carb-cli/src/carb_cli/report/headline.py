@@ -94,7 +94,9 @@ def _on_top(row: FamilyRow, name: str) -> str:
     families = counted(row.families, "family", "families")
     if row.row.estimate is None:
         return f"None of the {families} is complete."
-    left = f" {row.incomplete:,} incomplete families are not counted." if row.incomplete else ""
+    left = ""
+    if row.incomplete:
+        left = f" {row.incomplete:,} incomplete families are not counted."
     return (
         f"{name} scores the right answer highest in {shown(row.row)} of the sets of "
         f"{families}; chance is {percent(row.chance)}%.{left}"

@@ -39,7 +39,9 @@ def people(report: Report) -> Section:
         f"{counted(line.people, 'person', 'people')} of {counted(votes.cultures, 'culture')} gave "
     )
     who += f"{line.n:,} answers on {line.sets:,} sets"
-    of_all = ", on the whole reviewed data set" if votes.whole else ""
+    of_all = ""
+    if votes.whole:
+        of_all = ", on the whole reviewed data set"
     sentence = f"{who}{of_all}; they pick the key in {percent(line.estimate)}%"
     sentence = f"{sentence}." if line.enough else f"{who}{of_all}: too few for a human line."
     tables = [human_lines({WHOLE: line, **votes.groups})]

@@ -30,7 +30,9 @@ def mark_of(spec: ScorerSpec) -> str:
     """The mark of a scorer that learns more than the set's own text; empty for most."""
     if "facts" in spec.parameters:
         return "control: shown facts"
-    return "told the culture" if told_culture(spec) else ""
+    if told_culture(spec):
+        return "told the culture"
+    return ""
 
 
 def marked(name: str, spec: ScorerSpec) -> str:

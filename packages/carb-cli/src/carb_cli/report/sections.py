@@ -136,8 +136,12 @@ def _all_families(report: Report, family_report: FamilyReport) -> Table:
 
 def _family_cells(report: Report, row: FamilyRow) -> tuple[Shown, ...]:
     win, accuracy = _place_cells(row)
-    failed = [f"{row.failed:,} failed"] if row.failed else []
-    incomplete = [f"{row.incomplete:,} incomplete"] if row.incomplete else []
+    failed = []
+    if row.failed:
+        failed = [f"{row.failed:,} failed"]
+    incomplete = []
+    if row.incomplete:
+        incomplete = [f"{row.incomplete:,} incomplete"]
     return (
         scorer_cell(report, row.scorer),
         win,

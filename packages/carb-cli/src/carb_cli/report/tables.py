@@ -105,7 +105,9 @@ def colour(value: float | None, sure: bool) -> str:
     settled."""
     if not sure or not value:
         return ""
-    return "up" if value > 0 else "down"
+    if value > 0:
+        return "up"
+    return "down"
 
 
 def count(value: int | None, *small: str) -> Shown:

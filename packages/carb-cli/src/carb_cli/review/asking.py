@@ -190,7 +190,9 @@ def mismatch(event: Event, item: ReviewItem) -> str | None:
     if sorted(event.shown) != sorted(item.tokens):
         return "the order shown does not name the answers of this item"
     if answer.status != "answered":
-        return "an item that was not answered has no opinions" if answer.opinions else None
+        if answer.opinions:
+            return "an item that was not answered has no opinions"
+        return None
     if set(answer.opinions) != set(item.tokens):
         return "give a verdict on each answer"
     if [opinion.verdict for opinion in answer.opinions.values()].count("best") != 1:

@@ -39,7 +39,9 @@ def language_of(culture: str) -> str:
     """The language of the page for a culture: the culture's own, or English where there is no
     catalogue of it."""
     language = cultures[culture].language.partition("-")[0]
-    return language if language in LANGUAGES else "en"
+    if language in LANGUAGES:
+        return language
+    return "en"
 
 
 def page_with(language: str, **more: Any) -> str:
@@ -51,7 +53,9 @@ def page_with(language: str, **more: Any) -> str:
     """
     words = {name: texts(name) for name in LANGUAGES}
     data = json.dumps({"texts": words, "language": language} | more, ensure_ascii=False)
-    direction = "rtl" if language == "ar" else "ltr"
+    direction = "ltr"
+    if language == "ar":
+        direction = "rtl"
     page = _with('<html lang="en">', f'<html lang="{language}" dir="{direction}">', part(_PAGE))
     page = _with("NOSCRIPT", escape(texts(language)["noscript"]), page)
     return _with("{}", data.replace("<", "\\u003c"), page)
@@ -112,7 +116,9 @@ def organisers_kit(language: str, questions: int) -> str:
     points = [f"<li>{escape(text)}</li>" for text in lines]
     title = escape(words["kit_title"])
     style = part("web/review.css")
-    direction = "rtl" if language == "ar" else "ltr"
+    direction = "ltr"
+    if language == "ar":
+        direction = "rtl"
     return (
         f'<!doctype html>\n<html lang="{language}" dir="{direction}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
