@@ -134,5 +134,5 @@ def site(
     if all((source / "run.json").is_file() for source in sources):
         refuse(data, "--data", "where no folder holds entries, since a run keeps its own data")
     known = entries.candidates([loaded(name) for name in data])
-    pages = write_site(sources, out, known, confidence=0.95)
+    pages = write_site(sources, out, known)
     display.say(f"Written: {(out / 'index.html').resolve()} and {display.counted(pages, 'report')}")

@@ -23,7 +23,9 @@ def exported(report: Report, *, latex: bool, only: str | None = None) -> str:
     """
     tables = [replace(leaderboard(report), title="")]
     if only is not None:
-        tables = _tables_of(report, only)
+        tables = [table for section in sections(report, only) for table in section.tables]
+    if not tables:
+        raise CarbError(f"These runs have no table for '{only}'.")
     words = _about(report, tables[0].note).split()
     about = " ".join(words)  # a line break ends a comment
     if latex:
@@ -31,13 +33,6 @@ def exported(report: Report, *, latex: bool, only: str | None = None) -> str:
         return f"% {safe(about)} Needs booktabs.\n{shown}"
     shown = "\n".join(map(_markdown, tables))
     return f"{markdown_escape(safe(about))}\n\n{shown}"
-
-
-def _tables_of(report: Report, only: str) -> list[Table]:
-    tables = [table for section in sections(report, only) for table in section.tables]
-    if not tables:
-        raise CarbError(f"These runs have no table for '{only}'.")
-    return tables
 
 
 def _about(report: Report, note: str) -> str:

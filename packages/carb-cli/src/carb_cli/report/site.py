@@ -18,9 +18,7 @@ from carb_cli.results import entry as entries
 from carb_data import CarbError, ScoreTable, content_hash, write_whole
 
 
-def write_site(
-    sources: Sequence[Path], site: Path, known: Sequence[entries.Hashed], *, confidence: float
-) -> int:
+def write_site(sources: Sequence[Path], site: Path, known: Sequence[entries.Hashed]) -> int:
     """Write ``index.html`` with a leaderboard for each data set, and beside it their reports as
     HTML and JSON.
 
@@ -28,7 +26,6 @@ def write_site(
         sources: folders that ``carb run`` wrote, and folders of entries.
         site: the folder to write.
         known: data sets among which those of the entries must be.
-        confidence: level of the intervals, between 0 and 1.
 
     Returns:
         The number of reports.
@@ -40,7 +37,7 @@ def write_site(
     gathered, gone = _gather(sources, known)
     boards = []
     for key, runs in gathered.items():
-        report = content(runs, confidence=confidence)
+        report = content(runs)
         name = _data_name(report.dataset.names)
         stem = f"{entries.slug(name)}-{key[:8]}"
         whole = report.model_dump(mode="json")
