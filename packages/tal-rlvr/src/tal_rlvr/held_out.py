@@ -184,7 +184,10 @@ async def _readings(
     labels = [row.label for row in rows] * 3
     values = await label_logprobs(model, [*prompts] * 3, reasonings, labels)
     count = len(rows)
-    return list(zip(values[:count], values[count : 2 * count], values[2 * count :], strict=True))
+    as_written = values[:count]
+    as_masked = values[count : 2 * count]
+    without = values[2 * count :]
+    return list(zip(as_written, as_masked, without, strict=True))
 
 
 async def label_logprobs(
@@ -302,4 +305,5 @@ def by_item(values: Sequence[tuple[str, float]]) -> dict[str, float]:
 
 def _copyable(row: OrderedPair) -> bool:
     """Whether a question or response holds a verdict that the judge may have copied."""
-    return any(MARK.search(text) for text in (row.pair.prompt, row.first, row.second))
+    texts = (row.pair.prompt, row.first, row.second)
+    return any(map(MARK.search, texts))

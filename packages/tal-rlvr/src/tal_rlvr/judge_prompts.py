@@ -132,7 +132,8 @@ def render_prompt(
     name = culture.name if isinstance(culture, Culture) else cultures.name(culture)
     path = _general(language, source) if culture == GENERAL else _file(language, source)
     fields = {"prompt": _quoted(question), "first": first, "second": second, "culture": name}
-    text = fill(path.read_text(encoding="utf-8"), {**fields, "direct": direct}, f"Prompt '{path}'")
+    template = path.read_text(encoding="utf-8")
+    text = fill(template, {**fields, "direct": direct}, f"Prompt '{path}'")
     return [{"role": "user", "content": text.strip()}]
 
 
@@ -156,7 +157,8 @@ def example_fields() -> frozenset[str]:
         for path in prompt_folder().glob("*.jinja")
         for line in path.read_text(encoding="utf-8").splitlines()
     )
-    rows = (line[2:].split("|") for line in lines if line.startswith("- ") and line.count("|") == 3)
+    criteria = [line for line in lines if line.startswith("- ") and line.count("|") == 3]
+    rows = [line[2:].split("|") for line in criteria]
     return frozenset(field.strip().casefold() for row in rows for field in row[:2])
 
 

@@ -213,7 +213,8 @@ def _reasoned(text: str, stop: int, verdict: Verdict) -> Judgement | FormatError
         return FormatError(
             kind="no-criteria", message="the text does not begin with the line 'Criteria:'"
         )
-    last = next((n for n in range(first + 1, len(lines)) if headers[n][0] == "assessment"), None)
+    behind = range(first + 1, len(lines))
+    last = next((n for n in behind if headers[n][0] == "assessment"), None)
     criteria: list[Criterion] = []
     for line in filter(str.strip, lines[first + 1 : last]):
         criterion = _criterion(line)

@@ -91,4 +91,5 @@ def _grams(letters: bytes) -> list[bytes]:
 
 
 def _letters(text: str) -> bytes:
-    return "".join(c for c in text.casefold() if c.isalnum()).encode("utf-8", "replace")
+    letters = filter(str.isalnum, text.casefold())
+    return "".join(letters).encode("utf-8", "replace")

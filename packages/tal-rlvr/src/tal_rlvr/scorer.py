@@ -218,7 +218,8 @@ def open_judge(
         plain = {"chat_template": "none"}
         if options.get("backend") == "openai":
             plain = {"api": "completions"}
-    if options.get("backend") == "vllm" and (Path(target).expanduser() / ADAPTER).is_dir():
+    adapter = Path(target).expanduser() / ADAPTER
+    if options.get("backend") == "vllm" and adapter.is_dir():
         plain["dtype"] = "float32"  # vLLM's own choice, bfloat16, would round the change away
     read, kind = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, {**plain, **options})
     return kind.open(target, read), read

@@ -124,7 +124,8 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         size = self.num_generations_eval
         if self.model.training:
             size = self.num_generations
-        groups = (rewards * self.reward_weights.to(rewards.device)).nansum(dim=1).view(-1, size)
+        weighed = rewards * self.reward_weights.to(rewards.device)
+        groups = weighed.nansum(dim=1).view(-1, size)
         spread = groups.std(dim=1) if size > 1 else groups[:, 0] * 0
         floored = spread.clamp(min=self._floor)
         damping = (spread + 1e-4) / (floored + 1e-4)
