@@ -137,21 +137,23 @@ def load_adapted(
             "is not read here; adapters that change weights (LoRA) are."
         )
     expected = {_plain(key) for key in peft.get_peft_model_state_dict(adapted)}
-    base = adapted.get_base_model()
-    unread = sorted(set(shapes) - expected - {*base.state_dict()})
-    # Of options that this peft does not know, those that are on change the scores.
-    unread += [
-        key
-        for key, value in config.items()
-        if value is True and not hasattr(adapted.active_peft_config, key)
-    ]
-    missing = expected - set(shapes)
-    if unread and not missing:
+    lacking = sorted(expected - set(shapes))
+    if not lacking:
+        _check_read(name, adapted, config, set(shapes) - expected)
+    return adapted.get_base_model(), lacking
+
+
+def _check_read(name: str, adapted: Any, config: Mapping[str, Any], beside: set[str]) -> None:
+    """Refuse an adapter that holds weights for which there is no place, or an option that is on and
+    that this peft does not know."""
+    known = adapted.active_peft_config
+    options = [key for key, value in config.items() if value is True and not hasattr(known, key)]
+    unread = sorted(beside - {*adapted.get_base_model().state_dict()}) + options
+    if unread:
         raise CarbError(
             f"The adapter '{name}' holds what peft does not read: {', '.join(unread[:3])}. Its "
             f"{CONFIG} is of other weights, or of a newer peft (pip install -U peft)."
         )
-    return base, sorted(missing)
 
 
 def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
