@@ -123,6 +123,23 @@ def sent(*responses: str, prompt: str = "<s>[INST] Was? [/INST]") -> dict[str, A
     }
 
 
+@pytest.mark.parametrize(
+    ("turns", "fact"),
+    [
+        ([{"role": "user", "content": [{"type": "text"}]}], "prompt.0.content"),
+        ([{"role": "user", "content": "a"}, {"role": "tool", "content": ""}], "prompt.1.role"),
+        ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "end with"),
+        ([], "at least 1"),
+        (3, "must be a text"),
+    ],
+)
+async def test_what_is_wrong_with_a_conversation_is_named(turns: Any, fact: str) -> None:
+    """Whatever it was, the answer said that a prompt must be a text."""
+    async with served() as (client, _):
+        answer = await client.post("/score", json={"prompt": turns, "responses": ["a"]})
+        assert (answer.status_code, fact in answer.json()["error"]) == (422, True)
+
+
 def test_an_idle_connection_is_kept_longer_than_clients_keep_theirs() -> None:
     """Else a client that asks again finds it closed, and has no reward."""
     assert server_config(None).timeout_keep_alive > 90  # Go's; aiohttp has 15, httpx 5

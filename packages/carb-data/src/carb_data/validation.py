@@ -212,9 +212,12 @@ def line_problems(path: str | Path, line: int, error: ValidationError) -> Iterat
 def first_defect(error: ValidationError) -> str:
     """The first defect of a pydantic error, as ``field: reason``.
 
-    It leaves out the value, so that items that are wrong in the same way have equal texts.
+    It leaves out the value, so that items that are wrong in the same way have equal texts. Of a
+    list of turns it says what is wrong with them, and not that they are no text.
     """
-    field, reason, _ = next(_each(error))
+    field, reason, detail = next(defects := _each(error))
+    if field == "prompt" and isinstance(detail["input"], list):
+        field, reason, _ = next(defects, (field, reason, detail))
     if field:
         return f"{field}: {reason}"
     return reason
