@@ -69,6 +69,7 @@ SHAPES = {
     ),
     "JCommonsenseQA": both(1, 1, "label", **named("choice0 choice1 choice2 choice3 choice4", 5)),
     "SaudiCulture": both("B", "A", "Answer", asks="Question", **{"Choice A": A, "Choice B": B}),
+    "Einbürgerungstest": both("B", "A", "Antwort", asks="Frage", **named("A B C D")),
     "PalmX": both("B", "A", "answer", **named("A B C D")),
     "CLIcK": both(B, A, "answer", paragraph="", choices=CHOICES),
     "HAE-RAE": both("(B)", "(A)", "answer", asks="query", options=str(CHOICES)),

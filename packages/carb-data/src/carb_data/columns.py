@@ -102,7 +102,7 @@ def columns_of(names: Sequence[str]) -> Columns:
 
 def _field(name: str) -> str | None:
     for known, names in _NAMES.items():
-        if name in names:
+        if name in names and known != "option":  # that word stands before a letter or number
             return known
     words = [name]
     if numbered := _NUMBERED.fullmatch(name):
