@@ -455,21 +455,17 @@ def _with_context(rule: OptionsAsGiven, record: Record, asked: list[Turn]) -> li
         conversation = turns(value) or _pairs(value)
         if conversation:
             before += conversation
-        else:
-            texts += _context_texts(value, path)
+            continue
+        if not isinstance(value, list):
+            value = [value]
+        contexts = [text(entry, path) for entry in value]
+        texts += filter(None, contexts)
     if asked and asked[-1][0] == "user":
         *asked, (_, question) = asked
         texts.append(question)
     if texts:
         asked = [*asked, ("user", "\n\n".join(texts))]
     return before + asked
-
-
-def _context_texts(value: Any, field: str) -> list[str]:
-    if not isinstance(value, list):
-        value = [value]
-    texts = [text(entry, field) for entry in value]
-    return [*filter(None, texts)]
 
 
 def _pairs(value: Any) -> list[Turn]:

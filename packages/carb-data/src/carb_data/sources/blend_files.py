@@ -49,11 +49,10 @@ SEVERAL = ",;،、/"
 
 
 @cache
-def judged() -> dict[str, Any]:
+def judged() -> Any:
     """Knowledge about BLEnD beside its files: its places, and the questions and answers that
     readers found unfair."""
-    judgements: dict[str, Any] = resource("blend")
-    return judgements
+    return resource("blend")
 
 
 PLACES: dict[str, tuple[str, str]] = {

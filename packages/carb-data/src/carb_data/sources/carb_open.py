@@ -112,11 +112,9 @@ def _bin(item: BonSet) -> _Bin:
 
 
 def _units(options: OpenOptions, seed: int) -> Iterator[_Unit]:
-    names = options.sources
-    if not names:
-        sources = fetchable().items()
-        names = tuple(name for name, source in sources if source.in_carb_open)
-    for name in names:
+    sources = fetchable()
+    open_names = [name for name in sources if sources[name].in_carb_open]
+    for name in options.sources or open_names:
         families: dict[str, _Unit] = defaultdict(list)
         for row in rows(name, seed=seed):
             if isinstance(row, BonSet):
