@@ -90,7 +90,7 @@ class Registry:
         return iter([known[name] for name in self.listed])
 
     def __len__(self) -> int:
-        return len([*self])
+        return sum(1 for _ in self)
 
     def __contains__(self, culture: object) -> bool:
         if isinstance(culture, Culture):
