@@ -140,10 +140,7 @@ async def sample(
                 store.append(drawn)
                 left -= len(part)
                 told(total - left, total)
-            samples = {}
-            for key in prompts:
-                samples[key] = tuple(store.values[key, index] for index in range(n))
-            return samples
+            return {key: tuple(store.values[key, i] for i in range(n)) for key in prompts}
     finally:
         await model.aclose()
 

@@ -84,9 +84,8 @@ async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list
         if len(results) != len(requests):
             message = f"the scorer gave {len(results)} results for {len(requests)} requests"
             return [failed(request, "contract", message) for request in requests]
-        comparative = scorer.spec.comparative
         return [
-            checked(r, result, comparative=comparative)
+            checked(r, result, comparative=scorer.spec.comparative)
             for r, result in zip(requests, results, strict=True)
         ]
     except CarbError:

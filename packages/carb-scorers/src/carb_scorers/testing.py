@@ -116,10 +116,7 @@ async def check_scorer(
     _compare(together, list(await scorer.score(renamed)), tolerance, "the item's id")
     assert await scorer.score([]) == [], "no requests must give no results"
     if not scorer.spec.comparative:
-        turned = []
-        for request in requests:
-            candidates = request.candidates[::-1]
-            turned.append(request.model_copy(update={"candidates": candidates}))
+        turned = [r.model_copy(update={"candidates": r.candidates[::-1]}) for r in requests]
         _compare(together, list(await scorer.score(turned)), tolerance, "the order of candidates")
     return together
 

@@ -160,11 +160,8 @@ def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """The shape of each of an adapter's weights, by the name that it has in the base."""
     safetensors = hf_library("safetensors")
     with safetensors.safe_open(path, "pt") as file:
-        shapes = {}
-        for key in list(file.keys()):
-            shape = file.get_slice(key).get_shape()
-            shapes[_plain(key)] = tuple(shape)
-        return shapes
+        keys = list(file.keys())
+        return {_plain(key): tuple(file.get_slice(key).get_shape()) for key in keys}
 
 
 def _plain(key: str) -> str:
