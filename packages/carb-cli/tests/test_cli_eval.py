@@ -74,7 +74,8 @@ def test_a_gate_for_ci(carb: Carb) -> None:
     ]
     lucky = carb(*two_families, "place_win=0.01")
     assert lucky.code == 0
-    assert "--fail-below passed, perhaps by luck: the interval reaches below." in lucky.out
+    assert "--fail-below passed, perhaps by luck" in lucky.out
+    assert "too few data" in lucky.out
     ended = carb(*command, "place_wim=0.1")
     assert ended.code == 2
     assert "Did you mean 'place_win'?" in ended.err
