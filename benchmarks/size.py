@@ -52,21 +52,21 @@ class Budget(NamedTuple):
 
 
 BUDGETS: dict[str, Budget] = {
-    "tokens under packages/*/src": Budget(260_456, 190_000),
-    "tokens a code line": Budget(8.5, 8.0),
-    "- carb-data": Budget(8.5, 8.5),
+    "tokens under packages/*/src": Budget(260_375, 190_000),
+    "tokens a code line": Budget(8.0, 8.0),
+    "- carb-data": Budget(8.1, 8.5),
     "- carb-scorers": Budget(8.0, 8.0),
-    "- carb-metrics": Budget(8.5, 8.5),
+    "- carb-metrics": Budget(8.1, 8.5),
     "- tal-rlvr": Budget(8.0, 8.0),
-    "- carb-cli": Budget(8.5, 8.5),
+    "- carb-cli": Budget(8.1, 8.5),
     f"lines over {WIDE} columns": Budget(0, 0),
-    f"functions over {LONG} lines": Budget(8, 8),
+    f"functions over {LONG} lines": Budget(7, 8),
     "leaf commands": Budget(25, 25),
     "parameters of commands": Budget(150, 150),
     "names at the root of carb-metrics": Budget(30, 30),
     "words of documentation": Budget(30_000, 30_000),
     "circles of imports": Budget(0, 0),
-    "file names in two packages or folders": Budget(12, 12),
+    "file names in two packages or folders": Budget(5, 12),
     "names from another package's submodules that no root lists": Budget(120, 120),
     "kilobytes of the five wheels": Budget(3_000, 3_000),
 }
