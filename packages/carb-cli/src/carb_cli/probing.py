@@ -92,8 +92,8 @@ def why(asked: tuple[Asked, ...]) -> str:
         told.append(f"{one.mode}: place win rate {percent(one.place_win)}%{agreement}")
     best = asked[0].mode
     return (
-        f"It is a chat model, asked by {best}: so it read the place best in {FAMILIES} families "
-        f"of {DATA} ({'; '.join(told)}). --mode takes another way."
+        f"It is a chat model. It is asked by {best}, which read the place best in {FAMILIES} "
+        f"families of {DATA} ({'; '.join(told)}). --mode takes another way."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -123,8 +124,7 @@ class Registry:
         named = [culture.id for culture in known if self.is_called(culture.id, asked)]
         if named:
             return named
-        country = find_country(asked)
-        matches = [culture for culture in known if country in culture.regions]
+        matches = _in_country(known, asked)
         broadest = [culture for culture in known if culture.parent is None]
         if not any(culture.language == asked for culture in matches):
             matches += [culture for culture in broadest if culture.language == asked]
@@ -207,10 +207,8 @@ class Registry:
         Mexico. A culture that a user adds with the region of a country therefore gets that
         country's items from every source.
         """
-        country = find_country(text)
         known = [culture for listed in self for culture in (listed, *self.varieties(listed.id))]
-        matches = [culture for culture in known if country in culture.regions]
-        sizes = [(len(culture.regions), culture.id) for culture in matches]
+        sizes = [(len(culture.regions), culture.id) for culture in _in_country(known, text)]
         _, name = min(sizes, default=(0, None))
         return name
 
@@ -233,24 +231,41 @@ class Registry:
                 parent = self._known[parent].parent
 
 
+@dataclass(frozen=True, slots=True)
+class Country:
+    """A country by its ISO 3166-1 codes and its English name."""
+
+    alpha2: str
+    alpha3: str
+    name: str
+
+
 @cache
-def _countries() -> dict[str, str]:
-    """The two-letter code of each country by its codes and names."""
-    codes = {}
+def _countries() -> dict[str, Country]:
+    """Each country by its codes and names."""
+    countries: dict[str, Country] = {}
     for row in resource("countries"):
-        for name in (row["alpha2"], row["alpha3"], *row["names"]):
-            codes[_key(name)] = row["alpha2"]
-    return codes
+        country = Country(row["alpha2"], row["alpha3"], row["names"][0])
+        for name in (country.alpha2, country.alpha3, *row["names"]):
+            countries[_key(name)] = country
+    return countries
 
 
 def _key(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
-def find_country(text: str) -> str | None:
-    """The two-letter code (ISO 3166-1) of the country that a name ("Hong Kong SAR", "hong_kong") or
-    a two- or three-letter code means."""
+def find_country(text: str) -> Country | None:
+    """The country of a name ("Hong Kong SAR", "hong_kong") or of a two- or three-letter code."""
     return _countries().get(_key(text))
+
+
+def _in_country(known: Iterable[Culture], text: str) -> list[Culture]:
+    """The cultures with a country among their regions; none where the text names no country."""
+    country = find_country(text)
+    if country is None:
+        return []
+    return [culture for culture in known if country.alpha2 in culture.regions]
 
 
 class UnknownCultureError(CarbError, KeyError):
