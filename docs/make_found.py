@@ -10,7 +10,7 @@ Usage: python docs/make_found.py sets FOLDER [MODEL]   writes the sets to score,
                                                        docs/found, without any text
        python docs/make_found.py phrases               keeps the scores of the quoted phrases'
                                                        languages
-       python docs/make_found.py cost MODEL_FOLDER...  keeps the processor seconds of 40 sets, one
+       python docs/make_found.py cost MODEL_FOLDER...  keeps the processor seconds of 20 sets, one
                                         at a time
        python docs/make_found.py                       makes the tables and the picture of
                                                        docs/found.md from docs/found
@@ -290,7 +290,7 @@ def keep_phrases() -> None:
 
 
 def keep_costs(folders: Iterable[Path]) -> None:
-    """Keep the processor seconds of four named sets of each language, one set at a time."""
+    """Keep the processor seconds of two named sets of each language, one set at a time."""
     by_language: dict[str, list[BonSet]] = defaultdict(list)
     for item in short_families():
         if item.place == "named":
@@ -302,7 +302,7 @@ def keep_costs(folders: Iterable[Path]) -> None:
         warm_up, *_ = by_language["en"]
         evaluate([warm_up], scorer)
         for items in by_language.values():
-            for item in sorted(items, key=text_key)[:4]:
+            for item in sorted(items, key=text_key)[:2]:
                 start = time.process_time()
                 evaluate([item], scorer)
                 seconds = f"{time.process_time() - start:.2f}"
@@ -602,7 +602,8 @@ def cost_table() -> str:
         f"{median(seconds[model]):.1f} [{min(seconds[model]):.1f}, {max(seconds[model]):.1f}]"
         for model in models
     )
-    lines.append(f"| processor seconds a set | {' | '.join(cells)} |")
+    label = "processor seconds a set, median [least, most], one at a time on two x86-64 cores"
+    lines.append(f"| {label} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
