@@ -279,7 +279,7 @@ def test_contamination_is_found_named_and_dropped(files):
         *parts.train,
         parts.held_out[0].model_copy(update={"id": "leak", "source_item": "other:1"}),
     ]
-    report = report_contamination(Parts(leaked, parts.held_out))
+    report = report_contamination(Parts(leaked, parts.held_out, []))
     assert [found.train for found in report.found] == ["leak"]
     outside = report_contamination(parts, [str(files / "small.jsonl")])
     german = {pair.id for pair in parts.train if pair.culture == "german"}

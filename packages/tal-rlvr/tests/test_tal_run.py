@@ -298,7 +298,7 @@ def sized(n):
     return ROW.pair.model_copy(update={"id": str(n), "source_item": str(n), "prompt": "w " * n})
 
 
-PARTS = Parts([sized(n) for n in range(1, 101)], [sized(n) for n in (10, 200)])
+PARTS = Parts([sized(n) for n in range(1, 101)], [sized(n) for n in (10, 200)], [])
 
 
 def count(rows):

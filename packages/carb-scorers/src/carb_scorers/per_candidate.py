@@ -175,11 +175,13 @@ def _open_implicit(name: str, target: str, options: Options) -> Scorer:
     return ImplicitScorer(spec, policy, reference, read)
 
 
+# the signature of every planner, see Kind.plan
 def _plan_classifier(name: str, target: str, options: Options) -> Planned:  # noqa: ARG001
     read_backend_options(ClassifierOptions, REWARD_MODELS, name, options)
     return _planned(models=1)
 
 
+# the signature of every planner, see Kind.plan
 def _plan_implicit(name: str, target: str, options: Options) -> Planned:  # noqa: ARG001
     read, _ = read_backend_options(ImplicitOptions, LANGUAGE_MODELS, name, options)
     return _planned(models=1 if read.ref == "none" else 2)

@@ -56,7 +56,7 @@ class Parts(NamedTuple):
 
     train: Pairs
     held_out: Pairs
-    dev: Pairs = []  # noqa: RUF012 - never changed
+    dev: Pairs
 
 
 class SourceAccount(Frozen):
@@ -85,8 +85,8 @@ class MixAccount(Frozen):
     sources: tuple[SourceAccount, ...]
     cultures: dict[str, tuple[int, int]]
     """Training pairs of each culture: at hand, and drawn."""
-    hash: str
-    """Of all pairs that were read, with their texts."""
+    pairs_sha256: str
+    """SHA-256 of all pairs of the sources, texts included."""
 
     def notes(self) -> list[str]:
         """Sentences about pairs that are left out and shares that differ from the weights by more
@@ -211,7 +211,7 @@ class TrainingMix(Frozen):
         for pair in (pair for pairs in read for pair in pairs):
             digest.update(pair.model_dump_json().encode("utf-8", "surrogatepass"))
         return MixAccount(
-            hash=digest.hexdigest(),
+            pairs_sha256=digest.hexdigest(),
             drawn=len(mixed),
             sources=tuple(sources),
             cultures={name: (cultures[name], now[name]) for name in sorted(cultures)},

@@ -108,7 +108,7 @@ def _check_same_pairs(out: Path, account: MixAccount) -> None:
     before = out / "mix.json"
     if not ((out / "config.json").is_file() and before.is_file()):
         return
-    if json.loads(before.read_bytes()).get("hash", account.hash) != account.hash:
+    if json.loads(before.read_bytes()).get("pairs_sha256") != account.pairs_sha256:
         raise CarbError(
             f"{out} holds a run on other pairs: a file of [mix] sources has changed since. Resume "
             "it with that file as it was, or choose another 'out'."

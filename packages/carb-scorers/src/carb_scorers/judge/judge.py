@@ -296,6 +296,7 @@ def _open_judge(name: str, target: str, options: Options) -> Scorer:
     return JudgeScorer(spec, model, form_of(read))
 
 
+# the signature of every planner, see Kind.plan
 def _plan_judge(name: str, target: str, options: Options) -> Planned:  # noqa: ARG001
     read, _ = read_backend_options(JudgeOptions, LANGUAGE_MODELS, name, with_defaults(options))
     longest = 1
