@@ -92,7 +92,7 @@ def executable(environment: Path, name: str) -> str:
 def uv(session: nox.Session, *arguments: str) -> None:
     """Run the shared environment's uv, with a cache that environments here can link to."""
     python = executable(ROOT / ".nox" / "dev", "python")
-    session.run(python, "-m", "uv", "--quiet", "--no-config", *arguments, env=CACHE)
+    session.run_install(python, "-m", "uv", "--quiet", "--no-config", *arguments, env=CACHE)
 
 
 def install(session: nox.Session, environment: Path, *needs: str) -> None:
@@ -116,11 +116,11 @@ def dev(session: nox.Session) -> Path:
     if stamp.is_file() and stamp.read_text() == definition.hexdigest():
         return environment
     if not environment.is_dir():
-        session.run("python", "-m", "venv", str(environment))
+        session.run_install("python", "-m", "venv", str(environment))
     stamp.unlink(missing_ok=True)
     python = executable(environment, "python")
     pinned = ["--quiet", "--constraint", str(CONSTRAINTS)]
-    session.run(python, "-m", "pip", "install", *pinned, *BUILD_TOOLS, "uv")
+    session.run_install(python, "-m", "pip", "install", *pinned, *BUILD_TOOLS, "uv")
     members = [f"./packages/{p}{EXTRAS.get(p, '')}" for p in PACKAGES]
     needs = [
         *(*TESTING, *PARALLEL, *BROWSER, *SMALL_MODELS, "mypy"),
@@ -128,7 +128,7 @@ def dev(session: nox.Session) -> Path:
     ]
     shutil.rmtree(GATHERED, ignore_errors=True)
     gather = [python, "-m", "pip", "wheel", *pinned, "--no-build-isolation", "-w", str(GATHERED)]
-    session.run(*gather, *members, *needs, *BUILD_TOOLS)
+    session.run_install(*gather, *members, *needs, *BUILD_TOOLS)
     for wheel in [w for p in PACKAGES for w in GATHERED.glob(f"{p.replace('-', '_')}-*.whl")]:
         wheel.unlink()  # ``wheels`` builds them anew for each run
     BUILT.mkdir(exist_ok=True)
