@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from carb_data import BonSet, Provenance, Response, Role
-from carb_data.shapes import read_sets
+from carb_data.table_sets import read_sets
 
 
 def read_rows(path: Path, **defaults: str) -> list[BonSet]:

@@ -12,7 +12,7 @@ from carb_data import CarbError, DataError, Dataset, load
 from carb_data.declaration import shapes
 from carb_data.given import plain_reader, read_record
 from carb_data.keys import System
-from carb_data.shapes import unsaid
+from carb_data.table_sets import unsaid
 from small_sets import read_rows
 
 SAID = {"culture": "thai", "domain": "values", "language": "en"}

@@ -46,9 +46,9 @@ from carb_data.models import (
 from carb_data.origins import copies_sentence
 from carb_data.overlap import ContaminationReport, check_contamination, normalise
 from carb_data.registry import Registry, UnknownCultureError, cultures, is_main, is_mirror
-from carb_data.shapes import unsaid
 from carb_data.surface import names_culture
 from carb_data.table import COLUMNS, ScoreTable
+from carb_data.table_sets import unsaid
 from carb_data.validation import (
     JsonObject,
     closest,

@@ -22,7 +22,7 @@ from carb_data.origins import Origins, origins
 from carb_data.overlap import sharing
 from carb_data.registry import Registry
 from carb_data.registry import cultures as registered
-from carb_data.shapes import Progress, silent
+from carb_data.table_sets import Progress, silent
 from carb_data.tables import TABLE_SUFFIXES
 from carb_data.validation import closest, repeated
 

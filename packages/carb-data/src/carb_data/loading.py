@@ -10,7 +10,7 @@ from carb_data.files import load_files, suffix_of
 from carb_data.language import UNDETERMINED
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry
-from carb_data.shapes import Loaded, Progress, checked, left_out, read_sets, silent
+from carb_data.table_sets import Loaded, Progress, checked, left_out, read_sets, silent
 from carb_data.tables import TABLE_SUFFIXES, first_record, kind_of, unknown_kind
 from carb_data.values import unpacked
 

@@ -1,26 +1,19 @@
-"""The tables that people have, as sets: each is known by its columns, as a declaration says them.
+"""Which shape a table has, and what to tell of it: each is known by its columns, as a declaration
+says them.
 
 ``resources/shapes`` holds a declaration of each well-known table. The last two of them take columns
 by their many names: pairs (``prompt, chosen, rejected…``) and options (``question, A, B, C, D,
-answer``). Without a column for it, culture and domain are ``unspecified``, and the language is
-detected; ``unsaid`` tells the user.
+answer``).
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
-from operator import itemgetter
-from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from carb_data.columns import (
     Columns,
@@ -36,64 +29,38 @@ from carb_data.declaration import (
     OptionsAsGiven,
     Part,
     Template,
-    fill,
     shapes,
     template_fields,
 )
-from carb_data.errors import CarbError, DataError, Problem
-from carb_data.given import Asked, Given, TieError, keys_of, options_of, plain_reader, read_record
-from carb_data.keys import Options, System, system_of
-from carb_data.language import DETECTED, UNDETERMINED, detect_all, language_defect, language_tag
-from carb_data.models import UNSPECIFIED, BonSet, Domain
-from carb_data.registry import Registry, cultures, find_country
-from carb_data.tables import Record, Row, Table, plain, read_table
-from carb_data.turn_marks import refuse_turns
-from carb_data.validation import line_problems
-from carb_data.values import Defect, UnreadError, at, text_at, turns, unpacked
+from carb_data.errors import CarbError
+from carb_data.models import UNSPECIFIED, Domain
+from carb_data.tables import Record, Table, plain
+from carb_data.values import at, turns, unpacked
 
 __all__ = [
-    "Loaded",
-    "checked",
+    "GIVEN",
+    "TEMPLATES",
+    "UNDECLARED",
+    "Shape",
     "find_shape",
     "heading_of",
     "is_known",
-    "left_out",
-    "read_sets",
-    "sets_of",
-    "unsaid",
+    "note_columns",
 ]
 
-_GIVEN = ("culture", "domain", "language")
+GIVEN = ("culture", "domain", "language")
 """Fields that may be given once for all rows."""
-_TEMPLATES = ("id", *_GIVEN, "topic", "license", "url")
+TEMPLATES = ("id", *GIVEN, "topic", "license", "url")
 """Fields that a declaration fills from columns."""
-_SHARED = itemgetter(*_TEMPLATES[1:])
-_DETECTED = "language detected"
-"""The provenance's note in a set whose language was not given."""
-_EMPTY = "is empty"
+UNDECLARED = Declaration(name="own")
+"""The source of a table that no declaration describes."""
 _SAMPLE = 50
 """Rows whose values must be of the kinds that a declaration says."""
 _WORDS_OF_A_SOURCE = 3
 """Spaces in what names a source; a longer text is something to read."""
-_OWN = Declaration(name="own")
 _MARK = re.compile(r"[a-z]|\d")
-_ID = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
-_PATTERNS = 1_000
-"""Most sets of a table after which others are made."""
-_TELLING = 250
-"""Characters of a question and of an answer that tell their language."""
-_BATCH = 5_000
-"""Sets whose languages are detected at once."""
-
-Progress = Callable[[int, int], None]
-_Fields = dict[str, str]
-"""The fields of a set beside its question and answers."""
 _Tie = tuple[str, ...]
 """A column that is true for a tie, or two columns of scores that are equal."""
-
-
-def silent(_done: int, _total: int) -> None:
-    """Report no progress."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +101,7 @@ class Shape:
     def templates(self) -> dict[str, Template]:
         """The templates of the fields that columns of the table fill."""
         templates = {}
-        for field in _TEMPLATES:
+        for field in TEMPLATES:
             template = getattr(self.part, field)
             names = {*template_fields(template)}
             filled = self.columns is None or not names.isdisjoint(self.by_field)
@@ -180,19 +147,6 @@ def _tops(fields: Iterable[str]) -> set[str]:
     return tops
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """The sets of a table, and what to tell the user about the reading."""
-
-    sets: list[BonSet]
-    notes: list[str]
-    filled: set[str]
-    """Fields that a value for all rows filled in at least one."""
-
-
-# which shape a table has
-
-
 def is_known(names: Sequence[str], own: Sequence[Declaration] = ()) -> bool:
     """Whether names of columns are those of a known table, or of one that is declared."""
     plain_names = [*map(plain, names)]
@@ -219,7 +173,7 @@ def heading_of(rows: Sequence[Sequence[str]], own: Sequence[Declaration] = ()) -
         if not part.header or widths != {len(part.header)}:
             continue
         records = [dict(zip(part.header, cells, strict=True)) for cells in rows]
-        shape = Shape(_OWN, part)
+        shape = Shape(UNDECLARED, part)
         if not _lacking(shape, records):
             return part.header
     return ()
@@ -436,157 +390,10 @@ def _plain_cells(records: Iterable[Record], names: Sequence[str]) -> set[str]:
     return {*map(plain, cells)}
 
 
-# from a table to sets
+# what to tell of a table
 
 
-def read_sets(
-    path: Path,
-    *,
-    defaults: Mapping[str, str],
-    registry: Registry | None = cultures,
-    prefix: str = "",
-    skip_bad: float = 0,
-    progress: Progress = silent,
-) -> Loaded:
-    """The sets of a table.
-
-    Args:
-        path: a file that ``tables`` reads, with a row a set.
-        defaults: fields of rows without their own: ``{"culture": "thai", "domain": "values",
-            "language": "th"}``.
-        registry: cultures that may occur; null accepts any.
-        prefix: what stands before the ids, so that tables can be put together.
-        skip_bad: how many rows, or which share below 1, may be left out because they make no set.
-        progress: called with how many rows were read, of how many.
-
-    Raises:
-        DataError: with every row that makes no set; rows count from 1, the heading of a table being
-            row 1.
-        CarbError: the file cannot be read, its columns have no known shape, or its numbers can
-            count from 0 and from 1.
-    """
-    given = checked(defaults, registry)
-    table = read_table(path, is_known, heading_of)
-    if not table.rows and not table.problems:
-        raise CarbError(f"{path} holds no rows.")
-    rows = len(table.rows)
-    sets: list[BonSet] = []
-    if rows:
-        shape = find_shape(table)
-        for item in sets_of(table, shape, given, registry, prefix):
-            sets.append(item)
-            if len(sets) % _BATCH == 0:
-                progress(rows - len(table.rows), rows)
-    left_out(table.problems, rows, skip_bad, table.notes)
-    return Loaded(sets, table.notes, table.defaulted)
-
-
-def checked(defaults: Mapping[str, str], registry: Registry | None) -> dict[str, str]:
-    """The values given for all rows, with the culture's id and the language's tag.
-
-    Raises:
-        CarbError: no such language, or no or several such cultures.
-    """
-    given = {**defaults}
-    if "language" in given:
-        tag = language_tag(given["language"])
-        if defect := language_defect(tag):
-            raise CarbError(f"--language: {defect}")
-        given["language"] = tag
-    if "culture" in given and registry is not None:
-        culture = _culture(given["culture"], registry)
-        if culture is None:
-            raise registry.unknown(given["culture"])
-        given["culture"] = culture
-    return given
-
-
-def _culture(name: str, registry: Registry) -> str | None:
-    """The id of a culture by its id or name, or by a country; null where none or several are
-    meant, and where a language is the name: Kenya is not all that speaks Swahili."""
-    if name in registry:
-        return name
-    meant = registry.meant(name)
-    spoken = find_country(name) is None and meant and not registry.is_called(meant[0], name)
-    if len(meant) != 1 or (spoken and meant[0] not in registry.listed):
-        return None
-    return meant[0]
-
-
-def left_out(
-    problems: list[Problem],
-    rows: int,
-    skip_bad: float,
-    notes: list[str],
-) -> None:
-    """Raise for rows that make no set, or note them where so many may be left out.
-
-    Raises:
-        DataError: there are more of them.
-    """
-    problems = sorted(problems, key=lambda problem: problem.line)
-    bad = len({(problem.file, problem.line) for problem in problems})
-    most = skip_bad
-    if skip_bad < 1:
-        most *= rows or 1
-    if bad > most:
-        hint = f"Correct these rows and run the command again, or leave them out: --skip-bad {bad}."
-        empty = {problem.field for problem in problems if problem.reason == _EMPTY}
-        if options := [f"--{field}" for field in sorted(empty.intersection(_GIVEN))]:
-            hint += f" One value for all rows without one: {', '.join(options)}."
-        raise DataError(problems, hint)
-    if bad:
-        first = "; ".join(map(str, problems[:3]))
-        if len(problems) > 3:
-            first += "; …"
-        notes.append(f"{bad:,} rows make no set and are left out: {first}.")
-
-
-def sets_of(
-    table: Table,
-    shape: Shape,
-    defaults: Mapping[str, str],
-    registry: Registry | None,
-    prefix: str = "",
-) -> Iterator[BonSet]:
-    """The sets of a table's rows, which it uses up; what has no reading goes to the table's
-    problems, what the user should know to its notes, and which defaults filled a row to
-    ``defaulted``."""
-    _note_columns(table, shape)
-    if shape.part.together:
-        table.rows = _gathered(table.rows, shape)
-    reader = _Reader(table, shape, defaults, registry, prefix)
-    drafts = reader.drafts()
-    while batch := list(islice(drafts, _BATCH)):
-        _detect(batch)
-        for draft in batch:
-            try:
-                yield reader.made(draft)
-            except ValidationError as error:
-                problems = list(line_problems(table.path, draft.number, error))
-                # its answers have their language from the row
-                whole = [one for one in problems if not one.field.startswith("responses")]
-                table.problems.extend(whole or problems)
-    reader.note()
-
-
-def _gathered(rows: Sequence[Row], shape: Shape) -> list[Row]:
-    """Rows of one option each as rows of a question, whose options and scores are lists."""
-    several = {*shape.rule.options, *shape.rule.scores}
-    groups: dict[str, Row] = {}
-    for number, row in rows:
-        together = [row.get(name) for name in shape.part.together]
-        _, record = groups.setdefault(repr(together), (number, {}))
-        for name, value in row.items():
-            if name in several:
-                values = record.setdefault(name, [])
-                values.append(value)
-            else:
-                record.setdefault(name, value)
-    return [*groups.values()]
-
-
-def _note_columns(table: Table, shape: Shape) -> None:
+def note_columns(table: Table, shape: Shape) -> None:
     """Note how a table is read, and which columns are not."""
     if shape.named:
         table.notes.append(f"Read as {shape.declaration.name}: {shape.declaration.description}.")
@@ -689,338 +496,3 @@ def _difference(row: Record, chosen: str, rejected: str) -> float:
         return float(row[chosen]) - float(row[rejected])
     except (KeyError, TypeError, ValueError):
         return math.nan
-
-
-@dataclass(slots=True)
-class _Draft:
-    """The content of a set to be made."""
-
-    number: int
-    """The row."""
-    id: str
-    source_id: str
-    prompt: Asked
-    texts: list[str]
-    """All answers, in an order that tells nothing."""
-    right: int
-    """The index of the right one."""
-    fields: _Fields
-    notes: str | None = None
-
-    @property
-    def asked(self) -> str:
-        """The words whose language is the set's: the last turn and the right answer."""
-        prompt = self.prompt
-        if not isinstance(prompt, str):
-            prompt = prompt[-1]["content"]
-        answer = self.texts[self.right]
-        return f"{prompt[:_TELLING]}\n{answer[:_TELLING]}"
-
-
-class _Reader:
-    """Reads the rows of one table, and counts what the user should know."""
-
-    def __init__(
-        self,
-        table: Table,
-        shape: Shape,
-        defaults: Mapping[str, str],
-        registry: Registry | None,
-        prefix: str,
-    ) -> None:
-        self.table = table
-        self.shape = shape
-        self.defaults = defaults
-        self.registry = registry
-        self.prefix = prefix
-        self.seen: dict[str, int] = {}
-        self.ties = self.lettered = 0
-        self.meant: dict[str, str | None] = {}
-        self.unregistered: Counter[str] = Counter()
-        self.patterns: dict[tuple[object, ...], BonSet] = {}
-        self.plain = plain_reader(shape.rule)
-        self.system = _system(table, shape)
-        self.names: list[str] = []
-        """The columns that fill the fields of a set, but for its id."""
-        for field, template in shape.templates.items():
-            if field != "id":
-                self.names += template_fields(template)
-        self.known: dict[str, _Fields] = {}
-
-    def drafts(self) -> Iterator[_Draft]:
-        """The content of each set to be made; the rows are used up, to free their memory."""
-        rows = self.table.rows
-        rows.reverse()
-        while rows:
-            number, row = rows.pop()
-            try:
-                yield from self._drafts(number, self.shape.record(row))
-            except TieError:
-                self.ties += 1
-            except UnreadError as error:
-                for field, reason in error.defects:
-                    self.table.refuse(number, reason, field)
-
-    def _drafts(self, number: int, record: Record) -> Iterator[_Draft]:
-        defects: list[Defect] = []
-        fields: _Fields = {}
-        try:
-            fields = self._fields(record)
-        except UnreadError as error:
-            defects += error.defects
-        try:
-            given = self._given(record)
-        except UnreadError as error:
-            raise UnreadError(*error.defects, *defects) from None
-        if defects:
-            raise UnreadError(*defects)
-        self.lettered += given.lettered
-        name = item = self._id(fields["id"], number)
-        for position, right in enumerate(given.right, 1):
-            texts = _in_no_order(given.prompt, [right, *given.wrong])
-            if len(given.right) > 1:
-                item = f"{name}/{position}"
-            index = texts.index(right)
-            yield _Draft(number, item, name, given.prompt, texts, index, fields)
-
-    def _given(self, record: Record) -> Given:
-        """The question and the answers of a record."""
-        given = self.plain(record) or read_record(self.shape.rule, record, self.system)
-        answers = (*given.right, *given.wrong)
-        refuse_turns(given.prompt, answers)
-        return given
-
-    def made(self, draft: _Draft) -> BonSet:
-        """The set of a draft: validated, or like an earlier one that was.
-
-        Raises:
-            ValidationError: something of it has not its form.
-        """
-        shared = _SHARED(draft.fields)
-        kind = (*shared, draft.notes, draft.right, len(draft.texts))
-        pattern = self.patterns.get(kind)
-        is_like = isinstance(draft.prompt, str) and _ID.fullmatch(draft.id)
-        if pattern is None or not is_like:
-            content = _content(draft, self.shape.source)
-            item = BonSet.model_validate(content).compacted()
-            if len(self.patterns) < _PATTERNS:
-                self.patterns[kind] = item
-            return item
-        answers = zip(pattern.responses, draft.texts, strict=True)
-        responses = [response.changed(text=text) for response, text in answers]
-        return pattern.changed(
-            id=draft.id,
-            prompt=draft.prompt,
-            responses=tuple(responses),
-            provenance=pattern.provenance.changed(source_id=draft.source_id),
-        )
-
-    def _id(self, own: str, number: int) -> str:
-        name = own or f"row-{number}"
-        if self.prefix:
-            name = f"{self.prefix}:{name}"
-        if name in self.seen:
-            if not self.shape.named:
-                reason = f"'{own}' is the id of an earlier row, {self.seen[name]}"
-                raise UnreadError(("id", reason))
-            name = f"{name}/row-{number}"
-        self.seen[name] = number
-        return name
-
-    def _fields(self, record: Record) -> _Fields:
-        """The fields of a set beside its question and answers; rows with equal columns share
-        them."""
-        values = [at(record, name) for name in self.names]
-        key = repr(values)
-        template = self.shape.templates.get("id")
-        if known := self.known.get(key):
-            if template is None:
-                return known
-            return known | {"id": _filled(template, record, "id")}
-        fields = self._read_fields(record)
-        if len(self.known) < _PATTERNS and not self.shape.loose:
-            self.known[key] = fields
-        return fields
-
-    def _read_fields(self, record: Record) -> _Fields:
-        defects: list[Defect] = []
-        fields = dict.fromkeys(_TEMPLATES, "")
-        for field, template in self.shape.templates.items():
-            try:
-                fields[field] = _filled(template, record, field)
-            except UnreadError as error:
-                defects += error.defects
-        unread = {field for field, _ in defects}
-        for field in _GIVEN:
-            if fields[field]:
-                continue
-            if field in self.defaults:
-                self.table.defaulted.add(field)
-                fields[field] = self.defaults[field]
-            elif field in self.shape.by_field and field not in unread:
-                defects.append((field, _EMPTY))
-        defects += self._named_culture(fields)
-        defects += self._named_language(fields)
-        if defects:
-            raise UnreadError(*dict.fromkeys(defects))
-        return fields
-
-    def _named_culture(self, fields: _Fields) -> list[Defect]:
-        name = fields["culture"]
-        if not name or self.registry is None:
-            return []
-        if name not in self.meant:
-            self.meant[name] = _culture(name, self.registry)
-        known = self.meant[name]
-        if known is None:
-            if not self.shape.loose:
-                unknown = self.registry.unknown(name)
-                return [("culture", str(unknown))]
-            self.unregistered[name] += 1
-            known = self.defaults.get("culture", "")
-        fields["culture"] = known
-        return []
-
-    def _named_language(self, fields: _Fields) -> list[Defect]:
-        if not fields["language"]:
-            return []
-        tag = language_tag(fields["language"])
-        if defect := language_defect(tag):
-            if not self.shape.loose:
-                return [("language", defect)]
-            tag = self.defaults.get("language", "")
-        fields["language"] = tag
-        return []
-
-    def note(self) -> None:
-        """Note what was left out or changed."""
-        if self.ties:
-            self.table.notes.append(
-                f"{self.ties:,} rows are ties, name several answers or have no wrong one, and are "
-                "left out."
-            )
-        if self.lettered:
-            self.table.notes.append(
-                f"The options of {self.lettered:,} rows carry their own letters, which are taken "
-                "off."
-            )
-        if self.unregistered:
-            most = self.unregistered.most_common(10)
-            places = ", ".join(f"{name} {count:,}" for name, count in most)
-            self.table.notes.append(f"No culture is registered for these places: {places}.")
-
-
-def _filled(template: Template, record: Record, field: str) -> str:
-    texts = {}
-    for name in template_fields(template):
-        texts[name] = text_at(record, name, field)
-    return fill(template, texts)
-
-
-def _system(table: Table, shape: Shape) -> System:
-    """How the keys of a table count."""
-    rule = shape.rule
-    if not rule.key or rule.keys:
-        return System()
-
-    def keyed() -> Iterator[tuple[str, Options]]:
-        for _, row in table.rows:
-            record = shape.record(row)
-            try:
-                given, _ = options_of(rule, record)
-                keys = keys_of(rule, record)
-            except (UnreadError, TieError):
-                continue
-            for key in keys.values():
-                yield key, given
-
-    first = rule.first
-    options = shape.columns.options if shape.columns else ()
-    if options and options[0].endswith("0"):
-        first = 0  # as the columns are numbered
-    system = system_of(keyed(), table.path, first)
-    if rule.first is None and system.first is not None:
-        table.notes.append(f"Answers that are numbers count from {system.first}.")
-    return system
-
-
-def _detect(batch: Sequence[_Draft]) -> None:
-    """Set the language of sets without one."""
-    unsaid = [draft for draft in batch if not draft.fields["language"]]
-    texts = [draft.asked for draft in unsaid]
-    languages = detect_all(texts)
-    for draft, language in zip(unsaid, languages, strict=True):
-        spoken = {"language": language or UNDETERMINED}
-        draft.fields = draft.fields | spoken
-        draft.notes = _DETECTED
-
-
-def _in_no_order(prompt: Asked, texts: Sequence[str]) -> list[str]:
-    """Answers in an order that tells nothing and depends on the texts alone."""
-    seed = f"{prompt}\0"
-    asked = hashlib.sha256(seed.encode("utf-8", "surrogatepass"))
-
-    def digest(text: str) -> bytes:
-        whole = asked.copy()
-        whole.update(text.encode("utf-8", "surrogatepass"))
-        return whole.digest()
-
-    return sorted(texts, key=digest)
-
-
-def _content(draft: _Draft, declared: Declaration | None) -> dict[str, Any]:
-    """The content of a set."""
-    fields = draft.fields
-    source = declared or _OWN
-    responses = []
-    for index, text in enumerate(draft.texts):
-        response = {
-            "id": str(index + 1),
-            "text": text,
-            "role": "chosen" if index == draft.right else "rejected",
-            "language": fields["language"],
-        }
-        responses.append(response)
-    return {
-        "id": draft.id,
-        "culture": fields["culture"] or UNSPECIFIED,
-        "domain": fields["domain"] or UNSPECIFIED,
-        "language": fields["language"],
-        "topic": fields["topic"] or None,
-        "prompt": draft.prompt,
-        "responses": responses,
-        "provenance": {
-            "source": source.name,
-            "source_id": draft.source_id,
-            "license": fields["license"] or source.license,
-            "url": fields["url"] or source.url,
-            "method": source.method,
-            "tier": source.tier,
-            "notes": draft.notes,
-        },
-    }
-
-
-def unsaid(sets: Iterable[BonSet]) -> list[str]:
-    """The fields that a data set lacks, in sentences for the user; empty where it has all."""
-    items = list(sets)
-    gaps = []
-    for field, what in (("culture", "by culture"), ("domain", "by domain")):
-        count = sum(getattr(item, field) == UNSPECIFIED for item in items)
-        if count:
-            gaps.append(
-                f"No {field} in {count:,} sets: results {what} leave them out. {_fill(field)}"
-            )
-    told = Counter(item.language for item in items if item.provenance.notes == _DETECTED)
-    if told:
-        named = ", ".join(f"{language} {count:,}" for language, count in told.most_common())
-        gaps.append(
-            f"Languages were detected: {named}, out of {', '.join(DETECTED)}; und is a "
-            f"text that its words show in none of these. {_fill('language')}"
-        )
-    return gaps
-
-
-def _fill(field: str) -> str:
-    """The remedy for a field that the sets lack."""
-    return f"To set one for all: --{field}."

@@ -21,9 +21,10 @@ from carb_data.joined import Joined
 from carb_data.loading import table_files
 from carb_data.models import BonSet, Domain, Response, Role
 from carb_data.registry import cultures
-from carb_data.shapes import find_shape, heading_of, is_known, sets_of
+from carb_data.shapes import find_shape, heading_of, is_known
 from carb_data.sources.declared_rules import Made, apply
 from carb_data.sources.source_files import read_text
+from carb_data.table_sets import sets_of
 from carb_data.tables import read_table
 
 __all__ = ["declared_rows"]
