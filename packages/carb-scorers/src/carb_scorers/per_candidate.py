@@ -15,7 +15,6 @@ from typing import Literal
 from carb_data import Frozen, as_text
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import (
-    LANGUAGE_MODELS,
     REWARD_MODELS,
     Continuation,
     Failure,
@@ -72,7 +71,7 @@ def _open_classifier(name: str, target: str, options: Options) -> Scorer:
     Raises:
         CarbError: an option is wrong, or the model cannot be opened or is no reward model.
     """
-    read, kind = read_backend_options(ClassifierOptions, REWARD_MODELS, name, options)
+    read, kind = read_backend_options(ClassifierOptions, name, options, REWARD_MODELS)
     target = resolved(target, "classifier")
     model: RewardModel = kind.open(target, read)
     return ClassifierScorer(
@@ -163,7 +162,7 @@ def _open_implicit(name: str, target: str, options: Options) -> Scorer:
     Raises:
         CarbError: an option is wrong, or a model cannot be opened.
     """
-    read, kind = read_backend_options(ImplicitOptions, LANGUAGE_MODELS, name, options)
+    read, kind = read_backend_options(ImplicitOptions, name, options)
     policy: LanguageModel = kind.open(target, read)
     reference: LanguageModel | None = None
     added = {}
@@ -177,13 +176,13 @@ def _open_implicit(name: str, target: str, options: Options) -> Scorer:
 
 # the signature of every planner, see Kind.plan
 def _plan_classifier(name: str, target: str, options: Options) -> Planned:  # noqa: ARG001
-    read_backend_options(ClassifierOptions, REWARD_MODELS, name, options)
+    read_backend_options(ClassifierOptions, name, options, REWARD_MODELS)
     return _planned(models=1)
 
 
 # the signature of every planner, see Kind.plan
 def _plan_implicit(name: str, target: str, options: Options) -> Planned:  # noqa: ARG001
-    read, _ = read_backend_options(ImplicitOptions, LANGUAGE_MODELS, name, options)
+    read, _ = read_backend_options(ImplicitOptions, name, options)
     return _planned(models=1 if read.ref == "none" else 2)
 
 

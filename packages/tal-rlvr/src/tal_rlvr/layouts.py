@@ -1,82 +1,41 @@
-"""Public preference data in its published layouts: one declaration a data set, one reader for
-all."""
+"""Pairs of preferences from files: whatever ``carb_data`` reads, tables of pairs, and CARE's rated
+answers."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
+import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
-
-from carb_data import CarbError, Dataset, Frozen, cultures, language_tag, load
+from carb_data import CarbError, DataError, Dataset, cultures, language_tag, load
+from carb_data.loading import table_files
+from carb_data.tables import read_table
 from tal_rlvr.judge_prompts import GENERAL
 from tal_rlvr.preferences import Pair, pairs_from_set
 
-__all__ = ["LAYOUTS", "Form", "Layout", "read_pairs", "read_rows"]
+__all__ = ["Form", "read_pairs", "read_rows"]
 
 Form = Literal["carb", "care", "preference"]
 """``carb``: whatever ``carb_data.load`` reads, well-known tables of preferences among it.
-``preference``: ``prompt``, ``chosen``, ``rejected`` and a ``source_item``. ``care``: as
-published."""
+``preference``: ``prompt``, ``chosen``, ``rejected`` and a ``source_item``. ``care``: CARE as
+published (Guo et al. 2025, arXiv 2504.05154), a response with a rating from 1 to 10 in each row."""
 Row = Mapping[str, Any]
 Fields = dict[str, str]
 """Ids and texts of a pair."""
 
-
-class Layout(Frozen):
-    """The columns of a data set by their meaning. A tuple names columns in the order in which they
-    are looked for."""
-
-    url: str
-    prompt: str
-    chosen: str | None = None
-    """A text, or messages."""
-    rejected: str | None = None
-    response: tuple[str, ...] = ()
-    """A response, where each row has one with a rating; rows of the same prompt are compared."""
-    rating: tuple[str, ...] = ()
-    culture: tuple[str, ...] = ()
-    domain: tuple[str, ...] = ()
-    domains: dict[str, str] = Field(default={})
-    """Names of domains in the data to ours; another name stands as it is."""
-    native: bool = False
-    """Rated by natives, so a row that names no culture belongs to that of its language."""
-
-
-LAYOUTS: dict[str, Layout] = {
-    # Guo et al. 2025, arXiv 2504.05154: ratings from 1 to 10; earlier cards call two columns
-    # otherwise
-    "care": Layout(
-        url="https://huggingface.co/datasets/geyang627/CARE",
-        prompt="question",
-        response=("response", "answer"),
-        rating=("human_rating", "rating"),
-        culture=("associated_culture", "culture"),
-        domain=("cul_type", "culture_type"),
-        domains={
-            "Cultural commonsense": "commonsense",
-            "Cultural entities": "commonsense",
-            "Social norms": "values",
-            "Opinion": "values",
-            "Literacy": "linguistics",
-        },
-        native=True,
-    ),
-    "preference": Layout(
-        url="",
-        prompt="prompt",
-        chosen="chosen",
-        rejected="rejected",
-        culture=("culture",),
-        domain=("domain",),
-    ),
+_CARE = " (layout: https://huggingface.co/datasets/geyang627/CARE)"
+_DOMAINS = {
+    "Cultural commonsense": "commonsense",
+    "Cultural entities": "commonsense",
+    "Social norms": "values",
+    "Opinion": "values",
+    "Literacy": "linguistics",
 }
+"""Names of domains in CARE to ours; another name stands as it is."""
 
 
 def read_pairs(
@@ -91,35 +50,34 @@ def read_pairs(
 
     Args:
         form: the form in which the file holds pairs; ``Form`` lists the names.
-        path: for ``carb``, anything that ``carb_data.load`` takes; otherwise a ``.jsonl``,
-            ``.json`` or ``.parquet`` file (the first two also with ``.gz``), or a folder of such
-            files.
+        path: for ``carb``, anything that ``carb_data.load`` takes; otherwise a table, or a folder
+            of tables.
         culture: the culture of rows that name none; null means ``general``, and for CARE the
-            culture of the row's language.
+            culture of the row's language, since natives rated it.
         language: the language of rows that name none; null means the detected one, or that of their
             script.
         skip_bad: for ``carb``, how many bad rows may be left out, or which share below 1.
 
     Raises:
-        CarbError: the file is not there or has not that layout; the message names row and column.
+        CarbError: the file is not there or has not that form; the message names row and column.
     """
     if form == "carb":
         dataset = read_sets(path, culture=culture, language=language, skip_bad=skip_bad)
         origins = dataset.origins
         return [pair for item in dataset for pair in pairs_from_set(item, origins[item.id])]
-    layout = LAYOUTS[form]
+    rated = form == "care"
+    rows = read_rows(Path(path))
+    pairs = []
     try:
-        pairs = []
-        make = _rated if layout.rating else _compared
-        for row, fields in make(form, layout, read_rows(Path(path))):
+        for row, fields in _rated(rows) if rated else _compared(rows):
             tag = _language(row.get("language"), language, fields["prompt"])
-            about = _culture(layout, row, culture, tag)
-            domain = _domain(layout, row)
+            about = _culture(row, culture, tag, rated)
+            domain = _first(row, "cul_type", "culture_type", "domain")
+            if domain is not None:
+                domain = _DOMAINS.get(domain, domain)
             pairs.append(Pair(**fields, culture=about, language=tag, domain=domain))
     except _RowError as error:
-        where = ""
-        if layout.url:
-            where = f" (layout: {layout.url})"
+        where = _CARE if rated else ""
         raise CarbError(f"{path} does not have the form '{form}': {error}.{where}") from None
     if not pairs:
         raise CarbError(f"{path}, read as '{form}', holds no pair with a preference.")
@@ -136,38 +94,30 @@ class _RowError(ValueError):
     """A defect of a row."""
 
 
-def _compared(form: str, layout: Layout, rows: list[Row]) -> Iterator[tuple[Row, Fields]]:
+def _compared(rows: list[Row]) -> Iterator[tuple[Row, Fields]]:
     """Rows that hold a better and a worse response."""
-    for number, row in enumerate(rows):
-        prompt = _conversation(_cell(row, (layout.prompt,), number))
-        texts = {"prompt": prompt}
-        columns = {"chosen": layout.chosen, "rejected": layout.rejected}
-        for side, column in columns.items():
-            cell = _cell(row, (str(column),), number)
-            texts[side] = _conversation(cell, answer=True)
-        _refuse_useless(texts, number)
-        name = row.get("id") or f"{form}-{number}"
-        source_item = row.get("source_item") or f"{form}:{_digest(prompt)}"
+    for number, row in enumerate(rows, 1):
+        texts = {"prompt": _conversation(_cell(row, number, "prompt"))}
+        for side in ("chosen", "rejected"):
+            texts[side] = _conversation(_cell(row, number, side), answer=True)
+        for name, text in texts.items():
+            if not text.strip():
+                raise _RowError(f"row {number}: '{name}' is empty")
+        if texts["chosen"].strip() == texts["rejected"].strip():
+            raise _RowError(f"row {number}: 'chosen' and 'rejected' are the same")
+        name = row.get("id") or f"preference-{number - 1}"
+        source_item = row.get("source_item") or f"preference:{_digest(texts['prompt'])}"
         yield row, {"id": str(name), "source_item": str(source_item), **texts}
 
 
-def _refuse_useless(texts: Mapping[str, str], number: int) -> None:
-    """Refuse a pair with an empty text, or whose responses differ in surrounding spaces at most."""
-    for name, text in texts.items():
-        if not text.strip():
-            raise _RowError(f"row {number + 1}: '{name}' is empty")
-    if texts["chosen"].strip() == texts["rejected"].strip():
-        raise _RowError(f"row {number + 1}: 'chosen' and 'rejected' are the same")
-
-
-def _rated(form: str, layout: Layout, rows: list[Row]) -> Iterator[tuple[Row, Fields]]:
+def _rated(rows: list[Row]) -> Iterator[tuple[Row, Fields]]:
     """Rows with one rated response each: the best of a prompt is paired with each that is rated
-    lower."""
+    lower. Earlier cards of CARE call two columns otherwise."""
     groups: dict[str, list[tuple[float, str, Row]]] = defaultdict(list)
-    for number, row in enumerate(rows):
-        prompt = _conversation(_cell(row, (layout.prompt,), number))
-        text = _conversation(_cell(row, layout.response, number), answer=True)
-        rating = _number(row, layout.rating, number)
+    for number, row in enumerate(rows, 1):
+        prompt = _conversation(_cell(row, number, "question"))
+        text = _conversation(_cell(row, number, "response", "answer"), answer=True)
+        rating = _number(_cell(row, number, "human_rating", "rating"), number)
         groups[prompt].append((rating, text, row))
     for prompt, answers in groups.items():
         rating, text, best = max(answers, key=lambda answer: answer[0])
@@ -175,8 +125,8 @@ def _rated(form: str, layout: Layout, rows: list[Row]) -> Iterator[tuple[Row, Fi
         digest = _digest(prompt)
         for turn, worse in enumerate(lower):
             fields = {
-                "id": f"{form}-{digest}-{turn}",
-                "source_item": f"{form}:{digest}",
+                "id": f"care-{digest}-{turn}",
+                "source_item": f"care:{digest}",
                 "prompt": prompt,
                 "chosen": text,
                 "rejected": worse,
@@ -184,25 +134,23 @@ def _rated(form: str, layout: Layout, rows: list[Row]) -> Iterator[tuple[Row, Fi
             yield best, fields
 
 
-def _cell(row: Row, names: Sequence[str], number: int) -> Any:
+def _cell(row: Row, number: int, *names: str) -> Any:
     for name in names:
         if row.get(name) is not None:
             return row[name]
     missing = " or ".join(f"'{name}'" for name in names)
-    raise _RowError(
-        f"row {number + 1} has no {missing}; its columns are {', '.join(sorted(row)) or 'none'}"
-    )
+    columns = ", ".join(sorted(row)) or "none"
+    raise _RowError(f"row {number} has no {missing}; its columns are {columns}")
 
 
-def _number(row: Row, names: Sequence[str], number: int) -> float:
-    value = _cell(row, names, number)
+def _number(value: Any, number: int) -> float:
     try:
-        as_float = float(value)
+        rating = float(value)
     except (TypeError, ValueError):
-        as_float = float("nan")
-    if as_float != as_float:
-        raise _RowError(f"row {number + 1}: {value!r} in '{names[0]}' is not a number")
-    return as_float
+        rating = math.nan
+    if math.isnan(rating):
+        raise _RowError(f"row {number}: {value!r} in 'human_rating' is not a number")
+    return rating
 
 
 def _conversation(value: Any, *, answer: bool = False) -> str:
@@ -220,43 +168,27 @@ def _conversation(value: Any, *, answer: bool = False) -> str:
         ) from None
 
 
-def _first(row: Row, columns: Sequence[str]) -> str | None:
+def _first(row: Row, *columns: str) -> str | None:
     """The first of some cells that is not empty."""
-    for column in columns:
-        if row.get(column):
-            return str(row[column])
-    return None
+    return next((str(row[column]) for column in columns if row.get(column)), None)
 
 
-def _domain(layout: Layout, row: Row) -> str | None:
-    name = _first(row, layout.domain)
-    if name is None:
-        return None
-    return layout.domains.get(name, name)
-
-
-def _culture(layout: Layout, row: Row, given: str | None, language: str) -> str:
-    """The row's culture as the registry calls it, else the one given, else that of the raters, else
-    ``general``."""
-    named = _first(row, layout.culture) or ""
+def _culture(row: Row, given: str | None, language: str, rated: bool) -> str:
+    """The row's culture as the registry calls it, else the one given, else that of CARE's raters,
+    else ``general``."""
+    named = _first(row, "associated_culture", "culture") or ""
     bracketed = re.search(r"\(([^)]+)\)", named)
     if bracketed:
         named = bracketed[1]
-    inner = named.strip()
-    known = {"arab": "arabic"}
-    for one in cultures:
-        known[one.id] = one.id
-        known[one.name.casefold()] = one.id
-    known_as = None
-    if inner:
-        known_as = known.get(inner.casefold()) or cultures.of_country(inner)
-    if known_as or given:
-        return str(known_as or given)
-    if layout.native:
+    named = named.strip()
+    if named.casefold() == "arab":
+        named = "Arabic"
+    known = (one.id for one in cultures if cultures.is_called(one.id, named))
+    culture = next(known, None) or cultures.of_country(named) or given
+    if culture is None and rated:
         spoken = language.partition("-")[0]
-        of_raters = (one.id for one in cultures if one.language == spoken)
-        return next(of_raters, GENERAL)
-    return inner or GENERAL
+        culture = next((one.id for one in cultures if one.language == spoken), GENERAL)
+    return culture or named or GENERAL
 
 
 _SCRIPTS = {
@@ -286,55 +218,15 @@ def _digest(text: str) -> str:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a ``.jsonl``, ``.json`` (both also ``.gz``) or ``.parquet`` file, or of all such
-    files of a folder.
+    """The rows of a table, or of all tables of a folder; empty cells are left out.
 
     Raises:
-        CarbError: there is none, or one cannot be read or holds something else than objects.
+        CarbError: there is none, or one cannot be read or holds something else than rows.
     """
-    if not path.is_dir():
-        return _file_rows(path)
-    files = sorted(
-        p for p in path.rglob("*") if re.search(r"\.(jsonl|json|parquet)(\.gz)?$", p.name)
-    )
-    if not files:
-        raise CarbError(f"{path} holds no .jsonl, .json or .parquet file.")
-    return [row for file in files for row in _file_rows(file)]
-
-
-def _file_rows(path: Path) -> list[Row]:
-    import polars
-
-    try:
-        if path.suffix == ".parquet":
-            return list(polars.read_parquet(path).to_dicts())
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-        text = content.decode("utf-8-sig")
-    except polars.exceptions.PolarsError as error:
-        raise CarbError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}.") from None
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise CarbError(
-            f"Cannot read {path}: {getattr(error, 'strerror', None) or error}."
-        ) from None
-    if path.name.removesuffix(".gz").endswith(".jsonl"):
-        rows = []
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                rows.append(_parsed(line, f"{path}:{number}"))
-    else:
-        rows = _parsed(text, str(path))
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise CarbError(f"{path} must hold objects, one a row.")
+    rows: list[Row] = []
+    for file in table_files(path):
+        table = read_table(file, lambda _: True)
+        if table.problems:
+            raise DataError(table.problems)
+        rows += [record for _, record in table.rows]
     return rows
-
-
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        # of the text that was parsed, a line of JSON Lines is always line 1
-        raise CarbError(
-            f"{where} is not valid JSON: {str(error).replace('line 1 column', 'column')}."
-        ) from None

@@ -16,7 +16,7 @@ from carb_data import Frozen, read_file
 from carb_scorers import Candidate, Kind, Planned, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, planned, shown_orders
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Writing, message
-from carb_scorers.models.protocol import LANGUAGE_MODELS, Watch, read_backend_options
+from carb_scorers.models.protocol import Watch, read_backend_options
 from tal_rlvr.judge_prompts import CUE, GENERAL, HasPrompt, PromptConfig, render_prompt
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
 
@@ -165,7 +165,7 @@ def _open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         CarbError: an option is wrong, or the model cannot be opened.
     """
     # says what is wrong with one, before the settings are read from them
-    read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, options)
+    read_backend_options(ThinkOptions, name, options)
     settings = _settings(target, options)
     model, read = open_judge(name, target, options, settings)
     in_flight = model.in_flight
@@ -188,7 +188,7 @@ def _open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
 
 
 def _plan_think(name: str, target: str, options: Mapping[str, str]) -> Planned:
-    read, _ = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, options)
+    read, _ = read_backend_options(ThinkOptions, name, options)
     settings = _settings(target, options)
     longest = settings.max_new_tokens
     return planned(think_form(settings, read), comparative=True, longest=longest)
@@ -221,7 +221,7 @@ def open_judge(
     adapter = Path(target).expanduser() / ADAPTER
     if options.get("backend") == "vllm" and adapter.is_dir():
         plain["dtype"] = "float32"  # vLLM's own choice, bfloat16, would round the change away
-    read, kind = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, {**plain, **options})
+    read, kind = read_backend_options(ThinkOptions, name, {**plain, **options})
     return kind.open(target, read), read
 
 

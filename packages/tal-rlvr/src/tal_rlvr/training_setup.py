@@ -23,7 +23,7 @@ from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 from trl import GRPOConfig
 
 from carb_data import CarbError, MissingExtraError
-from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
+from carb_scorers.models.protocol import read_backend_options
 from tal_rlvr.memory import Shape, check_fits, needed
 from tal_rlvr.mix import MixAccount, Parts
 from tal_rlvr.mix_check import report_contamination
@@ -50,7 +50,7 @@ def check_backend(config: TrainConfig) -> None:
         CarbError: an option of the backend is wrong, or its library is not installed.
     """
     options = config.backend_options(config.model)
-    read_backend_options(ThinkOptions, LANGUAGE_MODELS, "[evaluation] options", options)
+    read_backend_options(ThinkOptions, "[evaluation] options", options)
     if config.evaluation.backend == "vllm" and importlib.util.find_spec("vllm") is None:
         raise MissingExtraError("tal-rlvr", "gpu", "vllm")
     if config.evaluation.backend == "openai":

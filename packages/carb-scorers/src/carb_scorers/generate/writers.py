@@ -310,5 +310,5 @@ def open_writer(spec: str, options: type[_Options]) -> tuple[LanguageModel, _Opt
             f"'{spec}' cannot write; name a language model as {', '.join(LANGUAGE_MODELS)}:MODEL."
         )
     given = {**parsed.options, "backend": parsed.kind}
-    read, kind = read_backend_options(options, LANGUAGE_MODELS, str(parsed), given)
+    read, kind = read_backend_options(options, str(parsed), given)
     return kind.open(parsed.target, read), read

@@ -26,7 +26,6 @@ from carb_scorers.judge.order_and_prompt import (
 from carb_scorers.judge.reading import Read, read_probabilities, read_verdicts
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import (
-    LANGUAGE_MODELS,
     Failure,
     LanguageModel,
     NonNegative,
@@ -277,7 +276,7 @@ def _open_judge(name: str, target: str, options: Options) -> Scorer:
     Raises:
         CarbError: an option is wrong or does not go with another, or the model cannot be opened.
     """
-    read, kind = read_backend_options(JudgeOptions, LANGUAGE_MODELS, name, with_defaults(options))
+    read, kind = read_backend_options(JudgeOptions, name, with_defaults(options))
     try:
         asker = _asker(read)
         _check_prompts(asker, read)
@@ -298,7 +297,7 @@ def _open_judge(name: str, target: str, options: Options) -> Scorer:
 
 # the signature of every planner, see Kind.plan
 def _plan_judge(name: str, target: str, options: Options) -> Planned:  # noqa: ARG001
-    read, _ = read_backend_options(JudgeOptions, LANGUAGE_MODELS, name, with_defaults(options))
+    read, _ = read_backend_options(JudgeOptions, name, with_defaults(options))
     longest = 1
     if read.read == "generate":
         longest = read.max_tokens

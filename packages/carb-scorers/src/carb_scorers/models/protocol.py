@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field, FiniteFloat, create_model
 
@@ -267,20 +267,17 @@ def plain_text(prompt: Prompt) -> str:
     return "\n\n".join(message.content for message in prompt.messages) + prompt.cue
 
 
-_O = TypeVar("_O", bound=Frozen)
-_M = TypeVar("_M", covariant=True)
 S = TypeVar("S", bound=Frozen)
 
 
-@dataclass(frozen=True, slots=True)
-class BackendKind(Generic[_O, _M]):
+class BackendKind(NamedTuple):
     """A backend as its module offers it: ``LANGUAGE_MODEL = BackendKind(MyOptions,
     open_my_model)``."""
 
-    options: type[_O]
+    options: type[Frozen]
     """Options of its own, besides those of the scorer; their names must not collide with a
     scorer's."""
-    open: Callable[[str, _O], _M]
+    open: Callable[[str, Any], Any]
     """``(target, options) -> model``. The options given hold the scorer's too. Raises
     ``CarbError``."""
 
@@ -300,15 +297,18 @@ REWARD_MODELS = {
 
 
 def read_backend_options(
-    scorer_options: type[S], table: Mapping[str, str], name: str, options: Mapping[str, str]
-) -> tuple[S, BackendKind[Any, Any]]:
+    scorer_options: type[S],
+    name: str,
+    options: Mapping[str, str],
+    table: Mapping[str, str] = LANGUAGE_MODELS,
+) -> tuple[S, BackendKind]:
     """Read a scorer's and its backend's options from one flat list.
 
     Args:
         scorer_options: the scorer's own; has a field ``backend``.
-        table: The known backends: ``LANGUAGE_MODELS`` or ``REWARD_MODELS``.
         name: the spec string, for messages.
         options: The options that ``parse_spec`` gives.
+        table: The known backends: ``LANGUAGE_MODELS`` or ``REWARD_MODELS``.
 
     Returns:
         One options object with the fields of both, and the backend to open with it.
@@ -322,9 +322,8 @@ def read_backend_options(
             f"backend={chosen}: there is no such backend here. Choose one of: {', '.join(table)}."
         )
     module, _, attribute = table[chosen].partition(":")
-    kind: BackendKind[Any, Any] = getattr(importlib.import_module(module), attribute)
-    backend_options: type[Frozen] = kind.options
-    both: type[S] = _joined(scorer_options, backend_options)
+    kind: BackendKind = getattr(importlib.import_module(module), attribute)
+    both: type[S] = _joined(scorer_options, kind.options)
     return read_options(both, f"Scorer '{name}'", options), kind
 
 
