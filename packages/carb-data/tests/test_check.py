@@ -3,6 +3,8 @@ is in."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 pytest.importorskip("lingua", reason="needs the extra 'checks'")
@@ -332,17 +334,14 @@ def test_texts_of_an_unknown_language_in_a_large_english_table_are_not_english()
     assert detect_all(english + zulu)[-2:] == [None, None]
 
 
-def test_a_mistake_in_the_training_data_is_reported_before_any_attack():
-    attacked = []
+def test_a_mistake_in_the_training_data_is_reported_before_any_attack(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)  # an attack would end with this
 
     def training():
         yield "A text."
         raise CarbError("train.jsonl, line 2: no prompt.")
 
-    def attack(items):
-        attacked.extend(items)
-        return [[0.0] * len(item.responses) for item in items]
-
     with pytest.raises(CarbError, match="line 2"):
-        check(GERMAN, against=training(), more={"an attack": attack})
-    assert not attacked
+        check(GERMAN, against=training())
+    with pytest.raises(CarbError, match="sklearn"):
+        check(GERMAN)

@@ -70,7 +70,7 @@ class TestBlend:
         task = open_task(f"blend:{blend}?places=China,UK")
         assert [prompt.id for prompt in task.prompts] == ["China/q1/en", "China/q2/en", "UK/q1/en"]
         first = task.prompts[0]
-        assert (first.culture, first.language, first.topic) == ("chinese-cn", "en", "Food")
+        assert (first.culture, first.language) == ("chinese-cn", "en")
         assert first.source_item == "blend:q1"
 
     @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ class TestBlend:
             ("blend:{path}?weihted=true", "did you mean 'weighted'"),
             ("blend:{path}?limit=1&limit=2", "twice"),
             ("blend:{path}?limit", "key=value"),
-            ("blend:{path}?places=Greece", "questions/Greece_questions.csv"),
+            ("blend:{path}?places=Greece", "annotations/Greece_data.json"),
         ],
     )
     def test_mistakes_are_told(self, blend, spec, told):

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Literal
 
 from carb_data.dataset import Dataset
@@ -20,8 +21,6 @@ __all__ = ["Attack", "AuditReport", "audit"]
 
 Rows = Sequence[Sequence[float]]
 """For each set a number for each answer: an attack takes the largest."""
-Rater = Callable[[Sequence[BonSet]], Rows]
-"""An attack on sets."""
 Values = dict[str, Sequence[float]]
 """These numbers by the set's id."""
 Level = Literal["all", "main", "domain", "culture"]
@@ -69,6 +68,11 @@ class Attack(Frozen):
         return self.low is not None and self.chance is not None and self.low > self.chance
 
     @property
+    def shortfall(self) -> float:
+        """How far it stays below chance; negative where it works."""
+        return (self.chance or 0.0) - (self.accuracy or 0.0)
+
+    @property
     def severe(self) -> bool:
         """Whether its interval lies ten points or more above chance."""
         return self.low is not None and self.chance is not None and self.low >= self.chance + 0.1
@@ -90,7 +94,7 @@ class AuditReport(Frozen):
     def working(self) -> tuple[Attack, ...]:
         """The attacks that work, the strongest first."""
         working = (attack for attack in self.attacks if attack.works)
-        return tuple(sorted(working, key=_shortfall))
+        return tuple(sorted(working, key=attrgetter("shortfall")))
 
     @property
     def passed(self) -> bool:
@@ -98,17 +102,9 @@ class AuditReport(Frozen):
         return not self.working
 
 
-def _shortfall(attack: Attack) -> float:
-    """How far an attack stays below chance; negative where it works."""
-    chance = attack.chance or 0.0
-    accuracy = attack.accuracy or 0.0
-    return chance - accuracy
-
-
 def audit(
     dataset: Dataset,
     *,
-    more: Mapping[str, Rater] | None = None,
     learn: bool = True,
 ) -> AuditReport:
     """Attack a data set from the answers alone.
@@ -116,8 +112,6 @@ def audit(
     Args:
         dataset: the data set to attack. Families are attacked as wholes and, where they have
             mirrors, by their main sets alone.
-        more: further attacks by name: a number for each answer of each set. Language models that
-            rate the answers without the question come in here.
         learn: whether to train classifiers on words and characters as well.
 
     Raises:
@@ -127,8 +121,6 @@ def audit(
     mains = [item for item in items if not is_mirror(item)]
     origin = dataset.origins
     answers_alone = _surface_attacks(items)
-    for name, attack in (more or {}).items():
-        answers_alone[name] = _by_id(items, attack(items))
     # Over whole families a classifier of the answers is at chance whatever it learns, so that it
     # sees main sets alone.
     attacks = {**answers_alone}

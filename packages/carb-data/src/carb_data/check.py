@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from carb_data.audit import Attack, AuditReport, Rater, audit
+from carb_data.audit import Attack, AuditReport, audit
 from carb_data.dataset import Dataset
 from carb_data.home import HomeLine, home_line, home_lines
 from carb_data.language import (
@@ -71,8 +71,8 @@ class CheckReport(Frozen):
     @property
     def leaks(self) -> tuple[Attack, ...]:
         """The attacks whose interval lies ten points beyond chance over all or all main sets."""
-        wide = [attack for attack in self.audit.working if attack.level in ("all", "main")]
-        return tuple(attack for attack in wide if attack.severe)
+        severe = (attack for attack in self.audit.working if attack.severe)
+        return tuple(attack for attack in severe if attack.level in ("all", "main"))
 
     @property
     def passed(self) -> bool:
@@ -87,14 +87,12 @@ def check(
     dataset: Dataset,
     *,
     against: Iterable[Entry] | None = None,
-    more: Mapping[str, Rater] | None = None,
 ) -> CheckReport:
     """Check a data set whose form is valid (``load`` checks it).
 
     Args:
         dataset: the data set to check.
         against: training data: texts, or sets. Null looks for none of it.
-        more: further attacks by name, as ``audit`` takes them.
 
     Raises:
         MissingExtraError: a library of the extra ``checks`` is not installed.
@@ -117,7 +115,7 @@ def check(
         sets=len(dataset),
         fingerprint=dataset.fingerprint,
         findings=tuple(findings),
-        audit=audit(dataset, more=more),
+        audit=audit(dataset),
         home_line=home_line(dataset),
         home_by_language=home_lines(dataset),
         undetected=undetected,

@@ -14,16 +14,6 @@ from carb_data.keys import ALPHABETS
 from carb_data.packaged import resource
 from carb_data.values import STRUCTURES
 
-__all__ = [
-    "Columns",
-    "columns_of",
-    "is_doubtful",
-    "is_plural",
-    "part_count",
-    "parts_of",
-    "record_of",
-]
-
 _HEADINGS = resource("headings")
 _NAMES: dict[str, list[str]] = _HEADINGS["columns"]
 _NUMBERED = re.compile(r"(.*?)_?(\d{1,2}|[^\W\d_])")

@@ -62,7 +62,7 @@ class Dataset:
     @classmethod
     def load(
         cls,
-        path: str | Path,
+        name_or_path: str | Path,
         *,
         registry: Registry | None = registered,
         prefix: bool = False,
@@ -70,10 +70,13 @@ class Dataset:
         progress: Progress = silent,
         **given: str,
     ) -> Self:
-        """Load a file of sets, a table of which sets are made (``shapes``), or a folder of both.
+        """Load a data set by name, a file of sets, a table of which sets are made (``table_sets``),
+        or a folder of both.
 
         Args:
-            path: a file, or a folder of files.
+            name_or_path: ``"carb-seed"`` or ``"carb-seed@3"``, which is the same. Or a path to a
+                file or folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where
+                one is wanted.
             registry: cultures that may occur; ``None`` accepts any.
             prefix: whether ids in a table begin with its file's name.
             skip_bad: how many rows of a file, or which share below 1, may be left out because they
@@ -83,10 +86,27 @@ class Dataset:
 
         Raises:
             DataError: some rows are no sets; all of them are reported.
-            CarbError: nothing readable is there.
+            CarbError: there is no such data set, it cannot be read, or ``given`` is used with the
+                seed, whose sets have their own.
+            MissingExtraError: the data set is on the Hugging Face hub, and the extra ``hf`` is
+                missing.
         """
+        name = str(name_or_path)
+        seeds = seed_folders()
+        if given and name in seeds:
+            raise CarbError(f"Every set of {name} has its own {' and '.join(given)}.")
+        if name in seeds:
+            return cls(load_families(seeds[name]))
+        path = Path(name)
+        if name.startswith("hf://"):
+            path = _hub_folder(name)
+        if isinstance(name_or_path, str) and not path.exists():
+            raise CarbError(
+                f"There is no data set '{name}'.{closest(name, seeds)} Give '{SEED}', a path, "
+                "or hf://owner/name."
+            )
         rows = load_path(
-            Path(path),
+            path,
             given,
             registry,
             prefix=prefix,
@@ -164,7 +184,7 @@ class Dataset:
         """The same sets without their perturbed texts."""
         if not any(item.perturbed for item in self._sets):
             return self
-        return Dataset(item.model_copy(update={"perturbed": ()}).compacted() for item in self._sets)
+        return Dataset(item.changed(perturbed=()).compacted() for item in self._sets)
 
     def split(
         self,
@@ -301,56 +321,7 @@ def content_hash(item: BonSet) -> str:
     return digest.hexdigest()
 
 
-def load(
-    name_or_path: str | Path,
-    *,
-    registry: Registry | None = registered,
-    prefix: bool = False,
-    skip_bad: float = 0,
-    progress: Progress = silent,
-    **given: str,
-) -> Dataset:
-    """Load a data set by name.
-
-    Args:
-        name_or_path: ``"carb-seed"`` or ``"carb-seed@3"``, which is the same. Or a path to a file
-            or folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where one is
-            wanted.
-        registry: cultures that may occur; ``None`` accepts any.
-        prefix: whether ids in a table begin with its file's name.
-        skip_bad: how many rows of a file, or which share below 1, may be left out because they make
-            no set; ``notes`` names them.
-        progress: called with how many rows of a table were read, of how many.
-        given: ``culture``, ``domain`` and ``language`` of what has none of its own.
-
-    Raises:
-        DataError: some rows are no sets; all of them are reported.
-        CarbError: there is no such data set, it cannot be read, or ``given`` is used with the seed,
-            whose sets have their own.
-        MissingExtraError: the data set is on the Hugging Face hub, and the extra ``hf`` is missing.
-    """
-    name = str(name_or_path)
-    seeds = seed_folders()
-    if given and name in seeds:
-        raise CarbError(f"Every set of {name} has its own {' and '.join(given)}.")
-    if name in seeds:
-        return Dataset(load_families(seeds[name]))
-    path = Path(name)
-    if name.startswith("hf://"):
-        path = _hub_folder(name)
-    if not path.exists():
-        raise CarbError(
-            f"There is no data set '{name}'.{closest(name, seeds)} Give '{SEED}', a path, "
-            "or hf://owner/name."
-        )
-    return Dataset.load(
-        path,
-        registry=registry,
-        prefix=prefix,
-        skip_bad=skip_bad,
-        progress=progress,
-        **given,
-    )
+load = Dataset.load
 
 
 def seed_folders() -> dict[str, Path]:

@@ -20,27 +20,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from carb_data.models import BonSet, Domain, Frozen, Kind, LanguageTag, Provenance, Tier
 from carb_data.validation import parse_file, validate
 
-__all__ = [
-    "Condition",
-    "Contrast",
-    "Declaration",
-    "Mirrored",
-    "Names",
-    "OptionsAsGiven",
-    "Part",
-    "Published",
-    "Record",
-    "Skip",
-    "Source",
-    "all_hold",
-    "fill",
-    "order_key",
-    "read_declaration",
-    "shapes",
-    "shipped",
-    "template_fields",
-]
-
 
 def _split(value: object) -> object:
     if isinstance(value, str):

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-__all__ = ["HUB_ANSWERS_WITHIN", "CarbError", "require"]
+__all__ = ["CarbError"]
 
 HUB_ANSWERS_WITHIN = 5.0
 """Seconds after which the model hub counts as out of reach."""

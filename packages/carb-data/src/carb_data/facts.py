@@ -24,7 +24,7 @@ from carb_data.models import (
 )
 from carb_data.validation import line_problems
 
-__all__ = ["Fact", "PageSource", "Phrase", "load_facts", "read_lines"]
+__all__ = ["Fact", "load_facts"]
 
 FactId = Annotated[
     str,

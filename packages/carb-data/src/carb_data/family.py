@@ -35,16 +35,7 @@ from carb_data.models import (
 )
 from carb_data.validation import repeated
 
-__all__ = [
-    "Bank",
-    "Family",
-    "FamilyAnswer",
-    "PerturbedAnswer",
-    "Place",
-    "expand_family",
-    "load_families",
-    "read_bank",
-]
+__all__ = ["Bank", "Family", "read_bank"]
 
 PLACE = "{place}"
 AUTHOR = "carb-seed-author"
@@ -313,7 +304,7 @@ def _asked(question: Prompt, name: str) -> Prompt:
     turns = []
     for turn in question:
         content = turn.content.replace(PLACE, name)
-        turns.append(turn.model_copy(update={"content": content}))
+        turns.append(turn.changed(content=content))
     return tuple(turns)
 
 

@@ -24,8 +24,6 @@ from carb_data.values import (
     unpacked,
 )
 
-__all__ = ["Asked", "Given", "TieError", "keys_of", "options_of", "plain_reader", "read_record"]
-
 Answers = list[Answer]
 Asked = str | list[dict[str, str]]
 """A question: one text, or turns with role and content."""
@@ -230,7 +228,7 @@ def _option(
     """The number of the option that a key names; of the first where there is no key."""
     if not rule.keys:
         if rule.key:
-            return place_of(key, given, system, "answer")
+            return place_of(key, given, system)
         return 0
     known = zip(rule.keys, given.texts, strict=False)
     for number, (keys, option) in enumerate(known):

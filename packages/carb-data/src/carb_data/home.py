@@ -10,8 +10,6 @@ from carb_data.language import same_language
 from carb_data.models import BonSet, Frozen
 from carb_data.registry import cultures, is_mirror
 
-__all__ = ["HomeLine", "home_line", "home_lines"]
-
 
 class HomeLine(Frozen):
     """The accuracy of a rule that knows where each answer is right, but not the question.

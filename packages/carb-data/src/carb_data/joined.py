@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-__all__ = ["Joined"]
-
 
 class Joined:
     """Disjoint sets of names (union-find); a name that was never joined stands for itself."""

@@ -26,8 +26,6 @@ from carb_data.errors import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import first_defect
 
-__all__ = ["DiskError", "OtherHeadError", "Store", "read_store", "write_whole"]
-
 _log = logging.getLogger(__name__)
 H = TypeVar("H", bound=BaseModel)
 R = TypeVar("R", bound=Frozen)

@@ -12,8 +12,6 @@ from carb_data.packaged import resource
 from carb_data.tables import plain
 from carb_data.values import UnreadError
 
-__all__ = ["ALPHABETS", "Options", "System", "place_of", "system_of", "without_letters"]
-
 ALPHABETS: dict[str, str] = resource("headings")["alphabets"]
 """Letters by which options are numbered, in their order."""
 _LETTERS = frozenset("".join(ALPHABETS.values()))
@@ -57,15 +55,13 @@ class System:
     letters: str = ALPHABETS["latin"]
 
 
-def system_of(
-    rows: Iterable[tuple[str, Options]], owner: object, first: int | None = None
-) -> System:
+def system_of(rows: Iterable[tuple[str, Options]], owner: object, first: int | None) -> System:
     """How the keys of a whole table count: what only one reading fits.
 
     Args:
         rows: the key and the options of each row.
         owner: the table, for messages.
-        first: the number of the first option where it is known.
+        first: the number of the first option; null where it is not known.
 
     Raises:
         CarbError: two readings fit all rows.
@@ -106,12 +102,7 @@ def _alphabet(used: set[str], owner: object) -> str:
     return alphabet
 
 
-def place_of(
-    key: str,
-    options: Options,
-    system: System,
-    field: str,
-) -> int:
+def place_of(key: str, options: Options, system: System) -> int:
     """The option that a key names.
 
     Raises:
@@ -122,12 +113,12 @@ def place_of(
         if named is None or options.texts[named] == key:
             return options.texts.index(key)
         reason = "is the text of one option and the number or letter of another; write the letter"
-        raise UnreadError((field, f"'{key}' {reason} as (B)"))
+        raise UnreadError(("answer", f"'{key}' {reason} as (B)"))
     if named is not None:
         return named
     if key:
-        raise UnreadError((field, f"'{key}' is none of the options"))
-    raise UnreadError((field, "is empty"))
+        raise UnreadError(("answer", f"'{key}' is none of the options"))
+    raise UnreadError(("answer", "is empty"))
 
 
 def _named(key: str, options: Options, system: System) -> int | None:

@@ -15,15 +15,7 @@ from typing import Any
 from carb_data.errors import CarbError, MissingExtraError, require
 from carb_data.packaged import resource
 
-__all__ = [
-    "DETECTED",
-    "UNDETERMINED",
-    "check_language",
-    "in_language",
-    "is_detected",
-    "language_tag",
-    "same_language",
-]
+__all__ = ["in_language"]
 
 UNDETERMINED = "und"
 """The tag of a text in an unknown language (BCP 47)."""
@@ -201,7 +193,7 @@ def _detected(texts: Sequence[str]) -> list[str | None]:
 def detect_all(texts: Sequence[str]) -> list[str | None]:
     """The languages of texts as codes of ISO 639-1, of ``DETECTED``; null where neither script nor
     words carry one of them, or where that takes the detector and it is not installed."""
-    texts = [*map(_without_addresses, texts)]
+    texts = [_ADDRESS.sub(" ", text) if "://" in text else text for text in texts]
     languages = {text: _own_script(text) or _by_words(text) for text in texts}
     known = [languages[text] for text in texts]
     if usual := _usual(known):
@@ -240,12 +232,6 @@ def _carried(texts: Sequence[str]) -> list[str | None]:
         else:
             languages.append(None)
     return languages
-
-
-def _without_addresses(text: str) -> str:
-    if "://" in text:
-        return _ADDRESS.sub(" ", text)
-    return text
 
 
 def _is_carried(language: str, sure: float, words: set[str], counts: Mapping[str, float]) -> bool:

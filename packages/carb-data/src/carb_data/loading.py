@@ -14,7 +14,7 @@ from carb_data.table_sets import Loaded, Progress, checked, left_out, read_sets,
 from carb_data.tables import TABLE_SUFFIXES, first_record, kind_of, unknown_kind
 from carb_data.values import unpacked
 
-__all__ = ["holds_sets", "load_path", "table_files"]
+__all__ = ["table_files"]
 
 _NAMED = 10
 """Most files that a sentence names."""

@@ -24,23 +24,7 @@ from pydantic_core import PydanticCustomError
 from carb_data.language import language_tag
 from carb_data.validation import repeated
 
-__all__ = [
-    "UNSPECIFIED",
-    "Conversation",
-    "CultureId",
-    "Form",
-    "Frozen",
-    "Group",
-    "Identifier",
-    "LanguageTag",
-    "Naming",
-    "PlaceCode",
-    "Response",
-    "Text",
-    "Votes",
-    "as_text",
-    "cited",
-]
+__all__ = ["Frozen", "Response", "as_text", "cited"]
 
 CultureId = Annotated[
     str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=64)
@@ -159,10 +143,6 @@ _given: dict[tuple[type[BaseModel], frozenset[str]], set[str]] = {}
 """One set for all models that were given the same fields."""
 
 
-_models: dict[type, bool] = {}
-"""Whether a type is a model; pydantic's own check of an instance takes microseconds."""
-
-
 _DEPRECATED = {
     name
     for name, value in vars(BaseModel).items()
@@ -176,9 +156,7 @@ _SLOTS = [vars(BaseModel)[name].__set__ for name in _PARTS]
 
 
 def _is_model(kind: type) -> bool:
-    if kind not in _models:
-        _models[kind] = issubclass(kind, Frozen)
-    return _models[kind]
+    return Frozen in kind.__mro__  # pydantic's own check of an instance takes microseconds
 
 
 class Frozen(BaseModel):

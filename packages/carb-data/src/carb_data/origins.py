@@ -14,8 +14,6 @@ from carb_data.joined import Joined
 from carb_data.models import BonSet, cited
 from carb_data.overlap import COMMON, LEAST, THRESHOLD, normalise, windows
 
-__all__ = ["Origins", "copies_sentence", "origins"]
-
 MOST_SETS = 100_000
 """Near-copies are looked for in data sets of at most so many sets; copies always are."""
 ALIKE = 0.5

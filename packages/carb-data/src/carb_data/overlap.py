@@ -20,15 +20,7 @@ from typing import Any, Literal
 from carb_data.models import BonSet, Frozen, cited
 from carb_data.packaged import resource
 
-__all__ = [
-    "THRESHOLD",
-    "ContaminationReport",
-    "NgramIndex",
-    "check_contamination",
-    "normalise",
-    "plain",
-    "sharing",
-]
+__all__ = ["NgramIndex"]
 
 THRESHOLD = 0.7
 """Share of a test text's n-grams in one training text that makes it a near-duplicate. PaLM

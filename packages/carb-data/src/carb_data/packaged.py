@@ -6,8 +6,6 @@ import json
 from importlib import resources
 from typing import Any
 
-__all__ = ["resource"]
-
 
 def resource(name: str) -> Any:
     """The content of ``resources/NAME.json``."""

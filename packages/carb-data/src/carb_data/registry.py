@@ -16,7 +16,7 @@ from carb_data.models import BonSet, Culture
 from carb_data.packaged import resource
 from carb_data.validation import closest, read_file, repeated
 
-__all__ = ["find_country", "is_mirror"]
+__all__ = ["find_country"]
 
 CULTURES_VARIABLE = "CARB_CULTURES"
 """Environment variable with further culture files, separated as in PATH."""
@@ -294,15 +294,11 @@ def _users_files() -> list[str]:
     return [path for path in os.environ.get(CULTURES_VARIABLE, "").split(os.pathsep) if path]
 
 
-def _shipped() -> Registry:
-    return Registry(
-        _culture_list.validate_python(resource("cultures")),
-        _culture_list.validate_python(resource("country_cultures")),
-        _users_files,
-    )
-
-
-cultures = _shipped()
+cultures = Registry(
+    _culture_list.validate_python(resource("cultures")),
+    _culture_list.validate_python(resource("country_cultures")),
+    _users_files,
+)
 """The registry: the ten cultures of the benchmark, the country-level ones, and the user's own."""
 
 

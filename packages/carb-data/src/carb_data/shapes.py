@@ -37,27 +37,15 @@ from carb_data.models import UNSPECIFIED, Domain
 from carb_data.tables import Record, Table, plain
 from carb_data.values import at, turns, unpacked
 
-__all__ = [
-    "GIVEN",
-    "TEMPLATES",
-    "UNDECLARED",
-    "Shape",
-    "find_shape",
-    "heading_of",
-    "is_known",
-    "note_columns",
-]
-
 GIVEN = ("culture", "domain", "language")
 """Fields that may be given once for all rows."""
 TEMPLATES = ("id", *GIVEN, "topic", "license", "url")
 """Fields that a declaration fills from columns."""
-UNDECLARED = Declaration(name="own")
-"""The source of a table that no declaration describes."""
 _SAMPLE = 50
 """Rows whose values must be of the kinds that a declaration says."""
 _WORDS_OF_A_SOURCE = 3
 """Spaces in what names a source; a longer text is something to read."""
+_SCORE = re.compile(r"-?\d+(\.\d+)?")
 _MARK = re.compile(r"[a-z]|\d")
 _Tie = tuple[str, ...]
 """A column that is true for a tie, or two columns of scores that are equal."""
@@ -150,32 +138,33 @@ def _tops(fields: Iterable[str]) -> set[str]:
 def is_known(names: Sequence[str], own: Sequence[Declaration] = ()) -> bool:
     """Whether names of columns are those of a known table, or of one that is declared."""
     plain_names = [*map(plain, names)]
-    fields = columns_of(plain_names).by_field.keys()
-    for part in _parts(own):
+    for shape in _every(own, columns_of(plain_names)):
         present = {*plain_names}
-        if part.headings:
-            present = {*fields}
-        if all(not present.isdisjoint(_tops([path])) for path in part.columns):
+        if not shape.named:
+            present = {*shape.by_field}
+        if all(not present.isdisjoint(_tops([path])) for path in shape.part.columns):
             return True
     return False
 
 
-def _parts(own: Sequence[Declaration]) -> Iterator[Part]:
+def _every(own: Sequence[Declaration], columns: Columns) -> Iterator[Shape]:
+    """The shapes of all parts of the declarations; of the well-known ones where there are none."""
     for declaration in own or shapes().values():
-        yield from declaration.parts
+        for part in declaration.parts:
+            yield Shape(declaration, part, columns if part.headings else None)
 
 
 def heading_of(rows: Sequence[Sequence[str]], own: Sequence[Declaration] = ()) -> Sequence[str]:
     """The names of the columns of a table without heading, where a declaration has them; empty
     where none fits."""
     widths = {len(cells) for cells in rows}
-    for part in _parts(own):
-        if not part.header or widths != {len(part.header)}:
+    for shape in _every(own, Columns({})):
+        header = shape.part.header
+        if not header or widths != {len(header)}:
             continue
-        records = [dict(zip(part.header, cells, strict=True)) for cells in rows]
-        shape = Shape(UNDECLARED, part)
+        records = [dict(zip(header, cells, strict=True)) for cells in rows]
         if not _lacking(shape, records):
-            return part.header
+            return header
     return ()
 
 
@@ -199,7 +188,7 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
         by_field.pop("domain", None)
         columns = Columns(by_field, columns.options)
     records = records[:_SAMPLE]
-    candidates = _candidates(columns, own)
+    candidates = [shape for shape in _every(own, columns) if own or not shape.part.header]
     tried = [(shape, _lacking(shape, records)) for shape in candidates]
     fitting = [shape for shape, lacking in tried if not lacking]
     best = [one for one in fitting if not any(_narrower(other, one) for other in fitting)]
@@ -222,19 +211,6 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
     shape = _looked_up(shape, table)
     _check_lists(table, shape)
     return shape
-
-
-def _candidates(columns: Columns, own: Sequence[Declaration]) -> Iterator[Shape]:
-    """The shapes of all parts that read a table with a heading."""
-    for declaration in own or shapes().values():
-        for part in declaration.parts:
-            headless = part.header and not own
-            if headless or not part.columns:
-                continue
-            if part.headings:
-                yield Shape(declaration, part, columns)
-            else:
-                yield Shape(declaration, part)
 
 
 def _records(table: Table) -> list[Record]:
@@ -272,8 +248,8 @@ def _completed(shape: Shape, columns: Columns, records: Sequence[Record]) -> Sha
             make[field] = names[0]
         else:
             more[field] = f"{{{names[0]}}}"
-    more["make"] = rule.model_copy(update=make)
-    return replace(shape, part=part.model_copy(update=more))
+    more["make"] = rule.changed(**make)
+    return replace(shape, part=part.changed(**more))
 
 
 def _is_name(value: Any) -> bool:
@@ -402,8 +378,9 @@ def note_columns(table: Table, shape: Shape) -> None:
     ties = _tie_columns([*filled], records)
     read = shape.read().union(*ties)
     for name in shape.by_field.get("source", ()):
-        if _is_prose(name, records):
-            read.discard(name)
+        text = _first(name, records)
+        if text.count(" ") > _WORDS_OF_A_SOURCE and "://" not in text:
+            read.discard(name)  # what a question is about, and no address
     unread = []
     for name, title in table.titles.items():
         if name in filled and name not in read:
@@ -457,10 +434,9 @@ def _joined(table: Table, shape: Shape, records: Sequence[Record]) -> Iterator[s
             )
 
 
-def _is_prose(name: str, records: Sequence[Record]) -> bool:
-    """Whether a column holds texts, such as those that a question is about, and no addresses."""
-    first = str(next(_cells(records, name), ""))
-    return first.count(" ") > _WORDS_OF_A_SOURCE and "://" not in first
+def _first(name: str, records: Sequence[Record]) -> str:
+    """The first filled cell of a column."""
+    return str(next(_cells(records, name), ""))
 
 
 def _tie_columns(names: Sequence[str], records: Sequence[Record]) -> list[_Tie]:
@@ -472,15 +448,9 @@ def _tie_columns(names: Sequence[str], records: Sequence[Record]) -> list[_Tie]:
         other = name.replace("chosen", "rejected")
         if name == "chosen" or name == other or other not in names:
             continue
-        if _is_score(name, records):
+        if _SCORE.fullmatch(_first(name, records)):
             ties.append((name, other))
     return ties
-
-
-def _is_score(name: str, records: Sequence[Record]) -> bool:
-    """Whether the first cell of a column is a number."""
-    first = str(next(_cells(records, name), None))
-    return re.fullmatch(r"-?\d+(\.\d+)?", first) is not None
 
 
 def _is_tie(row: Record, names: _Tie) -> bool:

@@ -12,8 +12,6 @@ from typing import Any, BinaryIO
 
 from carb_data.errors import CarbError, require
 
-__all__ = ["Sheet", "Unreadable", "read_sheets"]
-
 _LARGEST = 128 * 1024 * 1024
 """Bytes of an unpacked workbook; more is refused, since each cell takes some hundred bytes."""
 _MOST_CELLS = 20_000_000

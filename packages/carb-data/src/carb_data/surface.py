@@ -23,13 +23,7 @@ from carb_data.models import BonSet
 from carb_data.packaged import resource
 from carb_data.registry import cultures
 
-__all__ = [
-    "form_features",
-    "is_known",
-    "names_culture",
-    "overlap",
-    "surface_features",
-]
+__all__ = ["is_known", "names_culture", "overlap", "surface_features"]
 
 Pieces = Counter[str]
 """Words, n-grams or traits of a text, and how often it has them."""

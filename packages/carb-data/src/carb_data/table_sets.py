@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from carb_data.declaration import Declaration, Template, fill, template_fields
 from carb_data.errors import CarbError, DataError, Problem
-from carb_data.given import Asked, Given, TieError, keys_of, options_of, plain_reader, read_record
+from carb_data.given import Asked, TieError, keys_of, options_of, plain_reader, read_record
 from carb_data.keys import Options, System, system_of
 from carb_data.language import DETECTED, UNDETERMINED, detect_all, language_defect, language_tag
 from carb_data.models import UNSPECIFIED, BonSet
@@ -28,7 +28,6 @@ from carb_data.registry import Registry, cultures, find_country
 from carb_data.shapes import (
     GIVEN,
     TEMPLATES,
-    UNDECLARED,
     Shape,
     find_shape,
     heading_of,
@@ -40,8 +39,8 @@ from carb_data.turn_marks import refuse_turns
 from carb_data.validation import line_problems
 from carb_data.values import Defect, UnreadError, at, text_at
 
-__all__ = ["Loaded", "Progress", "checked", "left_out", "read_sets", "sets_of", "silent", "unsaid"]
-
+_UNDECLARED = Declaration(name="own")
+"""The source of a table that no declaration describes."""
 _SHARED = itemgetter(*TEMPLATES[1:])
 _DETECTED = "language detected"
 """The provenance's note in a set whose language was not given."""
@@ -55,6 +54,7 @@ _BATCH = 5_000
 """Sets whose languages are detected at once."""
 
 Progress = Callable[[int, int], None]
+"""Function that is called as the work goes on, with two numbers such as those done and of all."""
 _Fields = dict[str, str]
 """The fields of a set beside its question and answers."""
 
@@ -298,7 +298,8 @@ class _Reader:
         except UnreadError as error:
             defects += error.defects
         try:
-            given = self._given(record)
+            given = self.plain(record) or read_record(self.shape.rule, record, self.system)
+            refuse_turns(given.prompt, (*given.right, *given.wrong))
         except UnreadError as error:
             raise UnreadError(*error.defects, *defects) from None
         if defects:
@@ -311,13 +312,6 @@ class _Reader:
                 item = f"{name}/{position}"
             index = texts.index(right)
             yield _Draft(number, item, name, given.prompt, texts, index, fields)
-
-    def _given(self, record: Record) -> Given:
-        """The question and the answers of a record."""
-        given = self.plain(record) or read_record(self.shape.rule, record, self.system)
-        answers = (*given.right, *given.wrong)
-        refuse_turns(given.prompt, answers)
-        return given
 
     def made(self, draft: _Draft) -> BonSet:
         """The set of a draft: validated, or like an earlier one that was.
@@ -500,7 +494,7 @@ def _in_no_order(prompt: Asked, texts: Sequence[str]) -> list[str]:
 def _content(draft: _Draft, declared: Declaration | None) -> dict[str, Any]:
     """The content of a set."""
     fields = draft.fields
-    source = declared or UNDECLARED
+    source = declared or _UNDECLARED
     responses = []
     for index, text in enumerate(draft.texts):
         response = {
@@ -538,18 +532,14 @@ def unsaid(sets: Iterable[BonSet]) -> list[str]:
         count = sum(getattr(item, field) == UNSPECIFIED for item in items)
         if count:
             gaps.append(
-                f"No {field} in {count:,} sets: results {what} leave them out. {_fill(field)}"
+                f"No {field} in {count:,} sets: results {what} leave them out. "
+                f"To set one for all: --{field}."
             )
     told = Counter(item.language for item in items if item.provenance.notes == _DETECTED)
     if told:
         named = ", ".join(f"{language} {count:,}" for language, count in told.most_common())
         gaps.append(
             f"Languages were detected: {named}, out of {', '.join(DETECTED)}; und is a "
-            f"text that its words show in none of these. {_fill('language')}"
+            "text that its words show in none of these. To set one for all: --language."
         )
     return gaps
-
-
-def _fill(field: str) -> str:
-    """The remedy for a field that the sets lack."""
-    return f"To set one for all: --{field}."

@@ -28,19 +28,7 @@ from carb_data.errors import CarbError, Problem
 from carb_data.sheets import Unreadable, read_sheets
 from carb_data.validation import repeated_name
 
-__all__ = [
-    "TABLE_SUFFIXES",
-    "Contents",
-    "Row",
-    "Table",
-    "first_record",
-    "json_lines",
-    "kind_of",
-    "parquet_rows",
-    "plain",
-    "read_table",
-    "unknown_kind",
-]
+__all__ = ["read_table"]
 
 _CELLS = (".csv", ".tsv", ".xlsx")
 _KINDS = (*_CELLS, ".json", ".jsonl", ".ndjson", ".parquet")

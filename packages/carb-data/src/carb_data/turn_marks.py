@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from carb_data.packaged import resource
 from carb_data.values import UnreadError
 
-__all__ = ["refuse_turns"]
-
 _SPEAKER, _LABEL = ("|".join(resource("headings")[kind]) for kind in ("speakers", "labels"))
 _WORD = rf"(?:{_SPEAKER}|{_LABEL})"
 _OPENING = re.compile(

@@ -17,19 +17,7 @@ from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
 from carb_data.errors import SHOWN_PROBLEMS, CarbError, Problem
 from carb_data.packaged import resource
 
-__all__ = [
-    "JsonObject",
-    "closest",
-    "first_defect",
-    "line_problems",
-    "parse_file",
-    "read_file",
-    "read_options",
-    "read_query",
-    "repeated",
-    "repeated_name",
-    "validate",
-]
+__all__ = ["read_options"]
 
 _M = TypeVar("_M")
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -13,22 +13,6 @@ from pydantic_core import from_json
 
 from carb_data.packaged import resource
 
-__all__ = [
-    "STRUCTURES",
-    "Answer",
-    "Defect",
-    "Turn",
-    "UnreadError",
-    "answers",
-    "as_shown",
-    "at",
-    "plain_text",
-    "text",
-    "text_at",
-    "turns",
-    "unpacked",
-]
-
 Turn = tuple[str, str]
 """Role and content."""
 Answer = tuple[str, tuple[Turn, ...]]
@@ -181,12 +165,6 @@ def _transcribed(value: str) -> list[Turn] | None:
     return [*pairs]
 
 
-def _is_numpy_list(value: Any) -> bool:
-    if not isinstance(value, str) or value[:1] not in "[a":
-        return False
-    return _NUMPY_LIST.match(value) is not None
-
-
 def answers(value: Any, field: str) -> list[Answer]:
     """The answers that a value holds, each with the turns before it.
 
@@ -194,7 +172,8 @@ def answers(value: Any, field: str) -> list[Answer]:
         UnreadError: it is no text, number or conversation.
     """
     value_read = unpacked(value)
-    if value_read is value and _is_numpy_list(value):
+    is_text = isinstance(value, str)
+    if is_text and value_read is value and _NUMPY_LIST.match(value):
         reason = "holds a list as numpy prints it, without commas; save the table as JSON Lines"
         raise UnreadError((field, reason))
     conversation = turns(value_read)
@@ -203,7 +182,7 @@ def answers(value: Any, field: str) -> list[Answer]:
         if role != "assistant":
             raise UnreadError((field, "is a conversation that does not end with an answer"))
         return [(content, tuple(before))]
-    if not isinstance(value, str) or isinstance(value_read, list):
+    if not is_text or isinstance(value_read, list):
         value = value_read  # an object that is written as a text may be an answer in JSON
     gathered: list[Answer] = []
     if isinstance(value, list):

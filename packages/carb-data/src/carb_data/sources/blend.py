@@ -16,18 +16,17 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from itertools import combinations, permutations
 from pathlib import Path
 
 from carb_data.declaration import Declaration, Names, Skip, order_key
 from carb_data.models import BonSet, Domain, Frozen, Response, Role
-from carb_data.sources.blend_files import PLACES, Answers, Top, judged
-
-__all__ = ["OPTIONS", "build"]
+from carb_data.sources.blend_files import JUDGED, PLACES, Answers, Top
 
 _NOISY = "Northern_Nigeria"
 """Its English is noisy: "judge" stands for a dessert."""
+_NAMES = re.compile(JUDGED["names_of_places"], re.IGNORECASE)
+"""Names of places and peoples: an answer that holds one tells where it is right."""
 _SIZE = 4
 """Places of a family."""
 
@@ -70,7 +69,7 @@ def _families(
 ) -> Iterator[BonSet | Skip]:
     questions = _questions(blend, number, places)
     agreed = [blend.tops[place, number] for place in questions]
-    tops = [top for top in agreed if top is not None and not _names().search(top.text)]
+    tops = [top for top in agreed if top is not None and not _NAMES.search(top.text)]
     tops.sort(key=lambda top: order_key(seed, number, top.place))
     pairs = permutations(tops, 2)
     wrong = {
@@ -144,9 +143,3 @@ def _first_apart(
         if all(wrong[top.place, other.place] for top, other in pairs):
             return group
     return None
-
-
-@cache
-def _names() -> re.Pattern[str]:
-    """Names of places and peoples: an answer that holds one tells where it is right."""
-    return re.compile(judged()["names_of_places"], re.IGNORECASE)

@@ -14,7 +14,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +47,15 @@ SEVERAL = ",;،、/"
 """Marks between several wordings in one."""
 
 
-@cache
-def judged() -> Any:
-    """Knowledge about BLEnD beside its files: its places, and the questions and answers that
-    readers found unfair."""
-    return resource("blend")
-
-
+JUDGED: dict[str, Any] = resource("blend")
+"""Knowledge about BLEnD beside its files: its places, and the questions and answers that readers
+found unfair."""
 PLACES: dict[str, tuple[str, str]] = {
-    place: (culture, tongue) for place, (culture, tongue) in judged()["places"].items()
+    place: (culture, tongue) for place, (culture, tongue) in JUDGED["places"].items()
 }
 """Place to culture id and language of the questions there."""
+_OPEN_QUESTIONS = re.compile("|".join(JUDGED["open_questions"]), re.IGNORECASE)
+"""Words of questions that read as having several right answers in every place, or none."""
 LISTED = ("Algeria", "China", "Mexico", "North_Korea", "South_Korea", "Spain", "UK", "US")
 """Places of the ten listed cultures."""
 
@@ -282,21 +279,15 @@ def _is_fair(
 ) -> bool:
     """Whether an agreed answer makes a fair set: the question has one right answer, and this text
     is one."""
-    if number in judged()["questions"] or _open_questions().search(item.en_question):
+    if number in JUDGED["questions"] or _OPEN_QUESTIONS.search(item.en_question):
         return False
     wordings = clean(entry.en_answers)
     return (
-        f"{place}/{number}" not in judged()["answers"]  # readers found it wrong or unclear
+        f"{place}/{number}" not in JUDGED["answers"]  # readers found it wrong or unclear
         and all(map(is_answer, wordings))
         and not any(map(is_number_or_date, wordings))
         and not says_nothing(shown, item.en_question)
     )
-
-
-@cache
-def _open_questions() -> re.Pattern[str]:
-    """Words of questions that read as having several right answers in every place, or none."""
-    return re.compile("|".join(judged()["open_questions"]), re.IGNORECASE)
 
 
 def clean(variants: Sequence[str]) -> list[str]:

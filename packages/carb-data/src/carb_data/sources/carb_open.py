@@ -32,8 +32,6 @@ from carb_data.sources.source_files import fetchable
 from carb_data.sources.source_registry import rows
 from carb_data.surface import overlap
 
-__all__ = ["OPTIONS", "build", "cell"]
-
 _LEAKS = "left out for balance: the words of its answers or of its question tell the right answer"
 
 Cell = tuple[str, str, Group]

@@ -20,8 +20,6 @@ from carb_data.models import BonSet, Culture, Domain, Frozen, Response, Role
 from carb_data.registry import cultures
 from carb_data.validation import read_file
 
-__all__ = ["OPTIONS", "build"]
-
 OPTIONS = Frozen
 
 _DOMAINS = {

@@ -27,8 +27,6 @@ from carb_data.sources.source_files import read_text
 from carb_data.table_sets import sets_of
 from carb_data.tables import read_table
 
-__all__ = ["declared_rows"]
-
 _LETTERS = "abcdefgh"
 _LARGEST = 512 * 1024 * 1024
 """Bytes of an unpacked file; more is refused."""
@@ -68,7 +66,7 @@ def declared_rows(
 
 def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet | Skip | str]:
     """Yield what a part makes of every table in a file or folder."""
-    own = [declaration.model_copy(update={"parts": (part,)})]
+    own = [declaration.changed(parts=(part,))]
     knows = partial(is_known, own=own)
     headings = partial(heading_of, own=own)
     paths = table_files(path)

@@ -29,8 +29,6 @@ from carb_data.keys import System
 from carb_data.overlap import plain
 from carb_data.values import UnreadError
 
-__all__ = ["Made", "apply"]
-
 _WRONG = 3
 _ANSWERS = _WRONG + 1
 """Answers of a set that a rule draws from other items."""

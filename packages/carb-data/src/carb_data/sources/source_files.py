@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from carb_data.declaration import Declaration, Published, PublishedFile, shipped
 from carb_data.errors import CarbError, require
 from carb_data.models import Frozen
+from carb_data.table_sets import Progress, silent
 from carb_data.validation import closest
 
-__all__ = ["ADDRESS", "Fetched", "fetch", "fetchable", "find_files", "read_text"]
+__all__ = ["Fetched", "fetch", "fetchable", "read_text"]
 
 ADDRESS = "https://raw.githubusercontent.com"
 DATA_DIR = "CARB_DATA_DIR"
@@ -95,7 +95,7 @@ def fetch(
     *,
     accept_no_licence: bool = False,
     mirror: str = ADDRESS,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = silent,
 ) -> Fetched:
     """Fetch the files of a source into the cache; a file that is there with the right sha256 is not
     fetched again.
@@ -131,8 +131,7 @@ def fetch(
     new = 0
     for number, file in enumerate(published.files, 1):
         new += _fetch_one(published, file, folder, mirror)
-        if progress is not None:
-            progress(number, len(published.files))
+        progress(number, len(published.files))
     return Fetched(
         source=name,
         folder=str(folder),

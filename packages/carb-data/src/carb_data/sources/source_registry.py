@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -19,9 +19,8 @@ from carb_data.models import UNSPECIFIED, BonSet, Frozen
 from carb_data.registry import cultures
 from carb_data.sources.declared import declared_rows
 from carb_data.sources.source_files import find_files
+from carb_data.table_sets import Progress, silent
 from carb_data.validation import closest, read_options
-
-__all__ = ["BuildReport", "build", "open_source", "rows", "source_names"]
 
 
 def source_names() -> list[str]:
@@ -131,12 +130,8 @@ def _opened(
     return source, location, chosen
 
 
-Progress = Callable[[int, int], None]
-"""Function that is called after each source item with the numbers built and skipped so far."""
-
-
 def _made(
-    rows: Iterator[BonSet | Skip | str], progress: Progress | None
+    rows: Iterator[BonSet | Skip | str], progress: Progress
 ) -> tuple[dict[str, BonSet], list[Skip], list[str]]:
     """The sets by id, what is skipped, and sentences on what was not read; an unknown culture ends
     the build with what to do."""
@@ -154,8 +149,7 @@ def _made(
             if row.culture != UNSPECIFIED:
                 cultures.root(row.culture)  # which refuses an unknown one
             made[row.id] = row
-        if progress is not None:
-            progress(len(made), len(skipped))
+        progress(len(made), len(skipped))
     return made, skipped, notes
 
 
@@ -165,7 +159,7 @@ def build(
     out: str | Path,
     *,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     **options: Any,
 ) -> BuildReport:
     """Build a file of sets from a source.

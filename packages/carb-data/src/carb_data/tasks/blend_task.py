@@ -126,7 +126,7 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
 
     Args:
         name: The spec.
-        path: the folder that holds ``annotations`` and ``questions``, or the one above it.
+        path: the folder that holds ``annotations``, or the one above it.
         read: The options.
 
     Raises:
@@ -138,7 +138,6 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
     prompts: list[TaskPrompt] = []
     for place in dict.fromkeys(read.places):
         culture, _ = blend_files.PLACES[place]
-        topics = blend_files.read_topics(folder, place)
         items = blend_files.read_items(folder, place)
         for number, item in items.items():
             answers = _answers(item)
@@ -149,7 +148,6 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
                 text=item.en_question.strip(),
                 culture=culture,
                 language="en",
-                topic=topics.get(number),
                 source_item=f"blend:{number}",
             )
             prompts.append(prompt)

@@ -76,7 +76,6 @@ def _prompt(item: BonSet, options: tuple[str, ...]) -> TaskPrompt:
         text="\n".join([item.prompt_text, "", *lines]),
         culture=item.culture,
         language=item.language,
-        topic=item.topic,
         source_item=item.source_item,
     )
 

@@ -16,20 +16,16 @@ from carb_data.tasks.omgeval_task import OmgevalTaskOptions, open_omgeval
 from carb_data.tasks.task import Task, TaskPrompt
 from carb_data.validation import read_options, read_query
 
-__all__ = ["open_task"]
-
 
 class _Row(Frozen, extra="ignore"):
     id: Identifier
     prompt: Text
     culture: str
     language: LanguageTag
-    topic: str | None = None
 
 
 def open_prompts(name: str, path: Path, _: Frozen) -> Task:
-    """Open ``prompts:FILE``: JSON Lines with ``id``, ``prompt``, ``culture``, ``language`` and
-    perhaps ``topic``.
+    """Open ``prompts:FILE``: JSON Lines with ``id``, ``prompt``, ``culture`` and ``language``.
 
     Data sets have these fields, so that their prompts can be used; their responses are not read.
 

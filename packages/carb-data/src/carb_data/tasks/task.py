@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from carb_data.models import Frozen, Identifier, LanguageTag, Text
 
-__all__ = ["Task", "TaskPrompt", "evenly"]
-
 
 class TaskPrompt(Frozen):
     """One question that a policy answers."""
@@ -21,7 +19,6 @@ class TaskPrompt(Frozen):
     """Whose knowledge it asks for: a culture id, or a name of the same form where none is
     registered."""
     language: LanguageTag
-    topic: str | None = None
     source_item: str
     """Prompts that share it ask the same thing (of other places, in other languages): they are not
     independent."""
