@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from carb_data import BonSet, Dataset, cultures
 
-__all__ = ["FamilyTable", "examples", "families_of", "place_name", "table_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class FamilyTable:

@@ -45,7 +45,7 @@ def gpus() -> list[Gpu]:
             gpu = Gpu(id=index, name=name, free=int(free) * _MIB, total=int(total) * _MIB)
             numbers.append(index)
             visible[index] = gpu
-            visible[uuid] = gpu.model_copy(update={"id": uuid})
+            visible[uuid] = gpu.changed(id=uuid)
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is not None:
         numbers = allowed.split(",")

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import anyio
 
 from carb_cli import display
+from carb_cli.display import money, note, say
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.selection import spread
@@ -64,9 +65,7 @@ class RunPlan(Frozen):
             print_json(self.model_dump())
             return
         texts = f"{self.responses:,} responses and {self.perturbed:,} perturbed texts"
-        display.say(
-            f"Plan; no score was kept. {', '.join(self.data)}: {self.sets:,} sets with {texts}."
-        )
+        say(f"Plan; no score was kept. {', '.join(self.data)}: {self.sets:,} sets with {texts}.")
         columns = ["scorer", "calls", "input tokens", "output tokens", "cost", "weights", "time"]
         short = labels(s.scorer for s in self.scorers)
         rows = [
@@ -75,14 +74,14 @@ class RunPlan(Frozen):
                 display.whole(s.calls),
                 display.whole(s.input_tokens),
                 display.whole(s.output_tokens),
-                display.money(s.cost),
+                money(s.cost),
                 s.weights,
                 "–" if s.seconds is None else display.duration(s.seconds),
             )
             for s in self.scorers
         ]
         display.table("Scorers", columns, rows, right=columns[1:])
-        display.say(
+        say(
             f"Input tokens: bytes of UTF-8 / {BYTES_PER_TOKEN}. Output tokens: the most that may "
             "be written. Cost: in the currency of price_in and price_out (per million tokens) of a "
             f"spec with backend=openai. Time: from {TIMED} sets, which carb run --dry-run scores "
@@ -97,7 +96,7 @@ class RunPlan(Frozen):
         calls = sum(scorer.calls or 0 for scorer in asked)
         tokens = sum(scorer.input_tokens or 0 for scorer in asked)
         costs = [scorer.cost for scorer in asked if scorer.cost is not None]
-        price = f" and cost about {display.money(sum(costs))}" if costs else ""
+        price = f" and cost about {money(sum(costs))}" if costs else ""
         distinct = dict.fromkeys(str(scorer.weights) for scorer in asked)
         sizes = ", ".join(distinct)
         return (
@@ -122,7 +121,7 @@ def plan_run(data: Sequence[str], dataset: Dataset, scorers: Sequence[str]) -> R
         responses=sum(len(item.responses) for item in dataset),
         perturbed=sum(len(item.perturbed) for item in dataset),
         scorers=tuple(
-            _plan_scorer(spec, dataset).model_copy(update={"weights": size})
+            _plan_scorer(spec, dataset).changed(weights=size)
             for spec, size in zip(parsed, weights(parsed), strict=True)
         ),
     )
@@ -142,14 +141,14 @@ def timed(plan: RunPlan, dataset: Dataset, scorers: Sequence[str]) -> RunPlan:
     for one, spec in zip(plan.scorers, scorers, strict=True):
         seconds = None
         if one.weights.on_disk and not one.weights.to_fetch:
-            display.note(f"{one.scorer}: {len(some)} sets are scored, to measure the time.")
+            note(f"{one.scorer}: {len(some)} sets are scored, to measure the time.")
             seconds = _seconds_of(spec, some)
         scale = len(dataset) / max(len(some), 1)
         whole = None
         if seconds is not None:
             whole = seconds * scale
-        planned.append(one.model_copy(update={"seconds": whole}))
-    return plan.model_copy(update={"scorers": tuple(planned)})
+        planned.append(one.changed(seconds=whole))
+    return plan.changed(scorers=tuple(planned))
 
 
 def _seconds_of(scorer: str, some: Dataset) -> float | None:
@@ -165,7 +164,7 @@ def _seconds_of(scorer: str, some: Dataset) -> float | None:
             work = partial(run, on_progress=on_progress)
             record = anyio.run(work, some, [scorer], Path(folder))
         except CarbError as error:
-            display.note(str(error))
+            note(str(error))
             return None
     if not record.scorers[0].scored:
         return None

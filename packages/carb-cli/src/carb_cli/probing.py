@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from carb_cli import display
-from carb_cli.display import percent
+from carb_cli.display import note, percent
+from carb_cli.family_table import families_of
 from carb_cli.planning import RunPlan, plan_run
 from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import RunOptions, score
@@ -58,7 +58,7 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
         fresh: whether to discard what it holds.
     """
     sets = probing_families(load(DATA))
-    display.note(
+    note(
         f"{FAMILIES} families of {DATA} are asked in each way first, to find how the model is best "
         f"asked. {probe_plan(model).sentence()}"
     )
@@ -75,11 +75,8 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
             agreement=alike.get(mode),
         )
         asked.append(one)
-
-    def best_first(one: Asked) -> tuple[bool, float]:
-        return one.place_win is None, -(one.place_win or 0.0)
-
-    return tuple(sorted(asked, key=best_first))
+    asked.sort(key=lambda one: (one.place_win is None, -(one.place_win or 0.0)))
+    return tuple(asked)
 
 
 def why(asked: tuple[Asked, ...]) -> str:
@@ -99,12 +96,10 @@ def why(asked: tuple[Asked, ...]) -> str:
 
 def probing_families(dataset: Dataset) -> Dataset:
     """The families of a few languages that have the fewest characters, with all their sets."""
-    families: dict[str, list[BonSet]] = {}
-    for item in dataset:
-        if item.family is not None and item.place != "implied":
-            families.setdefault(item.family, []).append(item)
+    families = families_of(dataset).values()
+    named = [sets for sets in families if sets[0].place != "implied"]
     shortest: dict[str, list[BonSet]] = {}
-    for sets in sorted(families.values(), key=_characters):
+    for sets in sorted(named, key=_characters):
         right = {item.chosen.text for item in sets}
         if len(right) == len(sets[0].responses):
             shortest.setdefault(sets[0].language, sets)

@@ -61,7 +61,7 @@ def recognise(model: str) -> Recognised:
     if named and not path.exists():
         unnamed = recognise(named[2])
         update = {"spec": f"{named[1]}={unnamed.spec}", "name": named[1]}
-        return unnamed.model_copy(update=update)
+        return unnamed.changed(**update)
     if urlsplit(model).scheme in ("http", "https"):
         return _server(model)
     known = known_model(model)

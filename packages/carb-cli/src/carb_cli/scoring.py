@@ -19,10 +19,11 @@ import anyio
 from cyclopts import Parameter
 
 from carb_cli import display
+from carb_cli.display import duration, note
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
 from carb_cli.options import Flag, OptionGroup
-from carb_cli.progress import progress
+from carb_cli.progress import Report, progress
 from carb_data import Dataset, load, seed_folders, write_whole
 from carb_scorers import Progress, RunRecord, parse_spec
 from carb_scorers.run import run
@@ -78,9 +79,8 @@ def score(
                 report(loading[0], 0, 0, "loading")
 
         def on_progress(state: Progress) -> None:
-            errors = display.counted(state.errors, "error")
+            show_state(report, state)
             label = labels([state.scorer])[state.scorer]
-            report(label, state.done, state.total, errors)
             share = state.done / max(state.total, 1)
             times.setdefault(label, []).append((time.monotonic(), share))
             if loading[:1] == [label] and state.done >= state.total:
@@ -99,9 +99,15 @@ def score(
         record = anyio.run(work, dataset, scorers, out)
     for label in _models(scorers):
         if sentence := pace(label, len(dataset), times[label]):
-            display.note(sentence)
+            note(sentence)
     _keep_the_review(data, out, record)
     return record
+
+
+def show_state(report: Report, state: Progress) -> None:
+    """Show how far a scorer is."""
+    label = labels([state.scorer])[state.scorer]
+    report(label, state.done, state.total, display.counted(state.errors, "error"))
 
 
 def pace(scorer: str, sets: int, times: Sequence[tuple[float, float]]) -> str:
@@ -119,8 +125,8 @@ def pace(scorer: str, sets: int, times: Sequence[tuple[float, float]]) -> str:
     done = (after - before) * sets
     took = ended - began
     return (
-        f"{scorer}: {done:.0f} sets in {display.duration(took)}, without loading; at this pace "
-        f"1,000 sets take {display.duration(1000 / done * took)}."
+        f"{scorer}: {done:.0f} sets in {duration(took)}, without loading; at this pace "
+        f"1,000 sets take {duration(1000 / done * took)}."
     )
 
 
@@ -162,7 +168,7 @@ def _going_on_later(out: Path) -> Iterator[None]:
 def say_how_to_go_on(out: Path) -> None:
     """Say where the work is kept when the command that is being run was stopped."""
     again = shlex.join(part for part in command_line() if part != "--fresh")
-    display.note(
+    note(
         f"Stopped. The scores so far are kept in {out}. To go on, run the same command "
         f"again:\n  {again}"
     )

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from cyclopts import Parameter, validators
 
-from carb_cli import display
+from carb_cli.display import advice
 from carb_cli.main import invoked
 from carb_cli.options import OptionGroup, Several
 from carb_cli.progress import announced, progress
@@ -70,7 +70,7 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
             "mirrored sets counts for a culture whose language it is in."
         )
     if copies := len(dataset.origins.copies):
-        display.advice(copies_sentence(copies, len(dataset)))
+        advice(copies_sentence(copies, len(dataset)))
     if options.perturbed:
         return dataset
     return dataset.without_perturbed()
@@ -107,7 +107,7 @@ def loaded(name: str, *, prefix: bool = False) -> Dataset:
                 **given,
             )
     for sentence in (*dataset.notes, *unsaid(dataset)):
-        display.advice(f"{name}: {sentence}")
+        advice(f"{name}: {sentence}")
     return dataset
 
 

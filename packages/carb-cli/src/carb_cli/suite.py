@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import anyio
 from pydantic import Field, StringConstraints
 
-from carb_cli import display
+from carb_cli.display import counted, size
 from carb_cli.machine import Gpu, free_memory, gpus
 from carb_cli.main import FAILED, OK
 from carb_cli.progress import Report, progress
@@ -55,7 +55,7 @@ class SuiteModel(Frozen):
         pinned = {}
         if self.revision is not None:
             pinned = {"revision": self.revision}
-        return parsed.model_copy(update={"given": self.name, "options": parsed.options | pinned})
+        return parsed.changed(given=self.name, options=parsed.options | pinned)
 
     def wanted(self, *, any_gpu: bool) -> int:
         """How many GPUs it takes where there are any, or none."""
@@ -121,13 +121,13 @@ def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
         free = free_memory()
         if free is None or needed <= free:
             return None
-        return f"it needs {display.size(needed)} of memory; {display.size(free)} are free"
+        return f"it needs {size(needed)} of memory; {size(free)} are free"
     if len([gpu for gpu in there if gpu.free >= needed / number]) >= number:
         return None
-    have = ", ".join(display.size(gpu.free) for gpu in there) or "none"
-    memory = f"{display.size(needed)} on " if needed else ""
+    have = ", ".join(size(gpu.free) for gpu in there) or "none"
+    memory = f"{size(needed)} on " if needed else ""
     return (
-        f"it needs {memory}{display.counted(number, 'GPU')}; free here: {have}. A model on two "
+        f"it needs {memory}{counted(number, 'GPU')}; free here: {have}. A model on two "
         "takes gpus = 2, and tensor_parallel=2 (vLLM) or device_map=auto in its spec"
     )
 
@@ -296,7 +296,7 @@ class _Cluster:
         if not any(
             has.get("GPU", 0) >= number and has.get("memory", 0) >= memory for has in self._machines
         ):
-            what = display.counted(number, "GPU") if number else f"{display.size(memory)} of memory"
+            what = counted(number, "GPU") if number else f"{size(memory)} of memory"
             return Outcome(why=f"it needs {what}; no machine of the Ray cluster has that")
         remote = self._ray.remote(
             num_cpus=1, num_gpus=number, memory=memory, max_retries=0, max_calls=1

@@ -9,8 +9,7 @@ from pathlib import Path
 import polars as pl
 from polars import col
 
-from carb_cli import display
-from carb_cli.display import percent
+from carb_cli.display import counted, percent, say, sentences, shown
 from carb_cli.labels import labels
 from carb_cli.report.report_json import marked
 from carb_cli.selection import chance
@@ -44,9 +43,9 @@ class Numbers(Frozen):
         if self.sets and self.failed == self.sets:
             return "no scores, every set failed"
         shares = {"place win rate": self.place_win, "row": self.row}
-        parts = [f"{name} {display.shown(one)}" for name, one in shares.items() if one is not None]
+        parts = [f"{name} {shown(one)}" for name, one in shares.items() if one is not None]
         cell = self.accuracy
-        parts.append(f"accuracy {display.shown(cell)} of {cell.n:,} main sets")
+        parts.append(f"accuracy {shown(cell)} of {cell.n:,} main sets")
         parts.append(f"strict {percent(cell.strict)}%")
         if self.home_line is not None:
             parts.append(f"home line {percent(self.home_line.accuracy)}%")
@@ -95,19 +94,19 @@ def show(record: RunRecord, out: Path, dataset: Dataset) -> None:
     """Print how many sets failed, and the numbers of each scorer."""
     errors = sum(scorer.errors for scorer in record.scorers)
     what = (
-        display.counted(len(record.scorers), "scorer"),
-        display.counted(record.dataset.sets, "set"),
+        counted(len(record.scorers), "scorer"),
+        counted(record.dataset.sets, "set"),
     )
-    display.say(f"{', '.join(what)}, {display.counted(errors, 'error')}: {out}")
+    say(f"{', '.join(what)}, {counted(errors, 'error')}: {out}")
     if errors:
-        display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
+        say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
     rows = of_run(record, out, dataset)
     short = labels(rows)
     for scorer in record.scorers:
         name = scorer.spec.name
-        display.sentences(f"  {marked(short[name], scorer.spec)}: {rows[name].sentence}")
+        sentences(f"  {marked(short[name], scorer.spec)}: {rows[name].sentence}")
     _show_doubts(record)
-    display.say(_legend([*rows.values()], dataset))
+    say(_legend([*rows.values()], dataset))
 
 
 def _show_doubts(record: RunRecord) -> None:
@@ -119,15 +118,15 @@ def _show_doubts(record: RunRecord) -> None:
     for scorer in record.scorers:
         name = short[scorer.spec.name]
         if scorer.lost:
-            asked = display.counted(scorer.lost, "request")
-            display.say(f"  {name}: {asked} more, lost by interruptions, are in no cost or usage.")
+            asked = counted(scorer.lost, "request")
+            say(f"  {name}: {asked} more, lost by interruptions, are in no cost or usage.")
         if scorer.unanswered:
-            display.say(
-                f"  {name}: the last {display.counted(scorer.unanswered, 'request')} had no answer "
+            say(
+                f"  {name}: the last {counted(scorer.unanswered, 'request')} had no answer "
                 "and count as failed; the same command asks them again."
             )
         if doubt := of_mass(name, scorer.label_mass):
-            display.say(f"  {doubt} See read=generate.")
+            say(f"  {doubt} See read=generate.")
 
 
 def _legend(rows: list[Numbers], dataset: Dataset) -> str:

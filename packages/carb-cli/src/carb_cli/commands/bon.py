@@ -11,16 +11,16 @@ from typing import Annotated, Any
 
 import anyio
 
-from carb_cli import display
-from carb_cli.display import percent
+from carb_cli.display import interval, percent, say, table
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.options import Json, Several, refuse
 from carb_cli.progress import Report, progress
+from carb_cli.scoring import show_state
 from carb_data import write_whole
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
-from carb_scorers import Progress, using
+from carb_scorers import using
 from carb_scorers.bon_picks import Grades, Samples, Scores, bon_curve, grade, sample, score_samples
 
 
@@ -89,17 +89,10 @@ async def _scored(
     spec: str, *, samples: Samples, task: Task, out: Path, seed: int, report: Report
 ) -> tuple[str, Scores]:
     """The name of a scorer and its scores of the samples."""
-
-    def on_progress(state: Progress) -> None:
-        errors = display.counted(state.errors, "error")
-        label = labels([state.scorer])[state.scorer]
-        report(label, state.done, state.total, errors)
-
     async with using(spec) as scorer:
         folder = out / "scores"
-        scores = await score_samples(
-            samples, task, scorer, folder, seed=seed, on_progress=on_progress
-        )
+        shown = partial(show_state, report)
+        scores = await score_samples(samples, task, scorer, folder, seed=seed, on_progress=shown)
         return scorer.spec.name, scores
 
 
@@ -157,18 +150,18 @@ def _show(result: Mapping[str, Any]) -> None:
     if graded:
         _show_curves(result["task"], graded)
     elif result["random"] is not None:
-        display.say(
+        say(
             f"A random sample is worth {percent(result['random'])}%, the best of "
             f"{result['n']} {percent(result['best'])}%."
         )
     counts = [one[key] for one in result["scorers"] for key in ("errors", "short", "ungraded")]
     lost = sum(counts)
     if lost and graded:
-        display.say(
+        say(
             f"{lost} times a prompt does not count (failed samples, scores or grades); see "
             "bon.json."
         )
-    display.say(f"Written to {result['out']}: bon.json, the samples and their scores")
+    say(f"Written to {result['out']}: bon.json, the samples and their scores")
 
 
 def _show_curves(task: str, graded: Sequence[Mapping[str, Any]]) -> None:
@@ -180,10 +173,10 @@ def _show_curves(task: str, graded: Sequence[Mapping[str, Any]]) -> None:
     rows = []
     for one in graded:
         picked = [percent(point["picked"]) for point in one["curve"]]
-        limits = display.interval(one["low"], one["high"])
+        limits = interval(one["low"], one["high"])
         label = short[one["scorer"]]
         rows.append((label, *picked, limits, percent(one["regret"]), one["prompts"]))
     best = [percent(point["best"]) for point in points]
     rows.append(("best available", *best, "", "", ""))
     title = f"Quality of the pick, in percent: {task}"
-    display.table(title, columns, rows, right=columns[1:])
+    table(title, columns, rows, right=columns[1:])

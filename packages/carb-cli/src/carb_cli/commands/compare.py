@@ -11,7 +11,7 @@ import polars as pl
 from polars import col
 
 from carb_cli import display
-from carb_cli.display import percent, signed, whole
+from carb_cli.display import p_clause, p_value, percent, say, signed, whole
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK
@@ -80,7 +80,7 @@ def compare(
         more = {"mark_a": marks[0], "mark_b": marks[1], "home_line": home}
         print_json(_as_json(result, errors | more, groups, planned))
     elif result.estimate is None:
-        display.say(
+        say(
             "A scorer failed on every set that both scored, or there is none: nothing can "
             "be compared."
         )
@@ -97,17 +97,13 @@ def _show_home(sets: Dataset) -> None:
     if home.n:
         count = display.counted(home.n, "main set")
         share = percent(home.accuracy)
-        display.say(f"The home line, always the home's answer, is {share}% of {count}.")
+        say(f"The home line, always the home's answer, is {share}% of {count}.")
 
 
 def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> list[ComparedGroup]:
     """The groups of one column, most different first."""
-
-    def most_different(row: ComparedGroup) -> tuple[float, str]:
-        return -abs(row.estimate or 0.0), row.key
-
     groups = compare_tables(a, b, key, confidence=confidence).groups
-    return sorted(groups, key=most_different)
+    return sorted(groups, key=lambda row: (-abs(row.estimate or 0.0), row.key))
 
 
 def _as_json(
@@ -234,17 +230,15 @@ def _show(
     if comparison.counted == "main":
         which = "main sets"
     limits = f"[{signed(comparison.low)}, {signed(comparison.high)}]"
-    tested = f"{display.p_clause(comparison.p)} ({comparison.test})"
-    display.say(
+    tested = f"{p_clause(comparison.p)} ({comparison.test})"
+    say(
         f"a − b  {signed(comparison.estimate)} points {limits}, {tested}, {comparison.n:,} {which},"
     )
-    display.say(f"       {comparison.only_a:,} won by a, {comparison.only_b:,} by b.")
+    say(f"       {comparison.only_a:,} won by a, {comparison.only_b:,} by b.")
     if comparison.unpaired:
-        display.say(f"Left out: {comparison.unpaired:,} {which} that only one of both scored.")
+        say(f"Left out: {comparison.unpaired:,} {which} that only one of both scored.")
     if errors_a or errors_b:
-        display.say(
-            f"Sets on which a scorer failed count as wrong: {errors_a:,} of a, {errors_b:,} of b."
-        )
+        say(f"Sets on which a scorer failed count as wrong: {errors_a:,} of a, {errors_b:,} of b.")
     _show_accuracy_verdict(comparison, confidence)
     _show_margin(comparison)
 
@@ -252,7 +246,7 @@ def _show(
 def _show_side(
     side: str, name: str, accuracy: float | None, strict: float | None, ties: int | None
 ) -> None:
-    display.say(
+    say(
         f"{side}  {name}: {percent(accuracy)}% right with ties shared, "
         f"{percent(strict)}% where a tie is a loss ({ties:,} ties)"
     )
@@ -263,11 +257,11 @@ def _show_accuracy_verdict(comparison: Comparison, confidence: float) -> None:
         side = "b"
         if (comparison.estimate or 0.0) > 0:
             side = "a"
-        display.say(f"{side} is right more often; a difference like this is unlikely to be noise.")
+        say(f"{side} is right more often; a difference like this is unlikely to be noise.")
         return
-    display.say("This may be noise: the data do not settle which is right more often.")
+    say("This may be noise: the data do not settle which is right more often.")
     if comparison.detectable is not None:
-        display.say(
+        say(
             f"With {comparison.n:,} sets only a difference of {percent(comparison.detectable)} "
             "points or more shows."
         )
@@ -279,11 +273,11 @@ def _show_margin(comparison: Comparison) -> None:
     verdict = "it is not shown that a is no worse than b"
     if margin.not_worse:
         verdict = "a and b are equivalent" if margin.equivalent else "a is no worse than b"
-    display.say(
+    say(
         f"Margin of {percent(margin.margin)} points: {verdict} "
         f"(a − b within [{signed(margin.low)}, {signed(margin.high)}]; p of worse "
-        f"{display.p_value(margin.p_not_worse)}, p of better "
-        f"{display.p_value(margin.p_not_better)})."
+        f"{p_value(margin.p_not_worse)}, p of better "
+        f"{p_value(margin.p_not_better)})."
     )
 
 
@@ -292,19 +286,17 @@ def _show_place_win(win: PlaceComparison, a: str, b: str) -> None:
     limits = ""
     if difference.p is not None:
         limits = f" [{signed(difference.low)}, {signed(difference.high)}]"
-        limits += f", {display.p_clause(difference.p)}"
-    display.say(
+        limits += f", {p_clause(difference.p)}"
+    say(
         f"Place win rate: a ({a}) {percent(win.a)}%, b ({b}) {percent(win.b)}%, a − b "
         f"{signed(difference.estimate)} points{limits}, {win.families:,} families."
     )
     if difference.p is None:
-        display.say("There are too few families for an interval, which needs six clusters.")
+        say("There are too few families for an interval, which needs six clusters.")
     elif win.better is None:
-        display.say("This may be noise: the families do not settle which reads the place better.")
+        say("This may be noise: the families do not settle which reads the place better.")
     else:
-        display.say(
-            f"{win.better} reads the place better; a difference like this is unlikely to be noise."
-        )
+        say(f"{win.better} reads the place better; a difference like this is unlikely to be noise.")
 
 
 def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
@@ -318,7 +310,7 @@ def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
                 percent(g.accuracy_b),
                 signed(g.estimate),
                 f"[{signed(g.low)}, {signed(g.high)}]",
-                display.p_value(g.p_adjusted),
+                p_value(g.p_adjusted),
             )
             for g in group
         ]

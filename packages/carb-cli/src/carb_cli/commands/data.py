@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from carb_cli import display
+from carb_cli.display import advice, say, table
 from carb_cli.json_output import print_json
 from carb_cli.options import DataFile, DataName, Json, refuse
 from carb_cli.progress import progress
@@ -41,17 +41,15 @@ def list_(*, json: Json = False) -> None:
     if json:
         print_json({"datasets": datasets, "sources": known})
         return
-    display.table(
+    table(
         "Data sets",
         ["name", "sets", "fingerprint"],
         [tuple(row.values()) for row in datasets],
         ["sets"],
     )
-    display.table(
-        "Sources", ["name", "licence", "what it is"], [tuple(row.values()) for row in known]
-    )
-    display.say(f"carb-seed is {list(seeds)[-1]}.")
-    display.say("Next: carb data show carb-seed, or carb data build NAME --out FILE.jsonl")
+    table("Sources", ["name", "licence", "what it is"], [tuple(row.values()) for row in known])
+    say(f"carb-seed is {list(seeds)[-1]}.")
+    say("Next: carb data show carb-seed, or carb data build NAME --out FILE.jsonl")
 
 
 def split(
@@ -97,7 +95,7 @@ def split(
         print_json({"parts": rows})
     else:
         shown = [(name, row["sets"]) for name, row in rows.items()]
-        display.table(f"Split into {out}", ["part", "sets"], shown, ["sets"])
+        table(f"Split into {out}", ["part", "sets"], shown, ["sets"])
 
 
 def fetch(
@@ -147,11 +145,11 @@ def fetch(
         print_json({"fetched": [one.model_dump(mode="json") for one in sources]})
         return
     for one in sources:
-        display.say(
+        say(
             f"{one.source}: {one.files} files ({one.new} new) in {one.folder}. Licence: "
             f"{one.license}."
         )
-    display.say(f"Next: carb data build {sources[0].source} --out {sources[0].source}.jsonl")
+    say(f"Next: carb data build {sources[0].source} --out {sources[0].source}.jsonl")
 
 
 def build(
@@ -204,7 +202,7 @@ def build(
         print_json(result.model_dump(mode="json"))
         return
     for sentence in result.notes:
-        display.advice(sentence)
+        advice(sentence)
     rows = [(culture, sum(domains.values())) for culture, domains in result.counts.items()]
-    display.table(f"Built {result.built} sets in {out}", ["culture", "sets"], rows, ["sets"])
-    display.table(f"Skipped {result.skipped}", ["reason", "n"], list(result.reasons.items()), ["n"])
+    table(f"Built {result.built} sets in {out}", ["culture", "sets"], rows, ["sets"])
+    table(f"Skipped {result.skipped}", ["reason", "n"], list(result.reasons.items()), ["n"])

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from carb_cli import display
 from carb_cli.commands.data_show import show_home
+from carb_cli.display import advice, interval, percent, say, table
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK, invoked
 from carb_cli.options import DataName, Json, Several
@@ -77,12 +77,12 @@ def check(
             ]
             print_json({"valid": False, "problems": rows})
         else:
-            display.say(str(error))
+            say(str(error))
         return FAILED
     if not len(dataset):
         raise CarbError(f"{data} holds no sets.")
     if not json:
-        display.say(f"{len(dataset):,} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
+        say(f"{len(dataset):,} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
     if form_only:
         return _form_only(dataset, against, json=json)
     report = check_data(dataset, against=_texts(against) if against else None)
@@ -115,12 +115,10 @@ def _show(report: CheckReport) -> None:
     _show_findings(report)
     if report.undetected:
         named = ", ".join(f"{tag} {sets:,}" for tag, sets in report.undetected.items())
-        display.say(f"The detector lacks these languages, and checked no text in them: {named}.")
+        say(f"The detector lacks these languages, and checked no text in them: {named}.")
     _show_audit(report.audit)
     show_home(report.home_line, report.home_by_language)
-    display.say(
-        f"{len(report.audit.hard):,} of {report.sets:,} sets are solved by no working attack."
-    )
+    say(f"{len(report.audit.hard):,} of {report.sets:,} sets are solved by no working attack.")
     if report.contamination is not None:
         _show_contamination(report.contamination)
     errors = len(report.errors)
@@ -128,16 +126,16 @@ def _show(report: CheckReport) -> None:
     leaks = ", ".join(dict.fromkeys(leak.attack for leak in report.leaks))
     if leaks:
         sentence += f" Leaks: {leaks}."
-    display.say(sentence)
+    say(sentence)
 
 
 def _show_findings(report: CheckReport) -> None:
     if report.errors:
         errors = report.errors[:SHOWN]
         shown = [(one.check, one.item_id, one.field, one.message) for one in errors]
-        display.table(f"{len(report.errors)} errors", ["check", "set", "field", "what"], shown)
+        table(f"{len(report.errors)} errors", ["check", "set", "field", "what"], shown)
         if len(report.errors) > SHOWN:
-            display.say(f"... and {len(report.errors) - SHOWN:,} more; --json lists them all.")
+            say(f"... and {len(report.errors) - SHOWN:,} more; --json lists them all.")
     warned: dict[str, list[Finding]] = {}
     for finding in report.findings:
         if finding.severity == "warning":
@@ -147,16 +145,14 @@ def _show_findings(report: CheckReport) -> None:
         for name, some in warned.items()
     ]
     if rows:
-        display.table(
-            "Warnings (--json lists them all)", ["check", "n", "the first"], rows, right=["n"]
-        )
+        table("Warnings (--json lists them all)", ["check", "n", "the first"], rows, right=["n"])
 
 
 def _show_audit(audit: AuditReport) -> None:
     """The strongest attacks over the whole, and those that work in a domain or culture."""
     whole = sorted(
         (attack for attack in audit.attacks if attack.level in ("all", "main")),
-        key=lambda attack: (not attack.works, (attack.chance or 0.0) - (attack.accuracy or 0.0)),
+        key=lambda attack: (not attack.works, attack.shortfall),
     )
     shown = whole[: max(5, sum(attack.works for attack in whole))]
     shown += [attack for attack in audit.working if attack not in whole][:SHOWN]
@@ -164,9 +160,9 @@ def _show_audit(audit: AuditReport) -> None:
         (
             one.attack,
             one.group or one.level,
-            display.percent(one.accuracy),
-            display.interval(one.low, one.high),
-            display.percent(one.chance),
+            percent(one.accuracy),
+            interval(one.low, one.high),
+            percent(one.chance),
             "works" if one.works else "",
         )
         for one in shown
@@ -176,21 +172,21 @@ def _show_audit(audit: AuditReport) -> None:
         f"From the answers alone: the strongest of {len(whole)} attacks, and where one works in "
         "a part"
     )
-    display.table(title, columns, rows, right=columns[2:5])
+    table(title, columns, rows, right=columns[2:5])
     if audit.passed:
         reach = "not even one that is always right could be found out"
         if audit.detectable is not None:
             reach = (
-                f"one that is right in {display.percent(audit.detectable)}% or more would have "
+                f"one that is right in {percent(audit.detectable)}% or more would have "
                 "been found out"
             )
-        display.say(f"No attack works on these sets; {reach}.")
+        say(f"No attack works on these sets; {reach}.")
 
 
 def _show_contamination(copies: ContaminationReport) -> None:
-    display.say(f"Against {copies.train_texts:,} training texts:")
+    say(f"Against {copies.train_texts:,} training texts:")
     if copies.clean:
-        display.say(f"no set is in the training data (n-gram share below {copies.threshold:g}).")
+        say(f"no set is in the training data (n-gram share below {copies.threshold:g}).")
         return
     rows = [
         (
@@ -203,14 +199,14 @@ def _show_contamination(copies: ContaminationReport) -> None:
         )
         for o in copies.overlaps[:SHOWN]
     ]
-    display.table(
+    table(
         "In the training data",
         ["set", "field", "how", "share", "training entry", "text"],
         rows,
         ["share"],
     )
     kinds = ", ".join(f"{kind} {number}" for kind, number in copies.counts.items() if number)
-    display.say(
+    say(
         f"{len(copies.contaminated):,} of {copies.test_items:,} sets are in the training "
         f"data: {kinds}."
     )
@@ -221,7 +217,7 @@ def _texts(names: Iterable[str]) -> Iterator[str | BonSet]:
         if not name.endswith(".txt"):
             dataset = load(name, registry=None, skip_bad=invoked.skip_bad)
             for sentence in dataset.notes:
-                display.advice(f"{name}: {sentence}")
+                advice(f"{name}: {sentence}")
             yield from dataset
             continue
         try:

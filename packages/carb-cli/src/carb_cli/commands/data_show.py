@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from carb_cli import display
+from carb_cli.display import sentences
 from carb_cli.family_table import FamilyTable, examples, families_of, table_of
 from carb_cli.json_output import counts, print_json
 from carb_cli.options import DataName, Json
@@ -113,7 +114,7 @@ def _show_family(table: FamilyTable) -> None:
     for place, right in zip(table.places, table.right, strict=True):
         marks = ["right" if is_right else "·" for is_right in right]
         rows.append((place, *marks))
-    display.sentences(f"{table.family}: {table.question}")
+    sentences(f"{table.family}: {table.question}")
     display.table("", ["place", *letters], rows)
     for letter, answer in zip(letters, table.answers, strict=True):
-        display.sentences(f"  {letter}  {answer}")
+        sentences(f"  {letter}  {answer}")

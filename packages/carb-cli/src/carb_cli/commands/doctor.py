@@ -11,7 +11,7 @@ from importlib import import_module, metadata
 from io import StringIO
 from typing import Any
 
-from carb_cli import display
+from carb_cli.display import size, table
 from carb_cli.json_output import print_json
 from carb_cli.machine import free_memory, gpus
 from carb_cli.options import Json
@@ -60,12 +60,12 @@ def doctor(*, json: Json = False) -> None:
         return
     machine = list(state["machine"].items())
     packages = list(state["packages"].items())
-    display.table("This machine", ["what", "value"], machine)
-    display.table("Packages", ["package", "version"], packages)
+    table("This machine", ["what", "value"], machine)
+    table("Packages", ["package", "version"], packages)
     rows = [(extra["what_for"], _state(extra), extra["install"]) for extra in state["extras"]]
-    display.table("Extras", ["what for", "state", "how to install"], rows)
+    table("Extras", ["what for", "state", "how to install"], rows)
     shown = [(name, "set" if there else "not set") for name, there in state["keys"].items()]
-    display.table("Keys in the environment", ["key", "state"], shown)
+    table("Keys in the environment", ["key", "state"], shown)
 
 
 def installed(name: str) -> str | None:
@@ -154,10 +154,10 @@ def _machine() -> dict[str, str]:
     free = free_memory()
     memory = "unknown"
     if free is not None:
-        memory = display.size(free)
+        memory = size(free)
     cards = []
     for gpu in gpus():
-        of_total = f"{display.size(gpu.free)} free of {display.size(gpu.total)}"
+        of_total = f"{size(gpu.free)} free of {size(gpu.total)}"
         cards.append(f"{gpu.name} ({of_total})")
     kind = f"{platform.system()} {platform.machine()}"
     return {

@@ -12,8 +12,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from carb_cli import display
 from carb_cli.commands.report import show
+from carb_cli.display import counted, note, say
 from carb_cli.gate import FailBelow, judged, read_gate
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
@@ -124,13 +124,13 @@ def _show_plan(plan: RunPlan, asked: Recognised | None, *, json: bool) -> None:
     """Print what the run takes, that of the probe of a chat model first."""
     if asked is not None and asked.chat is not None:
         both = (*probe_plan(asked.chat).scorers, *plan.scorers)
-        plan = plan.model_copy(update={"scorers": both})
+        plan = plan.changed(scorers=both)
     plan.show(json=json)
 
 
 def _write_report(folder: Path) -> tuple[Report, Path]:
     """The report of a run, and its page."""
-    display.note("Computing the report.")
+    note("Computing the report.")
     read = read_runs([folder])
     report = content(read)
     page = folder / "report.html"
@@ -147,15 +147,13 @@ def _show_verdict(
         files = {"run": str(page.parent), "html": str(page), "gate": gate}
         print_json(head | files | {"report": report.model_dump(mode="json")})
         return
-    display.say("")
+    say("")
     show(report)
-    display.say(f"Report: {page.resolve()}")
+    say(f"Report: {page.resolve()}")
     if asked is None:
-        display.say(
-            "Next: carb eval MODEL, with a model's folder, a hub id, or a server's address."
-        )
+        say("Next: carb eval MODEL, with a model's folder, a hub id, or a server's address.")
     if gate is not None:
-        display.say(gate)
+        say(gate)
 
 
 def _asked(
@@ -199,15 +197,15 @@ def _say_what_will_be_done(
     asked: Recognised | None, scorers: Sequence[str], plan: RunPlan, sets: SetOptions
 ) -> None:
     data = plan.data[0]
-    count = display.counted(plan.sets, "set")
+    count = counted(plan.sets, "set")
     if asked is None:
-        display.say(f"No model was named, so the surface baselines answer the {count} of {data}.")
+        say(f"No model was named, so the surface baselines answer the {count} of {data}.")
         return
     (name,) = labels([parse_spec(asked.spec).name]).values()
-    display.say(f"{name}: {asked.why}")
-    display.say(f"It and the surface baselines answer the {count} of {data}.")
+    say(f"{name}: {asked.why}")
+    say(f"It and the surface baselines answer the {count} of {data}.")
     if (price := plan.sentence()) is not None:
-        display.say(price)
+        say(price)
     again = [
         "carb",
         "run",
@@ -220,8 +218,8 @@ def _say_what_will_be_done(
         *sets.arguments(),
         *invoked.loading(),
     ]
-    display.say("The same with other options:")
-    display.say(f"  {shlex.join(again)}")
+    say("The same with other options:")
+    say(f"  {shlex.join(again)}")
 
 
 def _slug(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from carb_cli import display
+from carb_cli.display import money, say, table
 from carb_cli.json_output import print_json
 from carb_cli.options import DataFile, DataName, Flag, Json, Several, refuse
 from carb_cli.progress import progress
@@ -93,14 +93,14 @@ def perturb(
     sets.save(out)
     _show("perturbation", made, out, json=json)
     if made.made and not json:
-        display.say("The model's texts are marked unverified: let somebody read them.")
+        say("The model's texts are marked unverified: let somebody read them.")
 
 
 def _show(kind: str, made: generate.WriteReport, out: Path, *, json: Flag) -> None:
     if json:
         print_json({"out": str(out), **made.model_dump(mode="json")})
         return
-    display.table(
+    table(
         f"Made {sum(made.made.values())}; written to {out}",
         [kind, "n"],
         list(made.made.items()),
@@ -108,11 +108,9 @@ def _show(kind: str, made: generate.WriteReport, out: Path, *, json: Flag) -> No
     )
     for title, reasons in (("Texts written again", made.discarded), ("Not tried", made.skipped)):
         if reasons:
-            display.table(title, ["reason", "n"], list(reasons.items()), ["n"])
+            table(title, ["reason", "n"], list(reasons.items()), ["n"])
     if made.given_up:
         shown = made.given_up[:20]
         rows = [(one.name, one.step, one.reasons[-1]) for one in shown]
-        display.table(
-            f"{len(made.given_up)} could not be made", ["for", "step", "last reason"], rows
-        )
-    display.say(f"Cost of this run by the prices in the models' specs: {display.money(made.cost)}")
+        table(f"{len(made.given_up)} could not be made", ["for", "step", "last reason"], rows)
+    say(f"Cost of this run by the prices in the models' specs: {money(made.cost)}")

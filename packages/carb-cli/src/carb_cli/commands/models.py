@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from carb_cli import display
+from carb_cli.display import note, number, say, table
 from carb_cli.json_output import print_json
 from carb_cli.options import Flag, Json, refuse
 from carb_cli.weights import of_hub
@@ -89,9 +89,9 @@ def _tables(benchmark: str | None) -> Iterator[str]:
             yield "# revision = not known\n" if revision is None else f'revision = "{revision}"\n'
             unpinned += revision is None
     if newest:
-        display.note(f"{len(newest)} have the newest commit, as the model hub names it now.")
+        note(f"{len(newest)} have the newest commit, as the model hub names it now.")
     if unpinned:
-        display.note(
+        note(
             f"{unpinned} have no revision: none is in the registry, and the model hub did not name "
             "the newest. run.json names the commit that a run took."
         )
@@ -131,7 +131,7 @@ def _list(*, json: bool) -> None:
             _billions(model.memory, 0),
             _licence(model),
             *(
-                display.number(model.scores.get(name, {}).get("average"), 1)
+                number(model.scores.get(name, {}).get("average"), 1)
                 for name in ("rewardbench2", "carb")
             ),
         )
@@ -139,14 +139,14 @@ def _list(*, json: bool) -> None:
     ]
     numbers = ["billion parameters", "GB in bfloat16", "RewardBench 2", "CARB"]
     columns = ["model", "kind", *numbers[:2], "licence", *numbers[2:]]
-    display.table("Published reward models", columns, lines, right=numbers)
+    table("Published reward models", columns, lines, right=numbers)
     rows = [(form, ", ".join(read.modes), read.title) for form, read in forms.items()]
-    display.table("Forms of judges", ["form", "modes", "what"], rows)
-    display.say(
+    table("Forms of judges", ["form", "modes", "what"], rows)
+    say(
         "Memory: 2 bytes for each parameter; a run needs some more. A licence with '?' has "
         "no source."
     )
-    display.say("Show one, or print a form's file: carb models NAME. Ask one: carb eval NAME.")
+    say("Show one, or print a form's file: carb models NAME. Ask one: carb eval NAME.")
 
 
 def _show(model: KnownModel) -> None:
@@ -167,22 +167,20 @@ def _show(model: KnownModel) -> None:
         "run here": "yes" if model.tried else "no: its weights were not at hand",
         "note": model.note,
     }
-    display.table(
-        model.id, ["what", "value"], [(name, value) for name, value in shown.items() if value]
-    )
+    table(model.id, ["what", "value"], [(name, value) for name, value in shown.items() if value])
     for name, figures in model.scores.items():
         benchmark = known_models().benchmarks[name]
-        display.table(
+        table(
             f"{benchmark.title} ({benchmark.source})",
             ["subset", "%"],
             list(figures.items()),
             right=["%"],
         )
-    display.say(f"Ask it: carb eval {model.name}")
+    say(f"Ask it: carb eval {model.name}")
 
 
 def _billions(value: int | None, digits: int) -> str:
-    return display.number(None if value is None else value / 1e9, digits)
+    return number(None if value is None else value / 1e9, digits)
 
 
 def _licence(model: KnownModel) -> str:

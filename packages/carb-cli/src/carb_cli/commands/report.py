@@ -12,6 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from carb_cli import display
+from carb_cli.display import sentences
 from carb_cli.gate import FailBelow, Gate, judged, read_gate
 from carb_cli.main import FAILED, OK
 from carb_cli.options import (
@@ -203,9 +204,9 @@ def _brief(columns: Sequence[str], row: Sequence[Shown]) -> list[Shown]:
 
 def show(made: Report) -> None:
     """Print the first screen: verdict and leaderboard."""
-    display.sentences(made.verdict)
+    sentences(made.verdict)
     _show_board(leaderboard(made))
     if made.dataset.copies:
-        display.sentences(copies_sentence(made.dataset.copies, made.dataset.sets))
+        sentences(copies_sentence(made.dataset.copies, made.dataset.sets))
     names = ", ".join(section.name for section in sections(made))
-    display.sentences(f"More: carb report … --only SECTION, with one of {names}; or --html FILE.")
+    sentences(f"More: carb report … --only SECTION, with one of {names}; or --html FILE.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from carb_cli import display
+from carb_cli.display import counted, say
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Json, Several, refuse, refuse_loading
@@ -51,7 +51,7 @@ def add(
         return
     for (one, _), folder in zip(made, folders, strict=True):
         name = marked(one.name, one.run.scorers[0].spec)
-        display.say(f"{name}: {one.numbers.sentence}, {folder}")
+        say(f"{name}: {one.numbers.sentence}, {folder}")
 
 
 def check(
@@ -92,10 +92,10 @@ def check(
     else:
         for folder, entry in checked.items():
             for problem in entry.problems:
-                display.say(f"{folder}: {problem}")
+                say(f"{folder}: {problem}")
             if entry.confirmed is not None:
-                display.say(f"{folder}: confirmed from its rows: {entry.confirmed.sentence}")
-        display.say(f"{len(checked)} entries checked, {wrong} with problems.")
+                say(f"{folder}: confirmed from its rows: {entry.confirmed.sentence}")
+        say(f"{len(checked)} entries checked, {wrong} with problems.")
     return FAILED if wrong else OK
 
 
@@ -135,4 +135,4 @@ def site(
         refuse(data, "--data", "where no folder holds entries, since a run keeps its own data")
     known = entries.candidates([loaded(name) for name in data])
     pages = write_site(sources, out, known)
-    display.say(f"Written: {(out / 'index.html').resolve()} and {display.counted(pages, 'report')}")
+    say(f"Written: {(out / 'index.html').resolve()} and {counted(pages, 'report')}")

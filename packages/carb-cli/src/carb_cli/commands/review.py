@@ -13,8 +13,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from carb_cli import display
-from carb_cli.display import number, percent
+from carb_cli.display import advice, number, percent, say, table
 from carb_cli.json_output import print_json
 from carb_cli.options import DataName, Json, Several, refuse, refuse_loading
 from carb_cli.report.key_sections import human_lines
@@ -105,21 +104,21 @@ def serve(
 
 def _show_links(out: Path, links: dict[str, str], *, reachable: bool) -> None:
     for name, link in links.items():
-        display.say(f"{name}: {link}")
+        say(f"{name}: {link}")
     if links:
-        display.say("Send each link to one person only; it is shown here once and stored nowhere.")
+        say("Send each link to one person only; it is shown here once and stored nowhere.")
     else:
-        display.say(
+        say(
             "The links printed before stay valid; `carb review collect --renew NAME` makes "
             "a new one."
         )
     if not reachable:
-        display.say(
+        say(
             "These links open on this machine alone, and on no phone. For others, put a proxy in "
             "front and name its address with --public-url, or send the file of `carb review page`."
         )
-    display.say(f"How far people are: `carb review apply {quote(str(out))}`, at any time.")
-    display.say("The page is served until you press Ctrl-C; the same command goes on later.")
+    say(f"How far people are: `carb review apply {quote(str(out))}`, at any time.")
+    say("The page is served until you press Ctrl-C; the same command goes on later.")
 
 
 def page(
@@ -161,12 +160,10 @@ def page(
     if json:
         print_json({"out": str(out), "reviews": str(kept), "items": len(items)})
     else:
-        display.say(f"{len(items)} questions written to {out}. Send it to people of the place.")
-        display.say(f"What to tell them: {kit}")
+        say(f"{len(items)} questions written to {out}. Send it to people of the place.")
+        say(f"What to tell them: {kit}")
         _say_which_regions(item.region for item in items)
-        display.say(
-            f"Next, with their files: carb review collect {quote(str(kept))} answers-*.json"
-        )
+        say(f"Next, with their files: carb review collect {quote(str(kept))} answers-*.json")
 
 
 def _check_one_culture(data: str) -> None:
@@ -179,9 +176,7 @@ def _check_one_culture(data: str) -> None:
 
 def _say_which_regions(codes: Iterable[str]) -> None:
     if listed := counted(codes):
-        display.advice(
-            f"Ask people from these regions, too, since nobody else can answer: {listed}."
-        )
+        advice(f"Ask people from these regions, too, since nobody else can answer: {listed}.")
 
 
 def collect(
@@ -238,9 +233,9 @@ def collect(
         facts = {key: value for _, changed in changes for key, value in changed.items()}
         print_json(facts | {"new": new, "known": known, "newer": newer, "refused": refused})
     else:
-        display.say("\n".join(lines))
+        say("\n".join(lines))
         if new:
-            display.say(f"Next: carb review apply {quote(str(reviews))}")
+            say(f"Next: carb review apply {quote(str(reviews))}")
     return 1 if refused else 0
 
 
@@ -286,7 +281,7 @@ def apply(
         write_whole(beside, results.model_dump_json(indent=1) + "\n")
         if not json:
             verified = results.verdicts["keep"]
-            display.say(
+            say(
                 f"{len(made)} sets written to {out}, {verified} of them verified. Details: {beside}"
             )
     if json:
@@ -306,18 +301,16 @@ def _show(results: findings.Findings) -> None:
     title = (
         "Reviewers: how often their pick is the key, another person's, and the first on the screen"
     )
-    display.table(title, columns, people, right=columns[2:])
+    table(title, columns, people, right=columns[2:])
     verdicts = ", ".join(f"{name}: {count}" for name, count in results.verdicts.items())
-    display.say(
-        f"Sets by the rules {results.rules}: {verdicts}. Reviews still needed: {results.needed}."
-    )
+    say(f"Sets by the rules {results.rules}: {verdicts}. Reviews still needed: {results.needed}.")
     if results.nobody:
         codes = (code for code, count in results.nobody.items() for _ in range(count))
-        display.say(f"Sets that nobody can answer yet: {counted(codes)}.")
+        say(f"Sets that nobody can answer yet: {counted(codes)}.")
     wrong = [one for one in results.sets if one.verdict in ("fix", "retire")]
     if wrong:
         rows = [(one.set_id, one.verdict, "; ".join(one.reasons)) for one in wrong]
-        display.table("To fix or retire", ["set", "verdict", "reasons"], rows)
+        table("To fix or retire", ["set", "verdict", "reasons"], rows)
 
 
 def _forget(db: Connection, person: str, reviews: Path) -> tuple[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from carb_cli import display
+from carb_cli.display import note, say, table
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK, invoked
 from carb_cli.options import (
@@ -140,13 +140,13 @@ def _show_run(
     if md is not None or latex is not None:
         save(content(read_runs([out])), md=md, latex=latex)
     if not json:
-        display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
+        say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
 
 
 def _say_whether_it_needs_code(model: SuiteModel) -> None:
     known = known_model(model.scorer.target)
     if known is not None and known.remote_code and "trust_remote_code" not in model.scorer.options:
-        display.note(
+        note(
             f"{model.name} needs code of its own. Read it, and if you trust it, add "
             "trust_remote_code=true to its spec."
         )
@@ -180,7 +180,7 @@ def _show_suite(
     if report is not None and not printed:
         show(report)
     for path in files:
-        display.note(f"Written: {path.resolve()}")
+        note(f"Written: {path.resolve()}")
     if failed:
-        display.table("Not scored", ["model", "why"], failed)
+        table("Not scored", ["model", "why"], failed)
     return FAILED if failed else OK

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from carb_cli import display
+from carb_cli.display import advice, say
 from carb_data import CarbError, require
 
 
@@ -79,11 +79,9 @@ def serve(
     shown = host
     if ":" in host:
         shown = f"[{host}]"
-    display.say(
-        f"http://{shown}:{taken.getsockname()[1]} is ready when /health says so. Ctrl-C ends it."
-    )
+    say(f"http://{shown}:{taken.getsockname()[1]} is ready when /health says so. Ctrl-C ends it.")
     sys.stdout.flush()
-    rewards.serve(server, taken, display.advice)
+    rewards.serve(server, taken, advice)
 
 
 def _token(variable: str | None) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from carb_cli import display
-from carb_cli.display import percent
+from carb_cli.display import percent, say, table
 from carb_cli.json_output import print_json
 from carb_cli.main import invoked
 from carb_cli.options import Flag, Json, Several, refuse
@@ -79,9 +79,9 @@ def train(
         return
     _show(result)
     scorer = shlex.quote(f"think:{result.model}")
-    display.say(f"Model: {result.model}")
+    say(f"Model: {result.model}")
     sets = shlex.quote(result.held_out_sets or "SETS")
-    display.say(f"Next: carb run --data {sets} --scorer {scorer} --out runs/think")
+    say(f"Next: carb run --data {sets} --scorer {scorer} --out runs/think")
 
 
 def _list_presets() -> None:
@@ -90,7 +90,7 @@ def _list_presets() -> None:
         for name, one in preset_needs().items()
     ]
     columns = ["carb train --config ...", "GPUs", "GB of each, or of the machine"]
-    display.table("Presets", columns, rows, right=columns[1:])
+    table("Presets", columns, rows, right=columns[1:])
 
 
 def _log(stage: str, step: int, values: Mapping[str, float]) -> None:
@@ -123,9 +123,9 @@ def _show(result: TrainResult) -> None:
         "format %",
         "same in both orders %",
     ]
-    display.table("Held-out pairs", columns, rows, right=columns[2:])
+    table("Held-out pairs", columns, rows, right=columns[2:])
     for decoding, change in result.changes.items():
-        display.say(
+        say(
             f"Change by training, {decoding}: {display.signed(change.estimate)} points, "
             f"{display.p_clause(change.p)}"
         )

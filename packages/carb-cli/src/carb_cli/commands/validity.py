@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from carb_cli import display
+from carb_cli.display import counted, number, p_value, say, table
 from carb_cli.json_output import print_json
 from carb_cli.options import Confidence, Json, refuse, refuse_files
 from carb_cli.report.scatter import scatter
@@ -91,7 +91,7 @@ def validity(
     for name, one in correlations.items():
         _show(one, confidence, against, name)
     if figure is not None:
-        display.say(f"Written: {figure.resolve()}")
+        say(f"Written: {figure.resolve()}")
 
 
 def _dumped(correlations: Mapping[str, Correlation]) -> dict[str, Any]:
@@ -231,18 +231,18 @@ def _show(correlation: Correlation, confidence: float, against: str | None, poli
         rows.append((f"Pearson's r without {label}", Interval(estimate=r)))
     columns = ["correlation", "estimate", f"{100 * confidence:.0f}%", "p"]
     shown = [(name, *_cells(estimate)) for name, estimate in rows]
-    title = display.counted(correlation.n, "reward model")
+    title = counted(correlation.n, "reward model")
     if policy:
         title = f"{policy}: {title}"
-    display.table(title, columns, shown, right=columns[1:])
+    table(title, columns, shown, right=columns[1:])
     if correlation.pearson.estimate is None:
-        display.say(
+        say(
             "No correlation can be computed: that needs several reward models with "
             "different numbers."
         )
     if correlation.bases < correlation.n:
         extent = "needs more than" if correlation.pearson.low is None else "is over"
-        display.say(
+        say(
             f"The interval of Pearson's r {extent} {correlation.bases} base models; for related "
             "models those of the other correlations are not known."
         )
@@ -251,7 +251,7 @@ def _show(correlation: Correlation, confidence: float, against: str | None, poli
 def _cells(estimate: Interval) -> tuple[str, str, str]:
     limits = ""
     if estimate.low is not None:
-        low = display.number(estimate.low, 3)
-        high = display.number(estimate.high, 3)
+        low = number(estimate.low, 3)
+        high = number(estimate.high, 3)
         limits = f"[{low}, {high}]"
-    return display.number(estimate.estimate, 3), limits, display.p_value(estimate.p)
+    return number(estimate.estimate, 3), limits, p_value(estimate.p)

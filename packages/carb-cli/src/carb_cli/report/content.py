@@ -143,7 +143,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         people=_people(runs, main, confidence),
         runs=runs.records,
     )
-    return report.model_copy(update={"verdict": verdict(report)})
+    return report.changed(verdict=verdict(report))
 
 
 def _home(dataset: Dataset) -> tuple[HomeLine, dict[str, dict[str, HomeLine]]]:
@@ -201,9 +201,9 @@ def _above_home(
             cell = getattr(part, f"by_{column}").get(value, Cell())
             line = home_by.get(column, {}).get(value, HomeLine(accuracy=None, n=0))
         if test.above and not clearly_above(cell, line):
-            test = test.model_copy(update={"above": False})
+            test = test.changed(above=False)
         tests.append(test)
-    return floor.model_copy(update={"tests": tuple(tests)})
+    return floor.changed(tests=tuple(tests))
 
 
 def clearly_above(cell: Cell, line: HomeLine) -> bool:
@@ -282,7 +282,7 @@ def _families(runs: Runs, scores: Scored, confidence: float) -> FamilyReport | N
     if families is None or by_kind is None:
         return None
     of_kinds = tuple(row for row in by_kind.rows if row.group is not None)
-    return families.model_copy(update={"rows": families.rows + of_kinds})
+    return families.changed(rows=families.rows + of_kinds)
 
 
 def _shared_words(scores: Scored, dataset: Dataset, confidence: float) -> Interval | None:
@@ -304,7 +304,7 @@ def _items(scores: ScoreTable) -> ItemAnalysis | None:
         return None
     telling = [item for item in items.items if item.discrimination is not None]
     telling.sort(key=lambda item: (item.discrimination or 0.0, item.difficulty, item.item_id))
-    return items.model_copy(update={"items": tuple(telling[:MOST_ITEMS])})
+    return items.changed(items=tuple(telling[:MOST_ITEMS]))
 
 
 def _judges(

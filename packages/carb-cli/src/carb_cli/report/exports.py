@@ -28,10 +28,9 @@ def exported(report: Report, *, latex: bool, only: str | None = None) -> str:
         raise CarbError(f"These runs have no table for '{only}'.")
     words = _about(report, tables[0].note).split()
     about = " ".join(words)  # a line break ends a comment
+    shown = "\n".join(_written(table, latex=latex) for table in tables)
     if latex:
-        shown = "\n".join(map(_latex, tables))
         return f"% {safe(about)} Needs booktabs.\n{shown}"
-    shown = "\n".join(map(_markdown, tables))
     return f"{markdown_escape(safe(about))}\n\n{shown}"
 
 
@@ -44,22 +43,17 @@ def _about(report: Report, note: str) -> str:
     )
 
 
-def _latex(table: Table) -> str:
+def _written(table: Table, *, latex: bool) -> str:
+    title = safe(table.title)
     heads = [head for head, _ in table.heads]
-    left = sum(1 for _ in takewhile(itemgetter(1), table.heads))
-    title = ""
-    if table.title:
-        title = f"% {safe(table.title)}\n"
-    return title + latex_table(heads, _lines(table), left=left)
-
-
-def _markdown(table: Table) -> str:
-    heads = [head for head, _ in table.heads]
-    title = ""
-    if table.title:
-        title = f"**{markdown_escape(safe(table.title))}**\n\n"
-    return title + markdown_table(heads, _lines(table))
-
-
-def _lines(table: Table) -> list[list[str]]:
-    return [[safe(cell.line) for cell in row] for row in table.rows]
+    lines = [[safe(cell.line) for cell in row] for row in table.rows]
+    if latex:
+        left = sum(1 for _ in takewhile(itemgetter(1), table.heads))
+        above = f"% {title}\n"
+        text = latex_table(heads, lines, left=left)
+    else:
+        above = f"**{markdown_escape(title)}**\n\n"
+        text = markdown_table(heads, lines)
+    if title:
+        return above + text
+    return text

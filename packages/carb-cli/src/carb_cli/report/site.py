@@ -76,7 +76,7 @@ def _gather(
 def _with_scorers(runs: Runs, names: Sequence[str]) -> Runs:
     """The part of some scorers."""
     scorers = tuple(runs.scorers[name] for name in names)
-    record = runs.records[0].model_copy(update={"scorers": scorers})
+    record = runs.records[0].changed(scorers=scorers)
     rows = col.scorer.cast(pl.String).is_in(names)
     scores = ScoreTable(runs.scores.frame.filter(rows))
     return replace(runs, records=(record,), scores=scores)

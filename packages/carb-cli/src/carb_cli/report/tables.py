@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from carb_cli import display
-from carb_cli.display import interval, number, percent, whole
+from carb_cli.display import interval, number, percent, sentences, whole
 from carb_cli.labels import labels
-from carb_cli.report.report_json import Report
+from carb_cli.report.report_json import Report, marked
 from carb_data import cultures
 from carb_metrics import Interval, adjust
 
@@ -72,7 +72,7 @@ class Table:
         rows = [[cell.line for cell in row] for row in self.rows]
         display.table(self.title, titles, rows, right)
         if self.note:
-            display.sentences(self.note)
+            sentences(self.note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Section:
     def show(self) -> None:
         """Print it on the terminal."""
         display.say(self.title)
-        display.sentences(self.finding)
+        sentences(self.finding)
         for table in self.tables:
             table.show()
 
@@ -132,24 +132,20 @@ def estimate(interval: Interval) -> Shown:
 
 def scorer_cell(report: Report, name: str) -> Shown:
     """The short name of a scorer, and whether it is a control or told the culture."""
-    label = labels(report.scorers)[name]
-    marks = filter(None, [report.scorers[name].mark])
-    return Shown(label, tuple(marks), whole=name)
+    mark = report.scorers[name].mark
+    return Shown(labels(report.scorers)[name], (mark,) if mark else (), whole=name)
 
 
 def marked_labels(report: Report) -> dict[str, str]:
     """The short name of each scorer, with its mark in brackets."""
-    marked = labels(report.scorers)
-    for name, part in report.scorers.items():
-        if part.mark:
-            marked[name] += f" ({part.mark})"
-    return marked
+    short = labels(report.scorers)
+    return {name: marked(short[name], part.spec) for name, part in report.scorers.items()}
 
 
 def group_name(column: str, group: str) -> str:
     """A group as people call it."""
-    if column in ("culture", "variety") and group in cultures:
-        return cultures[group].name
+    if column == "culture":
+        return cultures.name(group)
     return group
 
 

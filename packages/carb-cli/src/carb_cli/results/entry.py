@@ -127,7 +127,7 @@ def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
         )
         packed = buffer.getvalue()
         entry = ResultEntry(
-            run=record.model_copy(update={"scorers": (scorer,)}),
+            run=record.changed(scorers=(scorer,)),
             rows_sha256=hashlib.sha256(packed).hexdigest(),
             numbers=numbers_of[name],
         )

@@ -270,7 +270,7 @@ def apply(dataset: Dataset, findings: Findings) -> tuple[Dataset, Findings]:
         for item in dataset
         if item.id not in counted or counted[item.id].verdict != "retire"
     )
-    return made, findings.model_copy(update={"fingerprint": made.fingerprint, "reviewers": ()})
+    return made, findings.changed(fingerprint=made.fingerprint, reviewers=())
 
 
 def voted(item: BonSet, counted: SetTally) -> BonSet:
@@ -281,8 +281,8 @@ def voted(item: BonSet, counted: SetTally) -> BonSet:
         one.response: Votes(asked=counted.picks, right=one.best + one.right)
         for one in counted.options
     }
-    responses = tuple(one.model_copy(update={"votes": votes[one.id]}) for one in item.responses)
-    made = item.model_copy(update={"responses": responses})
+    responses = tuple(one.changed(votes=votes[one.id]) for one in item.responses)
+    made = item.changed(responses=responses)
     mark = f"verified by {counted.reviews} native speakers (rules {RULES_NAME})"
     if counted.verdict != "keep":
         return made
@@ -292,9 +292,7 @@ def voted(item: BonSet, counted: SetTally) -> BonSet:
 def _noted(item: BonSet, *notes: str, **more: object) -> BonSet:
     """The set with further notes and fields in its provenance."""
     joined = "; ".join(part for part in (item.provenance.notes, *notes) if part)
-    return item.model_copy(
-        update={"provenance": item.provenance.model_copy(update={"notes": joined, **more})}
-    )
+    return item.changed(provenance=item.provenance.changed(notes=joined, **more))
 
 
 def written(db: sqlite3.Connection) -> Dataset:

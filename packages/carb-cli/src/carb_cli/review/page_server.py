@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
-from carb_cli import display
+from carb_cli.display import advice
 from carb_cli.review import auth, handing_out
 from carb_cli.review.asking import Person, Sent, stored
 from carb_cli.review.page_parts import language_of, page_with, part
@@ -348,7 +348,7 @@ def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "un
             reason = pick.error.message
     except Exception as error:  # a third party's scorer may raise anything
         reason = f"{type(error).__name__}: {error}"
-    display.advice(f"The model gave no answer: {reason}")
+    advice(f"The model gave no answer: {reason}")
     return "failed"
 
 

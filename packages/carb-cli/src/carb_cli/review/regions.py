@@ -65,10 +65,6 @@ def _province(code: str) -> str:
 def counted(codes: Iterable[str]) -> str:
     """How many sets each region has, in words; empty where none is about a region."""
     counts = Counter(filter(None, codes))
-
-    def most_first(code: str) -> tuple[int, str]:
-        return -counts[code], code
-
-    ordered = sorted(counts, key=most_first)
+    ordered = sorted(counts, key=lambda code: (-counts[code], code))
     listed = [f"{counts[code]} about {region_name(code)} ({code})" for code in ordered]
     return ", ".join(listed)
