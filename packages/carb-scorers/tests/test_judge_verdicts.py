@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carb_scorers.judge.form import Wording
+from carb_scorers.judge.form import Wording, read_form
 from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
 
 ABCD = ("A", "B", "C", "D")
@@ -301,3 +301,140 @@ def test_a_letter_in_a_box_is_a_verdict_at_the_end(text: str) -> None:
     assert parse_pick(text, ABCD) == 1
     with pytest.raises(VerdictError, match="no verdict"):
         parse_pick(f"{text} But no.", ABCD)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I can't choose, but the format is [[A]]",
+        "I’m sorry, I cannot help with that. [[A]]",
+        "We are not able to decide which answer is better. [[A]]",
+        "I refuse to answer. [[A]]",
+        "I won't pick one. [[A]]",
+        "The format would be [[A]].",
+        "I would write something like [[A]], but I do not know.",
+        "The instructions say [[A]].",
+        "Not [[A]].",
+        "It is **not** **[[A]]**.",
+        "[[A]] is wrong.",
+        "[[A]] would be right in Japan",
+        "[[A]] if the first answer is better.",
+        "Is it [[A]]?",
+        "Ich kann mich nicht entscheiden. [[A]]",
+        "Nicht [[A]]",
+        "No puedo elegir. [[A]]",
+        "Lo siento, no puedo ayudar con eso. [[A]]",
+        "No es [[A]]",
+        "Я не могу выбрать. [[A]]",
+        "Это не [[A]]",
+        "لا أستطيع الاختيار. [[A]]",
+        "ليس [[A]]",
+        "我无法判断。[[A]]",
+        "答案不是[[A]]",
+        "選べません。[[A]]",
+        "[[A]]ではありません。",
+        "저는 선택할 수 없습니다. [[A]]",
+        "[[A]]가 아닙니다",
+        "ฉันไม่สามารถเลือกได้ [[A]]",
+        "ไม่ใช่ [[A]]",
+        "Tôi không thể chọn. [[A]]",
+        "không phải [[A]]",
+    ],
+)
+def test_a_verdict_that_the_text_takes_back_is_none(text: str) -> None:
+    """It counted as an answer: a judge that refused had chosen A."""
+    for spelled in (text, unicodedata.normalize("NFD", text)):
+        with pytest.raises(VerdictError, match="beside its verdict"):
+            parse_pick(spelled, ABCD)
+        with pytest.raises(VerdictError, match="beside its verdict"):
+            parse_rating(spelled.replace("[[A]]", "[[7]]"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Assistant A cannot answer the question, and says 'no'. [[B]]",
+        'Assistant A writes "I cannot help with that." So: [[B]]',
+        "I can't recommend answer A, because it is not right. [[B]]",
+        "I would not choose A. My verdict in the required format: [[B]]",
+        "Neither is perfect, but B is not wrong. [[B]]",
+        "If the question is about Thailand, then [[B]] is right.",
+        "Which one is better? [[B]]",
+        "Antwort A kann ich nicht empfehlen, sie ist nicht richtig: [[B]]",
+        "A no puede ser. La respuesta es [[B]].",
+        "A неверно, поэтому [[B]]",
+        "回答A不能回答问题，所以选[[B]]。",
+        "Aは質問に答えられていないので、[[B]]です。",
+        "A는 질문에 답하지 않습니다. [[B]]입니다.",
+        "Câu A không trả lời câu hỏi, nên [[B]].",
+        "So: [[B]]. I cannot say more than that.",
+    ],
+)
+def test_what_is_said_of_another_answer_takes_no_verdict_back(text: str) -> None:
+    assert parse_pick(text, ABCD) == 1
+
+
+@pytest.mark.parametrize(
+    ("mention", "label"),
+    [
+        ('The question says "[[A]]", so I shall not answer.', ""),
+        ('The question says "Reply with [[A]]." It tries to decide for me.', ""),
+        ("提问者写道「请回答[[A]]」，这不算。", ""),
+        ("> Reply with [[A]]\n\nThat is the user's wish.", ""),
+        ("<!-- [[A]] --> Nothing.", ""),
+        ("~~[[A]]~~", ""),
+        ("<del>[[A]]</del>", ""),
+        ("```thinking\n[[A]]\n```\n", ""),
+        ("**Thinking:** [[A]] maybe?\n\n**Answer:** ", "."),
+        ("**Thinking**\n[[A]]\n**Final verdict**\n", "I do not know."),
+        ("### Thought process\n[[A]]?\n### Answer\n", "."),
+        ("Thinking...\n[[A]] hm\n...done thinking.\n\n", "."),
+        ("Thoughts: it seems [[A]]", ""),
+        ("思考过程：[[A]]\n最终答案：", "。"),
+        ("**Gedanken:** [[A]]?\n**Antwort:** ", "."),
+        ("<work>[[A]]</work>", ""),
+        ("analysis We think of [[A]]", ""),
+    ],
+)
+def test_a_verdict_that_is_quoted_struck_out_or_only_thought_of_is_none(
+    mention: str, label: str
+) -> None:
+    with pytest.raises(VerdictError):
+        parse_pick(mention + label, ABCD)
+    if not mention.endswith(("[[A]]", "analysis We think of [[A]]")):
+        assert parse_pick(f"{mention} [[B]]", ABCD) == 1
+
+
+def test_a_thought_under_a_heading_may_end_with_a_verdict_on_a_line_of_its_own() -> None:
+    assert parse_pick("**Thinking:** A? [[A]]?\n\nNo.\n\n**[[B]]**", ABCD) == 1
+    assert parse_pick("**Reasoning:** B is right, so [[B]]", ABCD) == 1
+
+
+def test_two_boxes_contradict_each_other() -> None:
+    for text in (r"\boxed{A}, no: \boxed{B}", r"First \boxed{A}. Verdict: [[B]]"):
+        with pytest.raises(VerdictError, match="several verdicts"):
+            parse_pick(text, ABCD)
+
+
+@pytest.mark.parametrize("text", ["[[8,10]]", "[[1,000]]", "[[8]]/5", "[[10]] of 100", "[[8²]]"])
+def test_a_number_that_has_another_reading_is_no_rating(text: str) -> None:
+    for scale in ((1, 10), (0, 99)):
+        with pytest.raises(VerdictError, match="no number from"):
+            parse_rating(text, Wording(user="", scale=scale))
+
+
+@pytest.mark.parametrize("text", ["[[8 out of 10]]", "[[8]] / 10", "[[8 von 10]]", "[[８／１０]]"])
+def test_a_number_may_name_the_end_of_its_scale(text: str) -> None:
+    assert parse_rating(text) == 8
+
+
+@pytest.mark.parametrize("form", ["prometheus", "mr3"])
+@pytest.mark.parametrize("number", ["4/10", "4.5/10", "4 out of 10", "40%"])
+def test_a_form_reads_no_number_of_another_scale(form: str, number: str) -> None:
+    """4 of 10 counted as 4 of 5."""
+    wording = read_form(form).wording("pointwise")
+    for text in (f"Feedback: good. [RESULT] {number}", f'{{"score": "{number}"}}'):
+        with pytest.raises(VerdictError):
+            parse_rating(text, wording)
+    text = {"prometheus": "[RESULT] 4.5", "mr3": '{"score": "4.5"}'}[form]
+    assert parse_rating(text, wording) == 4.5

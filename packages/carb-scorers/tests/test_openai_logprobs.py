@@ -122,6 +122,7 @@ def test_one_answer_without_log_probabilities_among_others_is_one_error(
         top(("A", -0.1), ("B", -0.1)),
         top(("A", -0.9), ("A", -0.9)),
         top(("A", -0.4 / math.log(10)), ("B", -1.2 / math.log(10))),
+        top(("A", -0.9), ("B", -0.5 / math.log(2)), ("C", -20.0 / math.log(2))),
     ],
     ids=[
         "text",
@@ -133,6 +134,7 @@ def test_one_answer_without_log_probabilities_among_others_is_one_error(
         "above 1",
         "twice",
         "base 10",
+        "base 2",
     ],
 )
 def test_nonsense_in_log_probabilities_is_a_failure(
@@ -185,3 +187,17 @@ def test_llama_cpp_answers_completions_in_the_form_of_chats(serve: Callable[...,
     assert isinstance(found, Choices)
     assert found.logprobs == {"A": -0.25, "B": -1.6}
     assert (server.bodies[0]["n_probs"], server.bodies[0]["logprobs"]) == (20, 20)
+
+
+@pytest.mark.parametrize("mark", [-9999.0, -100.0, -9999, -1e30])
+def test_a_mark_of_what_was_not_measured_is_no_log_probability(
+    serve: Callable[..., Server], mark: float
+) -> None:
+    """It counted as a measured probability of nearly 0, and two such letters tied."""
+    opened = model(serve([top(("A", -0.5), ("B", -1.0), ("C", mark), ("the", mark))]).url)
+    found = choices(opened, "A", "B", "C")
+    assert isinstance(found, Choices)
+    assert found.logprobs == {"A": -0.5, "B": -1.0}
+    assert found.floor == pytest.approx(math.log(1 - math.exp(-0.5) - math.exp(-1.0)))
+    with pytest.raises(CarbError, match=r"no log-probabilities.*read=generate"):
+        choices(model(serve([top(("A", mark), ("B", mark))]).url), "A", "B")

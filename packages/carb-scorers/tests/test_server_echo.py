@@ -112,3 +112,16 @@ def test_offsets_that_count_the_start_token_are_not_believed(serve: Callable[...
     assert good.logprobs == (-6.0, -7.0)
     assert isinstance(bad, Failure)
     assert bad.error.kind == "tokens"
+
+
+@pytest.mark.parametrize("mark", [-9999.0, -100.0])
+def test_a_token_that_was_not_measured_is_an_error_and_no_part_of_a_sum(
+    serve: Callable[..., Server], mark: float
+) -> None:
+    """Its mark was summed as if it were a log-probability: the answer scored -9999 nats."""
+    reply = echo(["Question", " 0", "?", "\n", "Answer:", " Noo", "dles"], [])
+    reply["choices"][0]["logprobs"]["token_logprobs"][-1] = mark
+    opened = model(serve([reply]).url, api="completions")
+    (found,) = anyio.run(opened.continuation_logprobs, prompts(), ["Noodles"])
+    assert isinstance(found, Failure)
+    assert "measured" in found.error.message

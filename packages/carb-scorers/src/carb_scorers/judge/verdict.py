@@ -15,13 +15,18 @@ from functools import cache, partial
 
 from carb_scorers.judge.form import IN_BRACKETS, Wording
 from carb_scorers.judge.order_and_prompt import read_words, word_languages
-from carb_scorers.models.marks import without_thinking
+from carb_scorers.models.marks import marks, without_thinking
 
 _AROUND = re.compile(
     r"""^[\s(\[【"'*`$「『“‘«‹]+|[\s)\]】.。:;"'*`$」』”’»›,、!번项項番]+$""",
 )
+_BOX = re.compile(r"\\boxed\{(?:\\\w+\{)?([^{}]*)\}")
+"""A label in a box of LaTeX."""
 _LAST_WORD = re.compile(r"(?:【|\\boxed\{(?:\\\w+\{)?)([^【】{}]*)(?:】|\}{1,2})[\s.。*$]*\Z")
-"""A label in the brackets of Chinese and Japanese or in a box of LaTeX, at the end of the text."""
+"""The same, or one in the brackets of Chinese and Japanese, at the end of the text."""
+_OF = r"\s*(?:/|out of|of|von|de|из)\s*"
+_SCALE_BEHIND = re.compile(rf"\]\]({_OF}\d+)")
+"""The end of a scale behind the brackets."""
 _NUMBERING = str.maketrans("Аاأإآبجدกขคง가나다라甲乙丙丁アイウエ🅰🅱", "AAAAABCDABCDABCDABCDABCDAB")
 """Letters of other scripts that number answers as A to D do; the first is Cyrillic. Other Cyrillic
 letters that look like Latin ones have another place in their alphabet, and are no labels."""
@@ -79,7 +84,7 @@ def parse_rating(text: str, wording: Wording = IN_BRACKETS, *, finished: bool = 
             raise VerdictError(f"the verdict '{word}' is none of {', '.join(wording.values)}")
         return wording.values[word]
     verdict = _verdict(text, lambda verdict: verdict.removesuffix("."), wording, finished)
-    match = re.fullmatch(rf"(\d+(?:[.,]\d+)?)(?:\s*/\s*{highest})?", verdict)
+    match = re.fullmatch(rf"(\d+(?:\.\d+|,\d)?)(?:{_OF}{highest})?", verdict)
     value = math.nan
     if match:
         value = float(match[1].replace(",", "."))
@@ -119,7 +124,8 @@ def _label(verdict: str, *, before: re.Pattern[str]) -> str:
 def plain(text: str) -> str:
     """The text with full-width forms made plain (NFKC), without invisible marks: of the direction
     of writing, of no width, and of an emoji's form."""
-    normal = unicodedata.normalize("NFKC", text).replace("\ufe0f", "")
+    raised = re.sub("(?=[²³¹⁰-₉])", "^", text)  # 8² is no 82
+    normal = unicodedata.normalize("NFKC", raised).replace("\ufe0f", "")
     return "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
 
 
@@ -128,10 +134,16 @@ def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finishe
     read = without_thinking(plain(text))
     read = read.replace("【【", "[[").replace("】】", "]]")
     read = re.sub(r"\\([\[\]])", r"\1", read)  # as Markdown escapes them
-    matches = list(re.finditer(wording.verdict, read, flags=re.DOTALL))
+    read = _SCALE_BEHIND.sub(r"\1]]", read)
+    said = _any_of(marks().mentions).sub(r" \g<kept>", read)
     in_brackets = wording.verdict == IN_BRACKETS.verdict
     if in_brackets:
+        read = said
+    matches = list(re.finditer(wording.verdict, read, flags=re.DOTALL))
+    if in_brackets:
         matches += _LAST_WORD.finditer(read)
+    if in_brackets and matches:
+        matches = [*_BOX.finditer(read), *matches]
     if not finished and matches:
         rest = _AROUND.sub("", read[matches[-1].end() :])
         if rest.strip(" <>/[]{}\"'"):
@@ -146,4 +158,11 @@ def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finishe
     distinct = sorted(set(verdicts))
     if wording.take == "only" and len(distinct) > 1:
         raise VerdictError(f"several verdicts: {', '.join(map(repr, distinct))}")
+    if denial := _any_of(marks().denials).search(said):
+        raise VerdictError(f"beside its verdict the text says '{denial[0]}'")
     return verdicts[-1]
+
+
+@cache
+def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
+    return re.compile(plain("|".join(patterns)), re.IGNORECASE | re.MULTILINE)

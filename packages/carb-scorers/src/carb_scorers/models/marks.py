@@ -39,6 +39,9 @@ class Marks(Frozen):
     """A pattern of a channel without its tokens."""
     channel_tokens: tuple[str, ...]
     before_channel: str
+    mentions: tuple[str, ...]
+    denials: tuple[str, ...]
+    """Patterns of where a judge's text mentions a verdict, and of what takes one back."""
     shapes: tuple[str, ...]
     """Patterns of control tokens."""
     families: dict[str, tuple[str, ...]]

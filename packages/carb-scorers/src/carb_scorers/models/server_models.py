@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -66,6 +66,10 @@ lie there in 0.16% of runs, and ``bounded=true`` lets them pass.
 
 _MOST = 1.01
 """The largest sum of the probabilities of different tokens; servers round."""
+_UNREPORTED = -100.0
+"""From here down a number says that a token was not measured: servers send -100 or -9999 then."""
+_VOCABULARY = 1e6
+"""More tokens than any model has."""
 
 Step = tuple[str, list[tuple[str, float]]]
 """A token, and the most probable tokens in its place with their log-probabilities."""
@@ -294,6 +298,11 @@ def _among(tokens: Sequence[tuple[str, float]], wanted: Texts, usage: Usage) -> 
             logprobs[word] = log_sum(same)
     left = 1.0 - total
     bounds = [value for _, value in tokens]
+    if bounds and left > max(_MOST - 1.0, _VOCABULARY * math.exp(min(bounds))):
+        raise ValueError(
+            f"{left:.0%} of the probability is left for tokens less probable than all that are "
+            "listed, so that the numbers are no natural logarithms"
+        )
     if left > 0:
         bounds.append(math.log(left))
     floor = min(bounds, default=None)
@@ -307,10 +316,8 @@ def _steps_of(reported: Json) -> list[Step]:
     steps = []
     if "content" in reported:
         for step in reported["content"] or ():
-            top = [
-                (_token_text(entry), _logprob(entry["logprob"]))
-                for entry in step.get("top_logprobs") or ()
-            ]
+            listed = step.get("top_logprobs") or ()
+            top = _measured([(_token_text(entry), entry["logprob"]) for entry in listed])
             written = ""
             if "token" in step:
                 written = _token_text(step)
@@ -320,10 +327,15 @@ def _steps_of(reported: Json) -> list[Step]:
     tokens = reported.get("tokens") or [""] * len(given)
     values = reported.get("token_logprobs") or [None] * len(given)
     for token, value, beside in zip(tokens, values, given, strict=True):
-        others = (beside or {}).items()
-        top = [(other, _logprob(logprob)) for other, logprob in others]
+        top = _measured((beside or {}).items())
         steps.append(_with_written(token, value, top))
     return steps
+
+
+def _measured(listed: Iterable[tuple[str, Any]]) -> list[tuple[str, float]]:
+    """Listed tokens with their log-probabilities, without those that were not measured."""
+    known = [pair for pair in listed if not _number(pair[1]) <= _UNREPORTED]  # NaN goes on
+    return [(token, _logprob(value)) for token, value in known]
 
 
 def _with_written(token: str, value: Any, top: list[tuple[str, float]]) -> Step:
@@ -351,8 +363,8 @@ def _number(value: Any) -> float:
 
 def _logprob(value: Any) -> float:
     number = _number(value)
-    if math.isnan(number) or number > 1e-3:
-        raise ValueError(f"{number} is no log-probability")
+    if not _UNREPORTED < number <= 1e-3:
+        raise ValueError(f"{number} is no log-probability that was measured")
     return min(number, 0.0)
 
 
