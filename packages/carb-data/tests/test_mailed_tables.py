@@ -216,6 +216,9 @@ def test_headings_are_known_in_the_ten_languages(tmp_path, heading):
         ("question,option 1,option 2,option 3,answer", "②"),
         ("문항,①,②,③,정답", "②"),
         ("No.|Question|A)|B)|C)|Answer:", "B)"),
+        ("question,A,B,C,answer", "Option B"),
+        ("question,A,B,C,answer", "Answer: (b)"),
+        ("question,A,B,C,answer", "B. y"),
     ],
 )
 def test_keys_may_be_letters_of_other_alphabets(tmp_path, heading, key):
@@ -318,6 +321,48 @@ def test_letters_are_taken_off_where_one_option_has_none(tmp_path):
     assert [item.chosen.text for item in found] == ["sing", "None of these"]
     assert {answer.text for answer in found[0].rejected} == {"bow", "None of these"}
     assert any("carry their own letters" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["1.5 kg", "2.25 kg", "3.75 kg"],
+        ["1:30", "2:45", "3:00"],
+        ["1 - 2 days", "2 - 3 days", "3 - 4 days"],
+    ],
+)
+def test_numbers_with_which_options_begin_are_no_marks(tmp_path, options):
+    found = load(lines(tmp_path, {"question": "q?", "options": options, "answer": "B"}))
+    assert found[0].chosen.text == options[1]
+    assert {answer.text for answer in found[0].rejected} == {options[0], options[2]}
+
+
+@pytest.mark.parametrize("answer", ["A. sing", "D. sing", "B. s"])
+def test_a_key_whose_letter_and_text_disagree_is_refused(tmp_path, answer):
+    row = {"question": "q?", "options": ["bow", "sing", "nod"], "answer": answer}
+    with pytest.raises(DataError, match=f"answer: '{answer}' is none of the options"):
+        load(lines(tmp_path, row))
+
+
+@pytest.mark.parametrize(("index", "said"), [(1, "count from 0"), (2, "count from 1")])
+def test_a_key_that_is_a_text_tells_how_another_counts(tmp_path, index, said):
+    row = {"question": "q?", "options": ["bow", "sing", "nod"], "answer": "sing"}
+    found = load(lines(tmp_path, row | {"answer_index": index}))
+    assert found[0].chosen.text == "sing"
+    assert any(said in note for note in found.notes)
+
+
+def test_numbers_that_options_carry_do_not_tell_how_keys_count(tmp_path):
+    """A key may be the number that an option shows, or its index in the list."""
+    row = {"question": "q?", "options": ["1. bow", "2. sing", "3. nod"], "answer": 2}
+    with pytest.raises(CarbError, match="count from 0 or from 1"):
+        load(lines(tmp_path, row))
+
+
+def test_a_key_that_names_no_option_is_refused_by_its_column(tmp_path):
+    row = {"question": "q?", "A": "bow", "B": "sing", "answer": "B", "solution": "It is so."}
+    with pytest.raises(DataError, match=r"solution: 'It is so\.' is none of the options"):
+        load(lines(tmp_path, row))
 
 
 def test_languages_are_read_as_tags_or_refused(tmp_path):
@@ -621,6 +666,26 @@ def test_answers_that_hold_the_question_and_a_second_turn_are_refused(asks, tmp_
     with pytest.raises(DataError) as raised:
         load(lines(tmp_path, row))
     assert [(one.line, one.field) for one in raised.value.problems] == [(1, "chosen")]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "before", "after", "field"),
+    [
+        (HOW, "", "<|eot_id|>", "chosen"),
+        (HOW, "", " </s>", "chosen"),
+        (HOW, f"{HOW} ", "", "chosen"),
+        (f"[INST] {HOW} [/INST]", "", "", "prompt"),
+        (f"<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n{HOW}", "", "", "prompt"),
+        (f"Below is a task.\n\n### Task:\n{HOW}\n\n### Response:", "", "", "prompt"),
+    ],
+)
+def test_marks_of_a_models_template_and_repeated_questions_are_refused(
+    prompt, before, after, field, tmp_path
+):
+    answers = {"chosen": f"{before}{BOTH}{after}", "rejected": f"{before}{WHISTLE}{after}"}
+    with pytest.raises(DataError) as raised:
+        load(lines(tmp_path, {"prompt": prompt} | answers))
+    assert [(one.line, one.field) for one in raised.value.problems] == [(1, field)]
 
 
 @pytest.mark.parametrize("name", ["twice.jsonl", "twice.json"])

@@ -212,6 +212,12 @@ def test_a_lost_quote_swallows_no_rows(tmp_path, cell):
         load(write(tmp_path / "a.csv", text))
 
 
+def test_a_quote_behind_a_comma_and_a_space_is_no_part_of_the_text(tmp_path):
+    text = 'prompt, chosen, rejected\n"Who, then?", "we, all", "they"\n'
+    (item,) = load(write(tmp_path / "a.csv", text), language="en")
+    assert (item.chosen.text, item.rejected[0].text) == ("we, all", "they")
+
+
 @pytest.mark.parametrize(
     "names", ["prompt,chosen,rejected,rejected", "prompt,chosen,rejected 1,Rejected_1"]
 )

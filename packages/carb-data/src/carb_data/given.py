@@ -189,7 +189,7 @@ def _choice(
         options = [*zip(bare.texts, histories, strict=True)]
     others: Sequence[int] = range(len(options))
     if key := text_at(record, rule.wrong, rule.wrong):
-        others = [_option(rule, key, given, system)]
+        others = [_option(rule, key, given, system, rule.wrong)]
     wrong = []
     for number in others:
         answer, _ = options[number]
@@ -211,7 +211,7 @@ def _right_option(
     numbers = set()
     readings = []
     for name, key in keys.items():
-        number = _option(rule, key, given, system)
+        number = _option(rule, key, given, system, name)
         numbers.add(number)
         readings.append(f"{name} says {given.texts[number]!r}")
     if len(numbers) > 1:
@@ -224,17 +224,18 @@ def _option(
     key: str,
     given: Options,
     system: System,
+    field: str,
 ) -> int:
     """The number of the option that a key names; of the first where there is no key."""
     if not rule.keys:
         if rule.key:
-            return place_of(key, given, system)
+            return place_of(key, given, system, field)
         return 0
     known = zip(rule.keys, given.texts, strict=False)
     for number, (keys, option) in enumerate(known):
         if key and option and plain(key) in map(plain, keys.split("|")):
             return number
-    raise UnreadError(("answer", f"'{key}' is none of the options"))
+    raise UnreadError((field, f"'{key}' is none of the options"))
 
 
 def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:

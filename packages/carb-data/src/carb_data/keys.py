@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from carb_data.errors import CarbError
@@ -15,13 +15,15 @@ from carb_data.values import UnreadError
 ALPHABETS: dict[str, str] = resource("headings")["alphabets"]
 """Letters by which options are numbered, in their order."""
 _LETTERS = frozenset("".join(ALPHABETS.values()))
-_MARKED = re.compile(r"[(\[{（【]?\s*(.)\s*[)\]}）】.:、：．]?")
+_WORD = r"(?:(?:option|choice|answer)[\s:]+)?"
+_MARKED = re.compile(rf"{_WORD}[(\[{{（【]?\s*(.)\s*[)\]}}）】.:、：．]?", re.IGNORECASE)
 """A letter alone, or between or before marks."""
 _LETTERED = re.compile(
-    r"\s*\**(?:(?:option|choice|answer)\s)?[(\[（【]?\s*(1\d|\w)\s*"
-    r"(?:[)\]）】.:、：．]+\**|\*+|\s[-–—])\s*(?=\S)(.*)",
+    rf"\s*\**{_WORD}[(\[（【]?\s*(1\d|\w)\s*"
+    r"(?:[)\]）】.:、：．]+\**(?<!\d[.:：](?=\d))|\*+|(?<!\d)\s[-–—]|\s[-–—](?!\s*\d))\s*(?=\S)(.*)",
     re.DOTALL | re.IGNORECASE,
 )
+"""An option behind its letter or number; ``1.5 kg``, ``1:30`` and ``1 - 2 days`` have none."""
 _NUMBERS = [*map(str, range(1, 20))]
 """Numbers that stand before options."""
 _LIKE_LATIN = frozenset("АВЕКМНОРСТХ")
@@ -55,11 +57,13 @@ class System:
     letters: str = ALPHABETS["latin"]
 
 
-def system_of(rows: Iterable[tuple[str, Options]], owner: object, first: int | None) -> System:
+def system_of(
+    rows: Iterable[tuple[Collection[str], Options]], owner: object, first: int | None
+) -> System:
     """How the keys of a whole table count: what only one reading fits.
 
     Args:
-        rows: the key and the options of each row.
+        rows: the keys and the options of each row; a text among them tells how numbers count.
         owner: the table, for messages.
         first: the number of the first option; null where it is not known.
 
@@ -69,18 +73,19 @@ def system_of(rows: Iterable[tuple[str, Options]], owner: object, first: int | N
     used: set[str] = set()
     certain: set[int] = set()
     both = False
-    for key, options in rows:
-        if key in options.texts or options.named(key) is not None:
-            continue
-        if (letter := _letter(key)) is not None:
-            used.add(letter)
-        if number := _NUMBER.fullmatch(key):
-            key_number = int(number[1])
-            fits = [n for n in (0, 1) if _filled(key_number - n, options)]
-            if len(fits) == 1:
-                certain.update(fits)
-            elif fits:
-                both = True
+    for keys, options in rows:
+        others = {*keys}.intersection(options.texts)
+        for key in keys:
+            if key in others or options.named(key) is not None:
+                continue
+            if (letter := _letter(key)) is not None:
+                used.add(letter)
+            if number := _NUMBER.fullmatch(key):
+                fits = _starts(int(number[1]), options, others)
+                if len(fits) == 1:
+                    certain.update(fits)
+                elif fits:
+                    both = True
     if both and not certain and first is None:
         raise CarbError(
             f"{owner}: its answers are numbers that can count from 0 or from 1. Write letters "
@@ -89,6 +94,15 @@ def system_of(rows: Iterable[tuple[str, Options]], owner: object, first: int | N
     if first is None:
         first = min(certain, default=None)
     return System(first, _alphabet(used, owner))
+
+
+def _starts(key: int, options: Options, texts: Collection[str]) -> list[int]:
+    """The numbers of the first option with which a key names an option: one of some texts, where
+    other keys of its row are texts."""
+    fits = [first for first in (0, 1) if _filled(key - first, options)]
+    if texts:
+        return [first for first in fits if options.texts[key - first] in texts]
+    return fits
 
 
 def _alphabet(used: set[str], owner: object) -> str:
@@ -102,7 +116,12 @@ def _alphabet(used: set[str], owner: object) -> str:
     return alphabet
 
 
-def place_of(key: str, options: Options, system: System) -> int:
+def place_of(
+    key: str,
+    options: Options,
+    system: System,
+    field: str,
+) -> int:
     """The option that a key names.
 
     Raises:
@@ -113,12 +132,16 @@ def place_of(key: str, options: Options, system: System) -> int:
         if named is None or options.texts[named] == key:
             return options.texts.index(key)
         reason = "is the text of one option and the number or letter of another; write the letter"
-        raise UnreadError(("answer", f"'{key}' {reason} as (B)"))
+        raise UnreadError((field, f"'{key}' {reason} as (B)"))
     if named is not None:
         return named
+    letter, text = _parted(key)
+    fits = [number for number, option in enumerate(options.texts) if text == _parted(option)[1]]
+    if text and len(fits) == 1 and (not letter or _named(letter, options, system) == fits[0]):
+        return fits[0]
     if key:
-        raise UnreadError(("answer", f"'{key}' is none of the options"))
-    raise UnreadError(("answer", "is empty"))
+        raise UnreadError((field, f"'{key}' is none of the options"))
+    raise UnreadError((field, "is empty"))
 
 
 def _named(key: str, options: Options, system: System) -> int | None:
@@ -143,15 +166,7 @@ def without_letters(options: Options) -> Options | None:
     Raises:
         UnreadError: they have letters in another order.
     """
-    letters = []
-    bare = []
-    for text in options.texts:
-        letter = ""
-        if match := _LETTERED.fullmatch(text):
-            letter = unicodedata.normalize("NFKC", match[1]).upper()
-            text = match[2].strip()
-        letters.append(letter)
-        bare.append(text)
+    letters, bare = zip(*map(_parted, options.texts), strict=True)
     lettered = sum(map(bool, letters))
     filled = sum(map(bool, options.texts))
     if 2 * lettered <= max(filled, 2):
@@ -160,11 +175,19 @@ def without_letters(options: Options) -> Options | None:
         marks = [*alphabet[: len(letters)]]
         pairs = zip(letters, marks, strict=False)
         if all(letter in ("", mark) for letter, mark in pairs):
-            return Options(tuple(bare), options.names)
+            return Options(bare, options.names)
         if sorted(letters) == sorted(marks):
             reason = f"carry their own letters in the order {', '.join(letters)}; take them off"
             raise UnreadError(("options", reason))
     return None
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """The letter or number before an option, and the rest; empty where there is none."""
+    match = _LETTERED.fullmatch(text)
+    if match is None:
+        return "", text
+    return unicodedata.normalize("NFKC", match[1]).upper(), match[2].strip()
 
 
 def _letter(key: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
@@ -446,7 +446,7 @@ def _system(table: Table, shape: Shape) -> System:
     if not rule.key or rule.keys:
         return System()
 
-    def keyed() -> Iterator[tuple[str, Options]]:
+    def keyed() -> Iterator[tuple[Collection[str], Options]]:
         for _, row in table.rows:
             record = shape.record(row)
             try:
@@ -454,8 +454,7 @@ def _system(table: Table, shape: Shape) -> System:
                 keys = keys_of(rule, record)
             except (UnreadError, TieError):
                 continue
-            for key in keys.values():
-                yield key, given
+            yield keys.values(), given
 
     first = rule.first
     options = shape.columns.options if shape.columns else ()

@@ -460,7 +460,7 @@ def _delimited(
 ) -> None:
     separator = _separator(kind, text, knows)
     file = io.StringIO(text, newline="")
-    reader = csv.reader(file, delimiter=separator, strict=True)
+    reader = csv.reader(file, delimiter=separator, skipinitialspace=True, strict=True)
     rows: list[tuple[int, Cells]] = []
     number = 0
     try:

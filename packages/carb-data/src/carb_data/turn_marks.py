@@ -21,13 +21,21 @@ _TURN = re.compile(rf"(?:\A|\n){_OPENING.pattern}", re.IGNORECASE)
 _OPEN = re.compile(f"(?:{_OPENING.pattern})+", re.IGNORECASE)
 """A last line of marks alone, behind which an answer is due."""
 _SPEAKS = re.compile(rf"<\||<(?:start|end)_|\W*(?:{_SPEAKER})\W*\Z", re.IGNORECASE)
+_CONTROL = r"(?:<\|\w[^<>|\n]{0,30}\|>|<(?:start|end)_of_turn>|\[/?INST\]|</s>)"
+_TEMPLATE = re.compile(rf"\A{_CONTROL}|{_CONTROL}\Z")
+"""A token of a model's template around a text."""
+_EDGES = frozenset("<[>]")
+"""The first and last characters of such tokens."""
+_REPEATED = 15
+"""Characters of a question with which answers do not all begin by chance."""
 _KNOWN = re.compile(rf"\W*{_WORD}\W*", re.IGNORECASE)
 _LABELLED = re.compile(rf"(?:{_LABEL})\s*[:：]", re.IGNORECASE)
 _REMEDY = "write the turns as messages of the user and the assistant, or take the marks off"
 
 
 def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
-    """Refuse answers that all begin with a role, and a question of several turns.
+    """Refuse answers that all begin with a role or with the question, a question of several turns,
+    and texts between tokens of a model's template.
 
     ``Assistant:`` is a role. ``Answer:`` and ``[Your Name]`` are written by policies: they are
     part of an answer, unless each answer holds a whole conversation.
@@ -38,17 +46,29 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     mark = _shared_opening(answers)
     if mark and (_SPEAKS.match(mark) or all(_is_talk(answer, prompt) for answer in answers)):
         raise UnreadError(("chosen", f"all answers begin with the role '{mark}'; {_REMEDY}"))
-    if not isinstance(prompt, str) or not _OPENING.match(prompt):
+    _refuse_template("chosen", answers)
+    if not isinstance(prompt, str):
         return
+    if len(prompt) >= _REPEATED and all(answer.startswith(prompt) for answer in answers):
+        raise UnreadError(("chosen", "all answers begin with the question; take it off"))
     marks = _marks(prompt)
-    *_, last = prompt.rstrip().split("\n")
-    due = _OPEN.fullmatch(last) and not _LABELLED.fullmatch(last.strip())
-    comes_again = len({*marks}) < len(marks)
-    if len(marks) < 2:
+    if len(marks) > 1:
+        *_, last = prompt.rstrip().split("\n")
+        due = _OPEN.fullmatch(last) and not _LABELLED.fullmatch(last.strip())
+        comes_again = _OPENING.match(prompt) and len({*marks}) < len(marks)
+        if comes_again or due:
+            reason = f"holds turns of several roles ('{marks[0]}', '{marks[1]}'); {_REMEDY}"
+            raise UnreadError(("prompt", reason))
+    _refuse_template("prompt", [prompt])
+
+
+def _refuse_template(field: str, texts: Sequence[str]) -> None:
+    if any(_EDGES.isdisjoint((text[0], text[-1])) for text in texts):
         return
-    if comes_again or due:
-        reason = f"holds turns of several roles ('{marks[0]}', '{marks[1]}'); {_REMEDY}"
-        raise UnreadError(("prompt", reason))
+    marks = [match[0] for match in map(_TEMPLATE.search, texts) if match]
+    if len(marks) == len(texts):
+        reason = f"begins or ends with '{marks[0]}', a mark of a model's template; {_REMEDY}"
+        raise UnreadError((field, reason))
 
 
 def _shared_opening(answers: Sequence[str]) -> str:
