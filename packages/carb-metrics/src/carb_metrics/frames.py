@@ -10,7 +10,10 @@ from polars import col
 
 def unperturbed(frame: pl.DataFrame) -> pl.DataFrame:
     """The rows of answers as they were written, without the perturbed ones."""
-    return frame.filter(col.perturbation.is_null())
+    original = frame["perturbation"].is_null()
+    if original.all():  # filtering would copy it
+        return frame
+    return frame.filter(original)
 
 
 def beside(rows: pl.DataFrame, more: pl.DataFrame, on: str | Sequence[str]) -> pl.DataFrame:

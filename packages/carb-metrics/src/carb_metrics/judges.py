@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ from pydantic import Field
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Counted, Result, ScorerRow, Scorers
 from carb_metrics.clusters import number
-from carb_metrics.frames import text, unperturbed
+from carb_metrics.frames import beside, text, unperturbed
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import (
     Floats,
@@ -32,6 +33,8 @@ PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "sc
 """Columns of ``presentations``."""
 KEYS = ("scorer", "item_id", "order_id")
 """Columns that tell presentations apart."""
+READ = ("scorer", "item_id", "response_id", "role", "cluster", "score")
+"""Columns of scores that are read, beside the one that gives groups."""
 CENTRED = ("score", "length", "chosen")
 """Columns of which the length bias is made."""
 
@@ -111,7 +114,8 @@ def judge_bias(
         dataset: the sets that were scored, for the lengths of their texts; without it ``length`` is
             null.
         confidence: The level of all intervals, a share such as 0.95.
-        by: a column, of whose values each gets ``.groups``; null for none.
+        by: a column of sets, such as ``culture``, of whose values each gets ``.groups``; null for
+            none.
         mirrors: whether sets other than the main ones count too; presentations of sets that do not
             are left out.
 
@@ -127,35 +131,39 @@ def judge_bias(
     scored = Scored.of(scores)
     table, counted = counted_sets(scored, mirrors=mirrors)
     frame = unperturbed(table.rows)
+    grouping = [] if by is None else [by]
+    frame = frame.select(*READ, *grouping)
+    names = frame.select("scorer", *grouping).unique(maintain_order=True)
     picks = None
     if presentations is not None:
         every = _picks(presentations, unperturbed(scored.rows))
-        picks = every.join(frame, on="item_id", how="semi")
+        sets = frame.select("item_id", *grouping).unique("item_id")
+        picks = every.join(sets, on="item_id", maintain_order="left")
     centred = None
     if dataset is not None:
         centred = _centred(frame, dataset)
     groups: dict[str, JudgeBias] = {}
     if by is not None:
-        for (value,), part in frame.partition_by(by, maintain_order=True, as_dict=True).items():
-            sets = part.select("item_id").unique()
-            shown = _within(picks, sets)
-            if shown is not None and shown.is_empty():
-                shown = None
-            apart = _within(centred, sets)
-            groups[str(value)] = _of_sets(part, shown, apart, confidence, counted)
-    whole = _of_sets(frame, picks, centred, confidence, counted)
+        shown = _parts(picks, by)
+        apart = _parts(centred, by)
+        for value, part in _parts(names, by).items():
+            groups[str(value)] = _of_sets(
+                part["scorer"], shown.get(value), apart.get(value), confidence, counted
+            )
+    whole = _of_sets(names["scorer"], picks, centred, confidence, counted)
     return whole.model_copy(update={"groups": groups})
 
 
-def _within(rows: pl.DataFrame | None, sets: pl.DataFrame) -> pl.DataFrame | None:
-    """The rows of some sets."""
+def _parts(rows: pl.DataFrame | None, column: str) -> dict[Any, pl.DataFrame]:
+    """The rows of each value of a column, in the order of the rows; null has none."""
     if rows is None:
-        return None
-    return rows.join(sets, on="item_id", how="semi")
+        return {}
+    parts = rows.partition_by(column, maintain_order=True, as_dict=True)
+    return {value: part for (value,), part in parts.items()}
 
 
 def _of_sets(
-    frame: pl.DataFrame,
+    scorers: pl.Series,
     picks: pl.DataFrame | None,
     centred: pl.DataFrame | None,
     confidence: float,
@@ -163,15 +171,17 @@ def _of_sets(
 ) -> JudgeBias:
     rows: list[BiasRow] = []
     positions: list[PositionRow] = []
-    for name in frame["scorer"].unique().sort():
+    shown = _parts(picks, "scorer")
+    apart = _parts(centred, "scorer")
+    for name in scorers.unique().sort():
         row: dict[str, object] = {"scorer": name}
         if picks is not None:
-            shown = picks.filter(col.scorer == name)
-            shares, row["position_p"] = _positions(shown, confidence)
+            its_picks = shown.get(name, picks.clear())
+            shares, row["position_p"] = _positions(its_picks, confidence)
             positions += shares
-            row |= _consistency(shown, confidence)
+            row |= _consistency(its_picks, confidence)
         if centred is not None:
-            lengths = centred.filter(col.scorer == name)
+            lengths = apart.get(name, centred.clear())
             row["length"] = _partial(lengths, confidence)
         rows.append(BiasRow.model_validate(row))
     return JudgeBias(
@@ -307,37 +317,32 @@ def _same_pick(pairs: pl.DataFrame, confidence: float) -> Interval:
 
 
 def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
-    """``scorer``, ``item_id``, ``cluster`` as a number, and without the mean of the set: ``score``,
+    """The rows with a score, ``cluster`` as a number, and without the mean of the set: ``score``,
     ``length``, ``chosen``.
 
     Raises:
         CarbError: the data set lacks a response.
     """
     rows = []
-    for name in frame["item_id"].unique():
-        if name not in dataset:
-            continue
-        for one in dataset[name].responses:
+    for item in dataset:
+        for one in item.responses:
             length = float(len(one.text))
-            rows.append((name, one.id, length))
+            rows.append((item.id, one.id, length))
     keys = ["item_id", "response_id"]
     lengths = pl.DataFrame(rows, schema=[*keys, "length"], orient="row")
     scored = frame.drop_nulls("score")
-    joined = scored.join(lengths, on=keys, how="left")
-    joined = joined.sort("scorer", *keys)
+    joined = beside(scored, lengths, keys)
     lost = joined.filter(col.length.is_null())
     if lost.height:
-        row = lost.row(0, named=True)
+        row = lost.sort("scorer", *keys).row(0, named=True)
         raise CarbError(
             f"The data set has no response '{row['response_id']}' of item '{row['item_id']}'."
         )
     chosen = (col.role == "chosen").cast(pl.Float64)
-    joined = joined.with_columns(chosen=chosen)
+    joined = joined.sort("scorer", *keys).with_columns(chosen=chosen)
     values = col(CENTRED)
     cluster = col.cluster.rank("dense")
-    return joined.select(
-        "scorer",
-        "item_id",
+    return joined.with_columns(
         cluster - 1,
         values - values.mean().over("scorer", "item_id"),
     )

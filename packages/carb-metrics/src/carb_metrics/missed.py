@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +21,9 @@ from carb_metrics.ties import with_shares
 
 UNKNOWN = "unknown"
 """Stands for the culture of a response that names none."""
+
+READ = ("scorer", "role", "culture", "topic", "cluster", "score")
+"""Columns of scores that are read, beside the ids."""
 
 EXAMPLES = 3
 """Sets that are shown of each cluster."""
@@ -175,7 +177,7 @@ def _picks(
     keys = ["item_id", "response_id"]
     known = pl.DataFrame(rows, schema=[*keys, "taken"], orient="row")
     of_good = col.scorer.is_in(good)
-    frame = unperturbed(scored.rows).filter(of_good)
+    frame = unperturbed(scored.rows).filter(of_good).select(*keys, *READ)
     judged = with_shares(frame).filter(~col.failed)
     right = col.role == "chosen"
     picks = judged.with_columns(right=right)
@@ -189,7 +191,7 @@ def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
     marked = right.with_columns(missed=col.share < 1)
     scorers = pl.len().over("item_id")
     judged = marked.filter(scorers == len(good))
-    of_scorer = judged.group_by("culture", "scorer")
+    of_scorer = judged.group_by("culture", "scorer", maintain_order=True)
     of_culture = of_scorer.agg(col.missed.mean()).group_by("culture")
     rates = of_culture.agg(alone=col.missed.product())
     of_set = judged.group_by("item_id", maintain_order=True)
@@ -203,41 +205,37 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
     half_missed = col.missed.mean() >= 0.5
     units = sets.group_by(*group, "cluster").agg(missed=half_missed)
     marked = int(units["missed"].sum())
-    total = units.height
-    drawn = {}
-    for key, part in units.group_by(*group):
-        hits = int(part["missed"].sum())
-        drawn[key] = (hits, part.height)
+    drawn = units.group_by(group).agg(hits=col.missed.sum(), drawn=pl.len())
+    ids = col.item_id.filter("missed")
+    groups = sets.group_by(group, maintain_order=True).agg(
+        col.alone.sum(), missed=ids, sets=pl.len()
+    )
+    with_misses = groups.filter(col.missed.list.len() > 0)
+    rows = with_misses.join(drawn, on=group, nulls_equal=True, maintain_order="left")
+    ps = [
+        at_least(hits, size, marked, units.height)
+        for hits, size in rows.select("hits", "drawn").rows()
+    ]
     clusters = []
-    for key, part in sets.group_by(*group, maintain_order=True):
-        missed = part.filter("missed")["item_id"].to_list()
-        if not missed:
-            continue
-        culture, topic = key
-        hits, size = drawn[key]
-        shown = missed[:EXAMPLES]
-        examples = [Example(item_id=item, prompt=prompts[item]) for item in shown]
+    for row, p, adjusted in zip(rows.iter_rows(named=True), ps, adjust(ps), strict=True):
+        missed = row["missed"]
+        examples = [Example(item_id=item, prompt=prompts[item]) for item in missed[:EXAMPLES]]
         cluster = Cluster(
-            culture=culture,
-            topic=topic,
+            culture=row["culture"],
+            topic=row["topic"],
             missed=len(missed),
-            sets=part.height,
-            expected=float(part["alone"].sum()),
-            p=at_least(hits, size, marked, total),
-            p_adjusted=math.nan,
+            sets=row["sets"],
+            expected=row["alone"],
+            p=p,
+            p_adjusted=float(adjusted),
             examples=tuple(examples),
         )
         clusters.append(cluster)
-    adjusted = adjust([cluster.p for cluster in clusters])
-    corrected = []
-    for cluster, p in zip(clusters, adjusted, strict=True):
-        update = {"p_adjusted": float(p)}
-        corrected.append(cluster.model_copy(update=update))
 
     def most_missed(one: Cluster) -> tuple[int, str, str]:
         return -one.missed, one.culture, one.topic or ""
 
-    return tuple(sorted(corrected, key=most_missed))
+    return tuple(sorted(clusters, key=most_missed))
 
 
 def at_least(

@@ -327,14 +327,14 @@ def read_presentations(folder: Path) -> pl.DataFrame:
         CarbError: the folder holds no finished run, or its journal is damaged.
     """
     record = RunRecord.read(folder)
-    known = {scorer.spec.name for scorer in record.scorers}
+    journals = folder / "journal"
+    compared = [one.spec.name for one in record.scorers if one.spec.comparative]
+    paths = {journal_path(journals, name) for name in compared}
     dataset = Dataset()
     rows = []
-    for path in sorted((folder / "journal").glob("*.jsonl")):
+    for path in sorted(paths.intersection(journals.glob("*.jsonl"))):
         head, results = read_journal(path)
-        if head.spec.name not in known or not any(
-            result.presentations for result in results.values()
-        ):
+        if not any(result.presentations for result in results.values()):
             continue
         if not len(dataset):  # most runs show nothing side by side
             dataset = Dataset.load(folder / "dataset.parquet", registry=None)
