@@ -34,7 +34,7 @@ __all__ = ["WINDOW", "Progress", "score_all"]
 
 WINDOW = 64
 """Requests handed to a scorer at once: enough to sort by length."""
-_SECONDS = 5.0
+SECONDS = 5.0
 """How long a window may take by what the last one took. It may be twice as hard, and ten seconds
 are lost by a kill."""
 _STEP = 4
@@ -99,6 +99,15 @@ async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list
         return [(await score_window(scorer, [request]))[0] for request in requests]
 
 
+def next_size(size: int, took: float, seconds: float, largest: int) -> int:
+    """How many things to do at once, by how long as many as ``size`` took."""
+    if took > seconds:
+        return max(1, size // _STEP)
+    if took * _STEP <= seconds:
+        return min(largest, size * _STEP)
+    return size
+
+
 def windows(
     things: Sequence[_T],
     size: int | None = None,
@@ -118,10 +127,8 @@ def windows(
         yield things[start : start + now]
         took = clock() - began
         start += now
-        if size is None and took > _SECONDS:
-            now = max(1, now // _STEP)
-        elif size is None and took * _STEP <= _SECONDS:
-            now = min(largest, now * _STEP)
+        if size is None:
+            now = next_size(now, took, SECONDS, largest)
 
 
 async def score_all(

@@ -12,7 +12,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from carb_data import CarbError
-from carb_scorers.evaluation import score_window
+from carb_scorers.evaluation import next_size, score_window
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.texts import About, Scored, Text, grouped, request_about, scores_of
 
@@ -24,7 +24,6 @@ AT_ONCE = 256
 """Most responses that one call of the scorer gets."""
 _SECONDS = 2.0
 """How long a call of the scorer should take, by how long the one before took."""
-_GROWTH = 4
 _TOGETHER = 0.125
 """The share of a call's time for a window of several requests."""
 _ALONE = 0.5
@@ -192,7 +191,8 @@ class RewardQueue:
                 await self._ask(parts)
         finally:
             self._windows.discard(window)
-        self._resize(anyio.current_time() - began)
+        took = anyio.current_time() - began
+        self._size = next_size(self._size, took, _SECONDS, AT_ONCE)
         if window.scope.cancelled_caught:
             self._put_back(parts)
 
@@ -230,9 +230,3 @@ class RewardQueue:
                 self._calls.append(call)
                 self._arrived.set()
             call.waiting.append(part)
-
-    def _resize(self, took: float) -> None:
-        if took > _SECONDS:
-            self._size = max(1, self._size // _GROWTH)
-        elif took * _GROWTH <= _SECONDS:
-            self._size = min(AT_ONCE, self._size * _GROWTH)

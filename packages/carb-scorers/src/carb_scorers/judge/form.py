@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cached_property
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -120,6 +120,13 @@ class FormFile(Frozen):
             raise ValueError(f"a form needs at least one of the tables {', '.join(MODES)}")
         return self
 
+    @cached_property
+    def placeless(self) -> FormFile:
+        """The form that asks where an item's culture is not known."""
+        if self.without_culture is None:
+            return self
+        return read_form(self.without_culture)
+
     @property
     def modes(self) -> tuple[Mode, ...]:
         """The modes that the form has."""
@@ -163,13 +170,6 @@ def read_form(name: str) -> FormFile:
     Raises:
         CarbError: there is no such form, or the file is not right; the message names the field.
     """
-    if name in form_names():
-        return _shipped(name)
-    return read_file(FormFile, _file(name), "form")
-
-
-@cache
-def _shipped(name: str) -> FormFile:
     return read_file(FormFile, _file(name), "form")
 
 

@@ -325,7 +325,7 @@ def _prompt_hash(asker: Asker) -> str:
         words = read_words(asker.language)
     forms = [asker.form]
     if asker.form.without_culture is not None:
-        forms.append(read_form(asker.form.without_culture))
+        forms.append(asker.form.placeless)
     asked = [form.model_dump(include={"rubric", asker.mode}) for form in forms]
     content = json.dumps([asked, words], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

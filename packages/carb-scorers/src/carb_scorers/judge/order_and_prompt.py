@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from carb_data import CarbError, Message, as_text, cultures
 from carb_scorers.jinja_filling import fill, undefined
-from carb_scorers.judge.form import FormFile, Mode, Wording, read_form
+from carb_scorers.judge.form import FormFile, Mode, Wording
 from carb_scorers.models.protocol import Prompt, message
 from carb_scorers.scorer import ScoreRequest
 
@@ -109,8 +109,8 @@ class Asker:
         if self.tells:
             culture = request.named_culture
         form = self.form
-        if form.without_culture is not None and culture is None:
-            form = read_form(form.without_culture)
+        if culture is None:
+            form = form.placeless
         wording = form.wording(self.mode)
         language = request.language if self.language == "item" else self.language
         words = read_words(language)

@@ -91,10 +91,9 @@ def conversation(tokenizer: Any, prompt: Prompt, answer: str) -> tuple[Ids, Ids]
         encoded = tokenizer(text, add_special_tokens=False, verbose=False)
     else:
         texts = [guarded(tokenizer, text) for text in (plain_text(prompt), answer)]
-        joined = texts
         if not tokenizer.sep_token:
-            joined = ["\n".join(texts)]
-        encoded = tokenizer(*joined, verbose=False)
+            texts = ["\n".join(texts)]
+        encoded = tokenizer(*texts, verbose=False)
     return tuple(encoded["input_ids"]), tuple(encoded.get("token_type_ids", ()))
 
 
@@ -217,14 +216,6 @@ def guarded(tokenizer: Any, text: str) -> str:
     return _controls(tokenizer).sub(broken_up, text)
 
 
-def conversation_key(prompt: Prompt) -> tuple[str, ...]:
-    """A key that is equal for prompts with the same tokens."""
-    parts = [prompt.cue]
-    for one in prompt.messages:
-        parts += [one.role, one.content]
-    return tuple(parts)
-
-
 H = TypeVar("H", bound=Hashable)
 
 
@@ -292,9 +283,7 @@ def _end_of_turn(tokenizer: Any) -> list[int]:
     of text."""
     mark = "quiet"
     turns = [message("user", "?"), message("assistant", mark)]
-    messages = chat(turns)
-    text = str(tokenizer.apply_chat_template(messages, tokenize=False))
-    _, written, rest = text.rpartition(mark)
+    _, written, rest = _rendered(tokenizer, chat(turns)).rpartition(mark)
     behind = []
     if written:
         behind = _ids(tokenizer, rest)

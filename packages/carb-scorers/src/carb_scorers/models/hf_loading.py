@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from io import StringIO
@@ -114,16 +114,6 @@ class Loaded(NamedTuple):
     """How many tokens the model has embeddings for."""
 
 
-class _Opened(NamedTuple):
-    """A model as read, before its head is checked."""
-
-    model: Any
-    tokenizer: Any
-    missing: Sequence[str]
-    """Weights that would be random numbers."""
-    revision: Callable[[], str]
-
-
 def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     """Load a model (a folder, a hub id, a GGUF file or an adapter) and its tokenizer in evaluation
     mode.
@@ -165,10 +155,12 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     dense_head(model.eval())
     template = set_chat_template(tokenizer, options)
     limit = options.max_length or _position_limit(model) or 1_000_000
-    return Loaded(model, tokenizer, revision() + template, limit, _embeddings(model))
+    return Loaded(model, tokenizer, revision + template, limit, _embeddings(model))
 
 
-def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
+def _opened(name: str, options: HFOptions, loader: Any) -> tuple[Any, Any, list[str], str]:
+    """A model before its head is checked, its tokenizer, those of its weights that would be random
+    numbers, and its revision."""
     transformers = hf_library("transformers")
     source = options.source
     if name.endswith(".gguf"):
@@ -179,14 +171,13 @@ def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **source)
             unpacked = transformers.GgufConfig(dequantize=True)
             model, info = _weights(folder, options, loader, quantization_config=unpacked, **source)
-        missing = sorted(info["missing_keys"])
-        return _Opened(model, tokenizer, missing, partial(gguf_revision, file))
+        return model, tokenizer, sorted(info["missing_keys"]), gguf_revision(file)
     config = adapter_config(name, options.revision)
     if config is None:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
         model, info = _weights(name, options, loader, **source)
-        missing = sorted(info["missing_keys"])
-        return _Opened(model, tokenizer, missing, partial(revision_of, name, options.revision))
+        revision = revision_of(name, options.revision)
+        return model, tokenizer, sorted(info["missing_keys"]), revision
     base = base_of(name, config)
     at = source | {"revision": config.get("revision")}
     config_file = adapter_file(name, "tokenizer_config.json", options.revision)
@@ -196,14 +187,10 @@ def _opened(name: str, options: HFOptions, loader: Any) -> _Opened:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
     load_base = partial(_weights, base, options, loader, **at)
     model, missing = load_adapted(name, config, loader, load_base, options.revision)
-
-    def revision() -> str:
-        """The identity of an adapter and of its base: both decide every score."""
-        above = revision_of(name, options.revision, CONFIG)
-        below = revision_of(base, config.get("revision"))
-        return f"{above}+base:{below}"
-
-    return _Opened(model, tokenizer, missing, revision)
+    # both decide every score
+    above = revision_of(name, options.revision, CONFIG)
+    below = revision_of(base, config.get("revision"))
+    return model, tokenizer, missing, f"{above}+base:{below}"
 
 
 def _weights(
@@ -363,21 +350,16 @@ def revision_of(name: str, revision: str | None, file: str = "config.json") -> s
         CarbError: the cache does not say which commit it is.
     """
     if Path(name).is_dir():
-        return hash_of(name)
+        digest = hashlib.sha256()
+        for path in sorted(Path(name).glob("*")):
+            if path.suffix in HASHED:
+                digest.update(path.name.encode())
+                with path.open("rb") as weights:
+                    digest.update(hashlib.file_digest(weights, "sha256").digest())
+        return f"sha256:{digest.hexdigest()}"
     hub = hf_library("transformers").utils.hub
     path = hub.cached_file(name, file, revision=revision)
     commit = hub.extract_commit_hash(str(path), None)
     if commit is None:
         raise CarbError(f"Which commit of '{name}' the hub gave is not known; give a folder.")
     return str(commit)
-
-
-def hash_of(name: str) -> str:
-    """A hash of the names and bytes of a folder's configuration and weights."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(name).glob("*")):
-        if path.suffix in HASHED:
-            digest.update(path.name.encode())
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return f"sha256:{digest.hexdigest()}"

@@ -203,24 +203,21 @@ class Passes:
             lengths = [len(row.tokens) for row in rows]
             shared = dict[Row, T | Failure]()
             for batch in token_budget_batches(lengths, self.budget):
-                self._group([rows[i] for i in batch], read, shared)
+                shared |= self._group([rows[i] for i in batch], read)
             return [shared] * len(items)
-        outcomes = []
-        for item in items:
-            done = dict[Row, T | Failure]()
-            if item:
-                self._group(item, read, done)
-            outcomes.append(done)
-        return outcomes
+        return [self._group(item, read) for item in items]
 
-    def _group(self, rows: Rows, read: Read[T], done: dict[Row, T | Failure]) -> None:
-        """Compute rows whose prefixes are read once; where memory runs out, in halves."""
+    def _group(self, rows: Rows, read: Read[T]) -> dict[Row, T | Failure]:
+        """An outcome for rows whose prefixes are read once; where memory runs out, in halves."""
+        if not rows:
+            return {}
         check_cancelled()
+        done = dict[Row, T | Failure]()
         try:
             with self._torch.inference_mode():
                 for batch, outputs in self._by(self._way, rows):
                     done.update(zip(batch, read(outputs, batch), strict=True))
-            return
+            return done
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(self._torch, error):
                 raise
@@ -228,13 +225,10 @@ class Passes:
         if self._device.type == "cuda":
             self._torch.cuda.empty_cache()
         if len(rows) == 1:
-            (row,) = rows
-            done[row] = Failure(out_of_memory(len(row.tokens)))
-            return
+            return {rows[0]: Failure(out_of_memory(len(rows[0].tokens)))}
         self.budget = max(1, self.budget // 2)
         middle = len(rows) // 2
-        for half in (rows[:middle], rows[middle:]):
-            self._group(half, read, done)
+        return self._group(rows[:middle], read) | self._group(rows[middle:], read)
 
     def _by(self, way: Way, rows: Rows) -> Batches:
         """Batches of rows with their outputs; what rows begin with is computed once for all of

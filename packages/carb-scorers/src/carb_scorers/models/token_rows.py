@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from jinja2 import TemplateError
 
-from carb_scorers.models.chat_tokens import Ids, answer_ids, conversation_key, prompt_ids, word_tree
+from carb_scorers.models.chat_tokens import Ids, answer_ids, prompt_ids, word_tree
 from carb_scorers.models.protocol import (
     Choices,
     Continuation,
@@ -66,7 +66,7 @@ def fitted(
     if answers is None:
         answers = [""] * len(prompts)
     for prompt, answer in zip(prompts, answers, strict=True):
-        key = conversation_key(prompt), answer
+        key = prompt.messages, prompt.cue, answer
         if key not in known:
             known[key] = _fitted(prompt, answer, rows_of, limit, embeddings)
         out.append(known[key])
@@ -145,10 +145,10 @@ class TokenLanguageModel:
         self, prompts: Prompts, answers: Texts, *, end_of_turn: bool = True
     ) -> list[Continuation | Failure]:
         """See ``LanguageModel``."""
-        known: dict[tuple[str, ...], list[int]] = {}
+        known: dict[object, list[int]] = {}
 
         def rows_of(prompt: Prompt, answer: str) -> list[Row]:
-            key = conversation_key(prompt)
+            key = prompt.messages, prompt.cue
             if key not in known:  # an item's prompt is the same for all of its candidates
                 known[key] = prompt_ids(self._tokenizer, prompt, answers_at_once=prompt.at_once)
             before = known[key]
