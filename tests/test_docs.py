@@ -60,6 +60,17 @@ def test_every_code_block_runs(
         page.run(block)
 
 
+def test_the_python_of_the_pages_has_strict_types(tmp_path: Path) -> None:
+    from mypy import api
+
+    for name in PAGES:
+        text = "\n".join(one.text for one in blocks(ROOT / name) if one.language == "python")
+        (tmp_path / re.sub(r"\W", "_", name)).with_suffix(".py").write_text(text, encoding="utf-8")
+    configuration = str(ROOT / "pyproject.toml")
+    printed, _, failed = api.run(["--config-file", configuration, str(tmp_path)])
+    assert not failed, printed
+
+
 def test_the_tables_of_coverage_are_as_they_were_printed() -> None:
     """``nox -s coverage`` writes both; a number that was changed by hand is found here."""
     page = (DOCS / "method.md").read_text(encoding="utf-8")
