@@ -175,13 +175,19 @@ def test_a_misspelt_spec_is_refused_before_the_data_are_read(
         (("compare", "RUN#lenght", "RUN#random"), "length"),
         (("models", "skywrok-reward-v2-qwen3-4b"), "skywork-reward-v2-qwen3-4b"),
         (("models", "qwen3-4b"), "skywork-reward-v2-qwen3-4b"),
+        (("models", "skywrok"), "skywork-reward-gemma-2-27b"),
+        (("models", "rewardbnch2", "--suite"), "rewardbench2"),
+        (("eval", "skywrok"), "skywork-reward-gemma-2-27b"),
+        (("report", "RUNx"), "RUN"),
+        (("data", "show", "RUNx"), "RUN"),
     ],
 )
 def test_a_misspelt_name_is_answered_with_the_nearest(
     carb: Carb, finished_run: Path, command: tuple[str, ...], near: str
 ) -> None:
     ended = carb(*(word.replace("RUN", str(finished_run)) for word in command))
-    assert_refused(ended, f"Did you mean '{near}'?")
+    named = near.replace("RUN", str(finished_run))
+    assert_refused(ended, f"Did you mean '{named}'?")
 
 
 @pytest.mark.parametrize("option", ["--confidence", "--margin"])

@@ -66,3 +66,4 @@ def test_the_page_as_a_file_has_everything_inside(culture: str, language: str) -
     assert "--" in page.partition("<style>")[2].partition("</style>")[0]
     assert f'<html lang="{language}" dir="{"rtl" if language == "ar" else "ltr"}">' in page
     assert f"<noscript>{texts(language)['noscript']}</noscript>" in page
+    assert f">{texts(language)['title']}</title>" in page

@@ -125,6 +125,22 @@ def test_a_file_of_another_version_is_refused(db: sqlite3.Connection, tmp_path: 
         connect(tmp_path / "a.reviews")
 
 
+@pytest.mark.parametrize("statement", ["", "CREATE TABLE of_another_program (x)"])
+def test_a_file_that_is_no_review_is_refused_and_left_as_it_is(
+    tmp_path: Path, statement: str
+) -> None:
+    """An empty file became a review, and another program's database got another journal."""
+    path = tmp_path / "answers.json"
+    path.touch()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute(statement)
+    before = path.read_bytes()
+    with pytest.raises(CarbError, match="another program"):
+        connect(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_forgotten_means_gone_from_the_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.reviews"
     db = panel(path, THAI, [truthful(1), truthful(1)])

@@ -388,6 +388,7 @@ def test_ctrl_c_stops_the_children(
             '[[model]]\nname = "a"\nspec = "baseline:length"\ngpu = 2',
             ("table 1", "'gpu' is unknown", "'gpus'"),
         ),
+        ('[[modle]]\nname = "a"\nspec = "baseline:length"', ("'modle' is unknown", "'model'")),
         ('[[model]]\nname = "../a"\nspec = "baseline:length"', ("table 1", "name", "letters")),
         ('[[model]]\nname = "a"\nspec = "length"', ("table 1", "spec", "KIND:TARGET")),
         ('[[model]]\nname = "a"\nspec = "b=baseline:length"', ("table 1", "spec", "name")),

@@ -155,7 +155,7 @@ def signed(value: float | None) -> str:
     """A difference of shares in points, with its sign; empty where there is none."""
     if value is None:
         return ""
-    return f"{100 * value:+.1f}".replace("-", "−")
+    return f"{100 * value:+z.1f}".replace("-", "−")
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -24,7 +24,7 @@ from carb_cli.machine import Gpu, free_memory, gpus
 from carb_cli.main import FAILED, OK
 from carb_cli.progress import Report, progress
 from carb_cli.scoring import exit_code, say_how_to_go_on
-from carb_data import CarbError, Dataset, Frozen, parse_file, require, validate
+from carb_data import CarbError, Dataset, Frozen, closest, parse_file, require, validate
 from carb_scorers import ParsedSpec, RunRecord, parse_spec, provider
 
 LOG = "log.txt"
@@ -86,8 +86,10 @@ def read_suite(path: Path) -> tuple[SuiteModel, ...]:
     content = parse_file(path, "suite")
     tables = content.pop("model", [])
     if content:
+        name = next(iter(content))
         raise CarbError(
-            f"{path}: '{next(iter(content))}' is unknown. A suite has tables [[model]]. {_HINT}"
+            f"{path}: '{name}' is unknown.{closest(name, ['model'])} "
+            f"A suite has tables [[model]]. {_HINT}"
         )
     if not isinstance(tables, list) or not tables:
         raise CarbError(

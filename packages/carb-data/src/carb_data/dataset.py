@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Self, overload
 
@@ -101,9 +102,10 @@ class Dataset:
         if name.startswith("hf://"):
             path = _hub_folder(name)
         if isinstance(name_or_path, str) and not path.exists():
+            beside = map(str, islice(path.parent.glob("*"), 1000))
             raise CarbError(
-                f"There is no data set '{name}'.{closest(name, seeds)} Give '{SEED}', a path, "
-                "or hf://owner/name."
+                f"There is no data set '{name}'.{closest(name, [*seeds, *beside])} "
+                f"Give '{SEED}', a path, or hf://owner/name."
             )
         rows = load_path(
             path,

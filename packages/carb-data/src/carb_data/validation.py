@@ -108,11 +108,13 @@ def closest(name: str, known: Iterable[str]) -> str:
 
     Returns:
         `` Did you mean 'X'?`` with the known name that is most similar, or else the first that
-        contains ``name``. An empty text where there is neither.
+        contains ``name`` or begins with something like it. An empty text otherwise.
     """
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     near += [other for other in names if name and name in other]
+    begun = {other[: len(name)]: other for other in reversed(names)}
+    near += [begun[part] for part in difflib.get_close_matches(name, begun, n=1, cutoff=0.8)]
     if near:
         return f" Did you mean '{near[0]}'?"
     return ""

@@ -68,7 +68,8 @@ def _tables(benchmark: str | None) -> Iterator[str]:
     known = known_models()
     if benchmark is not None and benchmark not in known.benchmarks:
         raise CarbError(
-            f"'{benchmark}' is no benchmark; figures are known of {', '.join(known.benchmarks)}."
+            f"'{benchmark}' is no benchmark.{closest(benchmark, known.benchmarks)} "
+            f"Figures are known of {', '.join(known.benchmarks)}."
         )
     if benchmark is None:
         classifiers = [model for model in known.models if model.kind == "classifier"]

@@ -57,7 +57,8 @@ def page_with(language: str, **more: Any) -> str:
     if language == "ar":
         direction = "rtl"
     page = _with('<html lang="en">', f'<html lang="{language}" dir="{direction}">', part(_PAGE))
-    page = _with("NOSCRIPT", escape(texts(language)["noscript"]), page)
+    page = _with("Review<", f"{escape(words[language]['title'])}<", page)
+    page = _with("NOSCRIPT", escape(words[language]["noscript"]), page)
     return _with("{}", data.replace("<", "\\u003c"), page)
 
 

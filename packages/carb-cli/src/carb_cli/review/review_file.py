@@ -73,6 +73,12 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     db.row_factory = sqlite3.Row
     try:
+        if create:
+            _create(db)
+        if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise sqlite3.DatabaseError(
+                "it is of another program or another carb; use the one that made it"
+            )
         for pragma in (
             "journal_mode=WAL",
             "synchronous=FULL",
@@ -80,19 +86,19 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
             "secure_delete=ON",
         ):
             db.execute(f"PRAGMA {pragma}")
-        with transaction(db):
-            if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-                for statement in SCHEMA.split(";"):
-                    db.execute(statement)
-                db.execute(f"PRAGMA application_id={APPLICATION}")
-            if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-                raise sqlite3.DatabaseError(
-                    "it is of another program or another carb; use the one that made it"
-                )
     except sqlite3.DatabaseError as error:
         db.close()
         raise CarbError(f"{path} cannot be used as a review file: {error}.") from None
     return db
+
+
+def _create(db: sqlite3.Connection) -> None:
+    """Fill an empty file."""
+    with transaction(db):
+        if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+            for statement in SCHEMA.split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id={APPLICATION}")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from carb_data import HUB_ANSWERS_WITHIN, CarbError, closest, require
+from carb_scorers.known import known_models
 
 __all__ = ["has_chat_template", "model_source", "reachable"]
 
@@ -77,18 +78,20 @@ def model_source(target: str, *, gguf: bool = False) -> str:
         target.count("/") == 1 and folder.parent.is_dir()
     ):  # of a local folder: no hub is asked for a typing error
         models = folder.parent.glob("*/config.json")
-        near = sorted(config.parent.name for config in models)
+        names = sorted(config.parent.name for config in models)
         held = ""
-        if near:
-            held = f" It holds {', '.join(near[:8])}."
+        if names:
+            held = f" It holds {', '.join(names[:8])}."
         raise CarbError(
             f"There is no model folder '{target}': the folder '{folder.parent}' has no "
             f"'{folder.name}'.{held}"
         )
     if _HUB_ID.fullmatch(target):
         return target
+    published = [model.name for model in known_models().models]
+    near = closest(target.lower(), published)
     raise CarbError(
-        f"There is no model folder '{target}'. Give a folder with config.json, or a hub id "
+        f"There is no model folder '{target}'.{near} Give a folder with config.json, or a hub id "
         "owner/name."
     )
 

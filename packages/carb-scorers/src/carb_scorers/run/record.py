@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from carb_data import CarbError, Frozen, validate
+from carb_data import CarbError, Frozen, closest, validate
 from carb_scorers.scorer import ScorerSpec, Usage
 
 _OURS = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli")
@@ -114,8 +114,10 @@ class RunRecord(Frozen):
         try:
             content = (folder / "run.json").read_bytes()
         except OSError:
+            beside = (str(path.parent) for path in folder.parent.glob("*/run.json"))
             raise CarbError(
-                f"{folder} holds no finished run (no run.json). Make one with `carb run --out`."
+                f"{folder} holds no finished run (no run.json).{closest(str(folder), beside)} "
+                "Make one with `carb run --out`."
             ) from None
         return validate(
             cls,
