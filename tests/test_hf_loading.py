@@ -19,6 +19,7 @@ pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken
 
 import tiny_models
@@ -43,6 +44,31 @@ def test_a_head_that_was_never_trained_is_refused(base: Path) -> None:
     folder = tiny_models.folder(base, "llama", "CausalLM")
     with pytest.raises(CarbError, match=r"no weights for score\.weight.*random numbers"):
         open_scorer(f"classifier:{folder}")
+
+
+@pytest.mark.parametrize(
+    "name", ["score.bias", "v_head.summary.weight", "model.layers.0.self_attn.q_proj.bias"]
+)
+def test_weights_that_the_class_would_drop_are_refused(
+    base: Path, tmp_path: Path, name: str
+) -> None:
+    """transformers would score without them and go on."""
+    folder = tiny_models.folder(base, "llama", "SequenceClassification")
+    shutil.copytree(folder, made := tmp_path / "model")
+    weights = load_file(made / "model.safetensors")
+    save_file(weights | {name: torch.ones(4)}, made / "model.safetensors", {"format": "pt"})
+    with pytest.raises(CarbError, match=re.escape(name)):
+        open_scorer(f"classifier:{made}")
+
+
+def test_weights_of_another_head_are_no_part_of_a_score(base: Path, tmp_path: Path) -> None:
+    folder = tiny_models.folder(base, "llama", "SequenceClassification")
+    shutil.copytree(folder, made := tmp_path / "model")
+    weights = load_file(made / "model.safetensors")
+    other = {"lm_head.weight": torch.ones(4)}
+    save_file(weights | other, made / "model.safetensors", {"format": "pt"})
+    alike = [scores(open_scorer(f"classifier:{path}")) for path in (folder, made)]
+    assert alike[0] == alike[1]
 
 
 def test_a_padding_token_beyond_the_vocabulary_is_no_traceback(base: Path, tmp_path: Path) -> None:

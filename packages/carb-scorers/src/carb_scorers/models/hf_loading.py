@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from io import StringIO
@@ -219,7 +219,34 @@ def _weights(
         **placed,
         **given,
     )
+    refuse_dropped(name, model, info["unexpected_keys"])
     return model, info
+
+
+def refuse_dropped(name: str, model: Any, unexpected: Iterable[str]) -> None:
+    """Refuse weights of the file that decide a score and that the model's class does not use.
+
+    Weights of a layer that the class lacks, such as another head, are no part of its score. But a
+    layer that the class has would be computed without them, and a classifier with a second head
+    does not say which one is its score.
+
+    Raises:
+        CarbError: some weights of the file would be lost.
+    """
+    layers = {layer for layer, _ in model.named_modules()}
+    heads = ["v_head."] if hasattr(model, "score") or hasattr(model, "classifier") else []
+    dropped = sorted(
+        key
+        for key in map(str, unexpected)
+        if key.endswith((".weight", ".bias"))
+        and (key.rpartition(".")[0] in layers or key.startswith(tuple(heads)))
+    )
+    if dropped:
+        raise CarbError(
+            f"{type(model).__name__} does not use the weights {', '.join(dropped[:3])}"
+            f"{', ...' if dropped[3:] else ''} of '{name}', so its score would be another one. "
+            "Serve it with the code that trained it, and score the server (docs/servers.md)."
+        )
 
 
 def device_of(options: HFOptions) -> Any:
