@@ -71,6 +71,17 @@ def test_weights_of_another_head_are_no_part_of_a_score(base: Path, tmp_path: Pa
     assert alike[0] == alike[1]
 
 
+def test_a_classifier_of_tokens_is_refused(tmp_path: Path, base: Path) -> None:
+    """Its head has the name of a classifier's head, so transformers would load it."""
+    folder = tiny_models.folder(base, "llama", "SequenceClassification")
+    shutil.copytree(folder, made := tmp_path / "model")
+    config = json.loads((made / "config.json").read_text())
+    config["architectures"] = ["LlamaForTokenClassification"]
+    (made / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CarbError, match="LlamaForTokenClassification"):
+        open_scorer(f"classifier:{made}")
+
+
 def test_a_padding_token_beyond_the_vocabulary_is_no_traceback(base: Path, tmp_path: Path) -> None:
     folder = tiny_models.folder(base, "llama", "CausalLM")
     shutil.copytree(folder, made := tmp_path / "model")

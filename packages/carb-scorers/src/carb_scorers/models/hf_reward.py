@@ -97,11 +97,18 @@ ADAPTERS: dict[str, Adapter] = {
     ),
 }
 """Architecture to adapter; add to it for an architecture of one's own."""
+OTHER_TASKS = ("ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
+"""Classes whose heads have the names of a classifier's head; a process reward model, which scores
+each step, is one of the first kind."""
 
 
 def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
     """The adapter of a model, from its configuration, and its loader; the plain one where none is
-    registered."""
+    registered.
+
+    Raises:
+        CarbError: the model was trained for another task.
+    """
     transformers = hf_library("transformers")
     source = options.source
     try:
@@ -113,7 +120,13 @@ def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
             config = transformers.AutoConfig.from_pretrained(target, **source)
     except (OSError, ValueError, KeyError):
         return (adapter := Adapter()), adapter.loader  # loading says what is wrong
-    known = [ADAPTERS[name] for name in config.architectures or () if name in ADAPTERS]
+    architectures = config.architectures or []
+    if others := [name for name in architectures if name.endswith(OTHER_TASKS)]:
+        raise CarbError(
+            f"The model '{target}' is a {others[0]}, whose outputs are no score of a whole answer. "
+            "Choose a model for sequence classification."
+        )
+    known = [ADAPTERS[name] for name in architectures if name in ADAPTERS]
     adapter = next(iter(known), Adapter())
     if isinstance(adapter.loader, str):
         return adapter, adapter.loader
