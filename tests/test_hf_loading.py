@@ -47,7 +47,13 @@ def test_a_head_that_was_never_trained_is_refused(base: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["score.bias", "v_head.summary.weight", "model.layers.0.self_attn.q_proj.bias"]
+    "name",
+    [
+        "score.bias",
+        "v_head.summary.weight",
+        "value_head.weight",
+        "model.layers.0.self_attn.q_proj.bias",
+    ],
 )
 def test_weights_that_the_class_would_drop_are_refused(
     base: Path, tmp_path: Path, name: str
@@ -61,12 +67,21 @@ def test_weights_that_the_class_would_drop_are_refused(
         open_scorer(f"classifier:{made}")
 
 
-def test_weights_of_another_head_are_no_part_of_a_score(base: Path, tmp_path: Path) -> None:
-    folder = tiny_models.folder(base, "llama", "SequenceClassification")
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("llama", "lm_head.weight"),
+        ("gpt_neo", "transformer.h.0.attn.attention.bias"),
+    ],
+)
+def test_what_is_no_part_of_a_score_may_stand_beside_it(
+    base: Path, tmp_path: Path, kind: str, name: str
+) -> None:
+    """A language model's head, and the masks that old checkpoints keep."""
+    folder = tiny_models.folder(base, kind, "SequenceClassification")
     shutil.copytree(folder, made := tmp_path / "model")
     weights = load_file(made / "model.safetensors")
-    other = {"lm_head.weight": torch.ones(4)}
-    save_file(weights | other, made / "model.safetensors", {"format": "pt"})
+    save_file(weights | {name: torch.ones(4)}, made / "model.safetensors", {"format": "pt"})
     alike = [scores(open_scorer(f"classifier:{path}")) for path in (folder, made)]
     assert alike[0] == alike[1]
 

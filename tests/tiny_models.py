@@ -124,7 +124,7 @@ def config(architecture: str, pad: int, **changes: Any) -> Any:
     if architecture == "gemma3":
         kinds = ["sliding_attention", "sliding_attention", "full_attention"]
         return transformers.Gemma3TextConfig(**sizes, **grouped, **windowed, layer_types=kinds)
-    if architecture in {"t5", "bart", "xlnet"}:
+    if architecture in {"t5", "bart", "xlnet", "gpt_neo"}:
         return _of_another_form(architecture, pad, **changes)
     named = {
         "llama": (transformers.LlamaConfig, grouped),
@@ -153,6 +153,12 @@ def _of_another_form(architecture: str, pad: int, **changes: Any) -> Any:
     """The same for architectures that call their sizes otherwise."""
     import transformers
 
+    if architecture == "gpt_neo":
+        kinds = [[["global", "local"], 1]]
+        sizes = {"vocab_size": 640, "hidden_size": 32, "num_layers": 2, "num_heads": 4, **changes}
+        return transformers.GPTNeoConfig(
+            **sizes, attention_types=kinds, pad_token_id=pad, bos_token_id=0, eos_token_id=1
+        )
     shared = {"vocab_size": 640, "d_model": 32, "pad_token_id": pad, "eos_token_id": 1, **changes}
     if architecture == "xlnet":
         return transformers.XLNetConfig(**shared, n_layer=2, n_head=4, d_inner=48, bos_token_id=0)

@@ -131,21 +131,17 @@ def plain(text: str) -> str:
 
 def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finished: bool) -> str:
     """A text's verdict, however it is spelled."""
-    read = without_thinking(plain(text))
-    read = read.replace("【【", "[[").replace("】】", "]]")
-    read = re.sub(r"\\([\[\]])", r"\1", read)  # as Markdown escapes them
-    read = _SCALE_BEHIND.sub(r"\1]]", read)
-    said = _any_of(marks().mentions).sub(r" \g<kept>", read)
+    whole = _with_plain_brackets(text)
+    stated = _any_of(marks().mentions).sub(r" \g<kept>", whole)
     in_brackets = wording.verdict == IN_BRACKETS.verdict
+    searched = stated if in_brackets else whole
+    matches = list(re.finditer(wording.verdict, searched, flags=re.DOTALL))
     if in_brackets:
-        read = said
-    matches = list(re.finditer(wording.verdict, read, flags=re.DOTALL))
-    if in_brackets:
-        matches += _LAST_WORD.finditer(read)
+        matches += _LAST_WORD.finditer(searched)
     if in_brackets and matches:
-        matches = [*_BOX.finditer(read), *matches]
+        matches = [*_BOX.finditer(searched), *matches]
     if not finished and matches:
-        rest = _AROUND.sub("", read[matches[-1].end() :])
+        rest = _AROUND.sub("", searched[matches[-1].end() :])
         if rest.strip(" <>/[]{}\"'"):
             raise VerdictError("no verdict at the end")
     bare = [match[1].strip().strip("*").strip() for match in matches]
@@ -158,9 +154,17 @@ def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finishe
     distinct = sorted(set(verdicts))
     if wording.take == "only" and len(distinct) > 1:
         raise VerdictError(f"several verdicts: {', '.join(map(repr, distinct))}")
-    if denial := _any_of(marks().denials).search(said):
+    if denial := _any_of(marks().denials).search(stated):
         raise VerdictError(f"beside its verdict the text says '{denial[0]}'")
     return verdicts[-1]
+
+
+def _with_plain_brackets(text: str) -> str:
+    """A text without its thought, with plain brackets, and with a scale inside them."""
+    plain_text = without_thinking(plain(text))
+    plain_text = plain_text.replace("【【", "[[").replace("】】", "]]")
+    plain_text = re.sub(r"\\([\[\]])", r"\1", plain_text)  # as Markdown escapes them
+    return _SCALE_BEHIND.sub(r"\1]]", plain_text)
 
 
 @cache

@@ -39,6 +39,8 @@ __all__ = ["TemplateOptions", "set_chat_template"]
 
 HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
 """Files of a local model folder that decide its scores."""
+HEADS = ("v_head.", "value_head.", "reward_head.")
+"""The names that trainers give a head of their own beside a classifier's."""
 
 _OURS = frozenset(
     [
@@ -226,21 +228,23 @@ def _weights(
 def refuse_dropped(name: str, model: Any, unexpected: Iterable[str]) -> None:
     """Refuse weights of the file that decide a score and that the model's class does not use.
 
-    Weights of a layer that the class lacks, such as another head, are no part of its score. But a
-    layer that the class has would be computed without them, and a classifier with a second head
-    does not say which one is its score.
+    Weights of a layer that the class lacks, such as a language model's head, are no part of its
+    score. But a layer that the class has would be computed without them, and a classifier with a
+    second head does not say which one is its score.
 
     Raises:
         CarbError: some weights of the file would be lost.
     """
-    layers = {layer for layer, _ in model.named_modules()}
-    heads = ["v_head."] if hasattr(model, "score") or hasattr(model, "classifier") else []
-    dropped = sorted(
+    # old checkpoints keep masks under names such as attn.bias, which is no weight of a layer
+    layers = {weight.rpartition(".")[0] for weight, _ in model.named_parameters()}
+    rivals: tuple[str, ...] = ()
+    if type(model).__name__.endswith("ForSequenceClassification"):
+        rivals = HEADS
+    dropped = [
         key
-        for key in map(str, unexpected)
-        if key.endswith((".weight", ".bias"))
-        and (key.rpartition(".")[0] in layers or key.startswith(tuple(heads)))
-    )
+        for key in sorted(map(str, unexpected))
+        if key.startswith(rivals) or key.rpartition(".")[0] in layers
+    ]
     if dropped:
         raise CarbError(
             f"{type(model).__name__} does not use the weights {', '.join(dropped[:3])}"
