@@ -2,6 +2,7 @@
 
 from carb_data.collector import uncollected
 from carb_data.dataset import SEED, Dataset, content_hash, load, seed_folders
+from carb_data.declaration import shuffled
 from carb_data.errors import (
     HUB_ANSWERS_WITHIN,
     CarbError,
@@ -131,6 +132,7 @@ __all__ = [
     "require",
     "same_language",
     "seed_folders",
+    "shuffled",
     "uncollected",
     "unsaid",
     "validate",

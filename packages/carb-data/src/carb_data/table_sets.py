@@ -6,7 +6,6 @@ Without a column for it, culture and domain are ``unspecified``, and the languag
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from carb_data.declaration import Declaration, Template, fill, template_fields
+from carb_data.declaration import Declaration, Template, fill, shuffled, template_fields
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.given import Asked, TieError, keys_of, options_of, plain_reader, read_record
 from carb_data.keys import Options, System, system_of
@@ -307,7 +306,7 @@ class _Reader:
         self.lettered += given.lettered
         name = item = self._id(fields["id"], number)
         for position, right in enumerate(given.right, 1):
-            texts = _in_no_order(given.prompt, [right, *given.wrong])
+            texts = shuffled([right, *given.wrong], given.prompt)
             if len(given.right) > 1:
                 item = f"{name}/{position}"
             index = texts.index(right)
@@ -475,19 +474,6 @@ def _detect(batch: Sequence[_Draft]) -> None:
         spoken = {"language": language or UNDETERMINED}
         draft.fields = draft.fields | spoken
         draft.notes = _DETECTED
-
-
-def _in_no_order(prompt: Asked, texts: Sequence[str]) -> list[str]:
-    """Answers in an order that tells nothing and depends on the texts alone."""
-    seed = f"{prompt}\0"
-    asked = hashlib.sha256(seed.encode("utf-8", "surrogatepass"))
-
-    def digest(text: str) -> bytes:
-        whole = asked.copy()
-        whole.update(text.encode("utf-8", "surrogatepass"))
-        return whole.digest()
-
-    return sorted(texts, key=digest)
 
 
 def _content(draft: _Draft, declared: Declaration | None) -> dict[str, Any]:

@@ -3,7 +3,6 @@ responses at hand."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import threading
 import warnings
@@ -13,7 +12,16 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from carb_data import UNDETERMINED, UNSPECIFIED, CarbError, Conversation, Message, as_text, validate
+from carb_data import (
+    UNDETERMINED,
+    UNSPECIFIED,
+    CarbError,
+    Conversation,
+    Message,
+    as_text,
+    shuffled,
+    validate,
+)
 from carb_scorers.evaluation import results_of
 from carb_scorers.scorer import (
     Candidate,
@@ -177,15 +185,7 @@ def request_about(
 ) -> ScoreRequest:
     """A request about different responses, in an order that depends on the seed, the prompt and
     their texts alone."""
-    begun = f"{seed}\0{as_text(prompt)}\0"
-    beginning = hashlib.sha256(begun.encode("utf-8", "surrogatepass"))
-
-    def rank(text: str) -> bytes:
-        digest = beginning.copy()
-        digest.update(text.encode("utf-8", "surrogatepass"))
-        return digest.digest()
-
-    shown = enumerate(sorted(responses, key=rank), 1)
+    shown = enumerate(shuffled(responses, seed, as_text(prompt)), 1)
     return ScoreRequest(
         request_id=name,
         prompt=prompt,
