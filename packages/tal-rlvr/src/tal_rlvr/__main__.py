@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     overrides: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if arguments.data:
         forms = [entry.partition(":") for entry in arguments.data]
-        overrides["mix"] = {"sources": [{"form": form, "path": path} for form, _, path in forms]}
+        sources = [{"form": form, "path": path} for form, _, path in forms]
+        overrides["mix"] = {"sources": sources}
     try:
         result = train(
             arguments.config,

@@ -176,9 +176,11 @@ async def _readings(
     judgements: Sequence[Judgement | FormatError],
 ) -> list[tuple[float | None, ...]]:
     """log pi(label) of each row behind z as written, behind z masked, and without z."""
+    texts = [output.text for output in outputs]
+    masked = [mask_verdict(before_verdict(text)).rstrip() for text in texts]
     reasonings = [
-        *map(_as_written, (output.text for output in outputs), judgements),
-        *(_before_marker(mask_verdict(before_verdict(output.text)).rstrip()) for output in outputs),
+        *map(_as_written, texts, judgements),
+        *map(_before_marker, masked),
         *(MARKER for _ in outputs),
     ]
     labels = [row.label for row in rows] * 3
@@ -235,7 +237,9 @@ def _as_written(text: str, judgement: Judgement | FormatError) -> str:
 
 
 def _before_marker(reasoning: str) -> str:
-    return f"{reasoning}\n{MARKER}" if reasoning else MARKER
+    if not reasoning:
+        return MARKER
+    return f"{reasoning}\n{MARKER}"
 
 
 def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "sample"]) -> HeldOut:
@@ -278,7 +282,7 @@ def compare_held_out(before: HeldOut, after: HeldOut) -> Interval:
     for side in (before, after):
         rows.append([(one.pair, one.label) for one in side.outcomes])
         right = [(one.source_item, one.right) for one in side.outcomes]
-        means.append(list(by_item(right).values()))
+        means.append(item_means(right))
     if rows[0] != rows[1]:
         raise ValueError("before and after must be evaluated on the same rows in the same order")
     early, late = means
@@ -289,18 +293,18 @@ def compare_held_out(before: HeldOut, after: HeldOut) -> Interval:
 def _over_items(values: Sequence[tuple[str, float | None]]) -> Interval:
     """Mean and 95% interval over source items, of the values that are known."""
     known = [(item, value) for item, value in values if value is not None]
-    means = list(by_item(known).values())
+    means = item_means(known)
     are_shares = all(0 <= value <= 1 for value in means)
     interval = mean_interval(means, bounded=are_shares)
     return interval.model_copy(update={"n": len(means)})
 
 
-def by_item(values: Sequence[tuple[str, float]]) -> dict[str, float]:
+def item_means(values: Sequence[tuple[str, float]]) -> list[float]:
     """Mean of the values of each source item, in order of first appearance."""
     groups: dict[str, list[float]] = defaultdict(list)
     for item, value in values:
         groups[item].append(value)
-    return {item: sum(group) / len(group) for item, group in groups.items()}
+    return [sum(group) / len(group) for group in groups.values()]
 
 
 def _copyable(row: OrderedPair) -> bool:

@@ -128,9 +128,11 @@ def render_prompt(
         language = "en"
         if has_own:
             language = item.language
-    first, second = (_quoted(entry if isinstance(entry, str) else entry.text) for entry in pair)
+    texts = [entry if isinstance(entry, str) else entry.text for entry in pair]
+    first, second = map(_quoted, texts)
     name = culture.name if isinstance(culture, Culture) else cultures.name(culture)
-    path = _general(language, source) if culture == GENERAL else _file(language, source)
+    find = _general if culture == GENERAL else _file
+    path = find(language, source)
     fields = {"prompt": _quoted(question), "first": first, "second": second, "culture": name}
     template = path.read_text(encoding="utf-8")
     text = fill(template, {**fields, "direct": direct}, f"Prompt '{path}'")

@@ -170,7 +170,8 @@ def _conversation(value: Any, *, answer: bool = False) -> str:
 
 def _first(row: Row, *columns: str) -> str | None:
     """The first of some cells that is not empty."""
-    return next((str(row[column]) for column in columns if row.get(column)), None)
+    filled = (str(row[column]) for column in columns if row.get(column))
+    return next(filled, None)
 
 
 def _culture(row: Row, given: str | None, language: str, rated: bool) -> str:

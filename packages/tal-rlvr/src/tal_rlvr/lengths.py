@@ -53,8 +53,12 @@ def fitting(
     Raises:
         CarbError: too few pairs fit; the message has the numbers and names the options.
     """
-    rooms = [max_prompt_tokens, None if context is None else context - max_new_tokens]
-    room = min((value for value in rooms if value is not None), default=None)
+    rooms = []
+    if max_prompt_tokens is not None:
+        rooms.append(max_prompt_tokens)
+    if context is not None:
+        rooms.append(context - max_new_tokens)
+    room = min(rooms, default=None)
     kept = Parts([], [], [])
     longest = 0
     for side, pairs in zip(kept, parts, strict=True):

@@ -52,10 +52,11 @@ def has_content(text: str, *, letters: int = 2) -> bool:
     if masked.strip().casefold() in _example_fields():
         return False
     words = [word for word in _WORD.findall(masked) if word.casefold() not in _EMPTY_WORDS]
-    letter_count = sum(
-        c.isalpha() or (letters <= 1 and c.isalnum()) for word in words for c in word
-    )
-    return bool(letter_count >= letters)
+    counts = str.isalpha
+    if letters <= 1:
+        counts = str.isalnum
+    letter_count = sum(map(counts, "".join(words)))
+    return letter_count >= letters
 
 
 _example_fields = cache(example_fields)

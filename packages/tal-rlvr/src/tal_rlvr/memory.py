@@ -78,7 +78,8 @@ def needed(config: TrainConfig, shape: Shape, longest_prompt: int, shards: int =
             copies = 5
         rows = int(grpo.get("per_device_train_batch_size", 8))
         stages.append(stage("grpo", copies, rows, config.max_new_tokens))
-    return max(stages, key=lambda one: one.total, default=Needed("none", 0.0, 0.0, 0, tokens))
+    nothing = Needed("none", 0.0, 0.0, 0, tokens)
+    return max(stages, key=lambda one: one.total, default=nothing)
 
 
 def check_fits(need: Needed, available: float, where: str) -> None:

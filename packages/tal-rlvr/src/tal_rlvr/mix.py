@@ -164,7 +164,8 @@ class TrainingMix(Frozen):
             raise CarbError("The mix has no training pair; lower held_out or add sources.")
         account = self._account(read, thinned, train, mixed)
         self._rng("held-out").shuffle(held_out)
-        return Parts(mixed, held_out[: self.held_out_limit], dev[: self.held_out_limit]), account
+        most = self.held_out_limit
+        return Parts(mixed, held_out[:most], dev[:most]), account
 
     def held_out_sets(self, held_out: Sequence[Pair]) -> Dataset | None:
         """The sets of the held-out pairs; null where no source holds sets."""
@@ -229,7 +230,8 @@ class TrainingMix(Frozen):
         rng = self._rng("per-item")
         kept = []
         for group in groups.values():
-            kept += rng.sample(group, min(self.per_item, len(group)))
+            count = min(self.per_item, len(group))
+            kept += rng.sample(group, count)
         return kept
 
     def _share(self, pair: Pair) -> float:
@@ -268,7 +270,8 @@ class TrainingMix(Frozen):
         Each queue gives what its weight asks for beside the largest, as far as ``repeats`` allows.
         """
         pairs = list(zip(queues, weights, strict=True))
-        scale = max((len(queue) / weight for queue, weight in pairs), default=0.0)
+        sizes = [len(queue) / weight for queue, weight in pairs]
+        scale = max(sizes, default=0.0)
         left = []
         for queue, weight in pairs:
             quota = max(round(scale * weight), len(queue))
@@ -296,7 +299,8 @@ def _repeated(queue: Pairs, count: int, rng: random.Random) -> Pairs:
     """The queue's first ``count`` pairs. If it has fewer, its pairs are repeated in a new order."""
     drawn = queue[:count]
     while queue and len(drawn) < count:
-        drawn += rng.sample(queue, min(len(queue), count - len(drawn)))
+        lacking = count - len(drawn)
+        drawn += rng.sample(queue, min(len(queue), lacking))
     return drawn
 
 

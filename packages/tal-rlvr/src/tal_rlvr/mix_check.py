@@ -37,10 +37,10 @@ def report_contamination(parts: Parts, evaluation_sets: Sequence[str] = ()) -> M
     """Look for the held-out pairs and the items of evaluation sets in the training pairs, in one
     pass."""
     test = [
-        *_sets([*parts.held_out, *parts.dev]),
+        *map(_set, [*parts.held_out, *parts.dev]),
         *(item for name in evaluation_sets for item in load(name)),
     ]
-    report = check_contamination(_sets(parts.train), test)
+    report = check_contamination(map(_set, parts.train), test)
     strongest = {overlap.train_position: overlap for overlap in report.overlaps}
     overlaps = []
     for position in report.train_positions:
@@ -60,26 +60,21 @@ def report_contamination(parts: Parts, evaluation_sets: Sequence[str] = ()) -> M
     )
 
 
-def _sets(pairs: Sequence[Pair]) -> list[BonSet]:
-    """Pairs as sets, which is how the check knows their source items."""
-    return [
-        BonSet.model_construct(
-            id=pair.id,
-            culture="general",
-            domain="commonsense",
-            language=pair.language,
-            prompt=pair.prompt,
-            responses=tuple(
-                Response.model_construct(
-                    id=role.value, text=text, role=role, language=pair.language
-                )
-                for role, text in ((Role.CHOSEN, pair.chosen), (Role.REJECTED, pair.rejected))
-            ),
-            perturbed=(),
-            provenance=Provenance.model_construct(
-                source=pair.source_item.partition(":")[0],
-                source_id=pair.source_item.partition(":")[2],
-            ),
-        )
-        for pair in pairs
+def _set(pair: Pair) -> BonSet:
+    """A pair as a set, which is how the check knows its source item."""
+    source, _, source_id = pair.source_item.partition(":")
+    texts = {Role.CHOSEN: pair.chosen, Role.REJECTED: pair.rejected}
+    responses = [
+        Response.model_construct(id=role.value, text=text, role=role, language=pair.language)
+        for role, text in texts.items()
     ]
+    return BonSet.model_construct(
+        id=pair.id,
+        culture="general",
+        domain="commonsense",
+        language=pair.language,
+        prompt=pair.prompt,
+        responses=tuple(responses),
+        perturbed=(),
+        provenance=Provenance.model_construct(source=source, source_id=source_id),
+    )

@@ -93,7 +93,8 @@ def judge_prompt(
         direct=settings.direct,
         folder=prompts.folder(),
     )
-    return Prompt((message("user", asked["content"]),), cue=f"\n{CUE}", bare=True)
+    turn = message("user", asked["content"])
+    return Prompt((turn,), cue=f"\n{CUE}", bare=True)
 
 
 async def _read(

@@ -126,7 +126,9 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             size = self.num_generations
         weighed = rewards * self.reward_weights.to(rewards.device)
         groups = weighed.nansum(dim=1).view(-1, size)
-        spread = groups.std(dim=1) if size > 1 else groups[:, 0] * 0
+        spread = groups[:, 0] * 0
+        if size > 1:
+            spread = groups.std(dim=1)
         floored = spread.clamp(min=self._floor)
         damping = (spread + 1e-4) / (floored + 1e-4)
         self._damping = damping.repeat_interleave(size)

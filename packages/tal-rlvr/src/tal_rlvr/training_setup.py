@@ -262,7 +262,8 @@ def _is_whole(checkpoint: Path) -> bool:
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return False
     draws = list(checkpoint.glob("rng_state*.pth"))
-    archives = [*draws, *(path for path in checkpoint.glob("*.pt") if path.is_file())]
+    states = filter(Path.is_file, checkpoint.glob("*.pt"))
+    archives = [*draws, *states]
     if not (weights and optimizer and draws):
         return False
     return all(map(zipfile.is_zipfile, archives))

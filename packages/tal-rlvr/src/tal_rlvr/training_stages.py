@@ -143,11 +143,13 @@ class TrainingRun:
             decoding: self.config.out / "held-out" / f"{name}-{decoding}.json"
             for decoding in self.config.evaluation.decoding
         }
-        known = {d: file for d, file in kept.items() if file.is_file() and name != "after"}
-        results = {
-            decoding: HeldOut.model_validate_json(file.read_bytes())
-            for decoding, file in known.items()
-        }
+        results: dict[str, HeldOut] = {}
+        if name != "after":
+            results = {
+                decoding: HeldOut.model_validate_json(file.read_bytes())
+                for decoding, file in kept.items()
+                if file.is_file()
+            }
         wanted = [decoding for decoding in kept if decoding not in results]
         rank, count = self._share
         count = min(
@@ -210,8 +212,10 @@ class TrainingRun:
     def _share(self) -> tuple[int, int]:
         """The number of this process, and how many processes evaluate: all of them with
         transformers. The main process alone uses a backend with workers of its own."""
-        alone = self.config.evaluation.backend != "hf"
-        return self.state.process_index, 1 if alone else self.state.num_processes
+        count = self.state.num_processes
+        if self.config.evaluation.backend != "hf":
+            count = 1
+        return self.state.process_index, count
 
     def warm_up(self, pairs: Sequence[Pair], given: Sequence[Target]) -> str:
         """Supervised training on the form; returns the model to go on with. A finished warm-up is

@@ -127,7 +127,8 @@ def verdict_logprobs(
             letters = exact[-1] if exact else logprobs[:, [tokens.a, tokens.b]]
             total = logprobs.logsumexp(-1, keepdim=True)
             picked = letters.double() - total.double()
-            for index, (a, b) in zip(indices, picked.cpu().tolist(), strict=True):
+            pairs = picked.cpu().tolist()
+            for index, (a, b) in zip(indices, pairs, strict=True):
                 out[index] = (a, b)
         surplus = rows[:1] or [VerdictRow((tokens.a,), (tokens.b,))]
         for _ in range(passes - len(batches)):

@@ -35,13 +35,15 @@ def verdict_tokens(tokenizer: Any) -> VerdictTokens:
         CarbError: after the marker the letters are not one token each, so that log pi(j) is not one
             number.
     """
-    marker = _ids(tokenizer, MARKER)
-    line = _ids(tokenizer, f"\n{MARKER}")
+    marker = text_ids(tokenizer, MARKER)
+    line = text_ids(tokenizer, f"\n{MARKER}")
     letters = []
     for before, text in ((marker, MARKER), (line, f"\n{MARKER}")):
         for letter in ("A", "B"):
-            ids = _ids(tokenizer, f"{text} {letter}")
-            if ids[:-1] != before or tokenizer.decode(ids).strip() != f"{text} {letter}".strip():
+            verdict = f"{text} {letter}"
+            ids = text_ids(tokenizer, verdict)
+            decoded = tokenizer.decode(ids)
+            if ids[:-1] != before or decoded.strip() != verdict.strip():
                 raise CarbError(
                     f"This tokenizer does not write the verdict's letter after '{MARKER}' "
                     "as one token of its own "
@@ -101,19 +103,21 @@ def reasoning_ids(
     """
     text = tokenizer.decode(completion, skip_special_tokens=True)
     if not mask and isinstance(parse_judgement(text), Judgement):
-        for cut in range(len(completion) - 1, max(0, len(completion) - _TAIL), -1):
+        size = len(completion)
+        earliest = max(0, size - _TAIL)
+        for cut in range(size - 1, earliest, -1):
             before = tuple(completion[:cut])
-            if completion[cut] in (tokens.a, tokens.b) and before[-len(tokens.marker) :] == (
-                tokens.marker
-            ):
+            is_letter = completion[cut] in (tokens.a, tokens.b)
+            if is_letter and before[-len(tokens.marker) :] == tokens.marker:
                 return before
     reasoning = before_verdict(text)
     if mask:
         reasoning = mask_verdict(reasoning).rstrip()
     if not reasoning:
         return tokens.marker
-    return (*_ids(tokenizer, reasoning), *tokens.line)
+    return (*text_ids(tokenizer, reasoning), *tokens.line)
 
 
-def _ids(tokenizer: Any, text: str) -> list[int]:
+def text_ids(tokenizer: Any, text: str) -> list[int]:
+    """Ids of a text alone, without the tokens that a model adds."""
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -16,6 +16,7 @@ from tal_rlvr.judge_rewards import OTHER
 from tal_rlvr.judgement import MARKER, FormatError, Verdict, parse_judgement, write_judgement
 from tal_rlvr.layouts import read_rows
 from tal_rlvr.preferences import OrderedPair, Pair
+from tal_rlvr.verdict_tokens import text_ids
 
 Target = tuple[OrderedPair, str]
 """A pair as it is shown, and the judgement to learn."""
@@ -136,7 +137,8 @@ def warmup_target(
         criterion = (name, "usual there", 3, verdict)
         return write_judgement([criterion], f"{verdict} fits.", verdict)
     known = _phrases()
-    phrase = rng.choice(known.get(row.pair.domain or "", known["general"]))
+    phrases = known.get(row.pair.domain or "", known["general"])
+    phrase = rng.choice(phrases)
     assessment = phrase.assessment.replace("{better}", verdict).replace("{worse}", OTHER[verdict])
     criterion = (phrase.name, phrase.why, rng.randint(2, 5), verdict)
     return write_judgement([criterion], assessment, verdict)
@@ -148,7 +150,8 @@ def _quotation(text: str, other: str, longest: int = 24) -> str:
     words = text.replace("|", "/").split()
     others = other.replace("|", "/").split()
     pairs = enumerate(zip(words, others, strict=False))
-    shared = next((index for index, (one, two) in pairs if one != two), 0)
+    differing = (index for index, (one, two) in pairs if one != two)
+    shared = next(differing, 0)
     quoted = " ".join(words[shared:])
     if len(quoted) <= longest:
         return quoted
@@ -168,13 +171,14 @@ def warmup_rows(
         verdict = row.label
         if rng.random() < config.flipped:
             verdict = OTHER[row.label]
-        targets.append((row, warmup_target(row, verdict, rng, config, direct=direct)))
+        text = warmup_target(row, verdict, rng, config, direct=direct)
+        targets.append((row, text))
     return targets
 
 
 def tokenised(tokenizer: Any, prompt: Sequence[int], target: str) -> dict[str, list[int]]:
     """Ids of prompt, target and the end of the turn, with the mask of what is learned."""
-    answer = [*tokenizer(target, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+    answer = [*text_ids(tokenizer, target), tokenizer.eos_token_id]
     return {
         "input_ids": [*prompt, *answer],
         "completion_mask": [0] * len(prompt) + [1] * len(answer),
