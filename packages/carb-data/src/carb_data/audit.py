@@ -65,7 +65,9 @@ class Attack(Frozen):
     @property
     def works(self) -> bool:
         """Whether the interval lies above chance."""
-        return self.low is not None and self.chance is not None and self.low > self.chance
+        if self.low is None or self.chance is None:
+            return False
+        return self.low > self.chance
 
     @property
     def shortfall(self) -> float:
@@ -75,7 +77,9 @@ class Attack(Frozen):
     @property
     def severe(self) -> bool:
         """Whether its interval lies ten points or more above chance."""
-        return self.low is not None and self.chance is not None and self.low >= self.chance + 0.1
+        if self.low is None or self.chance is None:
+            return False
+        return self.low >= self.chance + 0.1
 
 
 class AuditReport(Frozen):
@@ -248,12 +252,13 @@ def clopper_pearson(share: float, n: float, error: float) -> tuple[float, float]
     beta = stats.beta
     wins = share * n
     losses = n - wins
+    tail = error / 2
     low = 0.0
     high = 1.0
     if wins > 0:
-        low = float(beta.ppf(error / 2, wins, losses + 1))
+        low = float(beta.ppf(tail, wins, losses + 1))
     if wins < n:
-        high = float(beta.ppf(1 - error / 2, wins + 1, losses))
+        high = float(beta.ppf(1 - tail, wins + 1, losses))
     return low, high
 
 
@@ -300,7 +305,7 @@ def _hard(
     items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Values]
 ) -> tuple[str, ...]:
     """Sets that none of the attacks solves alone, and those of complete families."""
-    solved: set[str] = set()
+    solved = set()
     for values in working:
         for item in mains:
             if share_won(item, values[item.id]) == 1:
@@ -342,29 +347,33 @@ def learned(
     linear = require("sklearn.linear_model", package="carb-data", extra="checks")
     text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
     tied = _with_topics(items, origin)
-    right: list[bool] = []
-    fold_of: list[int] = []
+    right = []
+    fold_of = []
     for item, fold in zip(items, _folds(tied), strict=True):
         for response in item.responses:
             right.append(response.role is Role.CHOSEN)
             fold_of.append(fold)
     values = [0.0] * len(right)
-    if len(set(fold_of)) < 2:
+    folds = sorted(set(fold_of))
+    if len(folds) < 2:
         return _by_set(items, values)
-    texts: list[str] = []
+    texts = []
     for item in items:
         for response in item.responses:
             language = response.language.partition("-")[0]
             texts.append(f"{language} {response.text}")
+    fewest = 1
+    if len(texts) > 2000:
+        fewest = 2
     vectors = text.TfidfVectorizer(
         **_SPLIT[name],
         sublinear_tf=True,
         max_features=200_000,
-        min_df=2 if len(texts) > 2000 else 1,
+        min_df=fewest,
     )
     rows = vectors.fit_transform(texts)
     rows.sort_indices()  # once here, in place of once in each fit
-    for fold in sorted(set(fold_of)):
+    for fold in folds:
         test = [n for n, its_fold in enumerate(fold_of) if its_fold == fold]
         others = [n for n, its_fold in enumerate(fold_of) if its_fold != fold]
         train = others[:MOST_TEXTS]

@@ -99,7 +99,9 @@ def check(
     """
     items = list(dataset)
     # First, since a mistake in the training data is not to be reported after minutes.
-    contamination = None if against is None else check_contamination(against, items)
+    contamination = None
+    if against is not None:
+        contamination = check_contamination(against, items)
     order = {item.id: index for index, item in enumerate(items)}
     findings = [
         *_duplicates(items),
@@ -132,8 +134,9 @@ def _duplicates(items: Sequence[BonSet]) -> Iterator[Finding]:
     for item in items:
         yield from _repeated_responses(item)
     closest: dict[int, tuple[float, bool, int]] = {}
-    index = NgramIndex([item.prompt_text for item in items], NEAR)
-    for match in index.matches(item.prompt_text for item in items):
+    prompts = [item.prompt_text for item in items]
+    index = NgramIndex(prompts, NEAR)
+    for match in index.matches(prompts):
         first = index.copies(match.indexed)[0]
         early, late = sorted((first, match.streamed))
         if items[early].source_item != items[late].source_item:
@@ -191,7 +194,7 @@ def _repeated_responses(item: BonSet) -> Iterator[Finding]:
 
 def _wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
     """Prompts and responses that the detector does not take for their declared language."""
-    texts: dict[tuple[str, str], tuple[str, str]] = {}
+    texts = {}
     for item in items:
         texts[item.id, "prompt"] = (item.prompt_text, item.language)
         for response in item.answers:

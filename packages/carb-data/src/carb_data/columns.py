@@ -128,7 +128,8 @@ def _option_columns(names: Sequence[str]) -> list[str]:
         size = len(run)
         from_zero = [*range(size)]
         from_one = [*range(1, size + 1)]
-        if numbers in (from_zero, from_one) and size > max(1, len(best)):
+        is_longest = size > max(1, len(best))
+        if is_longest and numbers in (from_zero, from_one):
             best = [run[number] for number in numbers]
     return best
 
@@ -162,9 +163,10 @@ def is_plural(name: str) -> bool:
 
 def is_doubtful(name: str, value: Any) -> bool:
     """Whether a cell of a plural column holds marks that may stand between answers."""
-    if not _is_text(value) or not is_plural(name) or parts_of(name, value) is not value:
+    if not _is_text(value) or not is_plural(name):
         return False
-    return _DOUBTFUL.fullmatch(value) is not None
+    is_whole = parts_of(name, value) is value
+    return is_whole and _DOUBTFUL.fullmatch(value) is not None
 
 
 def _is_text(value: Any) -> bool:

@@ -325,7 +325,8 @@ class Part(Frozen):
 
     @model_validator(mode="after")
     def _has_a_place(self) -> Self:
-        if bool(self.files) == bool(self.columns) or bool(self.files) != bool(self.format):
+        has_files = bool(self.files)
+        if has_files == bool(self.columns) or has_files != bool(self.format):
             raise ValueError("needs files and format, or columns")
         if self.columns and not isinstance(self.make, OptionsAsGiven):
             raise ValueError("columns go with the rule options")

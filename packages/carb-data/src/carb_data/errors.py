@@ -55,7 +55,8 @@ class DataError(CarbError):
         count = len(problems)
         listed = 0
         lines = [f"{count} problem{'' if count == 1 else 's'} in the data; nothing was loaded."]
-        for kind, (first, *others) in list(same.items())[:SHOWN_PROBLEMS]:
+        shown = list(same.items())[:SHOWN_PROBLEMS]
+        for kind, (first, *others) in shown:
             lines.append(f"{replace(kind, line=first)}{_also(others)}")
             listed += 1 + len(others)
         if listed < count:
@@ -88,7 +89,8 @@ def install_line(package: str, extra: str) -> str:
         from there again (``direct_url.json``, PEP 610); any other from the package index.
     """
     try:
-        record = json.loads(distribution(package).read_text("direct_url.json") or "{}")
+        text = distribution(package).read_text("direct_url.json")
+        record = json.loads(text or "{}")
     except (PackageNotFoundError, ValueError):
         record = {}
     url = record.get("url", "")
@@ -135,6 +137,8 @@ def require(module: str, *, package: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is not None and error.name.partition(".")[0] == module.partition(".")[0]:
+        absent, *_ = (error.name or "").split(".")
+        wanted, *_ = module.split(".")
+        if absent == wanted:
             raise MissingExtraError(package, extra, module) from None
         raise

@@ -149,9 +149,11 @@ def read_lines(
         OSError: a file cannot be read.
     """
     for path in paths:
-        for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        lines = path.read_bytes().splitlines()
+        for number, line in enumerate(lines, 1):
             if line.strip():
                 try:
-                    yield Line(str(path), number, model.model_validate_json(line))
+                    content = model.model_validate_json(line)
+                    yield Line(str(path), number, content)
                 except ValidationError as error:
                     problems.extend(line_problems(path, number, error))

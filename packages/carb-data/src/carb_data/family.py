@@ -234,7 +234,8 @@ def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ..
 def _responses(family: Family, role: Role, facts: Mapping[str, Fact]) -> dict[str, Response]:
     """The answers of a family by fact, in the order in which they are shown."""
     responses = {}
-    for answer in sorted(family.answers, key=lambda one: order_key(family.id, one.fact)):
+    answers = sorted(family.answers, key=lambda one: order_key(family.id, one.fact))
+    for answer in answers:
         fact = facts[answer.fact]
         responses[fact.id] = Response(
             id=_code(answer),
@@ -259,6 +260,8 @@ def _set(
     """The set of the place at a position."""
     place = family.places[position]
     answer = family.answers[position]
+    fact = facts[answer.fact]
+    first = facts[family.answers[0].fact]
     mirrored = len(family.places) > 1
     name = family.id
     prompt = _asked(family.question, place.name)
@@ -266,7 +269,9 @@ def _set(
     if place.implied is not None and naming != "named":
         name += _IMPLIED
         prompt = place.implied
-        wording_of = family.id if mirrored else f"{family.id}/{_code(answer)}"
+        wording_of = f"{family.id}/{_code(answer)}"
+        if mirrored:
+            wording_of = family.id
     return BonSet(
         id=f"{name}/{_code(answer)}",
         culture=place.culture,
@@ -276,11 +281,11 @@ def _set(
         prompt=prompt,
         responses=tuple(responses),
         perturbed=tuple(perturbed),
-        provenance=_provenance(family, facts[answer.fact]),
+        provenance=_provenance(family, fact),
         family=name if mirrored else None,
-        kind=family.kind or facts[family.answers[0].fact].kind,
+        kind=family.kind or first.kind,
         place=naming,
-        region=facts[answer.fact].place,
+        region=fact.place,
         wording_of=wording_of,
         form=family.form,
     )

@@ -70,7 +70,8 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 def suffix_of(path: Path) -> str | None:
     """The ending of a file's name among ``SUFFIXES``, or None."""
     name = path.name.lower()
-    return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
+    fitting = (suffix for suffix in SUFFIXES if name.endswith(suffix))
+    return next(fitting, None)
 
 
 def iter_file(
@@ -87,11 +88,12 @@ def iter_file(
     try:
         for line, content in _contents(path, problems):
             item = _valid(content, path, line, problems)
-            if item is not None and registry is not None and item.culture not in registry:
-                problems.append(
-                    Problem(str(path), line, "culture", str(registry.unknown(item.culture)))
-                )
-            elif item is not None:
+            if item is None:
+                continue
+            if registry is not None and item.culture not in registry:
+                reason = str(registry.unknown(item.culture))
+                problems.append(Problem(str(path), line, "culture", reason))
+            else:
                 yield line, item
     except (EOFError, zlib.error) as error:
         raise CarbError(f"Cannot read {path}: {error}.") from None
@@ -108,7 +110,8 @@ def _contents(path: Path, problems: list[Problem]) -> Contents:
         problems += table.problems
         yield from table.rows
     else:
-        with gzip.open(path) if suffix == ".jsonl.gz" else path.open("rb") as lines:
+        open_file = gzip.open if suffix == ".jsonl.gz" else Path.open
+        with open_file(path, "rb") as lines:
             yield from json_lines(path, cast("BinaryIO", lines), problems)
 
 
@@ -186,7 +189,8 @@ _MARKED = json.dumps(_MARK)
 
 def _but(kind: type[Frozen], *names: str) -> itemgetter[Any]:
     """The values of a model's fields but for some."""
-    return itemgetter(*(name for name in kind.model_fields if name not in names))
+    kept = [name for name in kind.model_fields if name not in names]
+    return itemgetter(*kept)
 
 
 _SHARED = _but(BonSet, "id", "prompt", "provenance", "responses")
@@ -266,7 +270,8 @@ def write(path: Path, sets: Iterable[BonSet]) -> None:
             else partial.open("wb") as file
         ):
             for item in sets:
-                file.write((to_json(item) + "\n").encode())
+                line = to_json(item) + "\n"
+                file.write(line.encode())
 
     def rows(partial: Path) -> None:
         waiting = iter(sets)
@@ -288,7 +293,7 @@ def load_files(
 ) -> list[BonSet]:
     """All sets of all files; defects, repeated ids among them, are appended to ``problems``."""
     seen: dict[str, str] = {}
-    sets: list[BonSet] = []
+    sets = []
     for path in paths:
         for line, item in iter_file(path, problems, registry):
             if item.id in seen:

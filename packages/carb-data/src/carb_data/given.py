@@ -206,7 +206,8 @@ def _right_option(
 ) -> int:
     """The number of the option that all keys of a record name."""
     keys = keys_of(rule, record)
-    if not {*map(plain, keys.values())}.isdisjoint(map(plain, rule.ties)):
+    ties = {*map(plain, rule.ties)}
+    if not ties.isdisjoint(map(plain, keys.values())):
         raise TieError
     numbers = set()
     readings = []
@@ -233,14 +234,15 @@ def _option(
         return 0
     known = zip(rule.keys, given.texts, strict=False)
     for number, (keys, option) in enumerate(known):
-        if key and option and plain(key) in map(plain, keys.split("|")):
+        words = map(plain, keys.split("|"))
+        if key and option and plain(key) in words:
             return number
     raise UnreadError((field, f"'{key}' is none of the options"))
 
 
 def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:
     """The options of a record in their order, empty ones too."""
-    names: list[str] = []
+    names = []
     options: Answers = []
     if not rule.options:
         options = [(keys.partition("|")[0], ()) for keys in rule.keys]
@@ -318,7 +320,9 @@ def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
     Raises:
         TieError: they do not agree.
     """
-    value = at(record, rule.key) if rule.key else None
+    value = None
+    if rule.key:
+        value = at(record, rule.key)
     if isinstance(value, Mapping) and value and not _is_ranking(value):
         return {name: text(key, name) for name, key in value.items()}
     entries = _rankings(value)
@@ -412,14 +416,18 @@ def _merged(history: list[Turn], asked: list[Turn]) -> list[Turn]:
     """The turns before the answers, which begin with the question's own field."""
     if not history or not asked:
         return history or asked
-    answered = [(role, content) for role, content in history if role != "system"]
-    question = [(role, content) for role, content in asked if role != "system"]
+    answered = _without_system(history)
+    question = _without_system(asked)
     if answered[: len(question)] != question:
         raise UnreadError(("prompt", "is not the beginning of the conversation in the answers"))
     for role, content in history + asked:
         if role == "system":
             return [(role, content), *answered]
     return answered
+
+
+def _without_system(conversation: list[Turn]) -> list[Turn]:
+    return [(role, content) for role, content in conversation if role != "system"]
 
 
 def _asked(rule: OptionsAsGiven, record: Record) -> list[Turn]:

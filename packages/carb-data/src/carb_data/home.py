@@ -6,7 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 
-from carb_data.language import same_language
+from carb_data.language import primary, same_language
 from carb_data.models import BonSet, Frozen
 from carb_data.registry import cultures, is_mirror
 
@@ -47,8 +47,8 @@ def home_lines(items: Iterable[BonSet]) -> dict[str, HomeLine]:
     """The home line of each language, by its primary tag; languages without one are left out."""
     of_language: defaultdict[str, list[BonSet]] = defaultdict(list)
     for item in items:
-        language = item.language.partition("-")[0]
-        of_language[language.lower()].append(item)
+        language = primary(item.language)
+        of_language[language].append(item)
     lines = {}
     for language, sets in sorted(of_language.items()):
         line = home_line(sets)

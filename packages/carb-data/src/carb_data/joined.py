@@ -22,7 +22,8 @@ class Joined:
     def tie(self, name: str, tie: Hashable) -> None:
         """Join a name with all that were given the same tie; null ties nothing."""
         if tie is not None:
-            self.join(self._first.setdefault(tie, name), name)
+            first = self._first.setdefault(tie, name)
+            self.join(first, name)
 
     def name(self, one: str) -> str:
         """The least of all names that stand for the same thing as ``one``."""

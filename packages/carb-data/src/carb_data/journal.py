@@ -36,9 +36,14 @@ class DiskError(CarbError):
     """Something could not be written. What was written before is kept."""
 
     def __init__(self, path: Path, error: OSError | str) -> None:
-        reason = error if isinstance(error, str) else error.strerror or str(error)
-        full = isinstance(error, str) or error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = "free some space" if full else "choose another place"
+        reason = str(error)
+        full = True
+        if isinstance(error, OSError):
+            reason = error.strerror or reason
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        what = "choose another place"
+        if full:
+            what = "free some space"
         super().__init__(
             f"Cannot write {path}: {reason}. What was written before is kept; {what} and "
             "run the same command again."
@@ -138,7 +143,8 @@ class Store(Generic[H, R, K]):
         rest = memoryview(content)
         try:
             while rest:
-                rest = rest[self._file.write(rest) or 0 :]
+                written = self._file.write(rest) or 0
+                rest = rest[written:]
             os.fsync(self._file.fileno())
         except OSError as error:
             with contextlib.suppress(OSError):
@@ -151,7 +157,8 @@ class Store(Generic[H, R, K]):
     def _keep(self, records: Iterable[R]) -> None:
         for record in records:
             key = self._key(record)
-            if key not in self.values or self._better(record, self.values[key]):
+            old = self.values.get(key)
+            if old is None or self._better(record, old):
                 self.values[key] = record.compacted()
 
     def close(self) -> None:
@@ -191,8 +198,11 @@ def _parsed(
     head: type[H],
     record: type[R],
 ) -> tuple[H, list[R]]:
+    heading = b""
+    if lines:
+        heading = lines[0]
     try:
-        first = head.model_validate_json(lines[0] if lines else b"")
+        first = head.model_validate_json(heading)
     except ValidationError as error:
         told = first_defect(error)
         raise CarbError(f"{path}:1 is no head of a journal ({told}). Remove the file.") from None
@@ -203,7 +213,9 @@ def _parsed(
         try:
             records += several.validate_json(_unsealed(line))
         except (ValidationError, DamageError) as error:
-            told = first_defect(error) if isinstance(error, ValidationError) else str(error)
+            told = str(error)
+            if isinstance(error, ValidationError):
+                told = first_defect(error)
             _log.warning(
                 "%s:%d is damaged (%s); its record will be made again.", path, number, told
             )
@@ -304,7 +316,8 @@ def sync_folder(folder: Path) -> None:
 
 def _open_locked(path: Path) -> tuple[RawIOBase, FileLock]:
     """A file to append to, and its lock: a file beside it, since the system may lock no parts."""
-    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0, thread_local=False)
+    beside = path.with_name(f".{path.name}.lock")
+    lock = FileLock(beside, timeout=0, thread_local=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()

@@ -70,8 +70,8 @@ def system_of(
     Raises:
         CarbError: two readings fit all rows.
     """
-    used: set[str] = set()
-    certain: set[int] = set()
+    used = set()
+    certain = set()
     both = False
     for keys, options in rows:
         others = {*keys}.intersection(options.texts)
@@ -107,7 +107,8 @@ def _starts(key: int, options: Options, texts: Collection[str]) -> list[int]:
 
 def _alphabet(used: set[str], owner: object) -> str:
     """The alphabet that holds all letters of the keys, Latin first."""
-    alphabet = next((a for a in ALPHABETS.values() if used <= {*a}), ALPHABETS["latin"])
+    fitting = (letters for letters in ALPHABETS.values() if used <= {*letters})
+    alphabet = next(fitting, ALPHABETS["latin"])
     if alphabet == ALPHABETS["cyrillic"] and used <= _LIKE_LATIN and used != {"А"}:
         raise CarbError(
             f"{owner}: its answers are Cyrillic letters that look like Latin ones "
@@ -136,9 +137,11 @@ def place_of(
     if named is not None:
         return named
     letter, text = _parted(key)
-    fits = [number for number, option in enumerate(options.texts) if text == _parted(option)[1]]
-    if text and len(fits) == 1 and (not letter or _named(letter, options, system) == fits[0]):
-        return fits[0]
+    bare = [option for _, option in map(_parted, options.texts)]
+    if text and bare.count(text) == 1:
+        index = bare.index(text)
+        if not letter or _named(letter, options, system) == index:
+            return index
     if key:
         raise UnreadError((field, f"'{key}' is none of the options"))
     raise UnreadError((field, "is empty"))
@@ -187,7 +190,8 @@ def _parted(text: str) -> tuple[str, str]:
     match = _LETTERED.fullmatch(text)
     if match is None:
         return "", text
-    return unicodedata.normalize("NFKC", match[1]).upper(), match[2].strip()
+    letter = unicodedata.normalize("NFKC", match[1])
+    return letter.upper(), match[2].strip()
 
 
 def _letter(key: str) -> str | None:
@@ -208,4 +212,5 @@ def _letter(key: str) -> str | None:
 
 
 def _filled(index: int, options: Options) -> bool:
-    return 0 <= index < len(options.texts) and bool(options.texts[index])
+    is_there = 0 <= index < len(options.texts)
+    return is_there and bool(options.texts[index])

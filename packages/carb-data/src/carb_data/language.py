@@ -24,14 +24,15 @@ _LANGUAGES: dict[str, Any] = resource("languages")
 Codes of a language's forms, and common mistakes for a code. Languages that their script identifies,
 or with tags that keep it."""
 
+_BY_CODE: dict[str, list[str]] = _LANGUAGES["codes"]
 _CODES: dict[str, str] = {
-    **{code: code for code in _LANGUAGES["codes"]},
-    **{name: code for code, (_, *names) in _LANGUAGES["codes"].items() for name in names},
+    **{code: code for code in _BY_CODE},
+    **{name: code for code, (_, *names) in _BY_CODE.items() for name in names},
     **_LANGUAGES["forms"],
     **_LANGUAGES["mistaken"],
 }
 for _mistaken in _LANGUAGES["doubtful"]:
-    del _CODES[_LANGUAGES["codes"][_mistaken][1]]  # the code that is not mistaken for another one's
+    del _CODES[_BY_CODE[_mistaken][1]]  # the code that is not mistaken for another one's
 """Code, name or common mistake to the two-letter code."""
 _SCRIPTS: dict[str, list[str]] = _LANGUAGES["scripts"]
 """Languages that their script identifies."""
@@ -102,7 +103,7 @@ def language_tag(name: str) -> str:
         return text
     small = language.casefold()
     code = _CODES.get(small, small)
-    usual, *_ = _LANGUAGES["codes"].get(code, [""])
+    usual, *_ = _BY_CODE.get(code, [""])
     if code not in _LANGUAGES["several_scripts"]:
         parts = [part for part in parts if part.title() != usual]
     tag = [code]
@@ -122,9 +123,9 @@ def language_defect(tag: str) -> str | None:
     """
     language = tag.partition("-")[0]
     if meant := _LANGUAGES["doubtful"].get(language):
-        _, long, name, *_ = _LANGUAGES["codes"][language]
+        _, long, name, *_ = _BY_CODE[language]
         return f"'{language}' is {name.title()} (write {long}); did you mean '{meant}'?"
-    if language in _LANGUAGES["codes"] or language == UNDETERMINED:
+    if language in _BY_CODE or language == UNDETERMINED:
         return None
     if re.fullmatch(r"[a-z]{3}", language):
         return None
@@ -152,7 +153,7 @@ def check_language(tag: str) -> None:
     usual = language_tag(tag)
     if defect := language_defect(usual):
         raise CarbError(f"language: {defect}")
-    if _primary(usual) != tag.partition("-")[0]:
+    if primary(usual) != tag.partition("-")[0]:
         raise CarbError(
             f"language: '{tag}' is no language tag (BCP 47), such as en or zh-Hant. Did you mean "
             f"'{usual}'?"
@@ -223,7 +224,8 @@ def _carried(texts: Sequence[str]) -> list[str | None]:
         words = {*_WORD.findall(text.lower())}
         counts = _counts(words)
         best = _most(counts, language)
-        if best in DETECTED and counts[best] >= counts.get(language, 0) + 1:
+        usual = counts.get(language, 0)
+        if best in DETECTED and counts[best] >= usual + 1:
             language = best
         confidences = (value.value for value in values if _code(value.language) == language)
         sure = next(confidences, 0)
@@ -267,7 +269,7 @@ def _is_foreign(text: str, language: str) -> bool:
 
 def is_detected(tag: str) -> bool:
     """Whether ``in_language`` detects a language."""
-    return _primary(tag) in DETECTED
+    return primary(tag) in DETECTED
 
 
 @cache
@@ -332,7 +334,7 @@ def _usual(languages: Sequence[str | None]) -> str | None:
     """The language of nearly all of many texts, where it is written in Latin letters."""
     known = Counter(filter(None, languages))
     for language, count in known.most_common(1):
-        script, *_ = _LANGUAGES["codes"].get(language, [""])
+        script, *_ = _BY_CODE.get(language, [""])
         nearly_all = _NEARLY_ALL * known.total()
         enough = max(_MANY, nearly_all, len(languages) / 2)
         if script == "Latn" and language in DETECTED and count >= enough:
@@ -375,7 +377,7 @@ def in_language(text: str, tag: str) -> bool:
 
 def in_languages(texts: Sequence[tuple[str, str]]) -> list[bool]:
     """``in_language`` for many pairs of text and tag at once, on all cores."""
-    pairs = [(text, _primary(tag)) for text, tag in texts]
+    pairs = [(text, primary(tag)) for text, tag in texts]
     answers = {pair: _by_script(*pair) for pair in pairs}
     unclear = [pair for pair, answer in answers.items() if answer is None]
     asked = [text for text, _ in unclear]
@@ -392,18 +394,19 @@ def shows_another_language(text: str, tag: str) -> bool:
     It is reported when its script is another one, or when it is long enough for the detector. Most
     answers of the detector about names and single words are wrong.
     """
-    if _by_script(text, _primary(tag)) is False:
+    if _by_script(text, primary(tag)) is False:
         return True
     return sum(map(str.isalpha, text)) >= _SHORTEST_DETECTED
 
 
 def same_language(one: str, other: str) -> bool:
     """Whether two tags name one language, in whatever script or country."""
-    return _primary(one) == _primary(other)
+    return primary(one) == primary(other)
 
 
 @lru_cache(maxsize=2**10)
-def _primary(tag: str) -> str:
+def primary(tag: str) -> str:
+    """The language of a tag alone, in small letters."""
     return tag.partition("-")[0].lower()
 
 

@@ -78,11 +78,14 @@ def load_path(
         name = one.name
         if path.is_dir():
             name = one.relative_to(path).as_posix()
+        start = ""
+        if prefix or len(paths) > 1:
+            start = name
         table = read_sets(
             one,
             defaults=given,
             registry=registry,
-            prefix=name if prefix or len(paths) > 1 else "",
+            prefix=start,
             skip_bad=skip_bad,
             progress=progress,
         )
@@ -140,7 +143,7 @@ def _others(folder: Path, read: Sequence[Path]) -> list[str]:
 
 def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> tuple[list[BonSet], set[str]]:
     """The sets with missing values filled, and the fields that were."""
-    used: set[str] = set()
+    used = set()
     filled = []
     for item in sets:
         missing = [field for field in given if getattr(item, field) == _NOBODY_SAID[field]]

@@ -31,9 +31,16 @@ CultureId = Annotated[
 ]
 """Lower-case id of a culture: ``spanish``, ``spanish-mx``."""
 
+
+def _read_tag(value: object) -> object:
+    if isinstance(value, str):
+        return language_tag(value)
+    return value
+
+
 LanguageTag = Annotated[
     str,
-    BeforeValidator(lambda value: language_tag(value) if isinstance(value, str) else value),
+    BeforeValidator(_read_tag),
     StringConstraints(pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$", max_length=35),
 ]
 """BCP 47 language tag: ``es``, ``zh-Hans``; the English name of a language is read as its tag."""
@@ -71,12 +78,13 @@ _DOMAINS = (*map(str, Domain), *map(str, NoDomain))
 
 
 def _read_domain(value: object) -> object:
-    if isinstance(value, str) and value.casefold() not in _DOMAINS:
+    if not isinstance(value, str):
+        return value
+    word = value.casefold()
+    if word not in _DOMAINS:
         known = {"known": ", ".join(_DOMAINS)}
         raise PydanticCustomError("domain", "must be one of {known}", known)
-    if isinstance(value, str):
-        return value.casefold()
-    return value
+    return word
 
 
 class Perturbation(StrEnum):
@@ -353,7 +361,9 @@ class Response(Frozen):
     @model_validator(mode="after")
     def _perturbed_names_its_original(self) -> Self:
         if (self.perturbation is None) != (self.original is None):
-            missing = "perturbation" if self.perturbation is None else "original"
+            missing = "original"
+            if self.perturbation is None:
+                missing = "perturbation"
             raise defect(
                 missing,
                 f"response '{self.id}': perturbation and original go together; give both "

@@ -98,7 +98,8 @@ def _asked(item: BonSet) -> bytes | None:
         return None
     answer = item.chosen.text
     text = f"{prompt}\0{normalise(answer) or answer}"
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    content = text.encode("utf-8", "surrogatepass")
+    return blake2b(content, digest_size=16).digest()
 
 
 def _near_copies(
@@ -185,7 +186,7 @@ def _shared_grams(sizes: pl.DataFrame, grams: Iterable[set[int]]) -> pl.DataFram
 
 def _grams(items: Sequence[BonSet]) -> set[int]:
     """Hashes of the n-grams of all texts of some sets; a text too short for one is one itself."""
-    texts: set[str] = set()
+    texts = set()
     for item in items:
         texts.add(item.prompt_text)
         for response in item.responses:

@@ -120,7 +120,7 @@ def check_contamination(
     items = list(test)
     wanted = _Wanted(items)
     overlaps: dict[int, Overlap] = {}
-    positions: set[int] = set()
+    positions = set()
     texts = 0
     for position, entry in enumerate(train):
         train_id = None
@@ -362,7 +362,8 @@ class NgramIndex:
             exact = self._exact.get(normal)
             if exact is not None:
                 yield Match(exact, streamed, 1.0, exact=True)
-            owners = [self._grams.get(gram, ()) for gram in {*windows(normal)}]
+            grams = {*windows(normal)}
+            owners = [self._grams.get(gram, ()) for gram in grams]
             shared = Counter(chain.from_iterable(owners))
             for indexed, count in sorted(shared.items()):
                 size = self._sizes[indexed]

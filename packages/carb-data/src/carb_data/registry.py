@@ -150,7 +150,7 @@ class Registry:
         Raises:
             CarbError: a file cannot be read or a parent is missing; the registry is then as it was.
         """
-        added: list[Culture] = []
+        added = []
         for entry in new:
             if isinstance(entry, Culture):
                 added.append(entry)
@@ -207,8 +207,11 @@ class Registry:
         Mexico. A culture that a user adds with the region of a country therefore gets that
         country's items from every source.
         """
-        known = [culture for listed in self for culture in (listed, *self.varieties(listed.id))]
-        sizes = [(len(culture.regions), culture.id) for culture in _in_country(known, text)]
+        known = [*self]
+        for culture in self:
+            known += self.varieties(culture.id)
+        matches = _in_country(known, text)
+        sizes = [(len(culture.regions), culture.id) for culture in matches]
         _, name = min(sizes, default=(0, None))
         return name
 
@@ -243,7 +246,7 @@ class Country:
 @cache
 def _countries() -> dict[str, Country]:
     """Each country by its codes and names."""
-    countries: dict[str, Country] = {}
+    countries = {}
     for row in resource("countries"):
         country = Country(row["alpha2"], row["alpha3"], row["names"][0])
         for name in (country.alpha2, country.alpha3, *row["names"]):
@@ -291,7 +294,8 @@ class UnknownCultureError(CarbError, KeyError):
 
 
 def _users_files() -> list[str]:
-    return [path for path in os.environ.get(CULTURES_VARIABLE, "").split(os.pathsep) if path]
+    paths = os.environ.get(CULTURES_VARIABLE, "").split(os.pathsep)
+    return [*filter(None, paths)]
 
 
 cultures = Registry(

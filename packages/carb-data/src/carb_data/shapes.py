@@ -85,6 +85,10 @@ class Shape:
             return {}
         return self.columns.by_field
 
+    def names(self, field: str) -> Sequence[str]:
+        """The columns that hold a field, where the columns are known by their headings."""
+        return self.by_field.get(field, ())
+
     @cached_property
     def templates(self) -> dict[str, Template]:
         """The templates of the fields that columns of the table fill."""
@@ -127,7 +131,7 @@ class Shape:
 
 def _tops(fields: Iterable[str]) -> set[str]:
     """The columns in which fields lie; a dot may be part of a column's name."""
-    tops: set[str] = set()
+    tops = set()
     for field in fields:
         for path in field.split("|"):
             tops.add(path)
@@ -142,7 +146,8 @@ def is_known(names: Sequence[str], own: Sequence[Declaration] = ()) -> bool:
         present = {*plain_names}
         if not shape.named:
             present = {*shape.by_field}
-        if all(not present.isdisjoint(_tops([path])) for path in shape.part.columns):
+        tops = (_tops([path]) for path in shape.part.columns)
+        if not any(map(present.isdisjoint, tops)):
             return True
     return False
 
@@ -181,7 +186,7 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
     filled = table.filled()
     names = [name for name in table.titles if name in filled]
     columns = columns_of(names)
-    records = _records(table)
+    records = table.records
     domains = _plain_cells(records, columns.by_field.get("domain", ()))
     if domains.isdisjoint({*Domain, UNSPECIFIED}):  # such a column holds topics
         by_field = {**columns.by_field}
@@ -200,7 +205,7 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
             f"{table.path} fits two kinds of tables, {both}; remove the columns of one."
         )
     shape = best[0]
-    asked = shape.by_field.get("prompt", ())
+    asked = shape.names("prompt")
     if len(asked) > 1:
         both = " and ".join(table.titles[name] for name in asked)
         raise CarbError(
@@ -211,11 +216,6 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
     shape = _looked_up(shape, table)
     _check_lists(table, shape)
     return shape
-
-
-def _records(table: Table) -> list[Record]:
-    """The rows of a table without their numbers."""
-    return [record for _, record in table.rows]
 
 
 def _cells(records: Iterable[Record], *names: str) -> Iterator[Any]:
@@ -259,8 +259,9 @@ def _is_name(value: Any) -> bool:
 
 def _check_lists(table: Table, shape: Shape) -> None:
     """Refuse a column whose cells may each hold one answer or several."""
+    sample = table.rows[:_SAMPLE]
     for name in shape.read() & {*table.titles}:
-        filled = [(number, row[name]) for number, row in table.rows[:_SAMPLE] if name in row]
+        filled = [(number, row[name]) for number, row in sample if name in row]
         doubtful = [(number, cell) for number, cell in filled if is_doubtful(name, cell)]
         if 2 * len(doubtful) > len(filled):
             number, cell = doubtful[0]
@@ -343,7 +344,7 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
     columns = shape.columns
     if columns is None or "chosen" not in shape.part.columns:
         return shape
-    records = _records(table)
+    records = table.records
     for some in (records[:_SAMPLE], records):
         chosen = _plain_cells(some, columns.by_field["chosen"])
         rejected = _plain_cells(some, columns.by_field["rejected"])
@@ -374,10 +375,10 @@ def note_columns(table: Table, shape: Shape) -> None:
     if shape.named:
         table.notes.append(f"Read as {shape.declaration.name}: {shape.declaration.description}.")
     filled = table.filled()
-    records = _records(table)
+    records = table.records
     ties = _tie_columns([*filled], records)
     read = shape.read().union(*ties)
-    for name in shape.by_field.get("source", ()):
+    for name in shape.names("source"):
         text = _first(name, records)
         if text.count(" ") > _WORDS_OF_A_SOURCE and "://" not in text:
             read.discard(name)  # what a question is about, and no address
@@ -418,9 +419,9 @@ def _note_ties(table: Table, ties: Sequence[_Tie], records: Sequence[Record]) ->
 
 def _joined(table: Table, shape: Shape, records: Sequence[Record]) -> Iterator[str]:
     """What to tell of columns of wrong answers that may hold several in a cell."""
-    chosen = _cells(records, *shape.by_field.get("chosen", ()))
+    chosen = _cells(records, *shape.names("chosen"))
     parted = any(part_count(cell) > 1 for cell in chosen)
-    for name in shape.by_field.get("rejected", ()):
+    for name in shape.names("rejected"):
         told = f"Each text of {table.titles[name]} counts as one answer"
         cells = [*_cells(records, name)]
         several = sum(part_count(cell) > 2 for cell in cells)

@@ -63,7 +63,8 @@ def read_sheets(path: Path, file: BinaryIO) -> list[Sheet]:
             f"{path} has a password, or is an .xls file; save it without one as .xlsx or CSV UTF-8."
         )
     try:
-        size = sum(member.file_size for member in zipfile.ZipFile(file).infolist())
+        members = zipfile.ZipFile(file).infolist()
+        size = sum(member.file_size for member in members)
         if size > _LARGEST:
             raise CarbError(
                 f"{path} unpacks to {size:,} bytes, and at most {_LARGEST:,} are read; save the "
@@ -97,13 +98,15 @@ def _sheet(path: Path, sheet: Any, formulas: Any) -> Sheet:
         _mark_formulas(rows, formulas)
     unseen = [f"row {name}" for name, row in sheet.row_dimensions.items() if row.hidden]
     unseen += [f"column {name}" for name, one in sheet.column_dimensions.items() if one.hidden]
-    return Sheet(sheet.title, sheet.sheet_state != "visible", [*rows.items()], unseen)
+    hidden = sheet.sheet_state != "visible"
+    return Sheet(sheet.title, hidden, [*rows.items()], unseen)
 
 
 def _filled(sheet: Any, formulas: Any) -> set[int]:
     """The numbers of the rows that hold something: others of a large area take no memory."""
     numbers = set()
-    for number, cells in enumerate(formulas.iter_rows(values_only=True), 1):
+    every = formulas.iter_rows(values_only=True)
+    for number, cells in enumerate(every, 1):
         if any(cell is not None for cell in cells):
             numbers.add(number)
     for merged in sheet.merged_cells.ranges:
@@ -125,7 +128,8 @@ def _fill(rows: Rows, merged: Any) -> None:
 def _mark_formulas(rows: Rows, formulas: Any) -> None:
     """A formula whose result was never saved is no empty cell."""
     unsaved = Unreadable("holds a formula without a result; open the file in Excel and save it")
-    for number, formulas_of_row in enumerate(formulas.iter_rows(values_only=True), 1):
+    every = formulas.iter_rows(values_only=True)
+    for number, formulas_of_row in enumerate(every, 1):
         row = rows.get(number, [])
         for column, formula in enumerate(formulas_of_row[: len(row)]):
             if row[column] == "" and str(formula).startswith("="):
@@ -180,7 +184,8 @@ def _number(value: float, form: str) -> str | None:
 
 def _rounded(value: float, places: int) -> Decimal:
     """Rounded as Excel does it: halves away from zero."""
-    return Decimal(f"{value:.15g}").quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+    step = Decimal(1).scaleb(-places)
+    return Decimal(f"{value:.15g}").quantize(step, ROUND_HALF_UP)
 
 
 def _date(value: datetime | date | time, form: str) -> str | None:
@@ -192,7 +197,8 @@ def _date(value: datetime | date | time, form: str) -> str | None:
     previous = ""
     for number, part in enumerate(parts):
         following = [other[0] for other in parts[number + 1 :] if other[0] in "ymdhs"]
-        minute = part[0] == "m" and (previous == "h" or following[:1] == ["s"])
+        beside_time = previous == "h" or following[:1] == ["s"]
+        minute = part[0] == "m" and beside_time
         text = _date_part(value, part, minute=minute)
         if text is None:
             return None

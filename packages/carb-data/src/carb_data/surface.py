@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 from itertools import combinations
 from operator import mul
 
-from carb_data.language import same_language
+from carb_data.language import primary, same_language
 from carb_data.models import BonSet
 from carb_data.packaged import resource
 from carb_data.registry import cultures
@@ -188,13 +188,14 @@ def _jaccard(one: Pieces, other: Pieces) -> float:
 def _cosines(texts: Sequence[str]) -> list[list[float]]:
     """The cosine of the 3-grams of every two answers."""
     parts = [*map(_grams, texts)]
-    squares: dict[int, int] = {}
+    squares = {}
     for part in parts:
         counts = part.values()
         squares[id(part)] = sum(map(mul, counts, counts))
 
     def cosine(one: Pieces, other: Pieces) -> float:
-        size = math.sqrt(squares[id(one)] * squares[id(other)])
+        square = squares[id(one)] * squares[id(other)]
+        size = math.sqrt(square)
         if size:
             return _dot(one, other) / size
         return 0.0
@@ -307,8 +308,8 @@ def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
 def is_known(culture_id: str, language: str) -> bool:
     """Whether the shipped patterns would find the culture's name in a text of this language."""
     root = cultures.root(culture_id)
-    primary = language.partition("-")[0]
-    return root.id in _LABELS and primary.lower() in LANGUAGES
+
+    return root.id in _LABELS and primary(language) in LANGUAGES
 
 
 @cache

@@ -86,7 +86,7 @@ class ScoreTable:
         Raises:
             DiskError: it cannot be written.
         """
-        write_whole(Path(path), lambda partial: self.frame.write_parquet(partial))
+        write_whole(Path(path), self.frame.write_parquet)
 
     @classmethod
     def concat(cls, tables: list[ScoreTable]) -> ScoreTable:
@@ -156,7 +156,8 @@ class ScoreTable:
         ]
         items = pl.DataFrame(rows, schema={"item_id": pl.String, **OPTIONAL}, orient="row")
         frame = self.frame.drop(*OPTIONAL, strict=False)
-        frame = frame.with_columns(pl.col("item_id").cast(pl.String))
+        ids = pl.col("item_id").cast(pl.String)
+        frame = frame.with_columns(ids)
         _refuse_lost(frame, expected)
         joined = frame.join(items, on="item_id", how="left", maintain_order="left")
         return ScoreTable(joined)
@@ -221,7 +222,8 @@ def _content_defect(frame: pl.DataFrame) -> str | None:
     if nulls := [name for name in required if frame[name].null_count()]:
         return f"empty values in {nulls}; only {sorted(_NULLABLE)} may be null"
     broken = frame.filter(~pl.col("score").is_finite())
-    for scorer, item, response in broken.select("scorer", "item_id", "response_id").iter_rows():
+    names = broken.select("scorer", "item_id", "response_id")
+    for scorer, item, response in names.iter_rows():
         return (
             f"{broken.height} scores are NaN or infinite; a failed score must be null. First: "
             f"scorer '{scorer}', response '{response}' of item '{item}'"
@@ -234,12 +236,14 @@ def _content_defect(frame: pl.DataFrame) -> str | None:
 
 def _refuse_repeated(frame: pl.DataFrame) -> None:
     keys = ["scorer", "item_id", "response_id"]
-    if frame.select(keys).hash_rows().n_unique() == frame.height:
+    hashes = frame.select(keys).hash_rows()
+    if hashes.n_unique() == frame.height:
         return
-    texts = frame.select(pl.col(keys).cast(pl.String))
-    rows = texts.with_row_index("row")
+    as_text = pl.col(keys).cast(pl.String)
+    rows = frame.select(as_text).with_row_index("row")
     numbers = rows.group_by(keys, maintain_order=True).agg("row")
-    twice = numbers.filter(pl.col("row").list.len() > 1)
+    times = pl.col("row").list.len()
+    twice = numbers.filter(times > 1)
     if twice.height:
         first = twice.row(0, named=True)
         places = " and ".join(map(str, first["row"][:2]))
@@ -264,7 +268,8 @@ def _refuse_lost(frame: pl.DataFrame, expected: pl.DataFrame | None = None) -> N
     sizes = expected.group_by("item_id").len("size")
     counts = plain.group_by("scorer", "item_id").len("n")
     sized = counts.join(sizes, on="item_id")
-    few = sized.filter(pl.col("n") < pl.col("size"))
+    is_short = pl.col("n") < pl.col("size")
+    few = sized.filter(is_short)
     if few.is_empty():
         return
     few = few.select("item_id", "scorer")

@@ -103,7 +103,7 @@ def read_sets(
     if not table.rows and not table.problems:
         raise CarbError(f"{path} holds no rows.")
     rows = len(table.rows)
-    sets: list[BonSet] = []
+    sets = []
     if rows:
         shape = find_shape(table)
         for item in sets_of(table, shape, given, registry, prefix):
@@ -140,10 +140,13 @@ def _culture(name: str, registry: Registry) -> str | None:
     if name in registry:
         return name
     meant = registry.meant(name)
-    spoken = find_country(name) is None and meant and not registry.is_called(meant[0], name)
-    if len(meant) != 1 or (spoken and meant[0] not in registry.listed):
+    if len(meant) != 1:
         return None
-    return meant[0]
+    (culture,) = meant
+    named = find_country(name) is not None or registry.is_called(culture, name)
+    if named or culture in registry.listed:
+        return culture
+    return None
 
 
 def left_out(
@@ -158,7 +161,8 @@ def left_out(
         DataError: there are more of them.
     """
     problems = sorted(problems, key=lambda problem: problem.line)
-    bad = len({(problem.file, problem.line) for problem in problems})
+    rows_refused = {(problem.file, problem.line) for problem in problems}
+    bad = len(rows_refused)
     most = skip_bad
     if skip_bad < 1:
         most *= rows or 1
@@ -520,7 +524,8 @@ def unsaid(sets: Iterable[BonSet]) -> list[str]:
                 f"No {field} in {count:,} sets: results {what} leave them out. "
                 f"To set one for all: --{field}."
             )
-    told = Counter(item.language for item in items if item.provenance.notes == _DETECTED)
+    detected = (item.language for item in items if item.provenance.notes == _DETECTED)
+    told = Counter(detected)
     if told:
         named = ", ".join(f"{language} {count:,}" for language, count in told.most_common())
         gaps.append(

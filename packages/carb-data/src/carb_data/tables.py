@@ -17,7 +17,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,7 +31,8 @@ __all__ = ["read_table"]
 
 _CELLS = (".csv", ".tsv", ".xlsx")
 _KINDS = (*_CELLS, ".json", ".jsonl", ".ndjson", ".parquet")
-TABLE_SUFFIXES = (*_KINDS, *(f"{kind}.gz" for kind in _KINDS[:-1] if kind != ".xlsx"), ".zip")
+_PACKED = [f"{kind}.gz" for kind in _KINDS[:-1] if kind != ".xlsx"]
+TABLE_SUFFIXES = (*_KINDS, *_PACKED, ".zip")
 """Endings of files whose rows are read, in either case of letters."""
 _LARGEST = 2 * 1024**3
 """Bytes that a packed file may unpack to."""
@@ -76,9 +76,14 @@ class Table:
     defaulted: set[str] = field(default_factory=set)
     """Fields that a value for all rows filled in at least one."""
 
+    @property
+    def records(self) -> list[Record]:
+        """The rows without their numbers."""
+        return [record for _, record in self.rows]
+
     def filled(self) -> Counter[str]:
         """How many rows fill each column."""
-        return Counter(chain.from_iterable(map(itemgetter(1), self.rows)))
+        return Counter(chain.from_iterable(self.records))
 
     def refuse(
         self,
@@ -87,7 +92,8 @@ class Table:
         field: str = "",
     ) -> None:
         """Note what keeps a row, or its field, from being read."""
-        self.problems.append(Problem(str(self.path), number, field, reason))
+        problem = Problem(str(self.path), number, field, reason)
+        self.problems.append(problem)
 
 
 @lru_cache(maxsize=4096)
@@ -136,7 +142,8 @@ def read_table(path: Path, knows: Knows, heading_of: HeadingOf = lambda _: ()) -
             elif kind == ".xlsx":
                 _workbook(table, file, knows)
             else:
-                _records(table, _numbered(table, kind, file, knows))
+                rows = _numbered(table, kind, file, knows)
+                _records(table, rows)
     except UnicodeDecodeError:
         raise CarbError(f"{path} is not text in UTF-8; save it as UTF-8.") from None
     except _UNREADABLE as error:
@@ -263,7 +270,8 @@ def json_lines(path: Path, file: BinaryIO, problems: list[Problem]) -> Contents:
         try:
             content = from_json(line)
         except ValueError as error:
-            problems.append(Problem(str(path), number, "", _not_json(line, error)))
+            reason = _not_json(line, error)
+            problems.append(Problem(str(path), number, "", reason))
             continue
         if _may_repeat(line, content) and (name := repeated_name(line)):
             problems.append(Problem(str(path), number, name, _TWICE))
@@ -316,7 +324,7 @@ def parquet_rows(file: Path | BinaryIO) -> Contents:
 
 
 def _records(table: Table, rows: Contents) -> None:
-    names: dict[str, str] = {}
+    names = {}
     for number, row in rows:
         if not isinstance(row, dict):
             table.refuse(number, "the line is not a JSON object")
@@ -355,7 +363,8 @@ def _json(table: Table, content: bytes, knows: Knows) -> Contents:
         return
     if name := repeated_name(bare):
         raise CarbError(f"{table.path}: {name}: {_TWICE}.")
-    yield from enumerate(_listed(table.path, whole, knows), 1)
+    records = _listed(table.path, whole, knows)
+    yield from enumerate(records, 1)
 
 
 def _listed(path: Path, whole: Any, knows: Knows) -> Iterable[Any]:
@@ -465,7 +474,8 @@ def _delimited(
     number = 0
     try:
         for number, cells in enumerate(reader, 1):
-            rows.append((number, [cell.strip() for cell in cells]))
+            bare = [cell.strip() for cell in cells]
+            rows.append((number, bare))
     except csv.Error as error:
         reason = f"{error}; close every double quote, and write one within a text twice"
         table.refuse(number + 1, reason)
@@ -568,7 +578,8 @@ def _cells(
 
 def _width(cells: Cells) -> int:
     """The number of cells up to the last that is filled."""
-    return max((number for number, cell in enumerate(cells, 1) if cell), default=0)
+    filled = (number for number, cell in enumerate(cells, 1) if cell)
+    return max(filled, default=0)
 
 
 def _titles(table: Table, cells: Cells, *, every: bool) -> list[str]:

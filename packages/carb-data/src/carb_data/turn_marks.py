@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from carb_data.packaged import resource
 from carb_data.values import UnreadError
 
-_SPEAKER, _LABEL = ("|".join(resource("headings")[kind]) for kind in ("speakers", "labels"))
+_HEADINGS = resource("headings")
+_SPEAKER = "|".join(_HEADINGS["speakers"])
+_LABEL = "|".join(_HEADINGS["labels"])
 _WORD = rf"(?:{_SPEAKER}|{_LABEL})"
 _OPENING = re.compile(
     r"\s*(<\|[^<>|\n]{1,30}\|>|<(?:start|end)_of_turn>|\[/?[^\W\d_][^\]\n]{0,29}\]|【[^】\n]{1,30}】"
@@ -44,8 +46,10 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
         UnreadError: with the mark.
     """
     mark = _shared_opening(answers)
-    if mark and (_SPEAKS.match(mark) or all(_is_talk(answer, prompt) for answer in answers)):
-        raise UnreadError(("chosen", f"all answers begin with the role '{mark}'; {_REMEDY}"))
+    if mark:
+        is_role = _SPEAKS.match(mark) or all(_is_talk(answer, prompt) for answer in answers)
+        if is_role:
+            raise UnreadError(("chosen", f"all answers begin with the role '{mark}'; {_REMEDY}"))
     _refuse_template("chosen", answers)
     if not isinstance(prompt, str):
         return

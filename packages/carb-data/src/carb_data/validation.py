@@ -114,7 +114,8 @@ def closest(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1)
     near += [other for other in names if name and name in other]
     begun = {other[: len(name)]: other for other in reversed(names)}
-    near += [begun[part] for part in difflib.get_close_matches(name, begun, n=1, cutoff=0.8)]
+    parts = difflib.get_close_matches(name, begun, n=1, cutoff=0.8)
+    near += [begun[part] for part in parts]
     if near:
         return f" Did you mean '{near[0]}'?"
     return ""
@@ -205,7 +206,8 @@ def first_defect(error: ValidationError) -> str:
     It leaves out the value, so that items that are wrong in the same way have equal texts. Of a
     list of turns it says what is wrong with them, and not that they are no text.
     """
-    field, reason, detail = next(defects := _each(error))
+    defects = _each(error)
+    field, reason, detail = next(defects)
     if field == "prompt" and isinstance(detail["input"], list):
         field, reason, _ = next(defects, (field, reason, detail))
     if field:
@@ -222,9 +224,10 @@ def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for detail in error.errors(include_url=False):
         context = detail.get("ctx", {})
         steps = detail["loc"]
-        if steps[:1] == ("prompt",) and len(steps) > 1 and not str(steps[1]).isdigit():
-            # without the name of the form that the prompt was taken for
-            steps = ("prompt", *steps[2:])
+        match steps:
+            case ("prompt", form, *rest) if not str(form).isdigit():
+                # without the name of the form that the prompt was taken for
+                steps = ("prompt", *rest)
         if told := context.get("field"):  # of a defect that only the whole set or response shows
             steps = (*steps, told)
         field = ".".join(map(str, steps))

@@ -73,7 +73,8 @@ def _walked(value: Any, steps: Sequence[str]) -> Any:
         if step == "*":
             if not isinstance(value, list):
                 return []
-            values = [_walked(entry, steps[number + 1 :]) for entry in value]
+            rest = steps[number + 1 :]
+            values = [_walked(entry, rest) for entry in value]
             return [entry for entry in values if entry is not None]
         if isinstance(value, list) and step.isdecimal():
             index = int(step)

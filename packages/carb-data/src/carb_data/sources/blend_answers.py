@@ -93,6 +93,7 @@ def _vocabulary() -> _Vocabulary:
     same = _index(content["same"])
     general = _index([name] for name in kinds)
     special = _index(kinds.values())
+    sizes = [phrase.count(" ") + 1 for phrase in (*same, *general, *special)]
     return _Vocabulary(
         same=same,
         general=general,
@@ -100,7 +101,7 @@ def _vocabulary() -> _Vocabulary:
         not_answers=frozenset(map(normalise, content["not_answers"])),
         empty=frozenset(content["empty_words"]),
         numbers_and_dates=frozenset(content["numbers_and_dates"]),
-        longest=max(phrase.count(" ") + 1 for phrase in (*same, *general, *special)),
+        longest=max(sizes),
     )
 
 
@@ -133,7 +134,7 @@ def meaning(variants: Sequence[str]) -> Meaning:
     vocabulary = _vocabulary()
     forms = frozenset(filter(None, map(normalise, variants)))
     phrases: set[str] = set()
-    words: set[str] = set()
+    words = set()
     for form in forms:
         phrases.update(_phrases(form.split(), vocabulary.longest))
         words.update(form.split())

@@ -147,10 +147,10 @@ class Top:
     def votes_in(self, place: str) -> Votes:
         """How many of the people asked in ``place`` gave the answer: none where it is another
         place's."""
-        return Votes(
-            asked=max(_ASKED, self.entry.count),
-            right=self.entry.count if self.place == place else 0,
-        )
+        right = 0
+        if self.place == place:
+            right = self.entry.count
+        return Votes(asked=max(_ASKED, self.entry.count), right=right)
 
 
 class Answers:
@@ -166,7 +166,8 @@ class Answers:
         }
         missing = [items_file(folder, place) for place in needed if place not in self.items]
         if missing:
-            names = ", ".join(file.relative_to(folder).as_posix() for file in missing)
+            paths = [file.relative_to(folder).as_posix() for file in missing]
+            names = ", ".join(paths)
             raise CarbError(f"{folder} lacks {names} of BLEnD.")
         self.topics = {place: read_topics(folder, place) for place in needed}
         asked = []

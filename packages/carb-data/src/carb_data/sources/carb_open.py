@@ -135,7 +135,8 @@ def _fill(
         strata = bins[_bin(first)]
         strata[_stratum(first)].append(unit)
     excess = _excess(units)
-    for target in sorted(bins, key=lambda one: (not one.counts, str(tuple(one)))):
+    targets = sorted(bins, key=lambda one: (not one.counts, str(tuple(one))))
+    for target in targets:
         for members, fits in _in_turn(bins[target], excess, 2 * cap, seed):
             reason = None
             if not target.is_listed:
@@ -299,7 +300,7 @@ def _word_values(items: Sequence[BonSet]) -> list[list[float]]:
         in_right = right[name]
         in_wrong = wrong[name]
         pieces = [_pieces(response.text) for response in item.responses]
-        weights: dict[str, float] = {}
+        weights = {}
         for piece in frozenset().union(*pieces):
             more = all_right[piece] - in_right[piece] + _PRIOR
             less = all_wrong[piece] - in_wrong[piece] + _PRIOR

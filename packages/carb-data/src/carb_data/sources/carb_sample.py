@@ -61,7 +61,7 @@ def build(
             f"{path} does not hold carb-sample: nothing there is called completion_judgment/*.json."
         )
     speaking = {culture.name: culture for culture in cultures}
-    seen: set[str] = set()
+    seen = set()
     for file in files:
         for row in read_file(_Rows, file, "file of carb-sample"):
             name = f"carb-sample/{row.id}/{row.language}"
@@ -94,7 +94,9 @@ def _set(
         *zip(row.chosen, row.chosen_model, strict=True),
         *zip(row.rejected, row.rejected_model, strict=True),
     ]
-    order = random.Random(f"{seed}:{name}").sample(range(len(answers)), len(answers))
+    count = len(answers)
+    order = random.Random(f"{seed}:{name}").sample(range(count), count)
+    notes = _notes(json.loads(row.additional_metadata))
     variety = cultures.of_country(row.country or "")
     return BonSet(
         id=name,
@@ -113,7 +115,7 @@ def _set(
             )
             for letter, n in zip("abcd", order, strict=True)
         ),
-        provenance=declaration.provenance(row.id, _notes(json.loads(row.additional_metadata))),
+        provenance=declaration.provenance(row.id, notes),
     )
 
 

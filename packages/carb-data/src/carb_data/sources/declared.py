@@ -40,7 +40,7 @@ def declared_rows(
 ) -> Iterator[BonSet | Skip | str]:
     """Yield a set or a skip for every record of a declaration: its ``Source.rows``."""
     name = declaration.name
-    made: list[tuple[Part, Made]] = []
+    made = []
     items = Joined()
     for part in declaration.parts:
         if part.columns:
@@ -57,11 +57,12 @@ def declared_rows(
                     language=part.language,
                 )
                 continue
-            made.append((part, one))
-            for key in one.keys:
-                items.join(_key(part, one.keys[0]), _key(part, key))
-    for part, one in made:
-        yield _set(declaration, part, one, items.name(_key(part, one.keys[0])), seed)
+            first, *others = [_key(part, key) for key in one.keys]
+            made.append((part, one, first))
+            for other in others:
+                items.join(first, other)
+    for part, one, key in made:
+        yield _set(declaration, part, one, items.name(key), seed)
 
 
 def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet | Skip | str]:
@@ -163,7 +164,8 @@ def _placed(part: Part, record: Record | str) -> Record | str:
         if of_country is None:
             return "its country belongs to no registered culture"
         culture = of_country
-    return record | {"culture": culture, "name": part.names.get(label, "")}
+    name = part.names.get(label, "")
+    return record | {"culture": culture, "name": name}
 
 
 def _read_records(folder: Path, part: Part, source: str) -> Iterator[tuple[str, Record | str]]:
@@ -211,7 +213,8 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
         return
     try:
         if part.format == "jsonl":
-            yield from map(json.loads, filter(str.strip, text.split("\n")))
+            lines = filter(str.strip, text.split("\n"))
+            yield from map(json.loads, lines)
             return
         content = json.loads(text)
         for step in filter(None, part.records.split(".")):

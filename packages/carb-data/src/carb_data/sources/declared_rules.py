@@ -117,7 +117,7 @@ def _options(
     items: Sequence[Item],
     seed: int,
 ) -> Iterator[Made | Skip]:
-    made: list[Made] = []
+    made = []
     for item in items:
         try:
             given = read_record(rule, item.record, System(rule.first))
@@ -133,7 +133,8 @@ def _options(
             yield _skip(item, reason)
             continue
         words = plain(given.asked)
-        keys = (fill(part.split, item.record) or words, f"text: {words}")
+        split = fill(part.split, item.record) or words
+        keys = (split, f"text: {words}")
         answers = (*given.right, *given.wrong)
         made.append(Made(item, given.asked, answers, keys))
     surplus: set[str] = set()
@@ -171,7 +172,7 @@ def _alike(one: str, other: str) -> float:
 def _surplus(made: Sequence[Made], seed: int) -> set[str]:
     """Sets to leave out until the longest and the shortest answer are right no more often than by
     chance."""
-    out: set[str] = set()
+    out = set()
     for sign in (1, -1):
         kept = [one for one in made if one.asked.number not in out]
         told = [one.asked.number for one in kept if _is_extreme(one.answers, sign)]
@@ -319,8 +320,9 @@ def _mirrored(
     common = _common(every, _COMMON)
     dull = _common(every, _TELLING)
     groups: dict[str, list[Item]] = defaultdict(list)
-    seen: set[tuple[str, str]] = set()
-    for item in sorted(items, key=lambda item: order_key(seed, item.number)):
+    seen = set()
+    shuffled = sorted(items, key=lambda item: order_key(seed, item.number))
+    for item in shuffled:
         prompt = fill(rule.prompt, item.record)
         answer = (item.plain, item.label)
         asked = (prompt, "")

@@ -49,7 +49,8 @@ def cache_folder() -> Path:
     chosen = os.environ.get(CACHE)
     if chosen:
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "carb"
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "carb"
 
 
 def find_files(name: str) -> Path:
@@ -120,7 +121,7 @@ def fetch(
             "For others give the folder or file that you have: --source PATH."
         )
     declaration = known[name]
-    published = known[name].published
+    published = declaration.published
     assert published is not None  # that is what ``fetchable`` means
     if declaration.needs_consent and not accept_no_licence:
         raise CarbError(
@@ -148,7 +149,8 @@ def _fetch_one(
     mirror: str,
 ) -> bool:
     """Fetch one file unless it is there; whether it was fetched."""
-    if PurePosixPath(file.place).is_absolute() or ".." in PurePosixPath(file.place).parts:
+    place = PurePosixPath(file.place)
+    if place.is_absolute() or ".." in place.parts:
         raise CarbError(f"{file.place} would be put outside of the source's folder.")
     pooch = require("pooch", package="carb-data", extra="fetch")
     pooch.get_logger().setLevel("ERROR")

@@ -4,7 +4,7 @@ items."""
 from __future__ import annotations
 
 import importlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import metadata
@@ -120,7 +120,9 @@ def _opened(
         source = open_source(source)
     chosen = read_options(source.options, f"Source '{source.name}'", options)
     if path is None:
-        path = find_files(source.name) if source.has_files else Path()
+        path = Path()
+        if source.has_files:
+            path = find_files(source.name)
     location = Path(path)
     if not location.exists():
         raise CarbError(
@@ -135,9 +137,9 @@ def _made(
 ) -> tuple[dict[str, BonSet], list[Skip], list[str]]:
     """The sets by id, what is skipped, and sentences on what was not read; an unknown culture ends
     the build with what to do."""
-    made: dict[str, BonSet] = {}
-    skipped: list[Skip] = []
-    notes: list[str] = []
+    made = {}
+    skipped = []
+    notes = []
     for row in rows:
         if isinstance(row, str):
             notes.append(row)
@@ -192,10 +194,12 @@ def build(
             f"Nothing could be built from {location} as '{source.name}' ({why}). No file was "
             "written."
         )
-    write_whole(out, Dataset(made.values()).save)
-    counts: dict[str, Counter[str]] = {}
-    for item in made.values():
-        counts.setdefault(item.culture, Counter())[item.domain.value] += 1
+    sets = made.values()
+    write_whole(out, Dataset(sets).save)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for item in sets:
+        counts[item.culture][item.domain.value] += 1
+    licenses = {item.provenance.license for item in sets}
     return BuildReport(
         source=source.name,
         path=str(location),
@@ -206,6 +210,6 @@ def build(
         skipped=len(skipped),
         counts={culture: dict(counts[culture]) for culture in sorted(counts)},
         reasons=dict(reasons),
-        licenses=tuple(sorted({item.provenance.license for item in made.values()})),
+        licenses=tuple(sorted(licenses)),
         notes=tuple(notes),
     )

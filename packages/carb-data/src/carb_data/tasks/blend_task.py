@@ -134,8 +134,8 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
     """
     blend_files.check_places(read.places)
     folder = blend_files.find_folder(path)
-    voted: dict[str, tuple[Voted, ...]] = {}
-    prompts: list[TaskPrompt] = []
+    voted = {}
+    prompts = []
     for place in dict.fromkeys(read.places):
         culture, _ = blend_files.PLACES[place]
         items = blend_files.read_items(folder, place)
@@ -164,7 +164,8 @@ def _answers(item: BlendQuestion) -> tuple[Voted, ...]:
     if reasons["no-answer"] + reasons["not-applicable"] > _MOST_WITHOUT_ANSWER:
         return ()
     voted = []
-    for entry in sorted(item.annotations, key=lambda entry: -entry.count):
+    by_votes = sorted(item.annotations, key=lambda entry: -entry.count)
+    for entry in by_votes:
         wordings = {form(text) for text in entry.en_answers}
         wordings.discard(())
         if wordings:

@@ -65,7 +65,8 @@ def open_choice(name: str, path: Path, read: ChoiceTaskOptions) -> ChoiceTask:
 def _in_order(item: BonSet) -> tuple[str, ...]:
     """The texts of the options in an order without information, the same every time."""
     texts = [answer.text for answer in item.responses]
-    return tuple(sorted(texts, key=lambda text: order_key(item.id, text)))
+    texts.sort(key=lambda text: order_key(item.id, text))
+    return tuple(texts)
 
 
 def _prompt(item: BonSet, options: tuple[str, ...]) -> TaskPrompt:

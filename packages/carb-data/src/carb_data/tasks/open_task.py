@@ -32,7 +32,7 @@ def open_prompts(name: str, path: Path, _: Frozen) -> Task:
     Raises:
         CarbError: the file cannot be read, or lines lack a field; the message names all of them.
     """
-    prompts: dict[str, TaskPrompt] = {}
+    prompts = {}
     problems: list[Problem] = []
     try:
         for line in read_lines([path], _Row, problems):
@@ -77,8 +77,9 @@ def open_task(spec: str) -> Task:
     path, _, query = target.partition("?")
     owner = f"Task '{name}'"
     registered = metadata.entry_points(group=GROUP)
-    if not colon or kind not in {*_KINDS, *registered.names}:
-        known = ", ".join(sorted({*_KINDS, *registered.names}))
+    kinds = {*_KINDS, *registered.names}
+    if not colon or kind not in kinds:
+        known = ", ".join(sorted(kinds))
         raise CarbError(f"'{name}' is not a task; write KIND:PATH?key=value&... KIND is {known}.")
     folder = Path(path).expanduser()
     if not path:
@@ -86,9 +87,11 @@ def open_task(spec: str) -> Task:
     given = read_query(query, owner)
     if kind in _KINDS:
         form, opened = _KINDS[kind]
-        task = opened(name, folder, read_options(form, owner, given))
+        options = read_options(form, owner, given)
+        task = opened(name, folder, options)
     else:
-        task = registered[kind].load()(name, folder, given)
+        opened = registered[kind].load()
+        task = opened(name, folder, given)
     if not task.prompts:
         raise CarbError(f"{owner} has no questions left; loosen its options.")
     return task
