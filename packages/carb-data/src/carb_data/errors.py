@@ -54,7 +54,10 @@ class DataError(CarbError):
             same.setdefault(kind, []).append(problem.line)
         count = len(problems)
         listed = 0
-        lines = [f"{count} problem{'' if count == 1 else 's'} in the data; nothing was loaded."]
+        ending = "s"
+        if count == 1:
+            ending = ""
+        lines = [f"{count} problem{ending} in the data; nothing was loaded."]
         shown = list(same.items())[:SHOWN_PROBLEMS]
         for kind, (first, *others) in shown:
             lines.append(f"{replace(kind, line=first)}{_also(others)}")

@@ -66,6 +66,7 @@ def load_path(
         CarbError: nothing readable is there, or nothing lacks what is given.
     """
     paths = table_files(path)
+    is_folder = path.is_dir()
     held = [one for one in paths if holds_sets(one)]
     problems: list[Problem] = []
     notes: list[str] = _others(path, paths)
@@ -76,7 +77,7 @@ def load_path(
         if one in held:
             continue
         name = one.name
-        if path.is_dir():
+        if is_folder:
             name = one.relative_to(path).as_posix()
         start = ""
         if prefix or len(paths) > 1:
@@ -91,7 +92,7 @@ def load_path(
         )
         sets += table.sets
         used |= table.filled
-        if path.is_dir():
+        if is_folder:
             notes += [f"{name}: {note}" for note in table.notes]
         else:
             notes += table.notes

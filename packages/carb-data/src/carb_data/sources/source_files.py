@@ -129,15 +129,16 @@ def fetch(
             f"use them. If you may use them, run: carb data fetch {name} --accept-no-licence"
         )
     folder = cache_folder() / "sources" / name
+    count = len(published.files)
     new = 0
     for number, file in enumerate(published.files, 1):
         new += _fetch_one(published, file, folder, mirror)
-        progress(number, len(published.files))
+        progress(number, count)
     return Fetched(
         source=name,
         folder=str(folder),
         license=declaration.license,
-        files=len(published.files),
+        files=count,
         new=new,
     )
 
