@@ -332,6 +332,7 @@ def _perturbed(family: Family, facts: Mapping[str, Fact]) -> tuple[Response, ...
         return ()
     given = family.perturbed
     first = family.answers[0]
+    code = _code(first)
     stated = _source(facts[first.fact])
     other = None
     if given.CC_fact is not None:
@@ -343,14 +344,14 @@ def _perturbed(family: Family, facts: Mapping[str, Fact]) -> tuple[Response, ...
     ]
     return tuple(
         Response(
-            id=f"{_code(first)}-{kind.value.lower()}{suffix}",
+            id=f"{code}-{kind.value.lower()}{suffix}",
             text=text,
             role=Role.CHOSEN,
             language=language,
             culture=family.places[0].culture,
             generator=AUTHOR,
             perturbation=kind,
-            original=_code(first),
+            original=code,
             source=other if kind is Perturbation.CC else stated,
         )
         for kind, text, language, suffix in versions

@@ -69,7 +69,7 @@ def load_path(
     is_folder = path.is_dir()
     held = [one for one in paths if holds_sets(one)]
     problems: list[Problem] = []
-    notes: list[str] = _others(path, paths)
+    notes = _others(path, paths)
     sets = load_files(held, registry, problems)
     left_out(problems, len(sets), skip_bad, notes)
     sets, used = _filled(sets, checked(given, registry))
@@ -77,25 +77,21 @@ def load_path(
         if one in held:
             continue
         name = one.name
+        label = ""
         if is_folder:
             name = one.relative_to(path).as_posix()
-        start = ""
-        if prefix or len(paths) > 1:
-            start = name
+            label = f"{name}: "
         table = read_sets(
             one,
             defaults=given,
             registry=registry,
-            prefix=start,
+            prefix=name if prefix or len(paths) > 1 else "",
             skip_bad=skip_bad,
             progress=progress,
         )
         sets += table.sets
         used |= table.filled
-        if is_folder:
-            notes += [f"{name}: {note}" for note in table.notes]
-        else:
-            notes += table.notes
+        notes += [f"{label}{note}" for note in table.notes]
     if given and sets and not used:
         options = " and ".join(f"--{field}" for field in given)
         raise CarbError(f"Every row of {path} already has the values that {options} would fill in.")

@@ -53,9 +53,7 @@ def fitting(
     Raises:
         CarbError: too few pairs fit; the message has the numbers and names the options.
     """
-    rooms = []
-    if max_prompt_tokens is not None:
-        rooms.append(max_prompt_tokens)
+    rooms = [] if max_prompt_tokens is None else [max_prompt_tokens]
     if context is not None:
         rooms.append(context - max_new_tokens)
     room = min(rooms, default=None)
@@ -73,13 +71,12 @@ def fitting(
         if max_prompt_tokens is None or (context is not None and room == context - max_new_tokens):
             bound = f"the model's {context} tokens less max_new_tokens = {max_new_tokens}"
         raise CarbError(
-            f"The prompts of {fit} of {all_pairs} training pairs fit in {room} tokens "
-            f"({bound}); the longest has "
-            f"{longest}. Take a model with a longer context or another tokenizer, lower "
-            "max_new_tokens, set "
-            f"mix.languages, or set max_prompt_tokens to train on those that fit."
+            f"The prompts of {fit} of {all_pairs} training pairs fit in {room} tokens ({bound}); "
+            f"the longest has {longest}. Take a model with a longer context or another tokenizer, "
+            "lower max_new_tokens, set mix.languages, or set max_prompt_tokens to train on those "
+            "that fit."
         )
-    lengths = Lengths(
+    return kept, Lengths(
         room=room,
         train_pairs=all_pairs,
         train_pairs_fit=fit,
@@ -87,7 +84,6 @@ def fitting(
         held_out_pairs_fit=len(kept.held_out),
         longest_prompt=longest,
     )
-    return kept, lengths
 
 
 def check_targets(targets: Sequence[int], max_new_tokens: int) -> None:

@@ -49,12 +49,13 @@ def open_source(name: str) -> Source:
                 "carb_data Source."
             )
         return loaded
-    if name not in shipped():
+    known = shipped()
+    if name not in known:
         names = source_names()
         raise CarbError(
             f"There is no source '{name}'.{closest(name, names)} Known sources: {', '.join(names)}."
         )
-    return _declared(shipped()[name])
+    return _declared(known[name])
 
 
 def _registered() -> dict[str, metadata.EntryPoint]:
