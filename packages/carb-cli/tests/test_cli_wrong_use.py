@@ -124,6 +124,12 @@ def test_a_full_disk_behind_the_output_is_a_sentence(command: tuple[str, ...]) -
     assert len(printed) <= 2
 
 
+def test_a_path_that_the_locale_cannot_read_is_refused_before_the_run(carb: Carb) -> None:
+    path = "结果".encode().decode("ascii", "surrogateescape")
+    ended = carb("run", "--data", "carb-seed", "--scorer", "baseline:length", "--out", path)
+    assert_refused(ended, "PYTHONUTF8=1")
+
+
 def test_errors_cannot_steer_the_terminal(run) -> None:
     ended = run("carb\x1b[2J\u202eseed")
     assert_refused(ended, "carb\\x1b[2J\\u202eseed")

@@ -330,7 +330,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
-        rest = _without_those_of_every_command(sys.argv[1:] if argv is None else argv)
+        given = sys.argv[1:] if argv is None else argv
+        "".join(given).encode()  # fails where the locale cannot read an argument
+        rest = _without_those_of_every_command(given)
         if invoked.culture_files:
             from carb_data import cultures
 
@@ -402,10 +404,10 @@ def _mistake(error: Exception) -> str | None:
 
     if isinstance(error, CarbError):
         return safe(str(error))
-    if isinstance(error, UnicodeEncodeError):  # bytes of a path that the locale cannot read
+    if isinstance(error, UnicodeEncodeError):
         return (
-            f"{error} Set PYTHONUTF8=1 or LC_ALL=C.UTF-8 if this is about a path, and run the "
-            "same command again."
+            f"This locale cannot read the command's text ({error}). Set PYTHONUTF8=1 or "
+            "LC_ALL=C.UTF-8, and run the same command again."
         )
     if isinstance(error, OSError) and (error.filename is not None or error.errno == errno.ENOSPC):
         return safe(f"{error.filename or 'The output'}: {error.strerror}.")
