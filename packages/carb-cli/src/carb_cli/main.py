@@ -268,12 +268,11 @@ def _version() -> str:
 def _without_those_of_every_command(arguments: Sequence[str]) -> list[str]:
     """The arguments without the options that every command takes, which are noted in
     ``invoked``."""
+    "".join(arguments).encode()  # fails where the locale cannot read an argument
     vars(invoked).update(vars(Invocation(tuple(arguments))))
     words = [one for one in arguments if not one.startswith("-")]
-    command = words[:1]
-    if " ".join(command) not in LOADING:
-        command = words[:2]
-    loading = LOADING.get(" ".join(command), ())
+    first, second, *_ = [*words, "", ""]
+    loading = LOADING.get(first) or LOADING.get(f"{first} {second}", ())
     noted = {"--culture-file", *(f"--{option}" for option in loading)}
     rest: list[str] = []
     waiting = iter(arguments)
@@ -330,9 +329,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
-        given = sys.argv[1:] if argv is None else argv
-        "".join(given).encode()  # fails where the locale cannot read an argument
-        rest = _without_those_of_every_command(given)
+        rest = _without_those_of_every_command(sys.argv[1:] if argv is None else argv)
         if invoked.culture_files:
             from carb_data import cultures
 
