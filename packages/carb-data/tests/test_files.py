@@ -6,6 +6,7 @@ import json
 import tempfile
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,6 +123,55 @@ def test_ids_must_be_unique_across_the_files_of_a_folder(tmp_path):
     (problem,) = problems_of(tmp_path)
     assert problem.file.endswith("b.jsonl")
     assert "a.jsonl:1" in problem.reason
+
+
+TWO = {"prompt": ["Who?", "When?"], "chosen": ["we", "now"], "rejected": ["they", "never"]}
+
+
+def table(path, rows=2):
+    path.parent.mkdir(exist_ok=True)
+    frame = pl.DataFrame(TWO)[:rows]
+    if path.suffix == ".jsonl":
+        frame.write_ndjson(path)
+    elif path.suffix == ".csv":
+        frame.write_csv(path)
+    else:
+        frame.write_parquet(path)
+
+
+@pytest.mark.parametrize("name", ["b.jsonl", "b.parquet", "x/a.csv", "sets.jsonl"])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_file_whose_sets_another_file_holds_would_count_twice(tmp_path, name, rows):
+    table(tmp_path / "a.csv")
+    if name == "sets.jsonl":
+        Dataset(Dataset.load(tmp_path / "a.csv")[:rows]).save(tmp_path / name)
+    else:
+        table(tmp_path / name, rows)
+    with pytest.raises(CarbError, match=rf"{name}.*twice|twice.*{name}"):
+        Dataset.load(tmp_path)
+
+
+def test_parts_that_are_missing_are_said(tmp_path):
+    names = [f"train-{number:05}-of-00003.parquet" for number in range(3)]
+    for number, name in enumerate(names):
+        pl.DataFrame(TWO).with_columns(prompt=pl.lit(f"{number}?")).write_parquet(tmp_path / name)
+    assert not Dataset.load(tmp_path).notes
+    (tmp_path / names[1]).unlink()
+    assert "2 of the 3 parts" in " ".join(Dataset.load(tmp_path).notes)
+    assert "1 of the 3 parts" in " ".join(Dataset.load(tmp_path / names[0]).notes)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_a_file_without_sets_is_named(tmp_path, text):
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text(text)
+    for path in (empty, tmp_path):
+        for fields in ({}, {"language": "en"}):
+            sets = Dataset.load(path, **fields)
+            assert (len(sets), *sets.notes) == (0, f"{empty} holds no sets.")
+    table(tmp_path / "a.csv")
+    sets = Dataset.load(tmp_path)
+    assert (len(sets), *sets.notes) == (2, f"{empty} holds no sets.")
 
 
 def test_the_error_message_lists_the_first_problems_and_counts_the_rest(tmp_path):

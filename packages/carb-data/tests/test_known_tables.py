@@ -838,8 +838,3 @@ def test_a_developer_speaks_as_the_system(tmp_path):
     row = {"prompt": turns, "chosen": RIGHT, "rejected": WRONG}
     (item,) = load(write(tmp_path / "a.jsonl", [row]), language="en")
     assert [turn.role for turn in item.prompt] == ["system", "user"]
-
-
-def test_an_empty_file_is_not_blamed_on_an_option(tmp_path):
-    path = write(tmp_path / "a.jsonl", [])
-    assert len(load(path)) == len(load(path, language="en")) == 0

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter, validators
@@ -95,9 +94,8 @@ def loaded(name: str, *, prefix: bool = False) -> Dataset:
                 report(name, done, total, "rows")
 
         given = invoked.filling
-        detects = Path(name).is_file() and "language" not in given
-        detail = "reading; a language that no column gives is detected" if detects else "reading"
-        with uncollected(lasting=True), announced(partial(report, name, 0, 0, detail), PATIENCE):
+        begun = partial(report, name, 0, 0, "reading")
+        with uncollected(lasting=True), announced(begun, PATIENCE):
             dataset = load(
                 name,
                 registry=registry,

@@ -7,6 +7,7 @@ code.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -121,8 +122,8 @@ class Condition(Frozen):
     """Texts of which it must be one; empty for any."""
     matches: re.Pattern[str] | None = None
     """A regular expression that must occur in it."""
-    least: float | None = None
-    most: float | None = None
+    least: float = -math.inf
+    most: float = math.inf
     """Limits of a number, both included."""
 
     def holds(self, record: Mapping[str, str]) -> bool:
@@ -133,15 +134,12 @@ class Condition(Frozen):
             return False
         if self.matches is not None and self.matches.search(value) is None:
             return False
-        if self.least is None and self.most is None:
+        if (self.least, self.most) == (-math.inf, math.inf):
             return True
         try:
-            number = float(value)
+            return self.least <= float(value) <= self.most
         except ValueError:
             return False
-        if self.least is not None and number < self.least:
-            return False
-        return self.most is None or number <= self.most
 
 
 def all_hold(conditions: Iterable[Condition], record: Mapping[str, str]) -> bool:

@@ -4,29 +4,27 @@ once.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import re
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain, islice
 from json.encoder import encode_basestring
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import polars as pl
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from carb_data.errors import CarbError, Problem
 from carb_data.journal import write_whole
 from carb_data.models import BonSet, Frozen, Kind, Provenance, Response
 from carb_data.registry import Registry
-from carb_data.tables import Contents, json_lines, parquet_rows, read_table
+from carb_data.tables import contents
 from carb_data.validation import line_problems
+from carb_data.values import unpacked
 
 _Kind = pl.DataType | type[pl.DataType]
 
@@ -74,47 +72,6 @@ def suffix_of(path: Path) -> str | None:
     return next(fitting, None)
 
 
-def iter_file(
-    path: Path, problems: list[Problem], registry: Registry | None = None
-) -> Iterator[tuple[int, BonSet]]:
-    """Yield line number and content of each valid set of one file; append every defect to
-    ``problems``.
-
-    Memory stays bounded. Line numbers count from 1; for Parquet they are row numbers.
-
-    Raises:
-        CarbError: the file cannot be read at all.
-    """
-    try:
-        for line, content in _contents(path, problems):
-            item = _valid(content, path, line, problems)
-            if item is None:
-                continue
-            if registry is not None and item.culture not in registry:
-                reason = str(registry.unknown(item.culture))
-                problems.append(Problem(str(path), line, "culture", reason))
-            else:
-                yield line, item
-    except (EOFError, zlib.error) as error:
-        raise CarbError(f"Cannot read {path}: {error}.") from None
-    except OSError as error:
-        raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
-
-
-def _contents(path: Path, problems: list[Problem]) -> Contents:
-    suffix = suffix_of(path)
-    if suffix == ".parquet":
-        yield from parquet_rows(path)
-    elif suffix is None:
-        table = read_table(path, lambda names: "responses" in names)
-        problems += table.problems
-        yield from table.rows
-    else:
-        open_file = gzip.open if suffix == ".jsonl.gz" else Path.open
-        with open_file(path, "rb") as lines:
-            yield from json_lines(path, cast("BinaryIO", lines), problems)
-
-
 def _valid(
     content: object,
     path: Path,
@@ -135,9 +92,9 @@ def _valid(
         content = {name: value for name, value in content.items() if value is not None}
         content.pop("schema", None)
         for name in _NESTED.intersection(content):
-            whole = _from_text(content[name])
+            whole = unpacked(content[name])
             if isinstance(whole, list):
-                whole = [*map(_from_text, whole)]
+                whole = [*map(unpacked, whole)]
             content[name] = whole
         if "messages" in content and "prompt" not in content:
             content["prompt"] = content.pop("messages")
@@ -153,15 +110,6 @@ def _valid(
             problems.append(Problem(str(path), line, "responses", reason))
             return None
     return item
-
-
-def _from_text(value: object) -> object:
-    """The content of a JSON text: the ``datasets`` library writes structures of unlike fields as
-    text."""
-    if isinstance(value, str):
-        with contextlib.suppress(ValueError):
-            return from_json(value)
-    return value
 
 
 def to_json(item: BonSet) -> str:
@@ -290,16 +238,32 @@ def write(path: Path, sets: Iterable[BonSet]) -> None:
 
 def load_files(
     paths: Iterable[Path], registry: Registry | None, problems: list[Problem]
-) -> list[BonSet]:
-    """All sets of all files; defects, repeated ids among them, are appended to ``problems``."""
-    seen: dict[str, str] = {}
-    sets = []
+) -> dict[Path, list[BonSet]]:
+    """The sets of each file; every defect is appended to ``problems``. Line numbers count from 1;
+    for Parquet they are row numbers.
+
+    Raises:
+        CarbError: a file cannot be read at all.
+    """
+    places: dict[str, str] = {}
+    by_file: dict[Path, list[BonSet]] = {}
     for path in paths:
-        for line, item in iter_file(path, problems, registry):
-            if item.id in seen:
-                reason = f"'{item.id}' is the id of an earlier set, {seen[item.id]}"
-                problems.append(Problem(str(path), line, "id", reason))
+        sets = by_file[path] = []
+        for line, content in contents(path, problems):
+            item = _valid(content, path, line, problems)
+            if item is None:
                 continue
-            seen[item.id] = f"{path}:{line}"
-            sets.append(item)
-    return sets
+            place = f"{path}:{line}"
+            first = places.setdefault(item.id, place)
+            field = reason = ""
+            if registry is not None and item.culture not in registry:
+                field = "culture"
+                reason = str(registry.unknown(item.culture))
+            elif first != place:
+                field = "id"
+                reason = f"'{item.id}' is the id of an earlier set, {first}"
+            if reason:
+                problems.append(Problem(str(path), line, field, reason))
+            else:
+                sets.append(item)
+    return by_file

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -273,13 +273,17 @@ def is_detected(tag: str) -> bool:
 
 
 @cache
-def _tags_of() -> dict[str, list[str]]:
-    """The languages of each word of grammar."""
-    tags: dict[str, list[str]] = {}
+def _shares_of() -> dict[str, dict[str, float]]:
+    """The languages of each word of grammar, with its share where several are detected."""
+    tags: defaultdict[str, list[str]] = defaultdict(list)
     for tag, text in _FUNCTION_WORDS.items():
         for word in {*text.split()}:
-            tags.setdefault(word, []).append(tag)
-    return tags
+            tags[word].append(tag)
+    shares = {}
+    for word, languages in tags.items():
+        detected = sum(tag in DETECTED for tag in languages)
+        shares[word] = dict.fromkeys(languages, 1 / max(1, detected))
+    return shares
 
 
 def _by_words(text: str, usual: str | None = None) -> str | None:
@@ -319,14 +323,11 @@ def _most(counts: Mapping[str, float], usual: str | None) -> str:
 def _counts(words: Iterable[str]) -> dict[str, float]:
     """How many words of grammar of each language there are; of several detected languages, a word
     counts its share."""
-    tags_of = _tags_of()
-    counts: dict[str, float] = {}
-    for word in sorted(tags_of.keys() & words):  # in one order, for the same sums
-        tags = tags_of[word]
-        detected = sum(tag in DETECTED for tag in tags)
-        share = 1 / max(1, detected)
-        for tag in tags:
-            counts[tag] = counts.get(tag, 0) + share
+    shares_of = _shares_of()
+    counts: defaultdict[str, float] = defaultdict(float)
+    for word in sorted(shares_of.keys() & words):  # in one order, for the same sums
+        for tag, share in shares_of[word].items():
+            counts[tag] += share
     return counts
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from carb_data.errors import CarbError, Problem
@@ -11,22 +13,24 @@ from carb_data.language import UNDETERMINED
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry
 from carb_data.table_sets import Loaded, Progress, checked, left_out, read_sets, silent
-from carb_data.tables import TABLE_SUFFIXES, first_record, kind_of, unknown_kind
+from carb_data.tables import TABLE_SUFFIXES, contents, kind_of, unknown_kind
 from carb_data.values import unpacked
 
 __all__ = ["table_files"]
 
 _NAMED = 10
 """Most files that a sentence names."""
+_PART = re.compile(r"(.+?)[-_.]?\d+-of-(\d+)")
+"""The name of a part of a table that was parted into several files."""
 _NOBODY_SAID = {"culture": UNSPECIFIED, "domain": UNSPECIFIED, "language": UNDETERMINED}
 
 
 def holds_sets(path: Path) -> bool:
     """Whether a file's records are sets, and not rows to make sets of. An empty file of the kinds
     that sets are written to holds neither."""
-    record = first_record(path)
-    if not record:
-        return suffix_of(path) is not None
+    _, record = next(contents(path, []), (0, None))
+    if not isinstance(record, Mapping) or not record:
+        return record is None and suffix_of(path) is not None
     version = record.get("schema", "none") or "carb-set/"
     if str(version).startswith("carb-set/"):
         return True
@@ -66,36 +70,73 @@ def load_path(
         CarbError: nothing readable is there, or nothing lacks what is given.
     """
     paths = table_files(path)
-    is_folder = path.is_dir()
-    held = [one for one in paths if holds_sets(one)]
+    values = checked(given, registry)
     problems: list[Problem] = []
-    notes = _others(path, paths)
-    sets = load_files(held, registry, problems)
-    left_out(problems, len(sets), skip_bad, notes)
-    sets, used = _filled(sets, checked(given, registry))
+    notes = [*_others(path, paths), *_lacking_parts(paths)]
+    by_file = load_files(filter(holds_sets, paths), registry, problems)
+    rows = sum(map(len, by_file.values()))
+    left_out(problems, rows, skip_bad, notes)
+    used: set[str] = set()
     for one in paths:
-        if one in held:
-            continue
         name = one.name
         label = ""
-        if is_folder:
+        if path.is_dir():
             name = one.relative_to(path).as_posix()
             label = f"{name}: "
-        table = read_sets(
-            one,
-            defaults=given,
-            registry=registry,
-            prefix=name if prefix or len(paths) > 1 else "",
-            skip_bad=skip_bad,
-            progress=progress,
-        )
-        sets += table.sets
+        if one in by_file:
+            table = _filled(by_file[one], values)
+        else:
+            table = read_sets(
+                one,
+                defaults=values,
+                registry=registry,
+                prefix=name if prefix or len(paths) > 1 else "",
+                skip_bad=skip_bad,
+                progress=progress,
+            )
+        by_file[one] = table.sets
         used |= table.filled
         notes += [f"{label}{note}" for note in table.notes]
+        if not table.sets:
+            notes.append(f"{one} holds no sets.")
+    sets = [item for one in paths for item in by_file[one]]
     if given and sets and not used:
         options = " and ".join(f"--{field}" for field in given)
         raise CarbError(f"Every row of {path} already has the values that {options} would fill in.")
+    if len(paths) > 1:
+        _refuse_held(by_file)
     return Loaded(sets, notes, used)
+
+
+def _refuse_held(by_file: Mapping[Path, Sequence[BonSet]]) -> None:
+    """Refuse a file whose every set stands in another one, too."""
+    holding: defaultdict[int, set[Path]] = defaultdict(set)
+    for path, sets in by_file.items():
+        for item in sets:
+            holding[_content(item)].add(path)
+    for path, sets in by_file.items():
+        holders = [holding[_content(item)] for item in sets]
+        others = {*by_file}.intersection(*holders) - {path}
+        if sets and others:
+            raise CarbError(
+                f"Every set of {path} stands in {min(others)}, too, and would count twice; remove "
+                "one of the files."
+            )
+
+
+def _content(item: BonSet) -> int:
+    """A number of what a set asks about which culture, and of its answers."""
+    wrong = frozenset(answer.text for answer in item.rejected)
+    return hash((item.culture, item.prompt_text, item.chosen.text, wrong))
+
+
+def _lacking_parts(paths: Iterable[Path]) -> Iterator[str]:
+    """A sentence on each table of which some numbered parts are not read."""
+    matches = map(_PART.match, map(str, paths))
+    parts = Counter(match.groups() for match in matches if match)
+    for (name, count), read in parts.items():
+        if read < int(count):
+            yield f"{read} of the {int(count)} parts of {name} are read."
 
 
 def table_files(path: Path) -> list[Path]:
@@ -138,8 +179,8 @@ def _others(folder: Path, read: Sequence[Path]) -> list[str]:
     return [f"{len(others):,} more files not read: {names}."]
 
 
-def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> tuple[list[BonSet], set[str]]:
-    """The sets with missing values filled, and the fields that were."""
+def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> Loaded:
+    """The sets with missing values filled."""
     used = set()
     filled = []
     for item in sets:
@@ -151,4 +192,4 @@ def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> tuple[list[BonS
                 content[field] = given[field]
             item = BonSet.model_validate(content).compacted()
         filled.append(item)
-    return filled, used
+    return Loaded(filled, [], used)

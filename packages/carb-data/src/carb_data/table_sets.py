@@ -85,8 +85,7 @@ def read_sets(
 
     Args:
         path: a file that ``tables`` reads, with a row a set.
-        defaults: fields of rows without their own: ``{"culture": "thai", "domain": "values",
-            "language": "th"}``.
+        defaults: fields of rows without their own, as ``checked`` gives them.
         registry: cultures that may occur; null accepts any.
         prefix: what stands before the ids, so that tables can be put together.
         skip_bad: how many rows, or which share below 1, may be left out because they make no set.
@@ -98,7 +97,6 @@ def read_sets(
         CarbError: the file cannot be read, its columns have no known shape, or its numbers can
             count from 0 and from 1.
     """
-    given = checked(defaults, registry)
     table = read_table(path, is_known, heading_of)
     if not table.rows and not table.problems:
         raise CarbError(f"{path} holds no rows.")
@@ -106,7 +104,7 @@ def read_sets(
     sets = []
     if rows:
         shape = find_shape(table)
-        for item in sets_of(table, shape, given, registry, prefix):
+        for item in sets_of(table, shape, defaults, registry, prefix):
             sets.append(item)
             if len(sets) % _BATCH == 0:
                 progress(rows - len(table.rows), rows)
@@ -174,9 +172,7 @@ def left_out(
         raise DataError(problems, hint)
     if bad:
         first = "; ".join(map(str, problems[:3]))
-        if len(problems) > 3:
-            first += "; …"
-        notes.append(f"{bad:,} rows make no set and are left out: {first}.")
+        notes.append(f"{bad:,} rows make no set and are left out, such as {first}.")
 
 
 def sets_of(

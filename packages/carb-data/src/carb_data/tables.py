@@ -36,8 +36,6 @@ TABLE_SUFFIXES = (*_KINDS, *_PACKED, ".zip")
 """Endings of files whose rows are read, in either case of letters."""
 _LARGEST = 2 * 1024**3
 """Bytes that a packed file may unpack to."""
-_UNREADABLE = (EOFError, zlib.error, zipfile.BadZipFile, OSError)
-"""What a damaged or absent file raises."""
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 _ABOVE_HEADING = 10
 """Rows among which a table's heading is looked for."""
@@ -134,39 +132,25 @@ def read_table(path: Path, knows: Knows, heading_of: HeadingOf = lambda _: ()) -
         CarbError: the file cannot be read at all, or two of its columns have one name.
     """
     table = Table(path)
-    try:
-        with _opened(path) as (kind, file):
-            if kind in (".csv", ".tsv"):
-                text = _bounded(path, file).decode("utf-8-sig")
-                _delimited(table, kind, text, knows, heading_of)
-            elif kind == ".xlsx":
-                _workbook(table, file, knows)
-            else:
-                rows = _numbered(table, kind, file, knows)
-                _records(table, rows)
-    except UnicodeDecodeError:
-        raise CarbError(f"{path} is not text in UTF-8; save it as UTF-8.") from None
-    except _UNREADABLE as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CarbError(f"Cannot read {path}: {reason}.") from None
+    with _opened(path) as (kind, file):
+        if kind in (".csv", ".tsv"):
+            text = _bounded(path, file).decode("utf-8-sig")
+            _delimited(table, kind, text, knows, heading_of)
+        elif kind == ".xlsx":
+            _workbook(table, file, knows)
+        else:
+            rows = _numbered(table, kind, file, knows)
+            _records(table, rows)
     return table
 
 
-def first_record(path: Path) -> Mapping[str, Any]:
-    """The first record of a file of objects; empty for a table of cells, and where there is
-    none."""
-    table = Table(path)
-    try:
-        with _opened(path) as (kind, file):
-            if kind in _CELLS:
-                return {}
-            rows = _numbered(table, kind, file, lambda names: "responses" in names)
-            _, record = next(rows, (0, None))
-    except (*_UNREADABLE, UnicodeDecodeError):
-        return {}  # whoever reads the file says it
-    if isinstance(record, Mapping):
-        return record
-    return {}
+def contents(path: Path, problems: list[Problem]) -> Contents:
+    """Number and content of each record of a file of objects; none of a table of cells. What is not
+    JSON is appended to ``problems``."""
+    table = Table(path, problems=problems)
+    with _opened(path) as (kind, file):
+        if kind not in _CELLS:
+            yield from _numbered(table, kind, file, lambda names: "responses" in names)
 
 
 _POINTER = b"version https://git-lfs"
@@ -178,21 +162,28 @@ _BEGINNING = 64
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[str, BinaryIO]]:
-    """The kind of a file and its unpacked bytes."""
+    """The kind of a file and its unpacked bytes; a damaged or absent file is refused, also while it
+    is read."""
     kind = kind_of(path)
     if kind is None:
         raise CarbError(unknown_kind(path))
-    with ExitStack() as stack:
-        if kind == ".zip":
-            archive = stack.enter_context(zipfile.ZipFile(path))
-            member = _only_member(path, archive)
-            kind = kind_of(Path(member.filename)) or ""
-            file: Any = stack.enter_context(archive.open(member))
-        else:
-            open_file = gzip.open if path.suffix.lower() == ".gz" else Path.open
-            file = stack.enter_context(open_file(path, "rb"))
-        start = file.peek(_BEGINNING)
-        yield _checked(path, kind, start), file
+    try:
+        with ExitStack() as stack:
+            if kind == ".zip":
+                archive = stack.enter_context(zipfile.ZipFile(path))
+                member = _only_member(path, archive)
+                kind = kind_of(Path(member.filename)) or ""
+                file: Any = stack.enter_context(archive.open(member))
+            else:
+                open_file = gzip.open if path.suffix.lower() == ".gz" else Path.open
+                file = stack.enter_context(open_file(path, "rb"))
+            start = file.peek(_BEGINNING)
+            yield _checked(path, kind, start), file
+    except UnicodeDecodeError:
+        raise CarbError(f"{path} is not text in UTF-8; save it as UTF-8.") from None
+    except (EOFError, zlib.error, zipfile.BadZipFile, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CarbError(f"Cannot read {path}: {reason}.") from None
 
 
 def _checked(path: Path, kind: str, start: bytes) -> str:

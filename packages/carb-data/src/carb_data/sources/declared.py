@@ -228,16 +228,12 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
     yield from content
 
 
-def _rows(text: str, format_: str, header: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    file = io.StringIO(text, newline="")
+def _rows(text: str, format_: str, header: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     separator = ","
     if format_ == "tsv":
         separator = "\t"
-    lines = csv.reader(file, delimiter=separator)
-    names = [*header] or next(lines, [])
-    for row in filter(None, lines):
-        cells = zip(names, row, strict=False)
-        yield dict(cells)
+    file = io.StringIO(text, newline="")
+    return csv.DictReader(file, header or None, delimiter=separator)
 
 
 def _unpacked(file: Path, source: str) -> str:
