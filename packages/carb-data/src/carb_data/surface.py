@@ -151,9 +151,9 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
 @lru_cache(maxsize=64)  # the sets of a family follow one another
 def _grams(text: str, size: int = 3) -> Pieces:
     plain = " ".join(text.casefold().split())
-    starts = range(len(plain) - size + 1)
-    grams = [plain[start : start + size] for start in starts]
-    return Counter(grams or [plain])
+    shifted = [plain[start:] for start in range(size)]
+    grams = map("".join, zip(*shifted, strict=False))
+    return Counter(grams) or Counter([plain])
 
 
 def _words(text: str) -> Pieces:

@@ -261,7 +261,9 @@ def _refuse_lost(frame: pl.DataFrame, expected: pl.DataFrame | None = None) -> N
         frame: the rows of the table.
         expected: the items and their responses; by default those of all scorers together.
     """
-    plain = frame.filter(pl.col("perturbation").is_null())
+    plain = frame
+    if frame["perturbation"].count():
+        plain = frame.filter(pl.col("perturbation").is_null())
     if expected is None:
         pairs = plain.select("item_id", "response_id")
         expected = pairs.unique()

@@ -314,8 +314,9 @@ def _calibrated_sums(
         normal: Floats = np.random.default_rng(seed).normal(size=(SIMULATIONS, bins))
         return normal * np.sqrt(variance)
     answers = _uniform(seed, len(stated)) < stated
-    inside = np.eye(bins)[bin_of]
-    sums: Floats = (answers - stated) @ inside
+    inside = np.eye(bins, dtype=np.float32)[bin_of]
+    right = answers.astype(np.float32) @ inside  # counts, which float32 holds exactly
+    sums: Floats = right - np.bincount(bin_of, stated)
     return sums
 
 
