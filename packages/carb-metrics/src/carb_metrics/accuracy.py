@@ -58,7 +58,7 @@ def bon_accuracy(
     """
     scores, counted = counted_sets(scores, mirrors=mirrors)
     grouped = grouped_accuracy(scores.sets, by, confidence)
-    return grouped.model_copy(update={"counted": counted})
+    return grouped.changed(counted=counted)
 
 
 def grouped_accuracy(
@@ -183,7 +183,7 @@ def breakdown(
     ):
         part = grouped_accuracy(sets, (*several, *keys), confidence)
         name = "_".join(("by", *keys))
-        tables[name] = part.model_copy(update={"counted": counted})
+        tables[name] = part.changed(counted=counted)
     return Breakdown(
         counted=counted,
         overall=tables["by_domain"].overall,

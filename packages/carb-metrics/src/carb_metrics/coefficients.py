@@ -13,7 +13,6 @@ import numpy.typing as npt
 from carb_metrics.intervals import Floats, normal_quantile
 
 Kind = Literal["pearson", "spearman", "kendall"]
-KINDS: tuple[Kind, ...] = ("pearson", "spearman", "kendall")
 
 FEWEST = 5
 """Points that a test and an interval need; fewer are described by the coefficient alone."""

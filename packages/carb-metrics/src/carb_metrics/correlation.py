@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from carb_data import CarbError
+from carb_data import CarbError, Frozen
 from carb_metrics.cells import Result
 from carb_metrics.clusters import Ints, numbered
 from carb_metrics.coefficients import (
     FEWEST,
-    KINDS,
     Kind,
     coefficient,
     fisher_interval,
@@ -34,6 +33,11 @@ from carb_metrics.intervals import (
 )
 from carb_metrics.jackknife import jackknife_error
 from carb_metrics.means import design
+
+R = TypeVar("R", bound=Frozen)
+
+TESTS = ("p", "low", "high", "slope_low", "slope_high", "williams_t")
+"""Fields that rest on independent points."""
 
 
 class Fit(Result):
@@ -178,46 +182,40 @@ def correlate(
         raise CarbError(f"bases has {len(bases)} values where {n} are needed, one for each point.")
     base = numbered(bases, n)
     models = int(base.max(initial=-1)) + 1
-    related = models < n
-    estimates = {kind: _estimate(kind, xs, ys, confidence) for kind in KINDS}
-    if related:
-        estimates = {kind: _untested(one) for kind, one in estimates.items()}
-    estimates["pearson"] = _pearson(
-        xs,
-        ys,
-        base,
-        1.0,
-        confidence,
-    )
     reliable_x = _reliability(xs, x_error, "x_error")
     reliable_y = _reliability(ys, y_error, "y_error")
-    influence = None
+    partial = rival = influence = None
+    if covariates is not None:
+        partial = _partial(xs, ys, covariates, confidence)
+    if against is not None:
+        rival = _against(xs, against, ys, confidence)
     if labels is not None:
         influence = _left_out(xs, ys, labels)
-    return Correlation(
+    pearson = _pearson(xs, ys, base, 1.0, confidence)
+    result = Correlation(
         n=n,
         bases=models,
-        fit=_fit_line(xs, ys, confidence, tested=not related),
+        pearson=pearson,
+        spearman=_estimate("spearman", xs, ys, confidence),
+        kendall=_estimate("kendall", xs, ys, confidence),
+        fit=_fit_line(xs, ys, confidence),
         reliability_x=reliable_x,
         reliability_y=reliable_y,
-        corrected=_corrected(xs, ys, base, (reliable_x, reliable_y), confidence),
-        partial=_partial(
-            xs,
-            ys,
-            covariates,
-            confidence,
-            tested=not related,
-        ),
-        rival=_against(
-            xs,
-            against,
-            ys,
-            confidence,
-            tested=not related,
-        ),
+        partial=partial,
+        rival=rival,
         influence=influence,
-        **estimates,
     )
+    if models < n:
+        result = _untested(result)
+    corrected = _corrected(xs, ys, base, (reliable_x, reliable_y), confidence)
+    return result.changed(pearson=pearson, corrected=corrected)
+
+
+def _untested(result: R) -> R:
+    """The estimates alone: no p and no limits of them are known where points are related."""
+    parts = {name: _untested(part) for name, part in result if isinstance(part, Frozen)}
+    tests = {name: None for name, _ in result if name in TESTS}
+    return result.changed(**parts | tests)
 
 
 def _estimate(
@@ -231,17 +229,7 @@ def _estimate(
         return Interval()
     r, p = value
     low, high = fisher_interval(r, len(x), kind, confidence) or (None, None)
-    return Interval(
-        estimate=r,
-        low=low,
-        high=high,
-        p=p,
-    )
-
-
-def _untested(interval: Interval) -> Interval:
-    """The estimate alone: its limits and p are not known where points are related."""
-    return Interval(estimate=interval.estimate)
+    return Interval(estimate=r, low=low, high=high, p=p)
 
 
 def _pearson(
@@ -278,12 +266,7 @@ def _pearson(
         p = float(t_tails(z / max(error, jackknifed), freedom))
     low = max(-1.0, math.tanh(z - half) / shrink)
     high = min(1.0, math.tanh(z + half) / shrink)
-    return Interval(
-        estimate=estimate,
-        low=low,
-        high=high,
-        p=p,
-    )
+    return Interval(estimate=estimate, low=low, high=high, p=p)
 
 
 def _related_error(influence: Floats, base: Ints) -> tuple[float, float]:
@@ -374,11 +357,9 @@ def _fit_line(
     x: Floats,
     y: Floats,
     confidence: float,
-    *,
-    tested: bool,
 ) -> Fit:
-    """Ordinary least squares of y on x; ``tested`` with the t test and interval of the slope (n−2
-    degrees of freedom)."""
+    """Ordinary least squares of y on x, with the t test and interval of the slope (n−2 degrees of
+    freedom)."""
     n = len(x)
     if n < 2 or is_constant(x):
         return Fit(n=n)
@@ -390,10 +371,8 @@ def _fit_line(
     extra: dict[str, float | None] = {}
     if value is not None:
         r, p = value
-        extra["r2"] = r**2
-        if tested:
-            extra["p"] = p
-    if tested and n >= FEWEST:
+        extra = {"r2": r**2, "p": p}
+    if n >= FEWEST:
         freedom = n - 2
         residual = dy - slope * dx
         unexplained = float((residual**2).sum())
@@ -426,43 +405,23 @@ def _matrix(covariates: npt.ArrayLike, n: int) -> Floats:
 def _partial(
     x: Floats,
     y: Floats,
-    covariates: npt.ArrayLike | None,
+    covariates: npt.ArrayLike,
     confidence: float,
-    *,
-    tested: bool,
-) -> Partial | None:
-    from scipy.stats import rankdata
-
-    if covariates is None:
-        return None
+) -> Partial:
     z = _matrix(covariates, len(x))
     taken = 0
     if len(z):
         taken = int(np.linalg.matrix_rank(z - z.mean(0)))
-    pearson = _partial_estimate(
-        x,
-        y,
-        z,
-        taken,
-        "pearson",
-        confidence,
+    if len(x) - taken < 2:
+        return Partial(covariates=taken, pearson=Interval(), spearman=Interval())
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(values, axis=0) for values in (x, y, z)]
+    return Partial(
+        covariates=taken,
+        pearson=_partial_estimate(x, y, z, taken, "pearson", confidence),
+        spearman=_partial_estimate(*ranks, taken, "spearman", confidence),
     )
-    if len(x):
-        x = rankdata(x)
-        y = rankdata(y)
-        z = rankdata(z, axis=0)
-    spearman = _partial_estimate(
-        x,
-        y,
-        z,
-        taken,
-        "spearman",
-        confidence,
-    )
-    if not tested:
-        pearson = _untested(pearson)
-        spearman = _untested(spearman)
-    return Partial(covariates=taken, pearson=pearson, spearman=spearman)
 
 
 def _partial_estimate(
@@ -475,8 +434,6 @@ def _partial_estimate(
 ) -> Interval:
     """Pearson's r of the residuals on z; Fisher (1924), Metron 3:329-332: each covariate costs one
     point."""
-    if len(x) - taken < 2:
-        return Interval()
     ones = np.ones(len(x))
     basis = np.column_stack([ones, z])
     rests = []
@@ -494,12 +451,8 @@ def _partial_estimate(
     r, _ = value
     left = len(x) - taken
     low, high = fisher_interval(r, left, kind, confidence) or (None, None)
-    return Interval(
-        estimate=r,
-        low=low,
-        high=high,
-        p=t_test(r, left - 2),
-    )
+    p = t_test(r, left - 2)
+    return Interval(estimate=r, low=low, high=high, p=p)
 
 
 def _left_out(
@@ -519,14 +472,10 @@ def _left_out(
 
 def _against(
     a: Floats,
-    other: npt.ArrayLike | None,
+    other: npt.ArrayLike,
     outcome: Floats,
     confidence: float,
-    *,
-    tested: bool,
-) -> Rival | None:
-    if other is None:
-        return None
+) -> Rival:
     n = len(a)
     b = finite(other, "against", n)
     rs = []
@@ -535,12 +484,7 @@ def _against(
         if value is None:
             return Rival(n=n)
         rs.append(value[0])
-    r_a, r_b, r_ab = rs
-    result = rival(r_a, r_b, r_ab, n, confidence)
-    if tested:
-        return result
-    untested = _untested(result.difference)
-    return result.model_copy(update={"difference": untested, "williams_t": None})
+    return rival(*rs, n, confidence)
 
 
 def rival(
@@ -593,7 +537,7 @@ def rival(
         estimate=difference,
         p=t_test(r_of_t, freedom),
     )
-    return result.model_copy(update={"difference": tested, "williams_t": t})
+    return result.changed(difference=tested, williams_t=t)
 
 
 def _zou(

@@ -299,8 +299,7 @@ def _row(
     place_win = _place_win(reading, where, confidence)
     note = None
     if blind and (reading.value[where] == 0.5).all():
-        certain = {"low": 0.5, "high": 0.5, "p": 1.0}
-        place_win = place_win.model_copy(update=certain)
+        place_win = place_win.changed(low=0.5, high=0.5, p=1.0)
         note = "It does not read the place by construction."
     elif effective_clusters(cluster) < FEWEST:
         note = f"An interval needs {FEWEST} clusters of families of like size: too few."

@@ -45,7 +45,7 @@ class Interval(Frozen):
         }
         known = {name: value for name, value in limits.items() if value is not None}
         turned = {name: -value for name, value in known.items()}
-        return self.model_copy(update=dict.fromkeys(limits) | turned)
+        return self.changed(**dict.fromkeys(limits) | turned)
 
 
 class Difference(Interval):

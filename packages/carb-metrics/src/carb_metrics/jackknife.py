@@ -86,5 +86,4 @@ def within(interval: Interval, most: float = math.inf) -> Interval:
         return interval
     low = max(0.0, interval.low)
     high = min(most, interval.high)
-    limits = {"low": low, "high": high}
-    return interval.model_copy(update=limits)
+    return interval.changed(low=low, high=high)

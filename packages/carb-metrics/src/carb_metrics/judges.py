@@ -151,7 +151,7 @@ def judge_bias(
                 part["scorer"], shown.get(value), apart.get(value), confidence, counted
             )
     whole = _of_sets(names["scorer"], picks, centred, confidence, counted)
-    return whole.model_copy(update={"groups": groups})
+    return whole.changed(groups=groups)
 
 
 def _parts(rows: pl.DataFrame | None, column: str) -> dict[Any, pl.DataFrame]:
@@ -313,7 +313,7 @@ def _same_pick(pairs: pl.DataFrame, confidence: float) -> Interval:
     same = pairs["pick"] == pairs["pick_b"]
     credit = same.cast(pl.Float64)
     share = share_interval(credit.to_numpy(), cluster, confidence)
-    return share.model_copy(update={"n": pairs.height})
+    return share.changed(n=pairs.height)
 
 
 def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:

@@ -134,7 +134,7 @@ def _mean(pairs: pl.DataFrame, confidence: float) -> Interval:
     units = ordered.to_numpy().astype(float)
     interval = jackknife_interval(units, ratio, confidence)
     mean = within(interval, 1.0)
-    return mean.model_copy(update={"n": pairs.height})
+    return mean.changed(n=pairs.height)
 
 
 def calibrate_k(differences: Floats) -> float | None:

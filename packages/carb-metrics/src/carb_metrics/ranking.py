@@ -235,8 +235,7 @@ def _pairs(
     places = _adjusted([_place_p(pair) for pair in pairs])
     rows_of_pairs = []
     for pair, p, place_p in zip(pairs, adjusted, places, strict=True):
-        update = {"p_adjusted": p, "place_p_adjusted": place_p}
-        rows_of_pairs.append(pair.model_copy(update=update))
+        rows_of_pairs.append(pair.changed(p_adjusted=p, place_p_adjusted=place_p))
     return rows_of_pairs
 
 
@@ -277,14 +276,12 @@ def _better_first(pair: PairRow, by_place: bool) -> PairRow:
     win = pair.place_win
     if win is not None:
         win = win.turned()
-    return pair.turned().model_copy(
-        update={
-            "a": pair.b,
-            "b": pair.a,
-            "ties_a": pair.ties_b,
-            "ties_b": pair.ties_a,
-            "only_a": pair.only_b,
-            "only_b": pair.only_a,
-            "place_win": win,
-        }
+    return pair.turned().changed(
+        a=pair.b,
+        b=pair.a,
+        ties_a=pair.ties_b,
+        ties_b=pair.ties_a,
+        only_a=pair.only_b,
+        only_b=pair.only_a,
+        place_win=win,
     )

@@ -144,8 +144,7 @@ def _interval(
     high = interval.high
     if low is None or high is None or low == high:
         return Interval(estimate=interval.estimate)
-    limits = {"low": max(low, -1.0), "high": min(high, 1.0)}
-    return interval.model_copy(update=limits)
+    return interval.changed(low=max(low, -1.0), high=min(high, 1.0))
 
 
 def _percent(sums: Floats) -> Floats:
