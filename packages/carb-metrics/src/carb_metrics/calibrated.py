@@ -316,8 +316,7 @@ def _calibrated_sums(
     answers = _uniform(seed, len(stated)) < stated
     inside = np.eye(bins, dtype=np.float32)[bin_of]
     right = answers.astype(np.float32) @ inside  # counts, which float32 holds exactly
-    sums: Floats = right - np.bincount(bin_of, stated)
-    return sums
+    return right.astype(np.float64) - np.bincount(bin_of, stated)
 
 
 @lru_cache(maxsize=1)

@@ -416,11 +416,11 @@ def _partial(
         return Partial(covariates=taken, pearson=Interval(), spearman=Interval())
     from scipy.stats import rankdata
 
-    ranks = [rankdata(values, axis=0) for values in (x, y, z)]
+    of_x, of_y, of_z = (rankdata(values, axis=0) for values in (x, y, z))
     return Partial(
         covariates=taken,
         pearson=_partial_estimate(x, y, z, taken, "pearson", confidence),
-        spearman=_partial_estimate(*ranks, taken, "spearman", confidence),
+        spearman=_partial_estimate(of_x, of_y, of_z, taken, "spearman", confidence),
     )
 
 
@@ -484,7 +484,8 @@ def _against(
         if value is None:
             return Rival(n=n)
         rs.append(value[0])
-    return rival(*rs, n, confidence)
+    r_a, r_b, r_ab = rs
+    return rival(r_a, r_b, r_ab, n, confidence)
 
 
 def rival(
