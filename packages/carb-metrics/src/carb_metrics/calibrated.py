@@ -315,8 +315,8 @@ def _calibrated_sums(
         return normal * np.sqrt(variance)
     answers = _uniform(seed, len(stated)) < stated
     inside = np.eye(bins, dtype=np.float32)[bin_of]
-    right = answers.astype(np.float32) @ inside  # counts, which float32 holds exactly
-    return right.astype(np.float64) - np.bincount(bin_of, stated)
+    won = answers.astype(np.float32) @ inside  # counts, which float32 holds exactly
+    return won.astype(np.float64) - np.bincount(bin_of, stated)
 
 
 @lru_cache(maxsize=1)
