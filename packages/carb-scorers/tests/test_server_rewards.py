@@ -167,4 +167,4 @@ def test_one_raw_output_shows_that_no_activation_stands_behind_the_head(
     serve: Callable[..., Server],
 ) -> None:
     server = serve(lambda number, _: answer("classify", -0.1 if number == 3 else 1.0 - number / 99))
-    assert len(score(opened(server), *[request(f"{n}") for n in range(40)])) == 40
+    assert len(score(opened(server, concurrency="1"), *[request(f"{n}") for n in range(40)])) == 40
