@@ -298,11 +298,48 @@ def test_a_chosen_that_names_a_column_is_looked_up(tmp_path, chosen):
     assert (item.chosen.text, item.rejected[0].text) == ("bow", "sing")
 
 
-def test_ties_by_a_tables_own_columns_are_named(tmp_path):
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (4, 4.0, "1 of 1 rows are ties by their own columns"),
+        ("4,5", "4.50", "1 of 1 rows are ties by their own columns"),
+        ("0,125", "0,125", "1 of 1 rows are ties by their own columns"),
+        ("3,5", "4,25", "In 1 of 1 rows the chosen answer has a lower score"),
+    ],
+)
+def test_ties_and_lower_scores_by_a_tables_own_columns_are_named(tmp_path, one, other, said):
     row = {"prompt": "q?", "chosen": "bow", "rejected": "sing"}
-    equal = {"chosen_score": 4, "rejected_score": 4.0}
-    (note,) = load(lines(tmp_path, row | equal)).notes
-    assert note.startswith("1 of 1 rows are ties by their own columns")
+    scores = {"chosen_score": one, "rejected_score": other}
+    (note,) = load(lines(tmp_path, row | scores)).notes
+    assert note.startswith(said)
+
+
+@pytest.mark.parametrize(("best", "right"), [("4,5", "bow"), ("1.000,5", None), ("1,000", None)])
+def test_scores_may_have_decimal_commas(tmp_path, best, right):
+    answers = [{"text": "bow", "pm_score": best}, {"text": "sing", "pm_score": "4,25"}]
+    path = lines(tmp_path, {"question": "q?", "answers": answers})
+    if right:
+        assert load(path)[0].chosen.text == right
+        return
+    with pytest.raises(DataError, match="must be numbers"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How?\nA. kick\nB. bow\nC. nod",
+        "How? (A) Kick, (B) Bow, (C) Nod",
+        "How? A: kick; B: bow; C: nod.",
+    ],
+)
+def test_a_question_that_gives_the_options_other_letters_is_refused(tmp_path, question):
+    row = {"question": question, "A": "bow", "B": "kick", "C": "nod", "answer": "B"}
+    with pytest.raises(DataError, match=r"a\.jsonl:1: answer: the question calls '(bow|kick)'"):
+        load(lines(tmp_path, row))
+    same = row | {"A": "kick", "B": "bow"}
+    for other in (same, row | {"answer": "kick"}, row | {"question": "How? See e.g. a. or B."}):
+        assert len(load(lines(tmp_path, other))) == 1
 
 
 def test_letters_of_the_options_are_taken_off_only_in_their_order(tmp_path):
@@ -410,7 +447,16 @@ def test_what_is_given_fills_only_what_is_empty_and_ids_carry_the_file(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "cell", ["kick；shout；sing", "kick؛ shout؛ sing", "kick<br>shout<br>sing"]
+    "cell",
+    [
+        "kick；shout；sing",
+        "kick؛ shout؛ sing",
+        "kick<br>shout<br>sing",
+        "kick // shout//sing",
+        "• kick • shout • sing",
+        "kick ### shout ## sing",
+        "kick¦shout [SEP] sing",
+    ],
 )
 def test_answers_may_be_joined_as_their_script_or_html_joins(tmp_path, cell):
     row = {"prompt": "q?", "correct answer": "bow", "wrong answers": cell}
@@ -428,6 +474,14 @@ def test_answers_may_be_joined_as_their_script_or_html_joins(tmp_path, cell):
         "a kick/a shout/a song",
         "kick && shout",
         "kick\tshout",
+        "kick OR shout",
+        "kick\\nshout",
+        "kick ~ shout",
+        "kick · shout",
+        "kick -> shout",
+        "kick +++ shout",
+        "kick++shout",
+        "kick & shout",
     ],
 )
 def test_a_cell_of_several_answers_that_may_be_one_is_refused(tmp_path, cell):
@@ -436,15 +490,6 @@ def test_a_cell_of_several_answers_that_may_be_one_is_refused(tmp_path, cell):
         load(lines(tmp_path, row | {"wrong answers": cell}))
     (item,) = load(lines(tmp_path, row | {"wrong answer": cell}))
     assert item.rejected[0].text == cell
-
-
-def test_answers_of_a_plural_column_that_are_one_text_are_named(tmp_path):
-    row = {"prompt": "q?", "correct answer": "bow", "wrong answers": "kick +++ shout"}
-    found = load(lines(tmp_path, row))
-    assert [answer.text for answer in found[0].rejected] == ["kick +++ shout"]
-    assert any("wrong answers counts as one answer" in note for note in found.notes)
-    joined = row | {"prompt": "w?", "wrong answers": "kick; shout"}
-    assert not load(lines(tmp_path, row, joined)).notes
 
 
 @pytest.mark.parametrize("cell", [r"('kick', 'don\'t')", r"{'don\'t', 'kick'} "])
@@ -558,10 +603,11 @@ def test_texts_of_a_singular_column_that_may_be_several_answers_are_named(tmp_pa
 def test_hidden_rows_and_columns_are_named(book):
     def hide(made):
         made["S"].row_dimensions[3].hidden = True
-        made["S"].column_dimensions["C"].hidden = True
+        made["S"].column_dimensions.group("C", "G", hidden=True)
 
     found = load(book(("S", [HEAD, ["q?", "a", "b", "A"], ["w?", "a", "b", "B"]]), change=hide))
-    assert "Hidden in Excel, and read all the same: row 3, column C." in found.notes
+    (note,) = found.notes
+    assert "row 3, column 'B', column 'answer'" in note
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,8 @@ SHAPES = {
     "CommonsenseQA": both("B", "A", "answerKey", choices={"label": list("ABC"), "text": [A, B, C]}),
     "LogiQA": both(1, 0, "correct_option", asks="query", context="Two came.", options=CHOICES),
     "EusTrivia": both(1, 0, "answer", candidates=[A, B, C]),
+    "marks": both([0, 1, 0], [1, 0, 0], "labels", options=[A, B, C]),
+    "marks, true": both([False, True], [True, False], "answer", choices=[A, B]),
     "CSATQA": both(2, 1, "gold", **{f"option#{n}": o for n, o in enumerate(OPTIONS, 1)}),
     "SeaEval": both(f"(B) {B}", f"(A) {A}", "answer", choices=[f"(A) {A}", f"(B) {B}", f"(C) {C}"]),
     "CVQA": both(1, 0, "Label", asks="Question", Options=CHOICES),

@@ -31,6 +31,23 @@ EGYPT = {
 }
 
 
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("日本", "Did you mean 'japanese'"),
+        ("España", "Did you mean 'spanish'"),
+        ("مصر", "Did you mean 'arabic'"),
+        ("Việt Nam", "Did you mean 'vietnamese'"),
+        ("Tailand", "Did you mean 'thailand'"),
+        ("spanich", "Did you mean 'spanish'"),
+        ("-", "Leave it empty"),
+        ("?", "Leave it empty"),
+    ],
+)
+def test_an_unknown_culture_is_told_what_is_near(text, near):
+    assert near in str(cultures.unknown(text))
+
+
 def fresh() -> Registry:
     return Registry(cultures, (v for c in cultures for v in cultures.varieties(c.id)))
 

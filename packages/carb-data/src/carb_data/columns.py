@@ -22,9 +22,15 @@ _PLURAL = re.compile(
     r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas(?:_incorrectas)?|jawaban"
     r"|antworten|ответы|candidates)"
 )
-_JOINED = re.compile(r"[;；؛]\s*|\n+|\s*\|\s*|\s*<br\s*/?>\s*", re.IGNORECASE)
+_JOINED = re.compile(
+    r"[;；؛]\s*|\n+|\s*(?:[|•¦§]|#{2,}|(?<!:)//|<br\s*/?>|[<\[]sep[>\]])\s*", re.IGNORECASE
+)
 """Separators of several answers in a cell."""
-_DOUBTFUL = re.compile(r"[^,،、]+([,،、][^,،、]+)+|[^/]+(/[^/]+)+|.+(\t|&&).+")
+_DOUBTFUL = re.compile(
+    r"[^,،、]+([,،、][^,،、]+)+|[^/]+(/[^/]+)+"
+    r"|.+(\t|\\n| or | [^\w\s.]{1,4} |[&~*+]{2,}|[~·]|->).+",
+    re.IGNORECASE,
+)
 """A cell that may be one answer or several."""
 _ENTITY = re.compile(r"(&#?\w+);")
 """A character as HTML writes it, whose semicolon ends no answer."""

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from carb_data.declaration import OptionsAsGiven, fill, template_fields
-from carb_data.keys import Options, System, place_of, without_letters
+from carb_data.keys import Options, System, place_of, refuse_other_letters, without_letters
 from carb_data.tables import Record, plain
 from carb_data.values import (
     Answer,
     Defect,
     Turn,
     UnreadError,
+    amount,
     answers,
     as_shown,
     at,
@@ -27,8 +28,6 @@ from carb_data.values import (
 Answers = list[Answer]
 Asked = str | list[dict[str, str]]
 """A question: one text, or turns with role and content."""
-_TRUTH = {"true": 1, "false": 0}
-"""The scores of options that are right or wrong."""
 
 
 class TieError(Exception):
@@ -157,8 +156,8 @@ def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
         reason = f"{len(scores)} scores do not fit {len(options)} options"
         raise UnreadError((field, reason))
     try:
-        numbers = [*map(_number, scores)]
-    except (TypeError, ValueError):
+        numbers = [*map(amount, scores)]
+    except ValueError:
         raise UnreadError((field, "must be numbers")) from None
     best = max(numbers)
     if rule.ranks:
@@ -167,11 +166,6 @@ def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
         raise TieError
     right = options.pop(numbers.index(best))
     return [right], options
-
-
-def _number(score: Any) -> float:
-    word = str(score).casefold()
-    return float(_TRUTH.get(word, score))
 
 
 def _choice(
@@ -217,6 +211,9 @@ def _right_option(
         readings.append(f"{name} says {given.texts[number]!r}")
     if len(numbers) > 1:
         raise UnreadError(("answer", f"has two readings: {' and '.join(readings)}"))
+    asked = at(record, rule.question)
+    if isinstance(asked, str) and {*keys.values()}.isdisjoint(given.texts):
+        refuse_other_letters(asked, given, system)
     return numbers.pop()
 
 

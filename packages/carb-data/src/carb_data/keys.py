@@ -24,6 +24,8 @@ _LETTERED = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 """An option behind its letter or number; ``1.5 kg``, ``1:30`` and ``1 - 2 days`` have none."""
+_PIECES = re.compile(r"\s+(?=[(\[（]?\w[)\]）.:、])")
+"""What stands before the options that a question lists, where they may stand in one line."""
 _NUMBERS = [*map(str, range(1, 20))]
 """Numbers that stand before options."""
 _LIKE_LATIN = frozenset("АВЕКМНОРСТХ")
@@ -183,6 +185,22 @@ def without_letters(options: Options) -> Options | None:
             reason = f"carry their own letters in the order {', '.join(letters)}; take them off"
             raise UnreadError(("options", reason))
     return None
+
+
+def refuse_other_letters(question: str, options: Options, system: System) -> None:
+    """Refuse options of which the question calls one by the letter of another.
+
+    Raises:
+        UnreadError: with that option.
+    """
+    texts = [*map(str.casefold, options.texts)]
+    for piece in _PIECES.split(question):
+        letter, text = _parted(piece)
+        index = _named(letter, options, system)
+        bare = text.rstrip(",;.").casefold()
+        if index is not None and bare in texts and bare != texts[index]:
+            reason = f"the question calls '{bare}' {letter}, and the options '{texts[index]}'"
+            raise UnreadError(("answer", reason))
 
 
 def _parted(text: str) -> tuple[str, str]:

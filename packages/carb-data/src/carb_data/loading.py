@@ -74,15 +74,11 @@ def load_path(
     problems: list[Problem] = []
     notes = [*_others(path, paths), *_lacking_parts(paths)]
     by_file = load_files(filter(holds_sets, paths), registry, problems)
-    rows = sum(map(len, by_file.values()))
-    left_out(problems, rows, skip_bad, notes)
+    left_out(problems, sum(map(len, by_file.values())), skip_bad, notes)
     used: set[str] = set()
+    folder = path if path.is_dir() else path.parent
     for one in paths:
-        name = one.name
-        label = ""
-        if path.is_dir():
-            name = one.relative_to(path).as_posix()
-            label = f"{name}: "
+        name = one.relative_to(folder).as_posix()
         if one in by_file:
             table = _filled(by_file[one], values)
         else:
@@ -96,20 +92,20 @@ def load_path(
             )
         by_file[one] = table.sets
         used |= table.filled
+        label = "" if one == path else f"{name}: "
         notes += [f"{label}{note}" for note in table.notes]
-        if not table.sets:
-            notes.append(f"{one} holds no sets.")
     sets = [item for one in paths for item in by_file[one]]
     if given and sets and not used:
         options = " and ".join(f"--{field}" for field in given)
         raise CarbError(f"Every row of {path} already has the values that {options} would fill in.")
-    if len(paths) > 1:
-        _refuse_held(by_file)
+    _refuse_held(by_file)
     return Loaded(sets, notes, used)
 
 
 def _refuse_held(by_file: Mapping[Path, Sequence[BonSet]]) -> None:
     """Refuse a file whose every set stands in another one, too."""
+    if len(by_file) == 1:
+        return
     holding: defaultdict[int, set[Path]] = defaultdict(set)
     for path, sets in by_file.items():
         for item in sets:
@@ -192,4 +188,5 @@ def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> Loaded:
                 content[field] = given[field]
             item = BonSet.model_validate(content).compacted()
         filled.append(item)
-    return Loaded(filled, [], used)
+    notes = [] if filled else ["It holds no sets."]
+    return Loaded(filled, notes, used)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -107,10 +108,17 @@ class Registry:
     def unknown(self, culture_id: str) -> UnknownCultureError:
         """The error for an id that is not registered; it names what can be meant, or else the most
         similar name."""
-        near = closest(culture_id.casefold(), self._all)
-        if meant := self.meant(culture_id):
+        meant = self.meant(culture_id)
+        for culture, names in resource("labels").items():
+            if not meant and re.search("|".join(names), culture_id):
+                meant = [culture]
+        near = " Leave it empty where there is none."
+        if meant:
             either = "' or '".join(meant)
             near = f" Did you mean '{either}'?"
+        elif _key(culture_id):
+            countries = [country.name.casefold() for country in _countries().values()]
+            near = closest(culture_id.casefold(), [*self._all, *countries])
         return UnknownCultureError(culture_id, [culture.id for culture in self], near)
 
     def meant(self, text: str) -> list[str]:

@@ -35,7 +35,7 @@ from carb_data.declaration import (
 from carb_data.errors import CarbError
 from carb_data.models import UNSPECIFIED, Domain
 from carb_data.tables import Record, Table, plain
-from carb_data.values import at, turns, unpacked
+from carb_data.values import amount, at, turns, unpacked
 
 GIVEN = ("culture", "domain", "language")
 """Fields that may be given once for all rows."""
@@ -45,7 +45,7 @@ _SAMPLE = 50
 """Rows whose values must be of the kinds that a declaration says."""
 _WORDS_OF_A_SOURCE = 3
 """Spaces in what names a source; a longer text is something to read."""
-_SCORE = re.compile(r"-?\d+(\.\d+)?")
+_SCORE = re.compile(r"-?\d+([.,]\d+)?")
 _MARK = re.compile(r"[a-z]|\d")
 _Tie = tuple[str, ...]
 """A column that is true for a tie, or two columns of scores that are equal."""
@@ -425,10 +425,7 @@ def _joined(table: Table, shape: Shape, records: Sequence[Record]) -> Iterator[s
         told = f"Each text of {table.titles[name]} counts as one answer"
         cells = [*_cells(records, name)]
         several = sum(part_count(cell) > 2 for cell in cells)
-        if is_plural(name):
-            if all(_is_name(cell) and parts_of(name, cell) is cell for cell in cells):
-                yield f"{told}; put a semicolon between several."
-        elif 2 * several > len(records) and not parted:
+        if 2 * several > len(records) and not parted and not is_plural(name):
             yield (
                 f"{told}, though most have three parts or more. Where they are several, call the "
                 f"column {table.titles[name]} answers."
@@ -464,6 +461,6 @@ def _is_tie(row: Record, names: _Tie) -> bool:
 def _difference(row: Record, chosen: str, rejected: str) -> float:
     """How much higher the score of the chosen answer is; not a number where one is missing."""
     try:
-        return float(row[chosen]) - float(row[rejected])
-    except (KeyError, TypeError, ValueError):
+        return amount(row[chosen]) - amount(row[rejected])
+    except (KeyError, ValueError):
         return math.nan

@@ -47,8 +47,10 @@ class Sheet:
     name: str
     hidden: bool
     rows: list[tuple[int, list[str | Unreadable]]]
-    unseen: list[str]
-    """Its hidden rows and columns."""
+    unseen_rows: list[int]
+    """The numbers of its hidden rows."""
+    unseen_columns: set[int]
+    """The numbers of its hidden columns, from 1."""
 
 
 def read_sheets(path: Path, file: BinaryIO) -> list[Sheet]:
@@ -96,10 +98,13 @@ def _sheet(path: Path, sheet: Any, formulas: Any) -> Sheet:
         _fill(rows, merged)
     if any("" in cells for cells in rows.values()):
         _mark_formulas(rows, formulas)
-    unseen = [f"row {name}" for name, row in sheet.row_dimensions.items() if row.hidden]
-    unseen += [f"column {name}" for name, one in sheet.column_dimensions.items() if one.hidden]
+    unseen_rows = [number for number, row in sheet.row_dimensions.items() if row.hidden]
+    unseen_columns: set[int] = set()
+    for group in sheet.column_dimensions.values():
+        if group.hidden:
+            unseen_columns.update(range(group.min, group.max + 1))
     hidden = sheet.sheet_state != "visible"
-    return Sheet(sheet.title, hidden, [*rows.items()], unseen)
+    return Sheet(sheet.title, hidden, [*rows.items()], unseen_rows, unseen_columns)
 
 
 def _filled(sheet: Any, formulas: Any) -> set[int]:

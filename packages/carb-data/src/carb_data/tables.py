@@ -515,10 +515,13 @@ def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
         if len(others) == 1:
             count = "1 more sheet"
         table.notes.append(f"{count} not read: {', '.join(names)}.")
-    if shown.unseen:
-        unseen = ", ".join(shown.unseen)
-        table.notes.append(f"Hidden in Excel, and read all the same: {unseen}.")
     _cells(table, shown.rows, "", knows)
+    unseen = [f"row {number}" for number in shown.unseen_rows]
+    for number, title in enumerate(table.titles.values(), 1):
+        if number in shown.unseen_columns:
+            unseen.append(f"column '{title}'")
+    if unseen:
+        table.notes.append(f"Hidden in Excel, and read all the same: {', '.join(unseen)}.")
 
 
 def _heading(rows: Numbered, knows: Knows) -> int | None:

@@ -35,6 +35,9 @@ _ERRORS = re.compile(
     r"#(?:[^\sa-z]{1,9}[!?]|N/A|N/D|NV|Н/Д)|<NA>|NaN|nan|N/?A|n/a|NULL|null|\\N|Loading\.\.\."
 )
 """Marks of a missing value in spreadsheets of any language, pandas, R and databases."""
+_COMMA = re.compile(r"(?<=\A0),|,(?=\d{1,2}\Z)|,(?=\d{4,}\Z)")
+"""A comma before decimals; one before three digits may part thousands."""
+_TRUTH = {"true": "1", "false": "0"}
 _LONGEST_ERROR = len("#ÜBERLAUF1!")
 _BEGINNINGS = "#<nNL\\"
 _UNSEEN = re.compile(
@@ -215,6 +218,16 @@ def plain_text(value: Any) -> str | None:
     if len(whole) <= _LONGEST_ERROR and whole[:1] in _BEGINNINGS:
         return None
     return whole
+
+
+def amount(value: Any) -> float:
+    """A number as tables write it, with a decimal comma, too, or a truth as 1 or 0.
+
+    Raises:
+        ValueError: it is none, or ``1,000``, which may be two numbers.
+    """
+    word = str(value).casefold()
+    return float(_TRUTH.get(word) or _COMMA.sub(".", word))
 
 
 def _is_finite(value: Any) -> bool:

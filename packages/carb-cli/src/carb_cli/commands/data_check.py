@@ -4,6 +4,7 @@ other texts."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -71,10 +72,7 @@ def check(
         dataset = loaded(data)
     except DataError as error:
         if json:
-            rows = [
-                {"file": p.file, "line": p.line, "field": p.field, "reason": p.reason}
-                for p in error.problems
-            ]
+            rows = [*map(asdict, error.problems)]
             print_json({"valid": False, "problems": rows})
         else:
             say(str(error))
