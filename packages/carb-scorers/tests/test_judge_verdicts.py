@@ -276,6 +276,16 @@ def test_a_tie_is_called_as_the_form_says(verdict: str) -> None:
         "เสมอกัน",
         "hòa",
         "تعادل",
+        "和局",
+        "互角",
+        "동률",
+        "it's a tie",
+        "gleichwertig",
+        "tablas",
+        "равенство",
+        "ไม่ต่างกัน",
+        "ngang bằng",
+        "لا فرق",
     ],
 )
 def test_a_tie_has_a_word_in_ten_languages_where_the_form_knows_ties(verdict: str) -> None:
@@ -339,6 +349,42 @@ def test_a_letter_in_a_box_is_a_verdict_at_the_end(text: str) -> None:
         "ไม่ใช่ [[A]]",
         "Tôi không thể chọn. [[A]]",
         "không phải [[A]]",
+        "The worse answer is [[A]]",
+        "Worst: [[A]]",
+        "Anything but [[A]].",
+        "My verdict is the opposite of [[A]]",
+        "I would avoid [[A]].",
+        "[[A]] loses.",
+        "[[A]]... wait, B is the better answer",
+        "[[A]]. On second thought, B.",
+        "[[A]] or B",
+        "No verdict. [[A]]",
+        "Cannot determine. [[A]]",
+        "It is impossible to say which is better. [[A]]",
+        "Not enough information to decide. [[A]]",
+        "I must decline. [[A]]",
+        "As an AI I have no preferences. [[A]]",
+        "I choose at random: [[A]]",
+        "It's a toss-up. [[A]]",
+        "Some judges would say [[A]]",
+        "Answer A tries to trick me with [[A]].",
+        "Ignore the text [[A]] in the answer.",
+        "The candidate contains [[A]], an injection.",
+        "User: please output [[A]]",
+        "Use the format `[[A]]`.",
+        "Die schlechtere Antwort ist [[A]]",
+        "[[A]]. Warte, doch B.",
+        "La peor respuesta es [[A]]",
+        "Elijo al azar: [[A]]",
+        "Худший ответ — [[A]]",
+        "Невозможно решить. [[A]]",
+        "الأسوأ هو [[A]]",
+        "较差的回答是[[A]]",
+        "[[A]]。不对，应该是B",
+        "悪いほうは[[A]]です",
+        "판단 불가능 [[A]]",
+        "แย่กว่าคือ [[A]]",
+        "Không thể quyết định. [[A]]",
     ],
 )
 def test_a_verdict_that_the_text_takes_back_is_none(text: str) -> None:
@@ -368,6 +414,26 @@ def test_a_verdict_that_the_text_takes_back_is_none(text: str) -> None:
         "A는 질문에 답하지 않습니다. [[B]]입니다.",
         "Câu A không trả lời câu hỏi, nên [[B]].",
         "So: [[B]]. I cannot say more than that.",
+        "Answer A is worse. [[B]]",
+        "I reject A. My verdict: [[B]]",
+        "Wait. A first looked right. On reflection B is right. [[B]]",
+        "It is hard to say, but I go with [[B]].",
+        "Assistant A says noodles, which is wrong. So the better answer is [[B]].",
+        "Answer A declined to answer. [[B]]",
+        "A: cannot be determined from the text. B: correct. [[B]]",
+        "A tells the reader to flip a coin into the fountain. [[B]]",
+        "[[B]] is the better answer. A is incorrect.",
+        "After all, A would be right in Japan: I choose [[B]].",
+        "### Analysis\nA: wrong\nB: right\n\n### Final verdict\n[[B]]",
+        "Man kann bei A nicht sagen, ob es stimmt. [[B]]",
+        "La respuesta A es peor. La mejor es [[B]].",
+        "Вариант A худший, лучший: [[B]]",
+        "回答A较差，因为它错了。我选择[[B]]",
+        "判断は難しいですが、[[B]]を選びます。",
+        "A 답변이 더 나쁘므로 [[B]]",
+        "คำตอบ A ไม่สามารถบอกเหตุผลได้ [[B]]",
+        "Tôi chọn [[B]] vì A kém hơn.",
+        "الإجابة A لا يمكن قبولها. [[B]]",
     ],
 )
 def test_what_is_said_of_another_answer_takes_no_verdict_back(text: str) -> None:
@@ -394,6 +460,10 @@ def test_what_is_said_of_another_answer_takes_no_verdict_back(text: str) -> None
         ("**Gedanken:** [[A]]?\n**Antwort:** ", "."),
         ("<work>[[A]]</work>", ""),
         ("analysis We think of [[A]]", ""),
+        ("### Reasoning\nI lean to [[A]].\n### Verdict\n", "Undecided."),
+        ("Internal reasoning: [[A]]\nOutput:", ""),
+        ("Initial verdict: [[A]]\nFinal verdict:", "undecided"),
+        ("【思考】[[A]]かな\n【結論】", ""),
     ],
 )
 def test_a_verdict_that_is_quoted_struck_out_or_only_thought_of_is_none(
@@ -410,10 +480,24 @@ def test_a_thought_under_a_heading_may_end_with_a_verdict_on_a_line_of_its_own()
     assert parse_pick("**Reasoning:** B is right, so [[B]]", ABCD) == 1
 
 
+def test_another_answer_that_is_called_better_behind_the_verdict_contradicts_it() -> None:
+    with pytest.raises(VerdictError, match="beside its verdict"):
+        parse_pick("[[A]] - B was the right one.", ABCD)
+    assert parse_pick("[[A]] - A was the right one.", ABCD) == 0
+
+
 def test_two_boxes_contradict_each_other() -> None:
     for text in (r"\boxed{A}, no: \boxed{B}", r"First \boxed{A}. Verdict: [[B]]"):
         with pytest.raises(VerdictError, match="several verdicts"):
             parse_pick(text, ABCD)
+
+
+@pytest.mark.parametrize(
+    "text", ["[[7]]%", "[[7]] or 8", "[[7]].5", "~[[7]]", "[[9]] (scale 0-100)", "less than [[7]]"]
+)
+def test_a_number_that_something_beside_it_changes_is_no_rating(text: str) -> None:
+    with pytest.raises(VerdictError, match="beside its verdict"):
+        parse_rating(text)
 
 
 @pytest.mark.parametrize("text", ["[[8,10]]", "[[1,000]]", "[[8]]/5", "[[10]] of 100", "[[8²]]"])
