@@ -350,9 +350,7 @@ def _gone(request: Request, error: Exception) -> Response:  # noqa: ARG001 - Sta
 
 
 def _host(name: str) -> str:
-    if re.search(r":\d+$", name):
-        return name.rpartition(":")[0].strip("[]")
-    return name.strip("[]")
+    return re.sub(r":\d+$", "", name).strip("[]")
 
 
 def bind(host: str, port: int, *, token: str | None) -> socket.socket:

@@ -117,7 +117,8 @@ class Asker:
         terms = _scale(wording, words, falling)
         terms["count"] = len(texts)
         if culture is not None:
-            terms["culture"] = _name(culture, words)
+            # in the language of the phrases, or else in English
+            terms["culture"] = words["cultures"].get(culture) or cultures.name(culture)
         phrases = _phrases(words, terms)
         letters = LETTERS[: len(texts)]
         fields: dict[str, Any] = {
@@ -143,11 +144,6 @@ NOT_TOLD = (
     "the judge does not get the culture; give tell=culture, and write {% if culture is defined %} "
     "around its name, since a set may have none"
 )
-
-
-def _name(culture: str, words: Fields) -> str:
-    """A culture's name in the language of the phrases, or else in English."""
-    return words["cultures"].get(culture) or cultures.name(culture)
 
 
 def _scale(wording: Wording, words: Fields, falling: bool) -> dict[str, Any]:

@@ -132,15 +132,14 @@ def among_labels(
         least_mass: the share of the probability that the labels must hold together. Below it the
             model does not answer with a label there, and the rest is noise.
     """
-    known = {label: choices.logprobs.get(label, choices.floor) for label in labels}
-    missing = [label for label, value in known.items() if value is None]
-    read = [label for label in labels if label in choices.logprobs]
+    known = [(label, choices.logprobs.get(label, choices.floor)) for label in labels]
+    values = {label: value for label, value in known if value is not None}
+    read = choices.logprobs.keys() & values
     allowed = ", ".join(labels)
-    if missing or len(read) < min(2, len(labels)):
+    if len(values) < len(labels) or len(read) < min(2, len(labels)):
         reported = ", ".join(choices.logprobs) or "none"
         message = f"of {allowed} the most probable tokens hold {reported} alone"
         return failure("logprobs", message, choices.usage)
-    values = {label: value for label, value in known.items() if value is not None}
     is_number = any(map(math.isfinite, values.values()))
     if not is_number or any(map(math.isnan, values.values())):
         return failure("non-finite", "the model gave NaN or infinity", choices.usage)

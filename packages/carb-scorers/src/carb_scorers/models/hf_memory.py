@@ -14,39 +14,25 @@ MOST = 65_536
 """Padded tokens on a GPU, at most: a card is busy long before."""
 SHARE = 0.5
 """Share of the free memory; the rest is for what fragments it and for attention's own workspace."""
-LONGEST = 2048
-"""Tokens of a row, where attention keeps a table of all pairs."""
+STATES = 22
+"""Vectors of the hidden size that one layer holds at a time."""
 
 
-def bytes_per_token(config: Any, width: int, *, logits: bool = False, eager: bool = False) -> int:
-    """The memory of a padded token: its keys and values in each layer and the states of one layer.
-    Where every place is read, a row of the vocabulary comes on top.
+def bytes_per_token(config: Any, width: int, *, logits: bool = False) -> int:
+    """The memory of a padded token, at most: its keys and values in each layer and the states of
+    one layer. Where every place is read, a row of the vocabulary comes on top.
 
     Args:
         config: the text configuration of the model.
         width: bytes of a number.
         logits: whether log-probabilities of every token are read, in float32 beside the model's
             own numbers.
-        eager: whether attention keeps a table of all pairs for each head.
     """
-    heads = config.num_attention_heads
-    shared = getattr(config, "num_key_value_heads", None) or heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // heads
-    inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
-    remembered = 2 * config.num_hidden_layers * shared * size * width
-    states = (10 * config.hidden_size + 3 * inner) * width
-    table = 0
-    if eager:
-        table = heads * LONGEST * 4
+    vectors = 2 * config.num_hidden_layers + STATES
     read = 0
     if logits:
         read = config.vocab_size * (width + 4)
-    return int(remembered + states + table + read)
-
-
-def tokens_within(free: int, each: int) -> int:
-    """The padded tokens of ``each`` bytes that a share of some free bytes holds."""
-    return int(min(MOST, max(FEWEST, SHARE * free / each)))
+    return int(vectors * config.hidden_size * width + read)
 
 
 def batch_tokens(given: int | None, model: Any, *, logits: bool = False) -> int:
@@ -57,11 +43,9 @@ def batch_tokens(given: int | None, model: Any, *, logits: bool = False) -> int:
         return ON_A_CPU
     torch = hf_library("torch")
     free, _ = torch.cuda.mem_get_info(model.device)
-    eager = getattr(model.config, "_attn_implementation", None) == "eager"
+    config = model.config.get_text_config()
     try:
-        each = bytes_per_token(
-            model.config.get_text_config(), model.dtype.itemsize, logits=logits, eager=eager
-        )
+        each = bytes_per_token(config, model.dtype.itemsize, logits=logits)
     except (AttributeError, TypeError):  # an architecture that calls its sizes otherwise
         return ON_A_CPU
-    return tokens_within(free, each)
+    return int(min(MOST, max(FEWEST, SHARE * free / each)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -210,11 +209,8 @@ def _message_of(answer: Any) -> str:
 
 
 def retry_after(headers: Any) -> float:
-    """Seconds that a server asks to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a
-    date (RFC 9110).
-
-    Clocks differ, so a date is compared with the date of the answer; a date is ignored if the
-    answer has none.
+    """Seconds that a server asks to wait: ``retry-after-ms``, or ``Retry-After`` in seconds. A date
+    there is not read: no server of models sends one.
     """
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
@@ -223,10 +219,4 @@ def retry_after(headers: Any) -> float:
             continue
         if 0 <= seconds < float("inf"):
             return seconds
-    try:
-        until, now = (
-            parsedate_to_datetime(headers.get(name, "")) for name in ("retry-after", "date")
-        )
-        return max(0.0, (until - now).total_seconds())
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
+    return 0.0

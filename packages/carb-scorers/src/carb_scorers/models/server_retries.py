@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -92,9 +91,14 @@ class Endpoint:
         if not is_this_machine(self.url):
             check_proxies()
         # Read once, since that takes as long as many requests; plain http needs none.
-        self._certificates: Any = self.url.startswith("https") and (
-            _certificates() or self._httpx.create_ssl_context()
-        )
+        try:
+            self._certificates = self.url.startswith("https") and self._httpx.create_ssl_context()
+        except OSError as error:  # ssl's own errors, too
+            named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+            raise CarbError(
+                f"The certificates of SSL_CERT_FILE or SSL_CERT_DIR ({named}) cannot be read: "
+                f"{error}."
+            ) from None
 
     async def ask(
         self,
@@ -313,23 +317,6 @@ def check_proxies() -> None:
             )
 
 
-def _certificates() -> ssl.SSLContext | None:
-    """Certificates that the environment names, for servers on this machine, too; else null.
-
-    Raises:
-        CarbError: they cannot be read.
-    """
-    named = {name: os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
-    file, folder = named.values()
-    if not file and not folder:
-        return None
-    try:
-        return ssl.create_default_context(cafile=file or None, capath=folder or None)
-    except OSError as error:  # ssl's own errors, too
-        given = ", ".join(f"{name}={value}" for name, value in named.items() if value)
-        raise CarbError(f"The certificates of {given} cannot be read: {error}.") from None
-
-
 def _usage(answer: Json, attempts: int) -> Usage:
     usage = answer.get("usage")
     counts = {}
@@ -360,8 +347,6 @@ async def gather(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     Raises:
         CarbError: the first that a call raises, as it is; the others are cancelled.
     """
-    if len(calls) == 1:  # as in a run, where a server gets one request a call
-        return [await calls[0]()]
     values: dict[int, Any] = {}
 
     async def run(index: int, call: Callable[[], Any]) -> None:
