@@ -53,6 +53,11 @@ def test_a_head_that_was_never_trained_is_refused(base: Path) -> None:
         "v_head.summary.weight",
         "value_head.weight",
         "model.layers.0.self_attn.q_proj.bias",
+        "model.layers.3.mlp.up_proj.weight",
+        "model.layers.0.self_attn.q_norm.weight",
+        "score.0.weight",
+        "gating.weight",
+        "reward_mean",
     ],
 )
 def test_weights_that_the_class_would_drop_are_refused(
@@ -86,15 +91,25 @@ def test_what_is_no_part_of_a_score_may_stand_beside_it(
     assert alike[0] == alike[1]
 
 
-def test_a_classifier_of_tokens_is_refused(tmp_path: Path, base: Path) -> None:
-    """Its head has the name of a classifier's head, so transformers would load it."""
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"architectures": ["LlamaForTokenClassification"]}, "LlamaForTokenClassification"),
+        ({"architectures": ["LlamaForReward"]}, "LlamaForReward"),
+        ({"auto_map": {"AutoModel": "modeling_own.TwoWayLlama"}}, "modeling_own.TwoWayLlama"),
+    ],
+)
+def test_a_model_that_another_class_trained_is_refused(
+    tmp_path: Path, base: Path, changes: dict[str, Any], name: str
+) -> None:
+    """Its weights have the names of a classifier's, so transformers would load them into one."""
     folder = tiny_models.folder(base, "llama", "SequenceClassification")
     shutil.copytree(folder, made := tmp_path / "model")
-    config = json.loads((made / "config.json").read_text())
-    config["architectures"] = ["LlamaForTokenClassification"]
+    config = json.loads((made / "config.json").read_text()) | changes
     (made / "config.json").write_text(json.dumps(config))
-    with pytest.raises(CarbError, match="LlamaForTokenClassification"):
-        open_scorer(f"classifier:{made}")
+    for options in ("", "?trust_remote_code=true"):
+        with pytest.raises(CarbError, match=name):
+            open_scorer(f"classifier:{made}{options}")
 
 
 def test_a_padding_token_beyond_the_vocabulary_is_no_traceback(base: Path, tmp_path: Path) -> None:
@@ -301,11 +316,19 @@ def test_a_turn_of_the_system_that_the_template_leaves_out_is_an_error() -> None
         ),
         ("{{ messages[-2].content }}<|end|>{{ messages[-1].content }}<|end|>", "user"),
         ("{% for m in messages %}{{ m.content[:4] }}<|end|>{% endfor %}", "user"),
+        ("{% for m in messages %}{{ m.content[2:] }}<|end|>{% endfor %}", "user"),
+        ("{% for m in messages %}{{ m.content | upper }}<|end|>{% endfor %}", "user"),
+        (
+            "{% for m in messages %}{{ m.content | replace('Like', '') }}<|end|>{% endfor %}",
+            "assistant",
+        ),
     ],
-    ids=["answers", "earlier turns", "ends"],
+    ids=["answers", "earlier turns", "ends", "beginnings", "case", "words"],
 )
-def test_any_turn_that_the_template_leaves_out_is_an_error(template: str, role: str) -> None:
-    """All answers would tie."""
+def test_a_turn_that_the_template_leaves_out_or_changes_is_an_error(
+    template: str, role: str
+) -> None:
+    """All answers would tie, or scores were those of other texts."""
     talk = (message("user", "How?"), message("assistant", "So."), message("user", "In Bern?"))
     with pytest.raises(ValueError, match=f"leaves out the turn of the {role}"):
         conversation(made(template), Prompt(talk), "Like so.")
@@ -319,11 +342,33 @@ def test_a_chat_template_that_fails_is_an_error_of_its_row(code: str) -> None:
         conversation(made(code), PROMPT, "Like so.")
 
 
-def test_a_template_may_change_a_turn() -> None:
-    trimmed = made("{% for m in messages %}{{ (m.content | trim).split('</t>')[-1] }}{% endfor %}")
-    assert conversation(trimmed, PROMPT, " <t>Hm.</t>Like so. ") == conversation(
+def test_a_template_may_leave_out_spaces_and_a_thought() -> None:
+    trimmed = made(
+        "{% for m in messages %}{{ m.content.split('</think>')[-1] | trim }}{% endfor %}"
+    )
+    assert conversation(trimmed, PROMPT, " <think>Hm.</think>Like so. ") == conversation(
         trimmed, PROMPT, "Like so."
     )
+
+
+@pytest.mark.parametrize("kind", ["implicit", "judge"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        tiny_models.CHAT.partition("{% if")[0],
+        tiny_models.CHAT + "</s>",
+        tiny_models.CHAT.replace("in messages", "in messages | reverse"),
+    ],
+    ids=["no header", "an end", "another order"],
+)
+def test_nothing_is_read_where_the_template_puts_no_answer(
+    base: Path, tmp_path: Path, kind: str, template: str
+) -> None:
+    folder = tiny_models.folder(base, "llama", "CausalLM", chat=True)
+    (tmp_path / "given.jinja").write_text(template)
+    scorer = open_scorer(f"{kind}:{folder}?chat_template={tmp_path / 'given.jinja'}")
+    with pytest.raises(CarbError, match="chat_template="):
+        anyio.run(scorer.score, [tiny_models.request()])
 
 
 @pytest.mark.parametrize("special", [True, False])

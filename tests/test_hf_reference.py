@@ -108,6 +108,57 @@ def test_a_head_is_read_where_the_models_own_pass_reads_it_though_turns_end_with
         assert result.scores[str(key)] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("pad", ["<pad>", "</s>"])
+@pytest.mark.parametrize(
+    "written", [{"architectures": ["RewardModel"]}, {"value_head_prefix": "score"}]
+)
+def test_a_reward_model_of_openrlhf_is_read_at_the_end_of_text_behind_the_answer(
+    base: Path, tmp_path: Path, pad: str, written: dict[str, Any]
+) -> None:
+    """OpenRLHF puts the end of text behind each conversation, and reads the last token whatever
+    the padding is (openrlhf/datasets/reward_dataset.py, openrlhf/models/model.py)."""
+    folder = tiny_models.folder(base, "llama", "SequenceClassification", chat=True, pad=pad)
+    shutil.copytree(folder, made := tmp_path / "model")
+    config = json.loads((made / "config.json").read_text()) | written
+    del config["id2label"], config["label2id"]  # of a language model's configuration
+    (made / "config.json").write_text(json.dumps(config))
+    (result,) = scored(f"classifier:{made}?batching=budget", request())
+    model, tokenizer = loaded(folder, "SequenceClassification")
+    for key, text in enumerate(TEXTS):
+        asked = rendered(tokenizer, "What do people eat?", text).rstrip("\n") + " </s>"
+        ids = tokenizer(asked, add_special_tokens=False, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            last = model.model(ids).last_hidden_state[0, -1]
+            expected = model.score(last).item()
+        assert result.scores[str(key)] == pytest.approx(expected, abs=1e-5)
+
+
+def test_sparse_attention_is_that_of_each_text_alone(base: Path) -> None:
+    """BigBird turns to full attention at the first short text, and stays there."""
+    folder = tiny_models.folder(
+        base,
+        "bigbird",
+        "SequenceClassification",
+        attention_type="block_sparse",
+        block_size=8,
+        num_random_blocks=1,
+    )
+    texts = ["Rice.", "Rice at dawn. " * 20]
+    (result,) = scored(f"classifier:{folder}?batching=budget", request(*texts))
+    for key, text in enumerate(texts):
+        model, tokenizer = loaded(folder, "SequenceClassification")
+        with torch.no_grad():
+            given = tokenizer("What do people eat?", text, return_tensors="pt")
+            expected = model(**given).logits.item()
+        assert result.scores[str(key)] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_model_whose_scores_are_chance_is_refused(base: Path) -> None:
+    folder = tiny_models.folder(base, "reformer", "SequenceClassification")
+    with pytest.raises(CarbError, match="another score at each pass"):
+        open_scorer(f"classifier:{folder}")
+
+
 def test_a_padding_token_that_is_none_changes_no_score(base: Path, tmp_path: Path) -> None:
     """Older configurations of Llama name -1."""
     folder = tiny_models.folder(base, "llama", "SequenceClassification", chat=True, pad="<pad>")

@@ -83,7 +83,7 @@ def tokenizer(
         unk_token="<unk>",
         additional_special_tokens=["<|user|>", "<|assistant|>", "<|end|>"],
         padding_side=padding_side,
-        **({"sep_token": "</s>"} if typed else {}),
+        **({"sep_token": "</s>"} if encoder else {}),
         model_input_names=["input_ids", *(["token_type_ids"] if typed else []), "attention_mask"],
     )
     made.chat_template = CHAT if chat else None
@@ -124,7 +124,7 @@ def config(architecture: str, pad: int, **changes: Any) -> Any:
     if architecture == "gemma3":
         kinds = ["sliding_attention", "sliding_attention", "full_attention"]
         return transformers.Gemma3TextConfig(**sizes, **grouped, **windowed, layer_types=kinds)
-    if architecture in {"t5", "bart", "xlnet", "gpt_neo"}:
+    if architecture in {"t5", "bart", "xlnet", "gpt_neo", "reformer"}:
         return _of_another_form(architecture, pad, **changes)
     named = {
         "llama": (transformers.LlamaConfig, grouped),
@@ -159,6 +159,13 @@ def _of_another_form(architecture: str, pad: int, **changes: Any) -> Any:
         return transformers.GPTNeoConfig(
             **sizes, attention_types=kinds, pad_token_id=pad, bos_token_id=0, eos_token_id=1
         )
+    if architecture == "reformer":
+        sizes = {"vocab_size": 640, "hidden_size": 32, "attention_head_size": 16, **changes}
+        chance = {"attn_layers": ["lsh", "local"], "num_buckets": 8, "num_attention_heads": 2}
+        chunks = {"lsh_attn_chunk_length": 8, "local_attn_chunk_length": 8}
+        places = {"axial_pos_shape": [32, 32], "axial_pos_embds_dim": [16, 16]}
+        ids = {"pad_token_id": pad, "eos_token_id": 1}
+        return transformers.ReformerConfig(**sizes, **chance, **chunks, **places, **ids)
     shared = {"vocab_size": 640, "d_model": 32, "pad_token_id": pad, "eos_token_id": 1, **changes}
     if architecture == "xlnet":
         return transformers.XLNetConfig(**shared, n_layer=2, n_head=4, d_inner=48, bos_token_id=0)

@@ -163,8 +163,16 @@ def test_an_activation_is_noticed_on_three_sets_of_two_answers(
         score(opened(server, concurrency="1"), *[request("a", "b") for _ in range(3)])
 
 
+def test_a_tanh_is_noticed_on_nine_sets_of_two_answers(serve: Callable[..., Server]) -> None:
+    server = serve(lambda number, _: answer("classify", (-0.9, 0.95)[number % 2]))
+    sets = [request("a", "b") for _ in range(9)]
+    assert len(score(opened(server, concurrency="1"), *sets[1:])) == 8
+    with pytest.raises(CarbError, match=r"18 scores of 'm' lie in \[-1, 1\].*bounded=true"):
+        score(opened(server, concurrency="1"), *sets)
+
+
 def test_one_raw_output_shows_that_no_activation_stands_behind_the_head(
     serve: Callable[..., Server],
 ) -> None:
-    server = serve(lambda number, _: answer("classify", -0.1 if number == 3 else 1.0 - number / 99))
+    server = serve(lambda number, _: answer("classify", -1.1 if number == 3 else 1.0 - number / 99))
     assert len(score(opened(server, concurrency="1"), *[request(f"{n}") for n in range(40)])) == 40

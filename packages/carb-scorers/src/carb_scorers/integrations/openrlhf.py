@@ -20,7 +20,7 @@ from itertools import chain, pairwise
 from pydantic import ValidationError
 
 from carb_data import CarbError, Frozen, read_file
-from carb_scorers.models.marks import control_pattern, guarded_unseen, thought_marks
+from carb_scorers.models.marks import control_pattern, guarded_unseen, unthought
 from carb_scorers.models.source import hf_library, model_source
 from carb_scorers.texts import Question, Turns, as_messages, conversation_of
 
@@ -43,7 +43,7 @@ _LAST_ROLE = re.compile(rf"(?:\A|\s){_ROLE}\s*\Z")
 _SHORTEST_END = 8
 """Characters besides spaces that the end of a prompt that was cut must share with a query."""
 _TAIL = 512
-"""Characters of a text's end that are read first."""
+"""Characters of a text's end that are read at a time; no control token is so long."""
 _LONGEST = 128
 """Characters of the longest control token, at most."""
 _MOST_TURNS = 16
@@ -176,17 +176,10 @@ def _turns(prompt: str, family: Family) -> Turns | None:
         turns.append((role, end.sub("", content)))
     last = headers[-1]
     answers = TEMPLATES.role(last[1].casefold()) == "assistant"
-    if answers and _begins_the_answer(text[last.end() :]):
+    # a template may begin a thought there, or leave one empty
+    if answers and not unthought(text[last.end() :]):
         return turns
     return None
-
-
-def _begins_the_answer(text: str) -> bool:
-    """Whether a template wrote this where the answer begins: nothing, or a thought that it begins
-    or leaves empty."""
-    for pattern in thought_marks():
-        text = pattern.sub("", text)
-    return not text.strip()
 
 
 def _asked(turns: Turns) -> Question | None:
@@ -383,17 +376,10 @@ def response_in(query: str, prompt: str) -> str:
 def _bare(text: str) -> str:
     """A text without the control tokens behind it; they are looked for at its end, since a search
     from the front stops the server for seconds."""
-    width = _TAIL
-    start = len(text)
-    while start:
-        start = max(0, len(text) - width)
-        match = _BEHIND.search(text, start)
-        if match is None:
-            break
-        if not start or match.start() > start + _LONGEST:
-            return text[: match.start()].strip("\r\n")
-        width *= 4
-    return text.strip("\r\n")
+    end = len(text)
+    while match := _BEHIND.search(text, max(0, end - _TAIL), end):
+        end = match.start()
+    return text[:end].strip("\r\n")
 
 
 def _behind(query: str, prompt: str) -> int | None:

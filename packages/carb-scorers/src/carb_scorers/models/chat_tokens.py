@@ -16,7 +16,7 @@ from jinja2 import TemplateError
 
 from carb_data import CarbError, Message
 from carb_scorers.jinja_filling import TEMPLATE_FAULTS
-from carb_scorers.models.marks import broken_up, opened_thought
+from carb_scorers.models.marks import broken_up, opened_thought, unthought, without_thinking
 from carb_scorers.models.protocol import Choices, Prompt, Texts, Watch, chat, message, plain_text
 from carb_scorers.models.shared_prefix import common_prefix
 from carb_scorers.scorer import Usage
@@ -32,6 +32,7 @@ __all__ = [
 
 Ids = tuple[int, ...]
 """Ids of tokens."""
+_ASKING = message("user", "?")
 
 
 def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False) -> list[int]:
@@ -43,20 +44,36 @@ def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False)
     it.
 
     Raises:
-        CarbError: it may not, and the chat template begins a thought there.
+        CarbError: the chat template begins a thought there, or puts the answer elsewhere.
     """
     text = _prompt_text(tokenizer, prompt)
-    template = str(tokenizer.chat_template or "")
-    if answers_at_once and template and (thought := opened_thought(text, template)):
+    if answers_at_once and tokenizer.chat_template:
+        _check_end(tokenizer, text)
+    if prompt.bare and not tokenizer.chat_template:
+        return list(tokenizer(text, verbose=False)["input_ids"])
+    return _ids(tokenizer, text)
+
+
+def _check_end(tokenizer: Any, text: str) -> None:
+    """Refuse a prompt behind which its chat template puts no answer.
+
+    Raises:
+        CarbError: the model would think there, or the answer belongs elsewhere.
+    """
+    if thought := opened_thought(text, str(tokenizer.chat_template)):
         raise CarbError(
             f"This model's chat template ends a prompt with {thought}, so that the model thinks "
             "before it answers, and no answer can be read there. Use "
             'chat_template_kwargs={"enable_thinking": false} where the template knows that, '
             "another chat_template=, or, for a judge, read=generate."
         )
-    if prompt.bare and not tokenizer.chat_template:
-        return list(tokenizer(text, verbose=False)["input_ids"])
-    return _ids(tokenizer, text)
+    asked = _rendered(tokenizer, chat([_ASKING]), add_generation_prompt=True)
+    before, _ = _around_answer(tokenizer)
+    if unthought(asked) != unthought(before):
+        raise CarbError(
+            "This model's chat template does not end a prompt where it puts the answer, so that "
+            "none can be read there. Give another chat_template=."
+        )
 
 
 def answer_ids(tokenizer: Any, answer: str, *, end_of_turn: bool) -> list[int]:
@@ -79,15 +96,22 @@ def answer_ids(tokenizer: Any, answer: str, *, end_of_turn: bool) -> list[int]:
     return [*ids, *_end_of_turn(tokenizer)]
 
 
-def conversation(tokenizer: Any, prompt: Prompt, answer: str) -> tuple[Ids, Ids]:
+def conversation(
+    tokenizer: Any, prompt: Prompt, answer: str, *, closed: bool = False
+) -> tuple[Ids, Ids]:
     """Token ids of a whole conversation for a reward model, and token types where the tokenizer
     gives some.
 
     With a chat template, the template's own rendering of both turns. Without one, prompt and answer
     as a pair of texts where the tokenizer has a separator, else as one text with a line break.
+    With ``closed`` the end of text stands behind it, as OpenRLHF puts it there.
     """
     if tokenizer.chat_template:
         text = _templated(tokenizer, [*prompt.messages, message("assistant", answer)])
+        if closed:
+            text = text.rstrip("\n")
+            if not text.endswith(tokenizer.eos_token):
+                text += f" {tokenizer.eos_token}"
         encoded = tokenizer(text, add_special_tokens=False, verbose=False)
     else:
         texts = [guarded(tokenizer, text) for text in (plain_text(prompt), answer)]
@@ -134,7 +158,7 @@ def word_tree(tokenizer: Any, wanted: Texts) -> WordTree:
     Raises:
         CarbError: the tokenizer gives them the same tokens.
     """
-    asked = Prompt((message("user", "?"),), cue="\n\nAnswer:")
+    asked = Prompt((_ASKING,), cue="\n\nAnswer:")
     context = _prompt_text(tokenizer, asked)
     before = _ids(tokenizer, context)
     space = " "
@@ -242,22 +266,34 @@ def _templated(tokenizer: Any, messages: Sequence[Message], **given: bool) -> st
     """A conversation as the chat template renders it, without control tokens of its own.
 
     Raises:
-        ValueError: the template leaves out a turn or its end, so that texts which differ there
-            would have one score.
+        ValueError: the template leaves out a turn or some of it, or changes its text, so that a
+            score would be that of another text.
     """
     turns = chat(messages, partial(guarded, tokenizer))
     text = _rendered(tokenizer, turns, **given)
-    for index, turn in enumerate(turns):
-        if turn["role"] != "system" and turn["content"].strip() in text:
-            continue
-        changed = [dict(one) for one in turns]
-        changed[index]["content"] += " x"
-        if _rendered(tokenizer, changed, **given) == text:
+    written = unthought(text)
+    contents = []
+    for turn in turns:
+        content = unthought(turn["content"])
+        if content not in written:  # a template may leave thoughts out
+            content = unthought(without_thinking(turn["content"])) or content
+        contents.append(content)
+    for turn, content in zip(turns, contents, strict=True):
+        times = sum(other.count(content) for other in contents)
+        if content and written.count(content) < times:
             raise ValueError(
-                f"the chat template leaves out the turn of the {turn['role']}, or its end; put its "
-                "text into the question, or give another chat_template="
+                f"the chat template leaves out the turn of the {turn['role']}, or changes it; put "
+                "its text into the question, or give another chat_template="
             )
     return text
+
+
+def _around_answer(tokenizer: Any) -> tuple[str, str]:
+    """What a chat template writes before and behind an answer to a short question."""
+    mark = "quiet"
+    text = _rendered(tokenizer, chat([_ASKING, message("assistant", mark)]))
+    before, _, behind = text.rpartition(mark)
+    return before, behind
 
 
 def _rendered(tokenizer: Any, turns: Sequence[Mapping[str, str]], **given: Any) -> str:
@@ -281,12 +317,7 @@ def _ids(tokenizer: Any, text: str, *, start: bool = True) -> list[int]:
 def _end_of_turn(tokenizer: Any) -> list[int]:
     """The token that a chat template puts behind an assistant's turn; where it puts none, the end
     of text."""
-    mark = "quiet"
-    turns = [message("user", "?"), message("assistant", mark)]
-    _, written, rest = _rendered(tokenizer, chat(turns)).rpartition(mark)
-    behind = []
-    if written:
-        behind = _ids(tokenizer, rest)
+    behind = _ids(tokenizer, _around_answer(tokenizer)[1])
     added = getattr(tokenizer, "added_tokens_decoder", {})
     specials = {*tokenizer.all_special_ids, *added}
     for number, token in enumerate(behind, 1):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from functools import partial
+from inspect import signature
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -39,25 +40,13 @@ __all__ = ["TemplateOptions", "set_chat_template"]
 
 HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
 """Files of a local model folder that decide its scores."""
-HEADS = ("v_head.", "value_head.", "reward_head.")
-"""The names that trainers give a head of their own beside a classifier's."""
-
-_OURS = frozenset(
-    [
-        "add_generation_prompt",
-        "chat_template",
-        "continue_final_message",
-        "conversation",
-        "documents",
-        "messages",
-        "padding",
-        "return_dict",
-        "return_tensors",
-        "tokenize",
-        "tools",
-    ]
+IDLE = re.compile(
+    r"att(?:entio)?n\.(?:masked_)?bias$|inv_freq|rotary|position_ids|mtp|nextn"
+    r"|vis(?:ion|ual)|image|audio|multi_?modal"
+    r"|lm_head|embed_out|predictions|pred_layer|final_logits_bias|pooler|^cls\.|^decoder\."
 )
-"""Arguments of ``apply_chat_template`` that the backend sets, or that would change its result."""
+"""Weights of a file that decide no score of its class: masks and positions of old checkpoints,
+drafts of later tokens, other senses, and heads of language models."""
 
 
 class TemplateOptions(Frozen):
@@ -142,19 +131,15 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
             f"Cannot load the model '{target}': {reason}. Give a local folder or a "
             "hub id owner/name whose weights are in safetensors format, or a GGUF file."
         ) from None
-    if (code := _code_of_its_own(model, loader)) and not options.trust_remote_code:
-        raise CarbError(
-            f"The model '{target}' comes with code of its own ({code}), without which its "
-            "score is not known. Read that code, and if you trust it, add trust_remote_code=true."
-        )
     if missing:
         raise CarbError(
             f"The model '{target}' has no weights for "
-            f"{', '.join(missing[:3])}{', ...' if missing[3:] else ''}, which "
+            f"{', '.join(missing[:3])}, which "
             f"{type(model).__name__} needs; scores would come from random numbers. Choose a "
             "model that was trained for this kind of scorer."
         )
     dense_head(model.eval())
+    _keep_sparse(model)
     template = set_chat_template(tokenizer, options)
     limit = options.max_length or _position_limit(model) or 1_000_000
     return Loaded(model, tokenizer, revision + template, limit, _embeddings(model))
@@ -221,6 +206,7 @@ def _weights(
         **placed,
         **given,
     )
+    _refuse_other_code(name, model, loader)
     refuse_dropped(name, model, info["unexpected_keys"])
     return model, info
 
@@ -228,27 +214,26 @@ def _weights(
 def refuse_dropped(name: str, model: Any, unexpected: Iterable[str]) -> None:
     """Refuse weights of the file that decide a score and that the model's class does not use.
 
-    Weights of a layer that the class lacks, such as a language model's head, are no part of its
-    score. But a layer that the class has would be computed without them, and a classifier with a
-    second head does not say which one is its score.
+    A language model's head is no part of a classifier's score, and a second head no part of a
+    language model's. But a layer of the body would be lost, or computed without them, and a
+    classifier's second head, gate or scale is part of what was trained.
 
     Raises:
         CarbError: some weights of the file would be lost.
     """
-    # old checkpoints keep masks under names such as attn.bias, which is no weight of a layer
     layers = {weight.rpartition(".")[0] for weight, _ in model.named_parameters()}
-    rivals: tuple[str, ...] = ()
+    part = f"{model.base_model_prefix}."
     if type(model).__name__.endswith("ForSequenceClassification"):
-        rivals = HEADS
+        part = ""
     dropped = [
         key
         for key in sorted(map(str, unexpected))
-        if key.startswith(rivals) or key.rpartition(".")[0] in layers
+        if key.rpartition(".")[0] in layers or (key.startswith(part) and not IDLE.search(key))
     ]
     if dropped:
         raise CarbError(
-            f"{type(model).__name__} does not use the weights {', '.join(dropped[:3])}"
-            f"{', ...' if dropped[3:] else ''} of '{name}', so its score would be another one. "
+            f"{type(model).__name__} does not use the weights {', '.join(dropped[:3])} "
+            f"of '{name}', so its score would be another one. "
             "Serve it with the code that trained it, and score the server (docs/servers.md)."
         )
 
@@ -305,10 +290,12 @@ def set_chat_template(tokenizer: Any, options: TemplateOptions) -> str:
     added = _replace_template(tokenizer, options.chat_template)
     variables = json.loads(options.chat_template_kwargs)
     written = template_text(tokenizer)
+    # its own arguments are set here, or would change the form of what it gives
+    ours = {"messages", *signature(type(tokenizer).apply_chat_template).parameters}
     for name in variables:
-        if name in _OURS or not re.search(rf"\b{re.escape(name)}\b", written):
+        if name in ours or not re.search(rf"\b{re.escape(name)}\b", written):
             reason = "is no variable of this model's chat template"
-            if name in _OURS:
+            if name in ours:
                 reason = "is not for users to set"
             raise CarbError(
                 f"chat_template_kwargs=: '{name}' {reason}."
@@ -334,31 +321,43 @@ def _replace_template(tokenizer: Any, given: str | None) -> str:
     return f"+template:{hashlib.sha256(tokenizer.chat_template.encode()).hexdigest()[:16]}"
 
 
-def _code_of_its_own(model: Any, loader: Any) -> str | None:
-    """The class in the model's folder that its configuration names, where another one was loaded in
-    its place."""
-    named = None
-    if isinstance(loader, str):
-        named = (getattr(model.config, "auto_map", None) or {}).get(loader)
-    if isinstance(named, list | tuple):
-        named = named[0]
-    if not isinstance(named, str):
-        return None
-    of_class = named.rpartition(".")[2]
-    if of_class == type(model).__name__:
-        return None
-    return named
+def _keep_sparse(model: Any) -> None:
+    """Let BigBird read each row with the attention of its own length: a short row turns it to full
+    attention for good, and padding to a sparse one."""
+    config = model.config
+    body = model.base_model
+    if hasattr(body, "set_attention_type"):
+        model.register_forward_pre_hook(lambda *_: body.set_attention_type(config.attention_type))
+        config.sliding_window = 0  # no row is padded
+
+
+def _refuse_other_code(name: str, model: Any, loader: Any) -> None:
+    """Refuse a model whose configuration names a class in its folder, where another one was loaded
+    in its place.
+
+    Raises:
+        CarbError: it does.
+    """
+    classes = getattr(model.config, "auto_map", None) or {}
+    named = str(classes.get(str(loader), classes.get("AutoModel", "")))
+    loaded = {type(part).__name__ for part in (model, model.base_model)}
+    if isinstance(loader, str) and named.rpartition(".")[2] not in {"", *loaded}:
+        raise CarbError(
+            f"The model '{name}' comes with code of its own ({named}), without which its score is "
+            "not known. Read that code, and if you trust it, add trust_remote_code=true. Where "
+            "transformers does not use it even then, score a server that does."
+        )
 
 
 def _position_limit(model: Any) -> int | None:
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
-    if isinstance(limit, int) and isinstance(padding, int):
+    if not isinstance(limit, int):
+        return None
+    if isinstance(padding, int):
         limit -= padding + 1  # RoBERTa and its kin count positions from behind the padding's own
-    if isinstance(limit, int) and limit > 0:
-        return limit
-    return None
+    return max(limit, 0) or None
 
 
 def _embeddings(model: Any) -> int | None:

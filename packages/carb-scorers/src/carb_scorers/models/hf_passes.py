@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-import math
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -122,9 +122,8 @@ class Passes:
         self._window: int | None = getattr(config, "sliding_window", None)
         padding = getattr(config, "pad_token_id", None)
         # Some configurations name -1, or a token beyond the table: no row holds that one.
-        real = padding is not None and 0 <= padding < (loaded.embeddings or math.inf)
         self._padding: int | None = None
-        if real:
+        if padding in range(loaded.embeddings or sys.maxsize):
             self._padding = padding
         self._head = head
         self._lock = threading.Lock()
@@ -325,6 +324,12 @@ class Passes:
         if not self.merges:
             rows = rows[:2]  # an item's rows have one prefix, and are padded to one another alone
         alone = self._alone(rows)
+        numbers = self._torch.stack([*alone.values()])
+        if numbers.isfinite().all() and not self._agrees(ONE_BY_ONE, rows, alone):
+            raise CarbError(
+                "This model gives one text another score at each pass, as chance has it (its "
+                "attention is random); choose another model."
+            )
         for cached, batched in product((True, False), (True, False)):
             if cached and self._forward is None:
                 continue

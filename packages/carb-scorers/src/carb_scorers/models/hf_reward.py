@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 import anyio.to_thread
 
 from carb_data import CarbError, uncollected
 from carb_scorers.models.chat_tokens import Ids, conversation
-from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet
+from carb_scorers.models.hf_loading import HFOptions, Loaded, TemplateOptions, load, quiet
 from carb_scorers.models.hf_passes import Passes
 from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Prompts, Reward, Texts
@@ -51,6 +52,8 @@ class Adapter:
     conversation."""
     outputs: int | None = None
     """How many outputs there are; by default the configuration's ``num_labels``."""
+    closed: bool = False
+    """Whether the head is read at the end of text, which stands behind every conversation."""
 
 
 def _last_of_sequence(output: Any) -> Any:
@@ -76,7 +79,17 @@ def _deep_head(transformers: Any, config: Any) -> Any:
     return DeepHead
 
 
+def _one_output(transformers: Any, _: Any) -> Any:
+    """A classifier with one output, whatever the configuration says."""
+    plain = transformers.AutoModelForSequenceClassification
+    return SimpleNamespace(from_pretrained=partial(plain.from_pretrained, num_labels=1))
+
+
+OPENRLHF = "RewardModel"
+"""The class under which OpenRLHF saves its reward models."""
 ADAPTERS: dict[str, Adapter] = {
+    # openrlhf/datasets/reward_dataset.py puts the end of text behind a conversation.
+    OPENRLHF: Adapter(loader=_one_output, closed=True),
     # Wang et al. 2024, ArmoRM: many objectives, mixed by a gate into output.score. Needs
     # trust_remote_code.
     "LlamaForRewardModelWithGating": Adapter(
@@ -102,7 +115,7 @@ OTHER_TASKS = ("ForTokenClassification", "ForQuestionAnswering", "ForMultipleCho
 each step, is one of the first kind."""
 
 
-def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
+def adapter_for(target: str, options: TemplateOptions) -> tuple[Adapter, Any]:
     """The adapter of a model, from its configuration, and its loader; the plain one where none is
     registered.
 
@@ -121,16 +134,25 @@ def adapter_for(target: str, options: HFOptions) -> tuple[Adapter, Any]:
     except (OSError, ValueError, KeyError):
         return (adapter := Adapter()), adapter.loader  # loading says what is wrong
     architectures = config.architectures or []
-    if others := [name for name in architectures if name.endswith(OTHER_TASKS)]:
-        raise CarbError(
-            f"The model '{target}' is a {others[0]}, whose outputs are no score of a whole answer. "
-            "Choose a model for sequence classification."
-        )
-    known = [ADAPTERS[name] for name in architectures if name in ADAPTERS]
-    adapter = next(iter(known), Adapter())
+    if hasattr(config, "value_head_prefix"):
+        architectures = [OPENRLHF]
+    for name in architectures:
+        _check_class(target, config, name)
+    adapter = next((ADAPTERS[name] for name in architectures if name in ADAPTERS), Adapter())
     if isinstance(adapter.loader, str):
         return adapter, adapter.loader
     return adapter, adapter.loader(transformers, config)
+
+
+def _check_class(target: str, config: Any, name: str) -> None:
+    of_its_own = f".{name}'" in str(getattr(config, "auto_map", None))
+    known = hasattr(hf_library("transformers"), name) and not name.endswith(OTHER_TASKS)
+    if not (known or of_its_own or name in ADAPTERS):
+        raise CarbError(
+            f"The model '{target}' is a {name}, whose outputs are not known to be scores of whole "
+            "answers. Choose a model for sequence classification, or serve it with the code that "
+            "trained it, and score the server (docs/servers.md)."
+        )
 
 
 class HFRewardModel:
@@ -145,12 +167,13 @@ class HFRewardModel:
         self._tokenizer = loaded.tokenizer
         self._output = _output(target, model, adapter, options)
         self._takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
+        self._closed = adapter.closed
+        if adapter.closed:
+            model.config.get_text_config().pad_token_id = None  # nothing is padding: the last token
         self._ending: Ids = ()
         if adapter.ending is not None:
             self._ending = (int(getattr(model.config, adapter.ending)),)
-        head: Any = None
-        if adapter.head is not None:
-            head = getattr(model, adapter.head, None)
+        head: Any = getattr(model, adapter.head or "", None)
         self._passes = Passes(
             loaded,
             options,
@@ -186,12 +209,10 @@ class HFRewardModel:
         return await anyio.to_thread.run_sync(run)
 
     def _rows_of(self, prompt: Prompt, answer: str) -> list[Row]:
-        ids, types = conversation(self._tokenizer, prompt, answer)
-        tokens = (*ids, *self._ending)
+        ids, types = conversation(self._tokenizer, prompt, answer, closed=self._closed)
         if not self._takes_types:
-            return [Row(tokens)]
-        of_ending = types[-1:] * len(self._ending)
-        return [Row(tokens, types=(*types, *of_ending))]
+            types = ()
+        return [Row((*ids, *self._ending), types=types)]
 
 
 @uncollected()
@@ -210,10 +231,7 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
 def _output(target: str, model: Any, adapter: Adapter, options: RewardOptions) -> int:
     """The index of the output that is the score."""
     labels = adapter.outputs or int(model.config.num_labels)
-    named = getattr(model.config, "id2label", None) or {}
-    names = [str(named[index]) for index in sorted(named)]
-    if len(names) != labels:
-        names = [str(index) for index in range(labels)]
+    names = [str(model.config.id2label.get(index, index)) for index in range(labels)]
     if options.objective is not None:
         matches = [i for i, name in enumerate(names) if options.objective in (name, str(i))]
         if len(matches) != 1:

@@ -19,6 +19,7 @@ __all__ = [
     "marks",
     "opened_thought",
     "thought_marks",
+    "unthought",
     "without_thinking",
 ]
 
@@ -103,6 +104,13 @@ def thought_marks() -> tuple[re.Pattern[str], re.Pattern[str]]:
         patterns.append(re.compile("|".join(forms), re.IGNORECASE))
     begin, end = patterns
     return begin, end
+
+
+def unthought(text: str) -> str:
+    """A text without spaces and without the marks of thoughts, which templates add and take off."""
+    for pattern in thought_marks():
+        text = pattern.sub("", text)
+    return "".join(text.split())
 
 
 def opened_thought(prompt: str, template: str) -> str | None:

@@ -57,11 +57,11 @@ _ONLY_THOUGHT = (
 
 _ALL_ONES = 4
 """How many scores, all of them 1, show that they are no raw outputs."""
-_ALL_BOUNDED = 6
-"""How many scores, all of them in [0, 1], show that they are no raw outputs.
+_BOUNDED = {0.0: 6, -1.0: 18}
+"""How many scores, all of them from this number to 1, show that they are no raw outputs.
 
 Three sets have six at least. Independent raw outputs around 0 with a standard deviation of 1 all
-lie there in 0.16% of runs, and ``bounded=true`` lets them pass.
+lie there in 0.16% and 0.10% of runs, and ``bounded=true`` lets them pass.
 """
 
 _MOST = 1.01
@@ -393,7 +393,7 @@ class ServerRewardModel(ServerModel):
     ) -> None:
         self._api = options.api
         self._bounded = options.bounded
-        self._values: list[float] | None = []
+        self._values: list[float] = []
         root = options.url.rstrip("/").removesuffix("/v1")  # a path may stand beside it
         super().__init__(
             model,
@@ -442,24 +442,25 @@ class ServerRewardModel(ServerModel):
         return Reward(value, usage)
 
     def _check_raw(self, value: float) -> None:
-        """Stop where all scores so far can only have come out of a sigmoid or a softmax.
+        """Stop where all scores so far can only have come out of a sigmoid, softmax or tanh.
 
         Raises:
-            CarbError: they lie in [0, 1].
+            CarbError: they lie in [0, 1] or in [-1, 1].
         """
-        if self._bounded or self._values is None:
-            return
-        if not 0.0 <= value <= 1.0:
-            self._values = None
+        if self._bounded or len(self._values) == max(_BOUNDED.values()):
             return
         self._values.append(value)
-        ones = len(self._values) >= _ALL_ONES and set(self._values) == {1.0}
-        if ones or len(self._values) >= _ALL_BOUNDED:
+        number = len(self._values)
+        ones = number >= _ALL_ONES and set(self._values) == {1.0}
+        for lowest, enough in _BOUNDED.items():
+            within = all(lowest <= known <= 1.0 for known in self._values)
+            if not ones and not (within and number >= enough):
+                continue
             raise CarbError(
-                f"All of {len(self._values)} scores of '{self.model}' lie in [0, 1], so that the "
-                "server seems to put a sigmoid or a softmax behind the head. Ask for raw outputs "
-                "with an option of the server (vLLM: --pooler-config), or write bounded=true if "
-                "the head itself gives such numbers."
+                f"All of {number} scores of '{self.model}' lie in [{lowest:g}, 1], so that the "
+                "server seems to put a sigmoid, a softmax or a tanh behind the head. Ask for raw "
+                "outputs with an option of the server (vLLM: --pooler-config), or write "
+                "bounded=true if the head itself gives such numbers."
             )
 
 

@@ -71,8 +71,8 @@ class ServerRewardOptions(ServerOptions):
     """``classify``: the server's chat template puts question and response together. ``score``: no
     template; they are a pair of texts, as for cross-encoders."""
     bounded: bool = False
-    """The head itself gives numbers in [0, 1]; else scores that all lie there stop the run, since
-    an activation stands behind the head."""
+    """The head itself gives numbers in [0, 1] or [-1, 1]; else scores that all lie there stop the
+    run, since an activation stands behind the head."""
 
 
 def key_of(options: ServerOptions) -> str | None:

@@ -24,6 +24,7 @@ from pydantic import PositiveInt
 from carb_data import CarbError, JsonObject, require
 from carb_scorers.models.chat_tokens import Ids, conversation, watched_choices, watched_ids
 from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
+from carb_scorers.models.hf_reward import Adapter, adapter_for
 from carb_scorers.models.marks import until, written_text
 from carb_scorers.models.protocol import (
     BackendKind,
@@ -367,6 +368,10 @@ def open_reward_model(target: str, options: VLLMOptions) -> VLLMRewardModel:
     Raises:
         CarbError: vLLM is not installed or cannot load the model, or the head has several outputs.
     """
+    require("vllm", package="carb-scorers", extra="vllm")
+    adapter, _ = adapter_for(target, options)
+    if adapter != Adapter():
+        raise CarbError(f"'{target}' has a head that backend=vllm does not read; use backend=hf.")
     engine = VLLMEngine(target, options, runner="pooling", convert="classify")
     labels = int(engine.config.num_labels)
     if labels != 1:
