@@ -68,7 +68,7 @@ def _check_end(tokenizer: Any, text: str) -> None:
             "another chat_template=, or, for a judge, read=generate."
         )
     asked = _rendered(tokenizer, chat([_ASKING]), add_generation_prompt=True)
-    before, _ = _around_answer(tokenizer)
+    before = _around_answer(tokenizer)[0]
     if unthought(asked) != unthought(before):
         raise CarbError(
             "This model's chat template does not end a prompt where it puts the answer, so that "

@@ -29,10 +29,10 @@ def bytes_per_token(config: Any, width: int, *, logits: bool = False) -> int:
             own numbers.
     """
     vectors = 2 * config.num_hidden_layers + STATES
-    read = 0
+    size = vectors * config.hidden_size * width
     if logits:
-        read = config.vocab_size * (width + 4)
-    return int(vectors * config.hidden_size * width + read)
+        size += config.vocab_size * (width + 4)
+    return int(size)
 
 
 def batch_tokens(given: int | None, model: Any, *, logits: bool = False) -> int:

@@ -258,15 +258,11 @@ class Endpoint:
             return "It answers that it gets too many requests; lower concurrency=, or wait"
         if "CERTIFICATE_VERIFY_FAILED" in error.message:
             return "Name a file with its certificate in the environment variable SSL_CERT_FILE."
-        scheme = self.url.partition(":")[0]
-        proxies = {}
-        if not is_this_machine(self.url):
-            proxies = getproxies()
-        proxy = next((name for name in (scheme, "all") if name in proxies), None)
-        through = ""
-        if proxy:
-            through = f" Is the proxy of {proxy.upper()}_PROXY there?"
-        return f"Is the server running, and url= right?{through}"
+        hint = "Is the server running, and url= right?"
+        for name in (self.url.partition(":")[0], "all"):
+            if name in getproxies() and not is_this_machine(self.url):
+                return f"{hint} Is the proxy of {name.upper()}_PROXY there?"
+        return hint
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[_Open]:
