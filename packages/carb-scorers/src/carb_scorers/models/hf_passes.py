@@ -324,8 +324,8 @@ class Passes:
         if not self.merges:
             rows = rows[:2]  # an item's rows have one prefix, and are padded to one another alone
         alone = self._alone(rows)
-        numbers = self._torch.stack([*alone.values()])
-        if numbers.isfinite().all() and not self._agrees(ONE_BY_ONE, rows, alone):
+        finite = all(numbers.isfinite().all() for numbers in alone.values())
+        if finite and not self._agrees(ONE_BY_ONE, rows, alone):
             raise CarbError(
                 "This model gives one text another score at each pass, as chance has it (its "
                 "attention is random); choose another model."

@@ -18,7 +18,6 @@ __all__ = [
     "guarded_unseen",
     "marks",
     "opened_thought",
-    "thought_marks",
     "unthought",
     "without_thinking",
 ]
