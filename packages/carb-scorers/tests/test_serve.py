@@ -123,6 +123,39 @@ def sent(*responses: str, prompt: str = "<s>[INST] Was? [/INST]") -> dict[str, A
     }
 
 
+async def test_a_rendered_prompt_and_an_end_of_text_are_undone_by_score_too() -> None:
+    """Trainers' own functions send what the policy read and wrote. The control tokens were broken
+    up, and the scores were those of other texts."""
+    async with served() as (client, scorer):
+        for prompt in ("Was?", "<s>[INST] Was? [/INST]"):
+            status, content = await asked(client, "ab", "abc</s>", prompt=prompt)
+            assert (status, content["scores"]) == (200, [2.0, 3.0])
+        assert {one.prompt for one in scorer.requests} == {"Was?"}
+        status, content = await asked(client, "a", prompt="<|odd|>Was?")
+        assert status == 422
+        assert "--policy-template" in content["error"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"prompt": "Was?", "response": "a", "label": None},
+        {"model": "model", "messages": ["a"]},
+        {"text": "a"},
+        {"input_ids": [1], "return_logprob": True},
+    ],
+    ids=["slime", "LLaMA-Factory", "ms-swift", "slime's teacher"],
+)
+@pytest.mark.parametrize("path", ["/score", "/get_reward"])
+async def test_what_other_trainers_send_is_refused_with_what_is_taken(
+    path: str, body: dict[str, Any]
+) -> None:
+    async with served() as (client, _):
+        answer = await client.post(path, json=body)
+        assert answer.status_code == 422
+        assert "/score takes prompt and responses" in answer.json()["error"]
+
+
 @pytest.mark.parametrize(
     ("turns", "fact"),
     [

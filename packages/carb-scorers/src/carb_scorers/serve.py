@@ -25,7 +25,8 @@ from carb_data import (
     repeated_name,
     require,
 )
-from carb_scorers.integrations.openrlhf import Policy, response_in
+from carb_scorers.integrations.openrlhf import Policy, bare_response, response_in
+from carb_scorers.models.marks import guarded_unseen
 from carb_scorers.spec import asked_about, needs
 from carb_scorers.texts import Opened, Question, Scored, Text, check_company
 
@@ -66,6 +67,9 @@ _ADVICE = {
     404: "There is GET /health, GET /spec, and POST to /get_reward or /score.",
     405: "Send it with POST.",
 }
+
+
+_TAKES = "/score takes prompt and responses, /get_reward takes query, prompts and labels."
 
 
 class GetReward(Frozen):
@@ -260,7 +264,15 @@ class RewardServer:
     def _responses(self, body: bytes) -> list[Text]:
         sent = _read(ScoreCall, body)
         culture, language = self._about(sent.culture, sent.language)
-        return [Text(sent.prompt, response, culture, language) for response in sent.responses]
+        prompt = sent.prompt
+        if isinstance(prompt, str) and _has_tokens(prompt):
+            prompt, _ = self._question_and_response(prompt, prompt, 0)
+        texts = []
+        for response in sent.responses:
+            if _has_tokens(response):
+                response = bare_response(response)
+            texts.append(Text(prompt, response, culture, language))
+        return texts
 
     def _about(self, culture: str | None, language: str | None) -> tuple[str, str]:
         """Culture and language of a call."""
@@ -317,6 +329,11 @@ class RewardServer:
             raise ClientDisconnect
 
 
+def _has_tokens(text: str) -> bool:
+    """Whether a text has control tokens, as a trainer's chat template and tokenizer write them."""
+    return guarded_unseen(text) != text
+
+
 def _error(one: Scored | None, timeout: float) -> dict[str, Any] | None:
     """Why a response has no score; null where it has one."""
     if one is None:
@@ -330,7 +347,7 @@ def _read(model: type[_Sent], body: bytes) -> _Sent:
     try:
         sent = model.model_validate_json(body)
     except ValidationError as error:
-        raise RefusalError(422, first_defect(error)) from None
+        raise RefusalError(422, f"{first_defect(error)}. {_TAKES}") from None
     if name := repeated_name(body):
         raise RefusalError(422, f"The field '{name}' stands twice in one object.")
     return sent

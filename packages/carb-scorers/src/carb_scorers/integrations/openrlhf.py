@@ -24,11 +24,11 @@ from carb_scorers.models.marks import control_pattern, guarded_unseen, unthought
 from carb_scorers.models.source import hf_library, model_source
 from carb_scorers.texts import Question, Turns, as_messages, conversation_of
 
-__all__ = ["Policy", "PolicyTemplate", "policy_of", "response_in"]
+__all__ = ["Policy", "PolicyTemplate", "bare_response", "policy_of", "response_in"]
 
 Pattern = re.Pattern[str]
-Shape = tuple[tuple[str, ...], list[Pattern]]
-"""Roles, and what a template writes before, between and behind their turns."""
+Shape = tuple[tuple[str, ...], Pattern]
+"""Roles, and a template's text around their turns, which are the groups."""
 _CONTROL = rf"(?:{control_pattern().pattern}|\s)"
 _BEFORE = re.compile(rf"\A{_CONTROL}+")
 _BEHIND = re.compile(rf"{_CONTROL}+\Z")
@@ -233,16 +233,16 @@ class PolicyTemplate(Policy):
         Raises:
             CarbError: the template did not render it.
         """
-        for roles, borders in self._shapes:
-            contents = _between(prompt, borders)
-            if contents is None or any(guarded_unseen(one) != one for one in contents):
+        for roles, around in self._shapes:
+            match = around.fullmatch(prompt)
+            if match is None or any(guarded_unseen(one) != one for one in match.groups()):
                 continue
-            turns = list(zip(roles, contents, strict=True))
+            turns = list(zip(roles, match.groups(), strict=True))
             rendered = self._render(as_messages(turns))
             if _undated(rendered) != _undated(prompt):
                 continue
             if len(turns) == 1:
-                return contents[0]
+                return match[1]
             return conversation_of(turns)
         raise CarbError("was not rendered by the chat template that --policy-template names")
 
@@ -256,8 +256,10 @@ class PolicyTemplate(Policy):
             return None
         if any(text.count(name) != 1 for name in names):
             return None
-        parts = re.split("|".join(names), text)
-        return roles, [_dated_pattern(part) for part in parts]
+        first, *others, last = map(_dated_pattern, re.split("|".join(names), text))
+        # each ends at the first border behind it, so that the time is linear
+        between = "".join(f"(?>(.*?){border})" for border in others)
+        return roles, re.compile(f"{first}{between}(.*?){last}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -319,34 +321,14 @@ def _role_orders() -> Iterator[tuple[str, ...]]:
 _DATE = r"\d{1,2} [A-Z][a-z]+ \d{4}|\d{4}-\d{2}-\d{2}"
 
 
-def _dated_pattern(text: str) -> Pattern:
+def _dated_pattern(text: str) -> str:
     """The pattern of a text on any day, since a template may write the day on which it is used."""
     parts = map(re.escape, re.split(_DATE, text))
-    return re.compile(f"(?:{_DATE})".join(parts))
+    return f"(?:{_DATE})".join(parts)
 
 
 def _undated(text: str) -> str:
     return re.sub(_DATE, "", text)
-
-
-def _between(text: str, borders: list[Pattern]) -> list[str] | None:
-    """The texts between borders, which stand one after the other from the start to the end."""
-    first, *others, last = borders
-    begin = first.match(text)
-    if begin is None:
-        return None
-    contents = []
-    at = begin.end()
-    for border in others:
-        match = border.search(text, at)
-        if match is None:
-            return None
-        contents.append(text[at : match.start()])
-        at = match.end()
-    end = re.compile(f"{last.pattern}\\Z").search(text, at)
-    if end is None:
-        return None
-    return [*contents, text[at : end.start()]]
 
 
 def response_in(query: str, prompt: str) -> str:
@@ -366,14 +348,14 @@ def response_in(query: str, prompt: str) -> str:
         whole = _BEFORE.sub("", form(query))
         asked = _BEFORE.sub("", form(prompt))
         if whole.startswith(asked):
-            return _bare(whole[len(asked) :])
+            return bare_response(whole[len(asked) :])
     length = _behind(whole, asked)
     if length is None:
         raise CarbError("does not begin with its prompt")
-    return _bare(whole[length:])
+    return bare_response(whole[length:])
 
 
-def _bare(text: str) -> str:
+def bare_response(text: str) -> str:
     """A text without the control tokens behind it; they are looked for at its end, since a search
     from the front stops the server for seconds."""
     end = len(text)
