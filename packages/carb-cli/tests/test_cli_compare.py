@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from carb_data import Dataset, ScoreTable, load
+from carb_data import Dataset, ScoreTable, is_mirror, load
 from carb_metrics import compare, correlate
 from cli_helpers import Carb, small_family, small_set
 
@@ -87,6 +87,32 @@ def test_it_says_the_rule_of_ties_the_test_and_the_rate(carb: Carb, families: Pa
     assert first.endswith("8 families.")
     assert "the place better" in concluded
     assert "Place win rate" not in rest
+
+
+@pytest.fixture
+def mirrors_alone(families: Path) -> Path:
+    """The run of ``families`` in which one scorer failed on every main set."""
+    path = families / "scores.parquet"
+    dataset = Dataset.load(families / "dataset.parquet", registry=None)
+    main = [item.id for item in dataset if not is_mirror(item)]
+    of_main = pl.col("item_id").is_in(main) & (pl.col("scorer") == "baseline:label")
+    frame = ScoreTable.load(path).frame
+    ScoreTable(frame.with_columns(score=pl.when(~of_main).then("score"))).save(path)
+    return families
+
+
+def test_families_are_compared_where_every_main_set_failed(carb: Carb, mirrors_alone: Path) -> None:
+    found = carb("compare", mirrors_alone, "--json", "--margin", "0.9")
+    assert found.code == 0
+    assert found.json["difference"] is found.json["margin"] is None
+    assert found.json["by_culture"] == found.json["by_domain"] == []
+    assert found.json["place_win"]["difference"] is not None
+    assert found.json["better"] == found.json["place_win"]["better"]
+    ended = carb("compare", mirrors_alone)
+    assert ended.code == 0
+    assert "Place win rate: a " in ended.out
+    assert "failed on every main set" in ended.out
+    assert "right with ties shared" not in ended.out
 
 
 def test_sets_that_only_one_of_both_scored_are_counted(

@@ -204,6 +204,7 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
         other: float = 0.04,
         confidence: float = 0.95,
         words: float | None = None,
+        if_lost: float | None = None,
         **changes: float,
     ) -> str:
         rates = {
@@ -214,6 +215,11 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
         rows = tuple(
             row.model_copy(update={"place_win": Interval(**rates[row.scorer])}) for row in rows
         )
+        if if_lost is not None:
+            least = Interval(estimate=if_lost, low=if_lost - 0.04, high=if_lost + 0.04)
+            failed = {"failed": 2, "comparisons": 9, "place_win_if_lost": least}
+            label = rows[[row.scorer for row in rows].index("baseline:label")]
+            rows = tuple(row.changed(**failed) if row is label else row for row in rows)
         families = made.families.model_copy(update={"rows": rows}) if made.families else None
         shared = {"shared_words": Interval(estimate=words), "families": families}
         changed = made.model_copy(update=shared | {"confidence": confidence})
@@ -235,7 +241,15 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
     beyond = said(0.02, words=0.51)
     assert beyond.startswith("baseline:label is not shown to read the place beyond shared words")
     assert "share reach 51.0%" in beyond
-    for text in (none, reads, small, made.verdict):
+    hidden = said(0.001, 0.9, if_lost=0.52, low=0.57)
+    assert hidden.startswith("baseline:label is not shown to read the place: ")
+    assert "2 of 9 comparisons failed" in hidden
+    assert "52.0% [48.0 – 56.0]" in hidden
+    assert said(0.001, 0.9, if_lost=0.55, low=0.57).startswith("baseline:label reads the place: ")
+    assert "beyond shared words" in said(0.001, 0.9, words=0.52, if_lost=0.55, low=0.57)
+    honest = said(0.001, 0.001, if_lost=0.52, low=0.57)
+    assert honest.startswith("baseline:length reads the place: "), "not hidden by one that fails"
+    for text in (none, reads, small, hidden, made.verdict):
         for sentence in text.replace("\n", " ").split(". "):
             assert len(sentence.split()) <= 25, sentence
     assert said(0.5, estimate=0.1).startswith("No scorer")

@@ -21,6 +21,10 @@ POWER = (
 )
 COVER = "**Place win rate, coverage**: how often the 95% interval holds the true rate:"
 FAIL = "**Place win rate, failures**: the mean rate of scorers that fail on purpose:"
+HIDE = (
+    "**Place win rate, hidden losses**: how often the 95% interval lies above 50% where a scorer "
+    "fails on the sets on which it would lose most, or on sets at random:"
+)
 
 pytestmark = pytest.mark.coverage
 
@@ -29,14 +33,19 @@ Scores = np.ndarray
 Draw = Callable[[np.random.Generator, int, int, float], Scores]
 
 
-def place_win(scores: Scores) -> np.ndarray:
+def place_win(scores: Scores, if_failed: float = 0.5) -> np.ndarray:
     """(families,) the place win rate of (families, places, answers) scores, by its definition."""
     size = scores.shape[-1]
-    own = np.einsum("fii->fi", scores)
-    won = higher(own[:, None, :], scores)  # (families, other place, answer)
-    won = np.where(np.isnan(won + won.swapaxes(1, 2)), 0.5, won)  # both of a pair, or none
+    won = compared(scores)
+    won = np.where(np.isnan(won + won.swapaxes(1, 2)), if_failed, won)  # both of a pair, or none
     others = ~np.eye(size, dtype=bool)
     return won[:, others].mean(1)
+
+
+def compared(scores: Scores) -> np.ndarray:
+    """(families, other place, answer) whether an answer scores higher under its own place."""
+    own = np.einsum("fii->fi", scores)
+    return higher(own[:, None, :], scores)
 
 
 def place_effect(scores: Scores) -> np.ndarray:
@@ -196,3 +205,50 @@ def test_failing_gains_nothing(cell):
         cell(FAIL, "planted knowledge", name, place_win(one).mean())
         assert place_win(one).mean() <= place_win(scores).mean()
     assert place_win(blind_low).mean() == pytest.approx(0.5, abs=0.003)
+
+
+def failing_where_it_loses(scores: Scores, most: float) -> Scores:
+    """The scores without the sets whose comparisons are lost most, at most a share of all sets."""
+    won = compared(scores)
+    size = scores.shape[-1]
+    lost = 0.5 - (won + won.swapaxes(1, 2)) / 2
+    gain = np.where(np.eye(size, dtype=bool), 0.0, lost).sum(2)
+    gain = np.where(gain < gain.max(1, keepdims=True), gain / 2, gain)  # others gain less then
+    worst = np.argsort(-gain, axis=None, kind="stable")[: int(most * gain.size)]
+    fails = np.zeros(gain.size, dtype=bool)
+    fails[worst] = gain.ravel()[worst] > 0
+    return np.where(fails.reshape(gain.shape)[..., None], np.nan, scores)
+
+
+@pytest.mark.parametrize("most", [1.0, 0.2, 0.05])
+@pytest.mark.parametrize("size", [2, 4])
+def test_failing_where_it_loses_is_seen_once_failures_count_as_lost(size, most, cell):
+    rng = np.random.default_rng(4)
+    cluster = np.arange(200)
+    above = np.zeros(2)
+    for _ in range(RUNS):
+        scores = failing_where_it_loses(likelihoods(rng, 200, size, 0.0), most)
+        for column, if_failed in enumerate((0.5, 0.0)):
+            above[column] += mean_of(place_win(scores, if_failed), size, cluster).low > 0.5
+    above /= RUNS
+    row = f"no knowledge, families of {size}, at most {most:.0%} of the sets where it loses"
+    cell(HIDE, row, "failures count half", above[0])
+    cell(HIDE, row, "failures count as lost", above[1])
+    assert above[1] < 0.05
+
+
+def test_a_scorer_with_knowledge_that_fails_rarely_still_shows_it(cell):
+    rng = np.random.default_rng(5)
+    cluster = np.arange(200)
+    for share in (0.01, 0.05, 0.1):
+        shown = np.zeros(2)
+        for _ in range(RUNS):
+            scores = likelihoods(rng, 200, 4, 0.5)
+            scores[rng.random((200, 4)) < share] = np.nan
+            for column, if_failed in enumerate((0.5, 0.0)):
+                shown[column] += mean_of(place_win(scores, if_failed), 4, cluster).low > 0.5
+        shown /= RUNS
+        row = f"knowledge, families of 4, {share:.0%} of the sets at random"
+        cell(HIDE, row, "failures count half", shown[0])
+        cell(HIDE, row, "failures count as lost", shown[1])
+        assert shown[1] > 0.9 or share == 0.1

@@ -337,8 +337,40 @@ def test_a_failed_set_loses_its_comparisons_and_no_family():
     assert (row.errors, row.families, row.comparisons, row.failed) == (1, 7, 84, 6)
     assert row.row.estimate == pytest.approx((0.75 + 6) / 7)
     assert row.place_win.estimate == pytest.approx((0.75 + 6) / 7)
+    assert row.place_win_if_lost.estimate == pytest.approx((0.5 + 6) / 7)
     silent = family_accuracy(scored(dataset, lambda *_: None), dataset).of("s")
     assert (silent.failed, silent.place_win.estimate, silent.row.estimate) == (84, None, None)
+
+
+def test_failing_where_it_would_lose_lifts_the_rate_but_not_the_one_with_failures_lost():
+    """A scorer without knowledge that fails on one set of each pair that it would lose."""
+    families = [item for i in range(400) for item in family(i, answers=2)]
+    dataset = Dataset(families)
+    drawn = np.random.default_rng(0).normal(size=(400, 2, 2))
+    right = np.array([[0, 1]])
+    own = drawn[:, right[0], right[0]]
+    lost = (own < drawn[:, 1 - right[0], right[0]]).all(1)
+
+    def score(item, response):
+        number, place, _ = index = numbers_of(item, response)
+        return None if lost[number] and place == 0 else float(drawn[index])
+
+    row = family_accuracy(scored(dataset, score), dataset).of("s")
+    assert row.failed == 2 * lost.sum() > 150
+    assert row.place_win.low > 0.55
+    assert (
+        row.place_win_if_lost.estimate
+        == place_win(dataset, lambda s, r: float(drawn[numbers_of(s, r)])).estimate
+    )
+    assert row.place_win_if_lost.low < 0.5 < row.place_win_if_lost.high
+
+
+def test_no_failure_leaves_one_rate():
+    dataset = Dataset(item for i in range(7) for item in family(i))
+    rows = family_accuracy(
+        scores_of(dataset, {"never": lambda *_: 0.0, "always": lambda *_: None}), dataset
+    ).rows
+    assert [row.place_win_if_lost for row in rows] == [None, None]
 
 
 def test_who_fails_where_it_is_unsure_is_no_better_in_a_comparison_than_alone():

@@ -4,7 +4,6 @@ and a set are."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import polars as pl
 
@@ -125,15 +124,9 @@ class Breakdown(OfSets):
 
     def of(self, scorer: str) -> Breakdown:
         """The part of one scorer."""
-        parts: dict[str, Any] = {
-            name: part.of(scorer) for name, part in self if isinstance(part, Grouped)
-        }
-        overall = self.by_domain.of(scorer).overall
-        return Breakdown(
-            counted=self.counted,
-            overall=overall,
-            **parts,
-        )
+        parts = {name: part.of(scorer) for name, part in self if isinstance(part, Grouped)}
+        overall = parts["by_domain"].overall
+        return self.changed(overall=overall, **parts)
 
 
 def breakdown(

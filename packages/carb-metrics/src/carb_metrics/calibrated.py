@@ -98,11 +98,9 @@ def calibration(
     by_name = table.clusters.select("item_id", pl.col("cluster").rank("dense"))
     judged = table.sets.filter(~pl.col("error"))
     sets = beside(judged, by_name, "item_id").sort("scorer", "item_id")
-    groups = [
-        group
-        for part in sets.partition_by("scorer", maintain_order=True)
-        for group in _groups(part, by, confidence)
-    ]
+    groups: list[_Group] = []
+    for part in sets.partition_by("scorer", maintain_order=True):
+        groups += _groups(part, by, confidence)
     rows = {}
     # Scorers have the same sets of a group, and share its draws.
     for index in sorted(range(len(groups)), key=lambda index: groups[index].name or ""):
@@ -150,8 +148,9 @@ def _groups(sets: pl.DataFrame, by: str | None, confidence: float) -> list[_Grou
             members.append((str(value), where))
     several = [where for _, where in members]
     coverages = _coverages(lead, credit, cluster, several, confidence)
-    return [
-        _Group(
+    groups = []
+    for (name, where), coverage in zip(members, coverages, strict=True):
+        group = _Group(
             scorer=sets["scorer"][0],
             name=name,
             stated=None if probability is None else probability[where],
@@ -159,8 +158,8 @@ def _groups(sets: pl.DataFrame, by: str | None, confidence: float) -> list[_Grou
             cluster=np.unique(cluster[where], return_inverse=True)[1],
             coverage=coverage,
         )
-        for (name, where), coverage in zip(members, coverages, strict=True)
-    ]
+        groups.append(group)
+    return groups
 
 
 def _coverages(
@@ -183,13 +182,10 @@ def _coverages(
     unit = np.concatenate(kept)
     row = np.repeat(np.arange(len(kept)), [*map(len, kept)])
     result = means_of(row, credit[unit], cluster[unit], len(kept), confidence, (0.0, 1.0))
+    limits = np.stack([result.estimate, result.low, result.high], axis=1)
     rows = []
-    for index, share in enumerate(shares):
-        accuracy = Interval(
-            estimate=float(result.estimate[index]),
-            low=float(result.low[index]),
-            high=float(result.high[index]),
-        )
+    for share, (estimate, low, high) in zip(shares, limits.tolist(), strict=True):
+        accuracy = Interval(estimate=estimate, low=low, high=high)
         rows.append(Coverage(coverage=share, accuracy=accuracy))
     return [tuple(rows[start : start + 10]) for start in range(0, len(rows), 10)]
 

@@ -154,12 +154,12 @@ def compare(
     pairs = _Pairs(both, keys, confidence)
     whole, summary = pairs.summary()
     within = None
-    if margin is not None and both.height:
+    if margin is not None and pairs.judged:
         within = pairs.within(margin)
     place_win = None
     if dataset is not None:
         place_win = compare_families(a, b, dataset, confidence)
-    if summary and place_win is not None and place_win.difference.p is not None:
+    if place_win is not None and place_win.difference.p is not None:
         summary["better"] = place_win.better
     return Comparison.of(
         whole,
@@ -260,6 +260,9 @@ class _Pairs:
         self.b = both["credit_b"].to_numpy()
         self.d: Floats = self.a - self.b
         self.cluster = cluster_of(both)
+        failed = both["error"].all() or both["error_b"].all()
+        self.judged = not failed
+        """A scorer that failed on every set, or none, has no verdict."""
 
     def sides(self, where: Bools | slice) -> dict[str, float]:
         """The accuracies on some sets, and the numbers of sets that only one side wins."""
@@ -270,7 +273,7 @@ class _Pairs:
         }
 
     def groups(self) -> tuple[ComparedGroup, ...]:
-        if not self.keys:
+        if not self.keys or not self.judged:
             return ()
         group, rows = number(self.both, self.keys)
         each = np.arange(rows.height)
@@ -294,18 +297,13 @@ class _Pairs:
     def summary(self) -> tuple[Interval, dict[str, Any]]:
         """The difference, and what else is known of it."""
         both = self.both
-        if both["error"].all() or both["error_b"].all():
-            return Interval(), {}  # a scorer that failed on every set, or none, has no verdict
+        if not self.judged:
+            return Interval(), {}
         (whole,) = paired_rows(self.d[None], self.cluster, self.confidence)
         units = "sets"
         clusters = np.unique(self.cluster)
         if len(clusters) < len(self.d):
             units = "source items"
-        better = None
-        if whole.p is not None and whole.p < 1 - self.confidence:
-            better = "b"
-            if (whole.estimate or 0.0) > 0:
-                better = "a"
         discordance = float((self.d**2).mean())
         facts = {
             **self.sides(slice(None)),
@@ -314,7 +312,7 @@ class _Pairs:
             "ties_a": int((both["tied"] > 0).sum()),
             "ties_b": int((both["tied_b"] > 0).sum()),
             "test": f"t test of paired differences over {units}",
-            "better": better,
+            "better": whole.favours(self.confidence),
             "design_effect": whole.design_effect,
             **_planning(whole, discordance, self.confidence),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import combinations_with_replacement
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -229,7 +230,12 @@ def _estimate(
         return Interval()
     r, p = value
     low, high = fisher_interval(r, len(x), kind, confidence) or (None, None)
-    return Interval(estimate=r, low=low, high=high, p=p)
+    return Interval(
+        estimate=r,
+        low=low,
+        high=high,
+        p=p,
+    )
 
 
 def _pearson(
@@ -266,7 +272,12 @@ def _pearson(
         p = float(t_tails(z / max(error, jackknifed), freedom))
     low = max(-1.0, math.tanh(z - half) / shrink)
     high = min(1.0, math.tanh(z + half) / shrink)
-    return Interval(estimate=estimate, low=low, high=high, p=p)
+    return Interval(
+        estimate=estimate,
+        low=low,
+        high=high,
+        p=p,
+    )
 
 
 def _related_error(influence: Floats, base: Ints) -> tuple[float, float]:
@@ -302,11 +313,11 @@ def _jackknife_error(
     1993, An Introduction to the Bootstrap, chapter 11).
     """
     ones = np.ones(len(a))
-    products = (ones, a, b, a * a, b * b, a * b)
-    sums = [np.bincount(base, product) for product in products]
+    pairs = combinations_with_replacement((ones, a, b), 2)
+    sums = [np.bincount(base, one * other) for one, other in pairs]
     units = np.column_stack(sums)
     without = units.sum(0) - units
-    n, sum_a, sum_b, aa, bb, ab = without.T
+    n, sum_a, sum_b, aa, ab, bb = without.T
     with nan_where_undefined():
         square_a = aa - sum_a**2 / n
         square_b = bb - sum_b**2 / n
@@ -328,12 +339,10 @@ def _reliability(
     error = finite(errors, name, len(values))
     if (error < 0).any():
         raise CarbError("Standard errors cannot be negative.")
-    variance = 0.0
-    if len(values) > 1:
-        variance = float(values.var(ddof=1))
-    if variance > 0:
-        return 1 - float((error**2).mean()) / variance
-    return None
+    if is_constant(values):
+        return None
+    share = (error**2).mean() / values.var(ddof=1)
+    return 1 - float(share)
 
 
 def _corrected(
@@ -344,9 +353,9 @@ def _corrected(
     confidence: float,
 ) -> Interval | None:
     """Null where no errors are given, empty where they are as large as the differences."""
-    if all(share is None for share in reliable):
-        return None
     known = [max(share, 0.0) for share in reliable if share is not None]
+    if not known:
+        return None
     shrink = math.sqrt(math.prod(known))
     if shrink <= 0:
         return Interval()
@@ -452,7 +461,12 @@ def _partial_estimate(
     left = len(x) - taken
     low, high = fisher_interval(r, left, kind, confidence) or (None, None)
     p = t_test(r, left - 2)
-    return Interval(estimate=r, low=low, high=high, p=p)
+    return Interval(
+        estimate=r,
+        low=low,
+        high=high,
+        p=p,
+    )
 
 
 def _left_out(
@@ -478,14 +492,12 @@ def _against(
 ) -> Rival:
     n = len(a)
     b = finite(other, "against", n)
-    rs = []
-    for x, y in ((a, outcome), (b, outcome), (a, b)):
-        value = coefficient("pearson", x, y)
-        if value is None:
-            return Rival(n=n)
-        rs.append(value[0])
-    r_a, r_b, r_ab = rs
-    return rival(r_a, r_b, r_ab, n, confidence)
+    of_a = coefficient("pearson", a, outcome)
+    of_b = coefficient("pearson", b, outcome)
+    of_both = coefficient("pearson", a, b)
+    if of_a is None or of_b is None or of_both is None:
+        return Rival(n=n)
+    return rival(of_a[0], of_b[0], of_both[0], n, confidence)
 
 
 def rival(

@@ -57,6 +57,9 @@ class FamilyRow(Result):
     """The place win rate: how often an answer scores higher under its own place than under another
     place of its family, ties half. Exactly 1/2 for a scorer that does not read the place. Null
     where every comparison failed."""
+    place_win_if_lost: Interval | None = None
+    """The same with every failed comparison lost: no failing lifts it above what a scorer knows.
+    Null where none failed, or all did."""
     row: Interval
     """Share of places under which the right answer scores highest, averaged within complete
     families and then over them. Null where every set failed."""
@@ -128,8 +131,9 @@ def family_accuracy(
 
     Some scorers only add a liking for answers to a liking for places. These win exactly one
     comparison of each pair, so that their place win rate is exactly 1/2, whatever they like. No
-    strictly increasing map of scores changes the rate. A pair with a failed score counts as a tie:
-    only a scorer that knows where it is wrong gains by failing, and failed comparisons are counted.
+    strictly increasing map of scores changes the rate. A pair with a failed score counts as a tie.
+    A scorer that fails just where it would lose gains by that, so ``place_win_if_lost`` counts such
+    a pair as lost.
 
     The interval is a t interval over clusters of families, on the linearised jackknife's variance
     (``means.clustered_mean``; Bell and McCaffrey 2002, Survey Methodology 28:169-181).
@@ -290,24 +294,26 @@ def _row(
 ) -> FamilyRow:
     """The row of a scorer over the families of ``where``, at least one."""
     whole = where & reading.whole
-    cluster = reading.matrix.cluster[where]
     chance = 1 / reading.matrix.answers[whole]
     pairs = int(reading.pairs[where].sum())
     lost = int(reading.lost[where].sum())
     sets = int(reading.sets[where].sum())
     errors = int(reading.errors[where].sum())
-    place_win = _place_win(reading, where, confidence)
-    note = None
+    cluster = reading.matrix.cluster[where]
+    place_win = row = Interval(n=0)
+    if_lost = note = None
+    if lost < pairs:
+        place_win = _place_win(reading, where, confidence)
+    if 0 < lost < pairs:
+        if_lost = _place_win(reading, where, confidence, 0.0)
+    if errors < sets:
+        row = _row_accuracy(reading, whole, confidence)
     if blind and (reading.value[where] == 0.5).all():
-        place_win = place_win.changed(low=0.5, high=0.5, p=1.0)
+        if lost < pairs:
+            place_win = place_win.changed(low=0.5, high=0.5, p=1.0)
         note = "It does not read the place by construction."
     elif effective_clusters(cluster) < FEWEST:
         note = f"An interval needs {FEWEST} clusters of families of like size: too few."
-    if lost == pairs:
-        place_win = Interval(n=0)
-    row = Interval(n=0)
-    if errors < sets:
-        row = _row_accuracy(reading, whole, confidence)
     return FamilyRow(
         scorer=scorer,
         group=group,
@@ -320,24 +326,25 @@ def _row(
         failed=2 * lost,
         chance=float(chance.mean()) if len(chance) else None,
         place_win=place_win,
+        place_win_if_lost=if_lost,
         row=row,
         note=note,
     )
 
 
-def _place_win(reading: Reading, where: Bools, confidence: float) -> Interval:
-    values = reading.value[where]
+def _place_win(
+    reading: Reading,
+    where: Bools,
+    confidence: float,
+    if_failed: float = 0.5,
+) -> Interval:
+    """The mean over families in which a pair with a failed score has the value ``if_failed``."""
+    failed = reading.lost[where] / reading.pairs[where]
+    values = reading.value[where] + failed * (if_failed - 0.5)
     matrix = reading.matrix
     variance = chance_variance(matrix.answers[where])
     half = np.full(len(values), 0.5)
-    return clustered_mean(
-        values,
-        half,
-        variance,
-        matrix.cluster[where],
-        confidence,
-        (0.0, 1.0),
-    )
+    return clustered_mean(values, half, variance, matrix.cluster[where], confidence)
 
 
 def _row_accuracy(reading: Reading, where: Bools, confidence: float) -> Interval:
@@ -354,7 +361,6 @@ def _row_accuracy(reading: Reading, where: Bools, confidence: float) -> Interval
         variance,
         matrix.cluster[where],
         confidence,
-        (0.0, 1.0),
     )
 
 
@@ -389,15 +395,10 @@ def _difference(
         confidence,
         (-1.0, 1.0),
     )
-    better: Literal["a", "b"] | None = None
-    if interval.p is not None and interval.p < 1 - confidence:
-        better = "b"
-        if d.mean() > 0:
-            better = "a"
     return PlaceComparison(
         families=len(d),
         a=float(a.mean()),
         b=float(b.mean()),
         difference=interval,
-        better=better,
+        better=interval.favours(confidence),
     )

@@ -14,7 +14,6 @@ from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, OfSets, Result
 from carb_metrics.clusters import Ints, cluster_of, codes, connected
 from carb_metrics.frames import unperturbed
-from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import share_interval
 from carb_metrics.outcome import counted_sets, credit_matrix
@@ -338,11 +337,7 @@ def _floor(
         best = CHANCE
     share = share_interval(credit[best], cluster, confidence)
     if best == CHANCE:
-        share = Interval(
-            estimate=share.estimate,
-            low=share.estimate,
-            high=share.estimate,
-        )
+        share = share.changed(low=share.estimate, high=share.estimate)
     cell = Cell.of(
         share,
         n=len(credit[best]),

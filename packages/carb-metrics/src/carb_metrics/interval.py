@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -38,14 +38,21 @@ class Interval(Frozen):
 
     def turned(self) -> Self:
         """The same of a difference the other way round."""
-        limits = {
-            "estimate": self.estimate,
-            "low": self.high,
-            "high": self.low,
-        }
-        known = {name: value for name, value in limits.items() if value is not None}
-        turned = {name: -value for name, value in known.items()}
-        return self.changed(**dict.fromkeys(limits) | turned)
+
+        def minus(value: float | None) -> float | None:
+            return None if value is None else -value
+
+        return self.changed(
+            estimate=minus(self.estimate),
+            low=minus(self.high),
+            high=minus(self.low),
+        )
+
+    def favours(self, confidence: float) -> Literal["a", "b"] | None:
+        """Which of two is better, of a minus b; null where the interval holds 0."""
+        if self.p is None or self.p >= 1 - confidence:
+            return None
+        return "a" if (self.estimate or 0.0) > 0 else "b"
 
 
 class Difference(Interval):

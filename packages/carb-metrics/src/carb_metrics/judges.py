@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -351,17 +352,10 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
 def _partial(rows: pl.DataFrame, confidence: float) -> Interval:
     """Partial correlation of score and length given the role, all centred; low, high and p by the
     jackknife on artanh r."""
-    score, length, role = rows.select(CENTRED).to_numpy().T
+    columns = rows.select(CENTRED).to_numpy().T
     _, cluster = np.unique(rows["cluster"].to_numpy(), return_inverse=True)
-    products = (
-        score * score,
-        length * length,
-        role * role,
-        score * length,
-        score * role,
-        length * role,
-    )
-    sums = [np.bincount(cluster, product) for product in products]
+    pairs = combinations_with_replacement(columns, 2)
+    sums = [np.bincount(cluster, one * other) for one, other in pairs]
     units = np.column_stack(sums).astype(float)
     z = jackknife_interval(units, _partial_z, confidence)
     total = units.sum(0)
@@ -386,7 +380,7 @@ def _partial(rows: pl.DataFrame, confidence: float) -> Interval:
 
 def _partial_z(sums: Floats) -> Floats:
     """(..., 6) sums of the products of score, length and role to (...) artanh of the partial r."""
-    ss, ll, rr, sl, sr, lr = np.moveaxis(sums, -1, 0)
+    ss, sl, sr, ll, lr, rr = np.moveaxis(sums, -1, 0)
     with nan_where_undefined():
         given = np.where(rr > 0, 1 / rr, 0)
         score = ss - sr**2 * given

@@ -351,16 +351,16 @@ def clustered_mean(
     variance: Floats,
     cluster: Ints,
     confidence: float,
-    bounds: tuple[float, float],
+    bounds: tuple[float, float] = (0.0, 1.0),
 ) -> Interval:
     """A mean with the t interval over clusters, and the test that the mean is that of ``null``.
 
     The standard error is the jackknife's over clusters, linearised (Bell and McCaffrey 2002, Survey
     Methodology 28:169-181, CR3), with ``PSEUDO`` more clusters that vary as ``variance`` says; t
     has ``effective_clusters`` − 1 degrees of freedom. Few clusters that are far from the others
-    make a mean skewed: the limit on their side is further away (``_Clustered.tail``). Where all
-    values are alike, the limits leave room for the largest share of other clusters that may have
-    shown none. No limit is moved past a null mean that the test excludes.
+    make a mean skewed: the limit on their side is further away. Where all values are alike, the
+    limits leave room for the largest share of other clusters that may have shown none. No limit is
+    moved past a null mean that the test excludes.
 
     Args:
         values: (families,) the values whose mean is wanted.
@@ -381,12 +381,13 @@ def clustered_mean(
     if clusters < FEWEST:
         return Interval(estimate=mean, n=count)
     residual = values - mean
-    spread = _clustered(residual, float(variance.mean()), cluster)
+    error, skewness = _clustered(residual, float(variance.mean()), cluster)
     away = float((values - null).mean())
     quantile = float(t_quantile(clusters - 1, confidence))
-    half = quantile * spread.error
-    p = float(t_tails(away / spread.error, clusters - 1))
-    tail = spread.tail(quantile)
+    half = quantile * error
+    p = float(t_tails(away / error, clusters - 1))
+    # γ·(2t² + 1)/6 standard errors for a mean of skewness γ (Hall 1992, JRSS B 54:221-228)
+    tail = error * skewness * (2 * quantile**2 + 1) / 6
     below = half - min(tail, 0.0)
     above = half + max(tail, 0.0)
     if (values == values[0]).all():
@@ -406,23 +407,8 @@ def clustered_mean(
     )
 
 
-@dataclass(frozen=True)
-class _Clustered:
-    """How far a mean over clusters varies."""
-
-    error: float
-    """Its standard error."""
-    skewness: float
-
-    def tail(self, quantile: float) -> float:
-        """How much further the limit on the side of the long tail is: ``γ·(2t² + 1)/6`` standard
-        errors for a mean of skewness γ (Hall 1992, JRSS B 54:221-228)."""
-        away = 2 * quantile**2 + 1
-        return self.error * self.skewness * away / 6
-
-
-def _clustered(residual: Floats, variance: float, cluster: Ints) -> _Clustered:
-    """How far a mean varies, given each value's distance from it."""
+def _clustered(residual: Floats, variance: float, cluster: Ints) -> tuple[float, float]:
+    """The standard error and the skewness of a mean, given each value's distance from it."""
     count = len(residual)
     pairs = _pairs(
         np.zeros_like(cluster),
@@ -442,7 +428,7 @@ def _clustered(residual: Floats, variance: float, cluster: Ints) -> _Clustered:
     skewness = 0.0
     if square > 1e-12:
         skewness = cube / square**1.5
-    return _Clustered(error=error, skewness=skewness)
+    return error, skewness
 
 
 def _unseen(clusters: float, confidence: float) -> float:

@@ -118,12 +118,11 @@ def failures(
     """
     described = scores.with_items(dataset)
     table, counted = counted_sets(described, mirrors=mirrors)
-    chances = [1 / len(item.responses) for item in dataset]
-    chance = sum(chances) / max(len(chances), 1)
+    shares = [1 / len(item.responses) for item in dataset]
+    chance = sum(shares) / max(len(shares), 1)
     by_scorer = bon_accuracy(table, by="scorer", mirrors=True)
-    is_better = col.low > chance
-    better = by_scorer.groups.filter(is_better)
-    best_first = better.sort("accuracy", "scorer", descending=[True, False])
+    better = by_scorer.groups.filter(col.low > chance)
+    best_first = better.sort(-col.accuracy, "scorer")
     good = tuple(best_first["scorer"])
     if not good:
         raise CarbError(

@@ -106,7 +106,8 @@ def _limits(
     of_person: Ints,
     confidence: float,
 ) -> tuple[float, float]:
-    """The interval of ``human_line``."""
+    """The interval of ``human_line``: Wilson's at ``min(p(1−p)/variance, n)`` answers times (z/t)²,
+    which allows for few clusters; at as many as sets where all answers are alike."""
     share = float(credit.mean())
     residual = credit - share
     sets = int(of_set.max()) + 1
@@ -121,35 +122,14 @@ def _limits(
         pair = of_set * people + of_person
         both = by_set + by_person - _variance(residual, numbered(pair, len(pair)))
         variance = max(variance, both)
-    clusters = sets
+    effective = float(sets)
     if variance > 1e-15:
-        clusters = min(several)
-    effective = _effective_n(
-        len(credit),
-        share,
-        variance,
-        clusters,
-        confidence,
-    )
+        binomial = share * (1 - share)
+        shrink = float(few_degrees(min(several) - 1, confidence))
+        effective = min(binomial / variance, len(credit)) * shrink
     won = share * effective
     low, high = wilson(won, effective, confidence)
     return float(low), float(high)
-
-
-def _effective_n(
-    n: int,
-    share: float,
-    variance: float,
-    clusters: int,
-    confidence: float,
-) -> float:
-    """``min(p(1−p)/variance, n)`` times (z/t)², which allows for few clusters; ``clusters`` if the
-    variance is 0."""
-    if variance <= 1e-15:
-        return float(clusters)
-    shrink = float(few_degrees(clusters - 1, confidence))
-    binomial = share * (1 - share)
-    return min(binomial / variance, n) * shrink
 
 
 def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:

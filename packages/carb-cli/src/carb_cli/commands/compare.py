@@ -79,17 +79,13 @@ def compare(
         home = home_line(sets).accuracy
         more = {"mark_a": marks[0], "mark_b": marks[1], "home_line": home}
         print_json(_as_json(result, errors | more, groups, planned))
-    elif result.estimate is None:
-        say(
-            "A scorer failed on every set that both scored, or there is none: nothing can "
-            "be compared."
-        )
     else:
         _show(result, confidence, marks, **errors)
         _show_home(sets)
         _show_groups(groups)
         _show_plan(planned)
-    return FAILED if result.estimate is None else OK
+    nothing = result.estimate is None and result.place_win is None
+    return FAILED if nothing else OK
 
 
 def _show_home(sets: Dataset) -> None:
@@ -224,6 +220,12 @@ def _show(
     a, b = (short[name] for name in names)
     if comparison.place_win is not None:
         _show_place_win(comparison.place_win, a, b)
+    if comparison.estimate is None:
+        say(
+            "A scorer failed on every main set that both scored, or there is none: their accuracy "
+            "cannot be compared."
+        )
+        return
     _show_side("a", a, comparison.accuracy_a, comparison.strict_a, comparison.ties_a)
     _show_side("b", b, comparison.accuracy_b, comparison.strict_b, comparison.ties_b)
     which = "sets"
@@ -253,10 +255,7 @@ def _show_side(
 
 
 def _show_accuracy_verdict(comparison: Comparison, confidence: float) -> None:
-    if comparison.p is not None and comparison.p < 1 - confidence:
-        side = "b"
-        if (comparison.estimate or 0.0) > 0:
-            side = "a"
+    if side := comparison.favours(confidence):
         say(f"{side} is right more often; a difference like this is unlikely to be noise.")
         return
     say("This may be noise: the data do not settle which is right more often.")

@@ -10,6 +10,7 @@ from carb_cli.labels import labels
 from carb_cli.power import detectable
 from carb_cli.report.report_json import Report
 from carb_cli.report.tables import settled
+from carb_metrics import Interval
 from carb_metrics.rows import FamilyRow, FloorTest
 
 LEAST_RATE = 0.52
@@ -35,30 +36,50 @@ def _of_families(report: Report) -> str:
     if not rows:
         return ""
     sure = settled({row.scorer: row.place_win.p for row in rows}, report.confidence)
-    best = max(rows, key=lambda row: (row.scorer in sure and _above(row), row.place_win.estimate))
+
+    def shown_to_read(row: FamilyRow) -> bool:
+        return row.scorer in sure and _above(row) and not _by_failing(row)
+
+    best = max(rows, key=lambda row: (shown_to_read(row), row.place_win.estimate))
     if best.scorer not in sure:
         return _not_shown(report, best, len(rows))
-    words = None
-    if report.shared_words is not None:
-        words = report.shared_words.estimate
     name = labels(report.scorers)[best.scorer]
-    why = ""
-    if not _above(best):
-        how = "reads the place the wrong way round"
-    elif (best.place_win.estimate or 0.0) < LEAST_RATE:
-        how = "is not shown to read the place"
-        why = f" Rates below {percent(LEAST_RATE)}% are too small to count."
-    elif words is not None and (best.place_win.low or 0.0) < words:
-        how = "is not shown to read the place beyond shared words"
-        why = f" Words that question and answer share reach {percent(words)}%."
-    else:
-        how = "reads the place"
+    how, why = _reads(best, report.shared_words or Interval())
     rate = f"its place win rate is {_rate(best)}; chance is 50%."
     return f"{name} {how}: {rate}{why}{_failed(best)} {_on_top(best, name)}"
 
 
+def _reads(row: FamilyRow, words: Interval) -> tuple[str, str]:
+    """What a scorer that is told from chance does, and why no more is said.
+
+    Args:
+        words: the place win rate of shared words, if it is known.
+    """
+    not_shown = "is not shown to read the place"
+    if not _above(row):
+        return "reads the place the wrong way round", ""
+    if (row.place_win.estimate or 0.0) < LEAST_RATE:
+        return not_shown, f" Rates below {percent(LEAST_RATE)}% are too small to count."
+    if _by_failing(row):
+        return not_shown, " Its failures may hide losses."
+    if (_surest(row).low or 0.0) < (words.estimate or 0.0):
+        reached = f" Words that question and answer share reach {percent(words.estimate)}%."
+        return f"{not_shown} beyond shared words", reached
+    return "reads the place", ""
+
+
 def _above(row: FamilyRow) -> bool:
     return (row.place_win.estimate or 0.0) > 0.5
+
+
+def _surest(row: FamilyRow) -> Interval:
+    """The place win rate that no failure can have lifted."""
+    return row.place_win_if_lost or row.place_win
+
+
+def _by_failing(row: FamilyRow) -> bool:
+    """Whether a scorer that does not read the place may have this rate because of its failures."""
+    return row.failed > 0 and (_surest(row).low or 0.0) <= 0.5
 
 
 def _not_shown(report: Report, best: FamilyRow, tested: int) -> str:
@@ -86,7 +107,10 @@ def _rate(row: FamilyRow) -> str:
 def _failed(row: FamilyRow) -> str:
     if not row.failed:
         return ""
-    return f" {row.failed:,} of {row.comparisons:,} comparisons failed and count half."
+    return (
+        f" {row.failed:,} of {row.comparisons:,} comparisons failed and count half; "
+        f"if they were lost, the rate would be {shown(_surest(row))}."
+    )
 
 
 def _on_top(row: FamilyRow, name: str) -> str:

@@ -139,6 +139,8 @@ def _family_cells(report: Report, row: FamilyRow) -> tuple[Shown, ...]:
     failed = []
     if row.failed:
         failed = [f"{row.failed:,} failed"]
+    if row.place_win_if_lost is not None:
+        failed.append(f"if lost {percent(row.place_win_if_lost.estimate)}%")
     incomplete = []
     if row.incomplete:
         incomplete = [f"{row.incomplete:,} incomplete"]
