@@ -109,9 +109,7 @@ def test_a_head_is_read_where_the_models_own_pass_reads_it_though_turns_end_with
 
 
 @pytest.mark.parametrize("pad", ["<pad>", "</s>"])
-@pytest.mark.parametrize(
-    "written", [{"architectures": ["RewardModel"]}, {"value_head_prefix": "score"}]
-)
+@pytest.mark.parametrize("written", [{"architectures": ["RewardModel"]}, {"mean": 0.4, "std": 2.0}])
 def test_a_reward_model_of_openrlhf_is_read_at_the_end_of_text_behind_the_answer(
     base: Path, tmp_path: Path, pad: str, written: dict[str, Any]
 ) -> None:

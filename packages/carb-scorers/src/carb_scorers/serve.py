@@ -26,7 +26,7 @@ from carb_data import (
     require,
 )
 from carb_scorers.integrations.openrlhf import Policy, bare_response, response_in
-from carb_scorers.models.marks import guarded_unseen
+from carb_scorers.models.marks import has_tokens
 from carb_scorers.spec import asked_about, needs
 from carb_scorers.texts import Opened, Question, Scored, Text, check_company
 
@@ -265,11 +265,11 @@ class RewardServer:
         sent = _read(ScoreCall, body)
         culture, language = self._about(sent.culture, sent.language)
         prompt = sent.prompt
-        if isinstance(prompt, str) and _has_tokens(prompt):
+        if isinstance(prompt, str) and has_tokens(prompt):
             prompt, _ = self._question_and_response(prompt, prompt, 0)
         texts = []
         for response in sent.responses:
-            if _has_tokens(response):
+            if has_tokens(response):
                 response = bare_response(response)
             texts.append(Text(prompt, response, culture, language))
         return texts
@@ -327,11 +327,6 @@ class RewardServer:
             queue.give_up(call)
         if left.is_set():
             raise ClientDisconnect
-
-
-def _has_tokens(text: str) -> bool:
-    """Whether a text has control tokens, as a trainer's chat template and tokenizer write them."""
-    return guarded_unseen(text) != text
 
 
 def _error(one: Scored | None, timeout: float) -> dict[str, Any] | None:

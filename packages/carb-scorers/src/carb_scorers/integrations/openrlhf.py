@@ -20,7 +20,7 @@ from itertools import chain, pairwise
 from pydantic import ValidationError
 
 from carb_data import CarbError, Frozen, read_file
-from carb_scorers.models.marks import control_pattern, guarded_unseen, unthought
+from carb_scorers.models.marks import control_pattern, has_tokens, unthought
 from carb_scorers.models.source import hf_library, model_source
 from carb_scorers.texts import Question, Turns, as_messages, conversation_of
 
@@ -125,7 +125,7 @@ class Policy:
             if asked is not None:
                 return asked
         plain = _BEGINNING.sub("", prompt)
-        if guarded_unseen(plain) != plain:
+        if has_tokens(plain):
             raise CarbError(
                 "has control tokens, as a chat template renders it, of none of the "
                 f"{len(TEMPLATES.families)} families that are known. Start the server with "
@@ -191,7 +191,7 @@ def _asked(turns: Turns) -> Question | None:
             content = _DATES.sub("", content).strip()
             if not content or _DEFAULT_SYSTEM.match(content):
                 continue
-        if guarded_unseen(content) != content:
+        if has_tokens(content):
             return None
         kept.append((role, content))
     if len(kept) == 1 and kept[0][0] == "user":
@@ -235,7 +235,7 @@ class PolicyTemplate(Policy):
         """
         for roles, around in self._shapes:
             match = around.fullmatch(prompt)
-            if match is None or any(guarded_unseen(one) != one for one in match.groups()):
+            if match is None or any(map(has_tokens, match.groups())):
                 continue
             turns = list(zip(roles, match.groups(), strict=True))
             rendered = self._render(as_messages(turns))

@@ -134,7 +134,7 @@ def adapter_for(target: str, options: TemplateOptions) -> tuple[Adapter, Any]:
     except (OSError, ValueError, KeyError):
         return (adapter := Adapter()), adapter.loader  # loading says what is wrong
     architectures = config.architectures or []
-    if hasattr(config, "value_head_prefix"):
+    if vars(config).keys() & {"value_head_prefix", "normalize_reward", "mean"}:
         architectures = [OPENRLHF]
     for name in architectures:
         _check_class(target, config, name)

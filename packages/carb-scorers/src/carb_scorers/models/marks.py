@@ -16,6 +16,7 @@ from carb_data import Frozen, read_file
 __all__ = [
     "control_pattern",
     "guarded_unseen",
+    "has_tokens",
     "marks",
     "opened_thought",
     "unthought",
@@ -68,6 +69,11 @@ def guarded_unseen(text: str) -> str:
     """The text with known control tokens broken up, where a server keeps the tokenizer to
     itself."""
     return control_pattern().sub(broken_up, text)
+
+
+def has_tokens(text: str) -> bool:
+    """Whether a text has known control tokens, as chat templates and tokenizers write them."""
+    return control_pattern().search(text) is not None
 
 
 def broken_up(match: re.Match[str]) -> str:
