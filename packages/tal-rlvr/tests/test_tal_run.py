@@ -34,6 +34,9 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
+WEIGHTS = ("correctness_weight", "criteria_weight", "format_weight")
+
+
 @pytest.fixture
 def config(tiny_folder, tmp_path):
     def word(n):
@@ -347,8 +350,30 @@ def test_too_few_that_fit_are_refused_with_the_numbers():
         ({"top_p": 1.5}, "top_p"),
         ({"top_k": -1}, "top_k"),
         ({"min_p": 2.0}, "min_p"),
-        ({"repetition_penalty": 0.0}, "repetition_penalty"),
-        ({"adam_beta1": 2.0}, "adam_beta1"),
+        ({"adam_beta1": 2.0}, "beta parameter"),
+        ({"repetition_penalty": 0.0}, "penalty"),
+        ({"max_steps": -5}, "max_steps"),
+        ({"epsilon_high": -1}, "epsilon_high"),
+        ({"delta": 0}, "delta"),
+        ({"top_entropy_quantile": 2.0}, "top_entropy_quantile"),
+        ({"vllm_gpu_memory_utilization": 3}, "vllm_gpu_memory_utilization"),
+        ({"generation_kwargs": {"max_new_tokens": 4}}, "generation_kwargs.*max_new_tokens"),
+        ({"push_to_hub": True}, "push_to_hub"),
+        ({"label_smoothing_factor": 0.1}, "label_smoothing_factor"),
+        ({"adam_epsilon": -1}, "epsilon"),
+        ({"optim": "adamw_bnb_8bit"}, "bitsandbytes"),
+        ({"optim_args": "x"}, "fails"),
+        ({"lr_scheduler_type": "polynomial", "lr_scheduler_kwargs": {"nope": 1}}, "nope"),
+        ({"lr_scheduler_type": "cosine_with_min_lr"}, "min_lr"),
+        ({"dataloader_num_workers": -1}, "num_workers"),
+        ({"fsdp": "full_shard"}, "fsdp"),
+        ({"use_liger_kernel": True}, "liger"),
+        ({"sync_ref_model": True}, "sync_ref_model"),
+        ({"save_strategy": "best"}, "metric_for_best_model"),
+        ({"multi_objective_aggregation": "mean"}, "multi_objective_aggregation"),
+        ({"model_init_kwargs": {"dtype": "float8"}}, "dtype"),
+        ({"model_init_kwargs": {"nope": 1}}, "nope"),
+        ({"model_init_kwargs": {"attn_implementation": "flash_9"}}, "attn_implementation"),
         ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps"),
         ({"per_device_train_batch_size": 0}, "per_device_train_batch_size"),
         ({"save_steps": 0}, "save_steps"),
@@ -369,6 +394,37 @@ def test_a_wrong_setting_of_trl_is_refused_before_data_and_weights_are_read(
     (tmp_path / "pairs.jsonl").unlink()
     with pytest.raises(CarbError, match=rf"(?s)\[grpo\].*(?:{fact})"):
         train(config, overrides={"grpo": grpo})
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "fact"),
+    [
+        ({"lora": {"target_modules": "q_proj"}}, "target_modules.*q_proj"),
+        ({"lora": {"target_modules": ["v_proj", "q_projj"]}}, "target_modules.*q_projj"),
+        ({"lora": {"target_modules": []}}, "target_modules"),
+        ({"warmup": {"targets": "nowhere.jsonl"}}, "nowhere"),
+        ({"warmup": {"learning_rate": float("inf")}}, "learning_rate.*finite"),
+        ({"rewards": {"criteria_weight": float("inf")}}, "criteria_weight.*finite"),
+        ({"rewards": {"clip": float("inf")}}, "clip"),
+        ({"rewards": dict.fromkeys(WEIGHTS, 0)}, "rewards.*weight"),
+        ({"grpo": {"use_vllm": True}}, "vllm"),
+        (
+            {
+                "mix": {"dev": 0.2},
+                "grpo": {"eval_strategy": "steps", "metric_for_best_model": "eval_accuracy"},
+            },
+            "eval_accuracy",
+        ),
+    ],
+)
+def test_a_run_that_could_not_end_is_refused_before_pairs_and_weights_are_read(
+    config, tmp_path, given, fact, monkeypatch
+):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    (tmp_path / "pairs.jsonl").unlink()
+    with pytest.raises(CarbError, match=f"(?s){fact}"):
+        train(config, overrides=given)
     assert not (tmp_path / "out").exists()
 
 

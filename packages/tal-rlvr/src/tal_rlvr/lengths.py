@@ -21,8 +21,6 @@ class Lengths(Frozen):
     train_pairs: int
     train_pairs_fit: int
     """Pairs whose prompt fits in both orders; the others are left out."""
-    held_out_pairs: int
-    held_out_pairs_fit: int
     longest_prompt: int
 
     @property
@@ -67,11 +65,10 @@ def fitting(
                 side.append(pair)
     fit, all_pairs = len(kept.train), len(parts.train)
     if fit == 0 or (max_prompt_tokens is None and fit < ENOUGH * all_pairs):
-        bound = f"max_prompt_tokens = {max_prompt_tokens}"
-        if max_prompt_tokens is None or (context is not None and room == context - max_new_tokens):
-            bound = f"the model's {context} tokens less max_new_tokens = {max_new_tokens}"
         raise CarbError(
-            f"The prompts of {fit} of {all_pairs} training pairs fit in {room} tokens ({bound}); "
+            f"The prompts of {fit} of {all_pairs} training pairs fit in {room} tokens "
+            f"(max_prompt_tokens = {max_prompt_tokens}; the model's {context} tokens less "
+            f"max_new_tokens = {max_new_tokens}); "
             f"the longest has {longest}. Take a model with a longer context or another tokenizer, "
             "lower max_new_tokens, set mix.languages, or set max_prompt_tokens to train on those "
             "that fit."
@@ -80,8 +77,6 @@ def fitting(
         room=room,
         train_pairs=all_pairs,
         train_pairs_fit=fit,
-        held_out_pairs=len(parts.held_out),
-        held_out_pairs_fit=len(kept.held_out),
         longest_prompt=longest,
     )
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from carb_data import BonSet, CarbError, Dataset, Frozen
 from tal_rlvr.layouts import Form, read_pairs, read_sets
@@ -19,6 +19,8 @@ Pairs = list[Pair]
 
 class MixSource(Frozen):
     """One source of preferences."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     form: Form
     path: str
@@ -68,10 +70,6 @@ class SourceAccount(Frozen):
     """Left out by ``per_item``."""
     held_out: int
     """Kept for an evaluation, during training or around it."""
-    used: int
-    """Distinct training pairs that are drawn at least once."""
-    left_out: int
-    """Training pairs that are never drawn."""
     drawn: int
     """Training pairs with repetitions."""
     wanted_share: float
@@ -89,23 +87,13 @@ class MixAccount(Frozen):
     """SHA-256 of all pairs of the sources, texts included."""
 
     def notes(self) -> list[str]:
-        """Sentences about pairs that are left out and shares that differ from the weights by more
-        than 5 points."""
-        lines = []
-        for source in self.sources:
-            if source.left_out:
-                of = source.left_out + source.used
-                lines.append(
-                    f"{source.left_out} of {of} training pairs of {source.source} are left "
-                    "out by the mix (limit)."
-                )
-            if abs(source.share - source.wanted_share) > 0.05:
-                lines.append(
-                    f"{source.source} has {source.share:.0%} of the training pairs; its "
-                    "weight asks for "
-                    f"{source.wanted_share:.0%} (repeats)."
-                )
-        return lines
+        """Sentences about shares that differ from the weights by more than 5 points."""
+        return [
+            f"{source.source} has {source.share:.0%} of the training pairs; its weight asks for "
+            f"{source.wanted_share:.0%} (repeats)."
+            for source in self.sources
+            if abs(source.share - source.wanted_share) > 0.05
+        ]
 
 
 class TrainingMix(Frozen):
@@ -124,8 +112,6 @@ class TrainingMix(Frozen):
     """How often a pair of a source or culture that is too small for its weight may be drawn. Every
     pair of the others is used all the same: weights hold as long as the sources last. ``mix.json``
     lists what became of each."""
-    limit: PositiveInt | None = None
-    """Largest number of training pairs."""
     held_out_limit: PositiveInt | None = None
     per_item: PositiveInt | None = None
     """Largest number of pairs of one source item and culture."""
@@ -192,18 +178,16 @@ class TrainingMix(Frozen):
         sources = []
         of_sources = zip(self.sources, read, thinned, train, strict=True)
         for source, all_pairs, kept, trained in of_sources:
-            used = [drawn[key] for key in dict.fromkeys(map(_key, trained))]
+            times = sum(drawn[key] for key in {*map(_key, trained)})
             sources.append(
                 SourceAccount(
                     source=f"{source.form}:{source.path}",
                     read=len(all_pairs),
                     thinned=len(all_pairs) - len(kept),
                     held_out=len(kept) - len(trained),
-                    used=sum(times > 0 for times in used),
-                    left_out=sum(times == 0 for times in used),
-                    drawn=sum(used),
+                    drawn=times,
                     wanted_share=source.weight / weights,
-                    share=sum(used) / len(mixed),
+                    share=times / len(mixed),
                 )
             )
         cultures = Counter(pair.culture for pairs in train for pair in pairs)
@@ -245,7 +229,7 @@ class TrainingMix(Frozen):
         rng = self._rng("draw")
         weights = [source.weight for source in self.sources]
         queues = [self._balanced(pairs, rng) for pairs in sources]
-        return self._interleaved(queues, weights, rng, self.limit)
+        return self._interleaved(queues, weights, rng)
 
     def _balanced(self, pairs: Pairs, rng: random.Random) -> Pairs:
         """The pairs in random order, or with the cultures taking turns as long as they last."""
@@ -256,14 +240,13 @@ class TrainingMix(Frozen):
             groups[pair.culture].append(pair)
         queues = [rng.sample(group, len(group)) for group in groups.values()]
         equal = [1.0] * len(queues)
-        return self._interleaved(queues, equal, rng, None)
+        return self._interleaved(queues, equal, rng)
 
     def _interleaved(
         self,
         queues: list[Pairs],
         weights: list[float],
         rng: random.Random,
-        limit: int | None,
     ) -> Pairs:
         """Pairs of every queue, the least drawn by its weight next.
 
@@ -279,10 +262,7 @@ class TrainingMix(Frozen):
             left.append(_repeated(queue, min(quota, most), rng))
         taken = [0] * len(left)
         mixed: Pairs = []
-        wanted = sum(map(len, left))
-        if limit is not None:
-            wanted = min(wanted, limit)
-        while len(mixed) < wanted:
+        while len(mixed) < sum(map(len, left)):
             open_queues = [i for i, queue in enumerate(left) if taken[i] < len(queue)]
             chosen = min(open_queues, key=lambda i: (taken[i] + 1) / weights[i])
             next_pair = left[chosen][taken[chosen]]

@@ -78,14 +78,13 @@ def train(
     if not isinstance(config, TrainConfig):
         config = load_config(config, overrides)
     model_source(config.model)  # a typing error is told before TRL is imported and a hub is asked
-    from tal_rlvr.training_setup import check_backend, check_machine, checked_parts, grpo_arguments
+    from tal_rlvr.training_setup import check_settings, checked_parts
     from tal_rlvr.training_stages import TrainingRun
 
     _check_begun(config, resume)
-    check_machine(config)
-    check_backend(config)
-    grpo_arguments(config, config.model)  # a wrong setting is refused before data are read
+    check_settings(config)
     run = TrainingRun(config, on_log, on_note)
+    run.rehearse()
     checked = checked_parts(config, on_note)
     parts, lengths = run.fit(checked)
     run.begin()

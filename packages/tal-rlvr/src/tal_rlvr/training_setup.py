@@ -51,7 +51,8 @@ def check_backend(config: TrainConfig) -> None:
     """
     options = config.backend_options(config.model)
     read_backend_options(ThinkOptions, "[evaluation] options", options)
-    if config.evaluation.backend == "vllm" and importlib.util.find_spec("vllm") is None:
+    asked = config.evaluation.backend == "vllm" or config.grpo.get("use_vllm")
+    if asked and importlib.util.find_spec("vllm") is None:
         raise MissingExtraError("tal-rlvr", "gpu", "vllm")
     if config.evaluation.backend == "openai":
         open_judge(
@@ -66,11 +67,11 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
         CarbError: training pairs come from evaluation sets, and the configuration does not say to
             drop them.
     """
-    parts, account = config.mix.mixed()
-    _check_same_pairs(config.out, account)
     targets = []
     if config.warmup.targets is not None:
         targets = read_targets(config.warmup.targets, direct=config.direct)
+    parts, account = config.mix.mixed()
+    _check_same_pairs(config.out, account)
     learned = [*parts.train, *(row.pair for row, _ in targets)]
     report = report_contamination(parts._replace(train=learned), config.evaluation.sets)
     if PartialState().is_main_process:
@@ -125,40 +126,42 @@ MANAGED = {
     "do_train": "a run always trains",
     "do_eval": "eval_strategy says when the pairs of mix.dev are judged",
     "remove_unused_columns": "the rewards read every column",
+    "generation_kwargs": "'max_new_tokens' and keys such as temperature and top_p have it all",
+    "push_to_hub": "a run writes into 'out' alone",
+    "label_smoothing_factor": "GRPO has no labels",
 }
 """Settings of ``GRPOConfig`` that a run takes from its own, and where."""
 
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Share = Annotated[float, Field(ge=0, lt=1)]
+_Portion = Annotated[float, Field(gt=0, le=1)]
 _Count = Annotated[int, Field(ge=1)]
 BOUNDS: dict[str, Any] = {
     "loss_type": Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"],
     "importance_sampling_level": Literal["token", "sequence"],
     "scale_rewards": Literal["group", "batch", "none"],
     "vllm_mode": Literal["server", "colocate"],
-    "model_init_kwargs": dict,
     "learning_rate": _Positive,
     "temperature": _Positive,
-    "repetition_penalty": _Positive,
     "epsilon": _Positive,
     "save_steps": _Positive,
+    "delta": _Positive,
+    "epsilon_high": _Positive,
+    "max_steps": Annotated[int, Field(ge=-1)],
+    "top_entropy_quantile": Annotated[float, Field(ge=0, le=1)],
     "num_train_epochs": _Positive,
     "beta": _Weight,
     "weight_decay": _Weight,
     "max_grad_norm": _Weight,
-    "adam_beta1": _Share,
-    "adam_beta2": _Share,
-    "top_p": Annotated[float, Field(gt=0, le=1)],
-    "top_k": Annotated[int, Field(ge=0)],
-    "min_p": Annotated[float, Field(ge=0, le=1)],
+    "top_p": _Portion,
+    "vllm_gpu_memory_utilization": _Portion,
     "per_device_train_batch_size": _Count,
     "gradient_accumulation_steps": _Count,
     "num_iterations": _Count,
     "save_total_limit": _Count,
 }
-"""What TRL takes of its settings; it refuses others in the first step, after the warm-up."""
+"""What TRL takes of its settings. It takes some others, too, and computes something else."""
 
 
 def grpo_arguments(config: TrainConfig, base: str) -> GRPOConfig:
@@ -237,13 +240,8 @@ def last_whole_checkpoint(folder: Path) -> Path | None:
     A process that is killed while it writes leaves a checkpoint without its last file or with one
     that ends early.
     """
-    numbered: dict[int, Path] = {}
-    for path in folder.glob("checkpoint-*"):
-        number = path.name.rpartition("-")[2]
-        if number.isdecimal():
-            numbered[int(number)] = path
-    newest_first = [numbered[number] for number in sorted(numbered, reverse=True)]
-    return next(filter(_is_whole, newest_first), None)
+    whole = filter(_is_whole, folder.glob("checkpoint-*"))
+    return max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 
 def _is_whole(checkpoint: Path) -> bool:
@@ -284,6 +282,17 @@ def _check_types(grpo: Mapping[str, Any]) -> None:
         raise CarbError("[grpo] num_train_epochs has no effect beside max_steps. Leave one out.")
 
 
+def check_settings(config: TrainConfig) -> None:
+    """Refuse what is wrong before data are read.
+
+    Raises:
+        CarbError: there is no GPU, or something that the run will need cannot be built.
+    """
+    check_machine(config)
+    check_backend(config)
+    grpo_arguments(config, config.model)
+
+
 def check_machine(config: TrainConfig) -> None:
     """Refuse a run for GPUs where none is.
 
@@ -299,16 +308,42 @@ def check_machine(config: TrainConfig) -> None:
         )
 
 
+def _without_weights(config: TrainConfig) -> Any:
+    read = AutoConfig.from_pretrained(config.model, revision=config.revision)
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(read)
+
+
+def check_adapters(config: TrainConfig) -> None:
+    """Refuse adapters for modules that the model does not have; no weights are read.
+
+    Raises:
+        CarbError: none of the modules is there, or they cannot be adapted.
+    """
+    if config.lora is None:
+        return
+    from peft import LoraModel
+
+    modules = config.lora.target_modules
+    alone: list[str | tuple[str, ...]] = [modules]
+    if not isinstance(modules, str):  # peft refuses a list where it knows none of its names
+        alone = [(name,) for name in modules] or [()]
+    for each in alone:
+        adapters = lora(config.lora.model_copy(update={"target_modules": each}))
+        try:
+            LoraModel(_without_weights(config), adapters, "default")
+        except ValueError as error:
+            raise CarbError(f"[lora] target_modules: {error}") from None
+
+
 def check_memory(config: TrainConfig, longest_prompt: int) -> None:
     """Refuse a run that this machine, or its GPU, cannot hold; no weights are read.
 
     Raises:
         CarbError: it needs more; see ``tal_rlvr.memory``.
     """
-    read = AutoConfig.from_pretrained(config.model, revision=config.revision)
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(read)
-    text = read.get_text_config()
+    model = _without_weights(config)
+    text = model.config.get_text_config()
     shape = Shape(
         parameters=sum(weight.numel() for weight in model.parameters()),
         hidden=text.hidden_size,
@@ -346,10 +381,8 @@ def machine_memory() -> float:
 def context(config: TrainConfig) -> int | None:
     """Longest prompt and output together that the model takes, in tokens; null where its
     configuration does not say."""
-    architecture = AutoConfig.from_pretrained(
-        config.model, revision=config.revision
-    ).get_text_config()
-    longest = getattr(architecture, "max_position_embeddings", None)
+    shape = _without_weights(config).config.get_text_config()
+    longest = getattr(shape, "max_position_embeddings", None)
     if not longest:
         return None
     return int(longest)

@@ -10,13 +10,20 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets import Dataset
-from transformers import AutoTokenizer, PrinterCallback, TrainerCallback
+from transformers import (
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PrinterCallback,
+    TrainerCallback,
+)
 from trl import SFTConfig, SFTTrainer
 
 from carb_data import CarbError
@@ -32,6 +39,7 @@ from tal_rlvr.train_config import OnLog, OnNote, TrainConfig, write_json
 from tal_rlvr.trainer import ThinkAsLocalsTrainer, training_rows
 from tal_rlvr.training_setup import (
     CheckedPairs,
+    check_adapters,
     check_memory,
     context,
     device_settings,
@@ -46,6 +54,8 @@ from tal_rlvr.verdict_tokens import encode_prompt, verdict_tokens
 from tal_rlvr.warmup import Target, repeated, tokenised, warmup_rows
 
 Rows = Sequence[OrderedPair]
+MANY = 256
+"""Pairs of a rehearsal: twice as many prompts, which are enough for a batch."""
 
 
 class Reinforced(NamedTuple):
@@ -81,7 +91,43 @@ class TrainingRun:
             given = json.dumps(config.prompts.template)
             set_chat_template(self.tokenizer, TemplateOptions(chat_template_kwargs=given))
         verdict_tokens(self.tokenizer)  # refuses an unfit tokenizer before any work is done
-        config.out.mkdir(parents=True, exist_ok=True)
+
+    def rehearse(self) -> None:
+        """Take one step of GRPO with a tiny model and a made-up pair, in a folder of its own.
+
+        Libraries refuse many settings only in a step, which would be after the warm-up. Launched on
+        several processes, nothing is rehearsed.
+
+        Raises:
+            CarbError: the step fails, or the adapters do not fit the model.
+        """
+        check_adapters(self.config)
+        grpo = {**self.config.grpo, "max_steps": 1, "eval_steps": 1, "use_vllm": False}
+        grpo.pop("num_train_epochs", None)
+        if self.state.num_processes > 1 or self.config.grpo.get("max_steps") == 0:
+            return
+        same = dict.fromkeys(("id", "source_item", "prompt", "chosen", "rejected"), "1")
+        pair = Pair(**same, culture="general", language="en")
+        with TemporaryDirectory() as folder:
+            LlamaForCausalLM(
+                LlamaConfig(
+                    vocab_size=len(self.tokenizer),
+                    hidden_size=16,
+                    intermediate_size=16,
+                    num_hidden_layers=1,
+                    num_attention_heads=1,
+                )
+            ).save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+            changes = {"model": folder, "revision": None, "lora": None, "max_new_tokens": 8}
+            changes |= {"out": Path(folder), "grpo": grpo}
+            small = TrainingRun(self.config.model_copy(update=changes))
+            try:
+                small.reinforce(folder, Parts([pair] * MANY, [], [pair]))
+            except Exception as error:
+                raise CarbError(
+                    f"[grpo] A step, rehearsed with a tiny model, fails: {error!r}."
+                ) from error
 
     def begin(self) -> None:
         """Keep the settings: a run that goes on must have the same."""

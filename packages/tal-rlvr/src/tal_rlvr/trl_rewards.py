@@ -3,13 +3,12 @@ show."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
+from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveInt, model_validator
 
 from carb_data import CarbError, Frozen
 from tal_rlvr.judge_prompts import Prompt
@@ -54,6 +53,8 @@ PAPER_FORM: dict[str, Any] = {
 
 class RewardConfig(Frozen):
     """R = R_corr + lambda R_appr, and our additions to it."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     base: Literal["ours", "paper"] = "ours"
     """Where settings that are not given come from: the defaults below, or ``PAPER_FORM``."""
@@ -109,8 +110,10 @@ class RewardConfig(Frozen):
 
     @model_validator(mode="after")
     def _positive(self) -> RewardConfig:
-        if self.bound is not None and not 0 < self.bound < math.inf:
+        if self.bound is not None and self.bound <= 0:
             raise ValueError(f"clip must be a number above 0 or 'none', got {self.clip}")
+        if self.correctness_weight + self.criteria_weight + self.format_weight == 0:
+            raise ValueError("a reward must have a weight above 0")
         return self
 
 

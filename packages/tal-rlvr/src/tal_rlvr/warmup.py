@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, TypeAdapter
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, TypeAdapter
 
 from carb_data import CarbError, Frozen, validate
 from tal_rlvr.judge_rewards import OTHER
@@ -31,6 +31,8 @@ class _Phrase(Frozen):
 
 class WarmupConfig(Frozen):
     """Settings of the warm-up. All are ours: the paper's models follow the form as they are."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     targets: str | None = None
     """A JSON Lines or Parquet file of judgements to learn, from people or a strong model:
