@@ -272,20 +272,11 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
 
 
 def compare_held_out(before: HeldOut, after: HeldOut) -> Interval:
-    """Accuracy after minus before, paired by source item.
-
-    Raises:
-        ValueError: the two are about different rows.
-    """
-    rows = []
-    means = []
-    for side in (before, after):
-        rows.append([(one.pair, one.label) for one in side.outcomes])
-        right = [(one.source_item, one.right) for one in side.outcomes]
-        means.append(item_means(right))
-    if rows[0] != rows[1]:
-        raise ValueError("before and after must be evaluated on the same rows in the same order")
-    early, late = means
+    """Accuracy after minus before, of the same rows, paired by source item."""
+    late, early = (
+        item_means([(one.source_item, one.right) for one in side.outcomes])
+        for side in (after, before)
+    )
     paired = paired_difference(late, early)
     return Interval.model_validate(paired.model_dump(include={*Interval.model_fields}))
 

@@ -79,7 +79,6 @@ class SourceAccount(Frozen):
 class MixAccount(Frozen):
     """Every pair by its use; ``mix.json`` of a run."""
 
-    drawn: int
     sources: tuple[SourceAccount, ...]
     cultures: dict[str, tuple[int, int]]
     """Training pairs of each culture: at hand, and drawn."""
@@ -197,7 +196,6 @@ class TrainingMix(Frozen):
             digest.update(pair.model_dump_json().encode("utf-8", "surrogatepass"))
         return MixAccount(
             pairs_sha256=digest.hexdigest(),
-            drawn=len(mixed),
             sources=tuple(sources),
             cultures={name: (cultures[name], now[name]) for name in sorted(cultures)},
         )

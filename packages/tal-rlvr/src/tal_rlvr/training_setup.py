@@ -288,17 +288,6 @@ def check_settings(config: TrainConfig) -> None:
     Raises:
         CarbError: there is no GPU, or something that the run will need cannot be built.
     """
-    check_machine(config)
-    check_backend(config)
-    grpo_arguments(config, config.model)
-
-
-def check_machine(config: TrainConfig) -> None:
-    """Refuse a run for GPUs where none is.
-
-    Raises:
-        CarbError: no GPU is here.
-    """
     needs = config.needs
     if needs is not None and needs.gpus and not torch.cuda.is_available():
         raise CarbError(
@@ -306,6 +295,8 @@ def check_machine(config: TrainConfig) -> None:
             "machine has none. Start it on one that has, take --config demo-cpu, or set "
             "needs.gpus = 0 for a small model."
         )
+    check_backend(config)
+    grpo_arguments(config, config.model)
 
 
 def _without_weights(config: TrainConfig) -> Any:
@@ -325,7 +316,7 @@ def check_adapters(config: TrainConfig) -> None:
     from peft import LoraModel
 
     modules = config.lora.target_modules
-    alone: list[str | tuple[str, ...]] = [modules]
+    alone: list[Any] = [modules]
     if not isinstance(modules, str):  # peft refuses a list where it knows none of its names
         alone = [(name,) for name in modules] or [()]
     for each in alone:

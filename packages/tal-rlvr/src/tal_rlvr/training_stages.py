@@ -119,8 +119,8 @@ class TrainingRun:
                 )
             ).save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
-            changes = {"model": folder, "revision": None, "lora": None, "max_new_tokens": 8}
-            changes |= {"out": Path(folder), "grpo": grpo}
+            changes: dict[str, Any] = {"model": folder, "revision": None, "lora": None}
+            changes |= {"out": Path(folder), "max_new_tokens": 8, "grpo": grpo}
             small = TrainingRun(self.config.model_copy(update=changes))
             try:
                 small.reinforce(folder, Parts([pair] * MANY, [], [pair]))
