@@ -27,7 +27,7 @@ from study import prepare, prompts
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from carb_metrics import mean_interval
-from tal_rlvr.held_out import by_item
+from tal_rlvr.held_out import item_means
 from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.preferences import OrderedPair, both_orders
@@ -105,10 +105,10 @@ def main() -> None:
                 a * (h[0] - c[0]) + (1 - a) * (h[1] - c[1])
                 for h, c in zip(best, found, strict=True)
             ]
-            topics = by_item(
+            topics = item_means(
                 [(row["source_item"], value) for row, value in zip(rows, less, strict=True)]
             )
-            over = mean_interval(list(topics.values()), bounded=False)
+            over = mean_interval(topics, bounded=False)
             told.append(f"{a:.0%} {over.estimate:+.3f} [{over.low:+.3f}, {over.high:+.3f}]")
         print(f"honest less {name:28}", *told)
 

@@ -20,7 +20,7 @@ import polars as pl
 from power import differences, interval, t_interval, variances
 
 from carb_scorers.models import Generation, LanguageModel, Writing
-from tal_rlvr.held_out import HeldOut, by_item, evaluate_held_out, label_logprobs
+from tal_rlvr.held_out import HeldOut, evaluate_held_out, item_means, label_logprobs
 from tal_rlvr.judge_prompts import GENERAL
 from tal_rlvr.judgement import MARKER, before_verdict, parse_judgement, write_judgement
 from tal_rlvr.masking import copied_share, mask_verdict
@@ -179,7 +179,7 @@ def of_criteria(
 
 def over(topics: Sequence[str], values: Sequence[float]) -> float:
     """The mean over topics of the means within them."""
-    return mean(by_item(list(zip(topics, map(float, values), strict=True))).values())
+    return mean(item_means(list(zip(topics, map(float, values), strict=True))))
 
 
 def log_odds(logprob: float | None) -> float:

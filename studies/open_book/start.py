@@ -40,7 +40,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from carb_metrics import mean_interval
 from carb_scorers.models.shared_prefix import padded
-from tal_rlvr.held_out import by_item
+from tal_rlvr.held_out import item_means
 from tal_rlvr.judge_prompts import GENERAL, render_prompt
 from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.preferences import both_orders
@@ -222,7 +222,7 @@ class Reader:
                 right[name] += [(row["source_item"], float(value > 0)) for value in odds]
                 right[f"{name}, both orders"].append((row["source_item"], float(sum(odds) > 0)))
         for name, values in right.items():
-            share = mean_interval(list(by_item(values).values()))
+            share = mean_interval(item_means(values))
             print(
                 f"{name}: right in {share.estimate:.3f} [{share.low:.3f}, {share.high:.3f}] "
                 f"of {len(values)}"
