@@ -1,4 +1,5 @@
-"""Prints the marks that second readers gave carb-seed@3 on 28 November 2026: the table of its card.
+"""Prints the marks that second readers gave carb-seed@3 on 28 and 29 November 2026: the table of its
+card.
 
 Usage: python studies/second_readers/table.py
 
@@ -7,7 +8,9 @@ before seeing the key, the right answer, and marks from 1 to 5. The readers were
 that had written none of the texts; each reading had other readers. Texts were reworded after the
 first and the second reading, and eight languages after the third; the fifth read the two others,
 unchanged, and shows how much readers differ. Arabic, Korean and Thai were reworded again before the
-sixth. Editors went over every family before the seventh, and corrected what it marked low.
+sixth. Editors went over every family before the seventh, and corrected what it marked low. 56
+families in five languages were reworded before the eighth, and 132 after it, most of them Arabic,
+Chinese and Russian; the ninth read these three.
 ``perturbed.csv`` says of each perturbed version whether its reader found it as it should be,
 ``families.csv`` what readers found who had the facts before them, and ``every_family.csv`` what
 editors found so in all families; each before correction.
