@@ -1,5 +1,4 @@
-"""Prints the marks that second readers gave carb-seed@3 on 28 and 29 November 2026: the table of its
-card.
+"""Prints the marks that second readers gave carb-seed@3, the table of its card.
 
 Usage: python studies/second_readers/table.py
 
