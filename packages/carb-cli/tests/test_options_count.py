@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from carb_cli.main import COMMANDS, GROUPS
 from carb_cli.review.handing_out import create, invite
 from carb_data import Dataset, load
-from cli_helpers import Carb, small_dataset, write_review
+from cli_helpers import Carb, small_dataset, small_family, write_review
 
 RUN = ("run", "--data", "DATA", "--scorer", "baseline:length", "--out", "OUT")
 EVAL = ("eval", "baseline:length", "DATA", "--out", "OUT", "--dry-run")
@@ -89,7 +90,23 @@ REFUSED = [
         ("train", "--config", "CONFIG", "--print-config", "--resume"),
         "--resume",
     ),
+    ("doctor", ("doctor", "--json", "--skip-bad", "3"), "--skip-bad"),
+    ("data list", ("data", "list", "--json", "--culture", "thai"), "--culture"),
+    ("data fetch", ("data", "fetch", "blend", "--json", "--language", "th"), "--language"),
+    (
+        "data construct",
+        ("data", "construct", "--config", "CONFIG", "--out", "OUT", "--domain", "food"),
+        "--domain",
+    ),
+    (
+        "results add",
+        ("results", "add", "FINISHED", "--out", "OUT", "--skip-bad", "3"),
+        "--skip-bad",
+    ),
 ]
+
+BOTH_COUNT = {"data show", "review page"}
+"""Commands whose options go together in every pair; tested below."""
 
 TEXTS = {
     "SUITE": '[[model]]\nname = "short"\nspec = "baseline:length"\n',
@@ -131,6 +148,27 @@ def test_an_option_that_another_voids_is_refused(
     assert "Traceback" not in ended.err
     assert ended.out == ""
     assert not files["OUT"].exists()
+
+
+def test_every_command_has_its_pairs() -> None:
+    commands = {*COMMANDS} | {f"{group} {name}" for group in GROUPS for name in GROUPS[group][0]}
+    assert commands == BOTH_COUNT | {command for command, *_ in REFUSED}
+
+
+def test_a_family_is_shown_as_json(carb: Carb, tmp_path: Path) -> None:
+    path = tmp_path / "families.jsonl"
+    Dataset([*small_family(1), *small_family(2)]).save(path)
+    shown = carb("data", "show", path, "--family", "f1", "--json").json
+    assert "answer 0 1" in json.dumps(shown)
+    assert "answer 0 2" not in json.dumps(shown)
+
+
+def test_a_page_of_one_culture_is_written_beside_json(carb: Carb, tmp_path: Path) -> None:
+    given = ("review", "page", "--data", "carb-seed", "--json")
+    two = carb(*given, "--culture", "thai", "vietnamese", "--out", tmp_path / "two.html").json
+    one = carb(*given, "--culture", "thai", "--out", tmp_path / "one.html").json
+    assert (tmp_path / "one.html").stat().st_size < (tmp_path / "two.html").stat().st_size
+    assert one != two
 
 
 def test_a_run_writes_its_table_beside_json(carb: Carb, data_file: Path, tmp_path: Path) -> None:
