@@ -122,6 +122,7 @@ def test_numbers_are_read_as_the_cell_shows_them(book):
         (datetime.timedelta(hours=30), "[h]:mm", "cell B2 shows"),
         ("=A2", "General", "holds a formula without a result"),
         ("#N/A", "General", "cell B2 shows the error #N/A"),
+        ("x" * 32_767, "General", "cell B2 is full"),
     ],
 )
 def test_what_the_cell_shows_for_no_reader_in_the_same_way_is_refused(book, value, form, said):

@@ -10,10 +10,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from carb_data import UNSPECIFIED
 
-def counts(values: Iterable[str]) -> dict[str, int]:
-    """How often each value is there, in the order of the values."""
-    return dict(sorted(Counter(values).items()))
+
+def counts(values: Iterable[object]) -> dict[str, int]:
+    """How often each value is there, by its text, in the order of the texts."""
+    times = Counter(values).items()
+    named = {str(value or UNSPECIFIED): count for value, count in times}
+    return dict(sorted(named.items()))
 
 
 def digest(text: str) -> str:

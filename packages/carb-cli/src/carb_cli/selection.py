@@ -57,8 +57,6 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
     """
     several = len(data) > 1
     dataset = Dataset(item for name in data for item in loaded(name, prefix=several))
-    if not len(dataset):
-        raise CarbError(f"{' and '.join(data)} {'holds' if len(data) == 1 else 'hold'} no sets.")
     if options.cultures or options.domains:
         dataset = _narrowed(dataset, options.cultures, options.domains)
     if options.limit is not None:
@@ -106,6 +104,8 @@ def loaded(name: str, *, prefix: bool = False) -> Dataset:
             )
     for sentence in (*dataset.notes, *unsaid(dataset)):
         advice(f"{name}: {sentence}")
+    if not len(dataset):
+        raise CarbError(f"{name} holds no sets.")
     return dataset
 
 

@@ -12,9 +12,10 @@ from carb_data.audit import Attack, AuditReport, audit
 from carb_data.dataset import Dataset
 from carb_data.home import HomeLine, home_line, home_lines
 from carb_data.language import (
+    DETECTED,
     UNDETERMINED,
     in_languages,
-    is_detected,
+    primary,
     same_language,
     shows_another_language,
 )
@@ -111,7 +112,7 @@ def check(
     ]
     findings.sort(key=lambda finding: order[finding.item_id])
     languages = Counter(item.language for item in items)
-    undetected = {tag: sets for tag, sets in languages.items() if not is_detected(tag)}
+    undetected = {tag: sets for tag, sets in languages.items() if primary(tag) not in DETECTED}
     undetected.pop(UNDETERMINED, None)
     return CheckReport(
         sets=len(dataset),

@@ -255,15 +255,12 @@ def load_files(
                 continue
             place = f"{path}:{line}"
             first = places.setdefault(item.id, place)
-            field = reason = ""
             if registry is not None and item.culture not in registry:
-                field = "culture"
                 reason = str(registry.unknown(item.culture))
+                problems.append(Problem(str(path), line, "culture", reason))
             elif first != place:
-                field = "id"
                 reason = f"'{item.id}' is the id of an earlier set, {first}"
-            if reason:
-                problems.append(Problem(str(path), line, field, reason))
+                problems.append(Problem(str(path), line, "id", reason))
             else:
                 sets.append(item)
     return by_file

@@ -267,11 +267,6 @@ def _is_foreign(text: str, language: str) -> bool:
     return sum(1 for _ in foreign) > _CARRIED * len(words)
 
 
-def is_detected(tag: str) -> bool:
-    """Whether ``in_language`` detects a language."""
-    return primary(tag) in DETECTED
-
-
 @cache
 def _shares_of() -> dict[str, dict[str, float]]:
     """The languages of each word of grammar, with its share where several are detected."""

@@ -29,8 +29,10 @@ def holds_sets(path: Path) -> bool:
     """Whether a file's records are sets, and not rows to make sets of. An empty file of the kinds
     that sets are written to holds neither."""
     _, record = next(contents(path, []), (0, None))
-    if not isinstance(record, Mapping) or not record:
-        return record is None and suffix_of(path) is not None
+    if record is None:
+        return suffix_of(path) is not None
+    if not isinstance(record, Mapping):
+        return False
     version = record.get("schema", "none") or "carb-set/"
     if str(version).startswith("carb-set/"):
         return True

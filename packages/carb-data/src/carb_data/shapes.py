@@ -422,13 +422,12 @@ def _joined(table: Table, shape: Shape, records: Sequence[Record]) -> Iterator[s
     chosen = _cells(records, *shape.names("chosen"))
     parted = any(part_count(cell) > 1 for cell in chosen)
     for name in shape.names("rejected"):
-        told = f"Each text of {table.titles[name]} counts as one answer"
-        cells = [*_cells(records, name)]
-        several = sum(part_count(cell) > 2 for cell in cells)
+        several = sum(part_count(cell) > 2 for cell in _cells(records, name))
         if 2 * several > len(records) and not parted and not is_plural(name):
             yield (
-                f"{told}, though most have three parts or more. Where they are several, call the "
-                f"column {table.titles[name]} answers."
+                f"Each text of {table.titles[name]} counts as one answer, though most have three "
+                f"parts or more. Where they are several, call the column {table.titles[name]} "
+                "answers."
             )
 
 

@@ -16,6 +16,8 @@ _LARGEST = 128 * 1024 * 1024
 """Bytes of an unpacked workbook; more is refused, since each cell takes some hundred bytes."""
 _MOST_CELLS = 20_000_000
 """Cells of a sheet's area, the empty ones too: a stray cell far away makes it huge."""
+_LONGEST_CELL = 32_767
+"""Characters that Excel keeps of a text."""
 _OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """How files of the old format begin, and encrypted ones."""
 _BY_READER = ("mm-dd-yy", "m/d/yy h:mm")
@@ -150,6 +152,8 @@ def _shown(cell: Any) -> str | Unreadable:
     if cell.data_type == "e":
         return Unreadable(f"cell {cell.coordinate} shows the error {value}")
     if isinstance(value, str):
+        if len(value) >= _LONGEST_CELL:
+            return Unreadable(f"cell {cell.coordinate} is full, so its end may be cut off; use CSV")
         return value.strip()
     if isinstance(value, bool):
         return str(value).upper()

@@ -55,7 +55,9 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
         return
     if len(prompt) >= _REPEATED and all(answer.startswith(prompt) for answer in answers):
         raise UnreadError(("chosen", "all answers begin with the question; take it off"))
-    marks = _marks(prompt)
+    marks = []
+    if "\n" in prompt:
+        marks = _marks(prompt)
     if len(marks) > 1:
         *_, last = prompt.rstrip().split("\n")
         due = _OPEN.fullmatch(last) and not _LABELLED.fullmatch(last.strip())
@@ -67,7 +69,8 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
 
 
 def _refuse_template(field: str, texts: Sequence[str]) -> None:
-    if any(_EDGES.isdisjoint((text[0], text[-1])) for text in texts):
+    first, *_ = texts
+    if _EDGES.isdisjoint((first[0], first[-1])):
         return
     marks = [match[0] for match in map(_TEMPLATE.search, texts) if match]
     if len(marks) == len(texts):

@@ -77,8 +77,6 @@ def check(
         else:
             say(str(error))
         return FAILED
-    if not len(dataset):
-        raise CarbError(f"{data} holds no sets.")
     if not json:
         say(f"{len(dataset):,} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
     if form_only:

@@ -14,7 +14,6 @@ from carb_cli.json_output import counts, print_json
 from carb_cli.options import DataName, Json
 from carb_cli.selection import loaded
 from carb_data import (
-    UNSPECIFIED,
     CarbError,
     Dataset,
     HomeLine,
@@ -81,8 +80,7 @@ def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
         "tiers": "provenance.tier",
     }
     for fact, field in traits.items():
-        value = attrgetter(field)
-        facts[fact] = counts(str(value(item) or UNSPECIFIED) for item in dataset)
+        facts[fact] = counts(map(attrgetter(field), dataset))
     return facts
 
 
