@@ -274,3 +274,10 @@ def test_mistakes_in_the_file(carb: Carb, tmp_path: Path, text: str, said: str) 
     assert ended.code == 2
     assert said in ended.err
     assert str(file) in ended.err
+
+
+def test_a_missing_file_is_answered_with_the_columns_to_write(carb: Carb, tmp_path: Path) -> None:
+    ended = carb("validity", tmp_path / "absent.csv")
+    assert ended.code == 2
+    for word in ("absent.csv", "scorer", "benchmark", "downstream"):
+        assert word in ended.err

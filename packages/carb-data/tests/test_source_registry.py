@@ -92,7 +92,7 @@ def test_mistakes_are_named(tmp_path):
         rows(SOURCE, tmp_path, count="many")
     with pytest.raises(CarbError, match=r"written to a \.jsonl or \.parquet file"):
         build(SOURCE, tmp_path, tmp_path / "out.txt")
-    with pytest.raises(CarbError, match="It takes no options"):
+    with pytest.raises(CarbError, match="known are no options"):
         rows(Source("plain", "", "x", make), tmp_path, a=1)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
-from pydantic import TypeAdapter
+from pydantic import Field
 
 from carb_data import CarbError, install_line
 from carb_data.models import Frozen
@@ -18,9 +19,22 @@ class _Inner(Frozen):
     share: float
 
 
+class _Ring(Frozen):
+    shape: Literal["ring"]
+    radius: float
+
+
+class _Box(Frozen):
+    shape: Literal["box"]
+    width: float
+    ring: bool = False
+
+
 class _Form(Frozen):
     size: int
     parts: tuple[_Inner, ...] = ()
+    by_name: dict[str, _Inner] = Field(default={})
+    border: Annotated[_Ring | _Box, Field(discriminator="shape")] | None = None
 
 
 def test_every_defect_is_said_with_its_field_and_value():
@@ -38,9 +52,36 @@ def test_every_defect_is_said_with_its_field_and_value():
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "field", "meant"),
+    [
+        ({"parts": [{"shere": 1}]}, "parts.0.shere", "share"),
+        ({"by_name": {"size": {"shar": 1}}}, "by_name.size.shar", "share"),
+        ({"border": {"shape": "box", "widht": 1}}, "border.box.widht", "width"),
+        ({"border": {"shape": "ring", "radis": 1}}, "border.ring.radis", "radius"),
+    ],
+)
+def test_an_unknown_name_gets_the_near_one_of_its_own_table(content, field, meant):
+    with pytest.raises(CarbError, match=f"'{field}' is unknown, did you mean '{meant}'"):
+        validate(_Form, {"size": 1, **content}, "x.toml is not a form")
+
+
+@pytest.mark.parametrize(
+    ("content", "known"),
+    [
+        ({"files": 1}, "known are size, parts, by_name, border"),
+        ({"parts": [{"files": 1}]}, "known are share"),
+        ({"border": {"shape": "ring", "width": 1}}, "known are shape, radius"),
+    ],
+)
+def test_where_no_name_is_near_those_that_there_are_are_listed(content, known):
+    with pytest.raises(CarbError, match=rf"'[^']*(files|width)' is unknown \({known}\)"):
+        validate(_Form, {"size": 1, **content}, "x.toml is not a form")
+
+
 def test_a_long_value_is_not_repeated_and_many_defects_are_cut():
     with pytest.raises(CarbError) as caught:
-        validate(TypeAdapter(list[int]), ["x" * 1000] * 50, "The list is not right")
+        validate(list[int], ["x" * 1000] * 50, "The list is not right")
     assert "xxx" not in str(caught.value)
     assert "and 30 more" in str(caught.value)
 

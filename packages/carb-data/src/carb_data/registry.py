@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from carb_data.errors import CarbError
 from carb_data.language import language_tag, same_language
 from carb_data.models import BonSet, Culture
@@ -22,8 +20,6 @@ __all__ = ["find_country"]
 CULTURES_VARIABLE = "CARB_CULTURES"
 """Environment variable with further culture files, separated as in PATH."""
 
-_culture_list = TypeAdapter(tuple[Culture, ...])
-
 
 def read_cultures(path: str | Path) -> tuple[Culture, ...]:
     """Read a culture file: a JSON list of ``Culture`` objects, the form of the shipped
@@ -33,7 +29,7 @@ def read_cultures(path: str | Path) -> tuple[Culture, ...]:
         CarbError: the file is missing, does not have that form, or has two cultures with one id.
     """
     hint = f"It must be a JSON list of objects with the fields {', '.join(Culture.model_fields)}."
-    read = read_file(_culture_list, Path(path), "culture file", hint)
+    read = read_file(tuple[Culture, ...], Path(path), "culture file", hint)
     if twice := repeated(culture.id for culture in read):
         raise CarbError(f"{path}: two cultures have the id '{twice[0]}'; remove or rename one.")
     return read
@@ -307,8 +303,8 @@ def _users_files() -> list[str]:
 
 
 cultures = Registry(
-    _culture_list.validate_python(resource("cultures")),
-    _culture_list.validate_python(resource("country_cultures")),
+    map(Culture.model_validate, resource("cultures")),
+    map(Culture.model_validate, resource("country_cultures")),
     _users_files,
 )
 """The registry: the ten cultures of the benchmark, the country-level ones, and the user's own."""

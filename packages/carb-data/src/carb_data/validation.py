@@ -7,9 +7,10 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 from urllib.parse import parse_qsl
 
 from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
@@ -35,12 +36,13 @@ def _json_object(value: str) -> str:
     return value
 
 
+_adapter = cache(TypeAdapter)
 JsonObject = Annotated[str, AfterValidator(_json_object)]
 """The type of an option that holds a JSON object, as text."""
 
 
 def validate(
-    form: type[_M] | TypeAdapter[_M],
+    form: type[_M],
     content: object,
     owner: str,
     hint: str = "",
@@ -48,26 +50,22 @@ def validate(
     """Validate content against a model.
 
     Args:
-        form: The model, or an adapter of another type.
+        form: The model, or another type that holds models.
         content: Python values, or the bytes of a JSON file.
         owner: The beginning of the message, such as ``suite.toml is not a suite``.
         hint: A sentence with the remedy; none by default.
 
     Raises:
-        CarbError: Names every field that is unknown, missing or wrong, with the value that was
-            given.
+        CarbError: Names every field that is unknown (with the nearest known one, or all), missing,
+            or wrong (with the value that was given).
     """
-    names: list[str] = []
-    if isinstance(form, type):
-        if issubclass(form, BaseModel):
-            names += form.model_fields
-        form = TypeAdapter(form)
+    adapter: TypeAdapter[_M] = _adapter(form)  # type: ignore[arg-type]  # a type is hashable
     try:
         if isinstance(content, bytes):
-            return form.validate_json(content)
-        return form.validate_python(content)
+            return adapter.validate_json(content)
+        return adapter.validate_python(content)
     except ValidationError as error:
-        sentences = [_sentence(*each, names) for each in _each(error)]
+        sentences = [_sentence(*each, form) for each in _each(error)]
         told = "; ".join(sentences[:SHOWN_PROBLEMS])
         if len(sentences) > SHOWN_PROBLEMS:
             told += f"; and {len(sentences) - SHOWN_PROBLEMS} more"
@@ -87,10 +85,9 @@ def read_options(model: type[_Model], owner: str, options: Mapping[str, Any]) ->
         options: Values by name.
 
     Raises:
-        CarbError: Names every option that is unknown or has a bad value, and those that there are.
+        CarbError: Names every option that is unknown or has a bad value.
     """
-    known = ", ".join(model.model_fields) or "no options"
-    return validate(model, dict(options), owner, f"It takes {known}.")
+    return validate(model, dict(options), owner)
 
 
 def repeated(names: Iterable[str]) -> list[str]:
@@ -160,7 +157,7 @@ def parse_file(file: Traversable, kind: str) -> dict[str, Any]:
 
 
 def read_file(
-    form: type[_M] | TypeAdapter[_M],
+    form: type[_M],
     file: Traversable,
     kind: str,
     hint: str = "",
@@ -168,7 +165,7 @@ def read_file(
     """Read a TOML or JSON file into a model.
 
     Args:
-        form: The model, or an adapter of another type.
+        form: The model, or another type that holds models.
         file: A ``.json`` file, or any other name for TOML.
         kind: What the file is, for messages: ``suite``, ``training configuration``.
         hint: A sentence with the remedy for a wrong file; none by default.
@@ -246,22 +243,48 @@ def _sentence(
     field: str,
     reason: str,
     detail: dict[str, Any],
-    known: list[str],
+    form: object,
 ) -> str:
     if detail["type"] == "missing":
         return f"{field} is missing"
     if detail["type"] == "extra_forbidden":
-        name = str(detail["loc"][-1])
-        close = difflib.get_close_matches(name, known, n=1)
+        *steps, name = detail["loc"]
+        known = _known(form, steps)
+        close = difflib.get_close_matches(str(name), known, n=1)
         if close:
             return f"'{field}' is unknown, did you mean '{close[0]}'?"
-        return f"'{field}' is unknown"
+        return f"'{field}' is unknown (known are {', '.join(known) or 'no options'})"
     value = detail["input"]
     if isinstance(value, str | int | float) and len(repr(value)) <= _LONGEST_VALUE:
         reason += f", got {value!r}"
     if field:
         return f"{field}: {reason}"
     return reason
+
+
+def _known(form: object, steps: Iterable[str | int]) -> list[str]:
+    """Names of the fields of the object to which steps lead: fields, numbers, tags of a union."""
+    models = [*_models(form)]
+    for step in steps:
+        named = [model.model_fields[step] for model in models if step in model.model_fields]
+        inner = [model for model in models if _has_tag(model, step)]
+        if not inner:
+            inner = [model for field in named for model in _models(field.annotation)]
+        models = inner or models
+    return [field.alias or name for model in models for name, field in model.model_fields.items()]
+
+
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
+    """The models that an annotation holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+def _has_tag(model: type[BaseModel], tag: str | int) -> bool:
+    """Whether a field of a model must be ``tag``, so that it tells the model from others."""
+    return any(get_args(field.annotation) == (tag,) for field in model.model_fields.values())
 
 
 def repeated_name(document: bytes) -> str | None:

@@ -78,9 +78,6 @@ class Text:
         return self.response.strip("\r\n")
 
 
-_text: TypeAdapter[Text] = TypeAdapter(Text)
-
-
 @dataclass(frozen=True, slots=True)
 class Scored:
     """A score, or why there is none."""
@@ -133,7 +130,7 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
     """
     for number, text in enumerate(texts, 1):
         fields = {name: getattr(text, name) for name in Text.__slots__}
-        validate(_text, fields, f"Response {number}")
+        validate(Text, fields, f"Response {number}")
     for culture, language in {(text.culture, text.language) for text in texts}:
         check_about(culture, language)
     groups = {}
@@ -366,7 +363,9 @@ def score(
         scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
         prompts: the text or the conversation that each response answers, as for ``best_of_n``.
         responses: the responses, one for each prompt.
-        culture, language, seed: as for ``best_of_n``.
+        culture: as for ``best_of_n``.
+        language: as for ``best_of_n``.
+        seed: as for ``best_of_n``.
 
     Returns:
         A finite number for each response, higher is better; NaN where it could not be scored, with

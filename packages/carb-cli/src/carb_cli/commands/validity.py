@@ -176,6 +176,9 @@ def _rows(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
             for row in reader:
                 values = {name: (row[name] or "").strip() for name in header}
                 rows.append((reader.line_num, values))
+    except FileNotFoundError:
+        wanted = "Write a CSV with the columns scorer, benchmark and downstream."
+        raise CarbError(f"There is no file {path}. {wanted}") from None
     except (csv.Error, UnicodeDecodeError) as error:
         raise CarbError(f"{path} is not a CSV file in UTF-8: {error}.") from None
     if header and not rows:

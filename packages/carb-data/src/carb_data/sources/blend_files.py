@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from carb_data.errors import CarbError
 from carb_data.joined import Joined
@@ -77,9 +77,6 @@ class BlendQuestion(Frozen, extra="ignore"):
     idks: dict[str, int] = Field(default_factory=dict)
 
 
-_Items = TypeAdapter(dict[str, BlendQuestion])
-
-
 def check_places(places: Iterable[str]) -> None:
     """Raise ``CarbError`` for a place that BLEnD does not have."""
     for place in places:
@@ -116,7 +113,7 @@ def read_items(folder: Path, place: str) -> dict[str, BlendQuestion]:
     Raises:
         CarbError: the file is missing or not BLEnD's.
     """
-    return read_file(_Items, items_file(folder, place), "file of BLEnD")
+    return read_file(dict[str, BlendQuestion], items_file(folder, place), "file of BLEnD")
 
 
 def read_topics(folder: Path, place: str) -> dict[str, str]:

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from carb_data.declaration import Declaration, Skip
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Culture, Domain, Frozen, Response, Role
@@ -44,9 +42,6 @@ class _Row(Frozen, extra="ignore"):
     additional_metadata: str
 
 
-_Rows = TypeAdapter(list[_Row])
-
-
 def build(
     declaration: Declaration,
     path: Path,
@@ -63,7 +58,7 @@ def build(
     speaking = {culture.name: culture for culture in cultures}
     seen = set()
     for file in files:
-        for row in read_file(_Rows, file, "file of carb-sample"):
+        for row in read_file(list[_Row], file, "file of carb-sample"):
             name = f"carb-sample/{row.id}/{row.language}"
             reason = _defect(row, speaking, again=name in seen)
             seen.add(name)
