@@ -266,7 +266,7 @@ def test_four_columns_fit_a_terminal_of_80(
     assert head.split() == ["rank", "scorer", "place", "win", "%", "accuracy", "%"]
     assert "strict %" not in first
     assert all(len(line) <= 80 for line in first.partition("Leaderboard")[2].splitlines())
-    for name in ("row %", "strict %", "main sets", "ties", "errors"):
+    for name in ("row accuracy %", "strict %", "main sets", "ties", "errors"):
         assert name in rest or name.split()[0] in rest
 
 

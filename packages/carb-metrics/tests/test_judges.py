@@ -197,12 +197,21 @@ def test_calibrated_judges_are_rejected_as_rarely_as_promised():
 def test_clear_margins_of_a_good_scorer_are_right(make_table):
     rng = np.random.default_rng(7)
     sets = rng.normal(size=(400, 4)) + np.array([1.5, 0, 0, 0])
-    rows = calibration(make_table(sets, cultures=["thai", "german"]), "culture")
-    assert [(row.group, row.n) for row in rows] == [(None, 400), ("german", 200), ("thai", 200)]
-    whole = rows[0]
+    (whole,) = calibration(make_table(sets))
+    assert whole.n == 400
     assert whole.calibration.p > 0.01
     assert whole.coverage[0].accuracy.estimate > whole.coverage[-1].accuracy.estimate + 0.1
     assert whole.counted == "all"
+
+
+@pytest.mark.parametrize(
+    ("scores", "accuracy"), [([1.0, 1, 1, 1], 1 / 4), ([2.0, 1, 0, 0], 1), ([0.0, 1, 0, 0], 0)]
+)
+def test_sets_that_are_all_alike_have_no_calibration(make_table, scores, accuracy):
+    """No margin tells right from wrong where all are right, or none is, as where all scores tie."""
+    (row,) = calibration(make_table([scores] * 60))
+    assert row.calibration is None
+    assert row.coverage[-1].accuracy.estimate == pytest.approx(accuracy)
 
 
 def test_coverage_shares_ties_as_an_accuracy_does(make_table):
@@ -223,8 +232,8 @@ def test_a_set_counts_for_the_language_of_its_right_answer_in_any_order_of_rows(
     chosen = pl.col("role") == "chosen"
     mixed = frame.with_columns(language=pl.when(chosen).then(pl.lit("th")).otherwise(pl.lit("en")))
     for rows in (mixed, mixed.reverse()):
-        groups = calibration(ScoreTable(rows), "language")
-        assert [(row.group, row.n) for row in groups] == [(None, 4), ("th", 4)]
+        groups = bon_accuracy(ScoreTable(rows), by=("language",)).groups
+        assert groups.select("language", "n").rows() == [("th", 4)]
 
 
 def people(rows):

@@ -50,7 +50,7 @@ def test_every_metric_gives_the_same_numbers() -> None:
     kept = Scored(table_of(dataset), dataset)
     assert bon_accuracy(kept, "scorer") == bon_accuracy(table, "scorer")
     assert breakdown(kept) == breakdown(table)
-    assert calibration(kept, "culture") == calibration(table, "culture")
+    assert calibration(kept) == calibration(table)
     assert rank(kept, dataset=dataset) == rank(table, dataset=dataset)
     assert family_accuracy(kept, dataset) == family_accuracy(table, dataset)
 

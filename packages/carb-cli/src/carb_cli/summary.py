@@ -42,7 +42,7 @@ class Numbers(Frozen):
         """The numbers as people read them, the place win rate first where there is one."""
         if self.sets and self.failed == self.sets:
             return "no scores, every set failed"
-        shares = {"place win rate": self.place_win, "row": self.row}
+        shares = {"place win rate": self.place_win, "row accuracy": self.row}
         parts = [f"{name} {shown(one)}" for name, one in shares.items() if one is not None]
         cell = self.accuracy
         parts.append(f"accuracy {shown(cell)} of {cell.n:,} main sets")

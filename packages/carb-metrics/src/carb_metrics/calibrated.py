@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import polars as pl
 
-from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import OfSets, Result
-from carb_metrics.clusters import Ints, number
+from carb_data import ScoreTable
+from carb_metrics.cells import Counted, OfSets, Result
+from carb_metrics.clusters import Ints
 from carb_metrics.frames import beside
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
@@ -51,20 +49,17 @@ class MarginRow(OfSets):
     """What the confidence of a scorer says of being right."""
 
     scorer: str
-    group: str | None
-    """Value of ``by``; null for all sets."""
     n: int
     calibration: Calibration | None = None
-    """Calibration of the probabilities that the logistic curve of *all* sets of the scorer gives to
-    the sets of this group. Each is fitted without the set's own fold. It tells whether a margin
-    means the same here as elsewhere."""
+    """Calibration of the probabilities that a logistic curve gives to the sets, each fitted without
+    the set's own fold. Null with too few source items, and where all sets are alike: all right, or
+    none (as of a scorer that always ties)."""
     coverage: tuple[Coverage, ...] = ()
     """Accuracy by share of sets answered, from the surest tenth of the sets to all of them."""
 
 
 def calibration(
     scores: ScoreTable,
-    by: str | None = None,
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
@@ -72,122 +67,71 @@ def calibration(
     """Is a scorer right where it picks clearly, and how accurate is it without the unclear sets?
 
     How clearly it picks is its margin: the highest score of a set minus the second highest, in
-    units of the scorer's own spread within sets. A
-    logistic regression makes a probability of being right from the margin, for scores of any scale
-    (Platt 1999, in Advances in Large Margin Classifiers). It is cross-validated, with whole source
-    items in a fold. ``calibration`` of a row compares these probabilities with being right: the
-    expected calibration error (Naeini, Cooper and Hauskrecht 2015, AAAI). ``coverage`` of a row is
-    the accuracy among the surest sets (El-Yaniv and Wiener 2010, JMLR 11:1605-1641).
+    units of the scorer's own spread within sets. A logistic regression makes a probability of being
+    right from the margin, for scores of any scale (Platt 1999, in Advances in Large Margin
+    Classifiers). It is cross-validated, with whole source items in a fold. ``calibration`` of a row
+    compares these probabilities with being right: the expected calibration error (Naeini, Cooper
+    and Hauskrecht 2015, AAAI). ``coverage`` of a row is the accuracy among the surest sets
+    (El-Yaniv and Wiener 2010, JMLR 11:1605-1641).
 
     Args:
         scores: table of any scorers; perturbed rows and sets with an error are left out.
-        by: a column that defines groups (``culture``, ``domain``, ``language``), or null.
         confidence: The level of all intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
 
     Returns:
-        for each scorer a row of all sets, then a row for each group.
+        a row for each scorer.
 
     Raises:
-        CarbError: ``by`` is another column, or ``confidence`` is not between 0 and 1.
+        CarbError: ``confidence`` is not between 0 and 1.
     """
     check_confidence(confidence)
-    if by not in (None, "culture", "domain", "language"):
-        raise CarbError(f"by must be 'culture', 'domain', 'language' or left out; got '{by}'.")
     table, counted = counted_sets(scores, mirrors=mirrors)
     by_name = table.clusters.select("item_id", pl.col("cluster").rank("dense"))
     judged = table.sets.filter(~pl.col("error"))
     sets = beside(judged, by_name, "item_id").sort("scorer", "item_id")
-    groups: list[_Group] = []
-    for part in sets.partition_by("scorer", maintain_order=True):
-        groups += _groups(part, by, confidence)
-    rows = {}
-    # Scorers have the same sets of a group, and share its draws.
-    for index in sorted(range(len(groups)), key=lambda index: groups[index].name or ""):
-        group = groups[index]
-        calibrated = None
-        if group.stated is not None:
-            calibrated = reliability(group.stated, group.right, group.cluster)
-        rows[index] = MarginRow(
-            scorer=group.scorer,
-            group=group.name,
-            n=len(group.right),
-            calibration=calibrated,
-            coverage=group.coverage,
-            counted=counted,
-        )
-    return tuple(rows[index] for index in range(len(groups)))
+    parts = sets.partition_by("scorer", maintain_order=True)
+    return tuple(_margin_row(part, counted, confidence) for part in parts)
 
 
-@dataclass(frozen=True)
-class _Group:
-    """The sets of a group that one scorer judged."""
-
-    scorer: str
-    name: str | None
-    stated: Floats | None
-    """(sets,) probabilities of being right."""
-    right: Floats
-    cluster: Ints
-    coverage: tuple[Coverage, ...]
-
-
-def _groups(sets: pl.DataFrame, by: str | None, confidence: float) -> list[_Group]:
-    """All sets of one scorer, then those of each group."""
+def _margin_row(sets: pl.DataFrame, counted: Counted, confidence: float) -> MarginRow:
+    """The row of the sets that one scorer judged."""
     _, cluster = np.unique(sets["cluster"].to_numpy(), return_inverse=True)
     spread = np.sqrt(sets["spread"].to_numpy().mean())
     lead = sets["lead"].to_numpy() / (spread or 1.0)
     credit = sets["credit"].to_numpy()
     right = (credit == 1).astype(np.float64)
-    probability = _fitted(lead, right, cluster)
-    members: list[tuple[str | None, Ints]] = [(None, np.arange(sets.height))]
-    if by is not None:
-        group_of_set, values = number(sets, (by,))
-        for index, value in enumerate(values[by]):
-            where = np.flatnonzero(group_of_set == index)
-            members.append((str(value), where))
-    several = [where for _, where in members]
-    coverages = _coverages(lead, credit, cluster, several, confidence)
-    groups = []
-    for (name, where), coverage in zip(members, coverages, strict=True):
-        group = _Group(
-            scorer=sets["scorer"][0],
-            name=name,
-            stated=None if probability is None else probability[where],
-            right=right[where],
-            cluster=np.unique(cluster[where], return_inverse=True)[1],
-            coverage=coverage,
-        )
-        groups.append(group)
-    return groups
+    stated = _fitted(lead, right, cluster)
+    calibrated = None
+    if stated is not None:
+        calibrated = reliability(stated, right, cluster)
+    return MarginRow(
+        scorer=sets["scorer"][0],
+        n=sets.height,
+        calibration=calibrated,
+        coverage=_coverages(lead, credit, cluster, confidence),
+        counted=counted,
+    )
 
 
 def _coverages(
     lead: Floats,
     credit: Floats,
     cluster: Ints,
-    groups: Sequence[Ints],
     confidence: float,
-) -> list[tuple[Coverage, ...]]:
-    """For each group, accuracy among the surest tenth, two tenths, …, all of its sets."""
-    tenths = np.arange(1, 11)
-    kept = []
-    shares = []
-    for where in groups:
-        surest_first = np.argsort(-lead[where], kind="stable")
-        order = np.argsort(surest_first, kind="stable")
-        counts = np.ceil(len(where) * tenths / 10)
-        kept += [where[order < count] for count in counts]
-        shares += [*map(float, counts / len(where))]
-    unit = np.concatenate(kept)
-    row = np.repeat(np.arange(len(kept)), [*map(len, kept)])
-    result = means_of(row, credit[unit], cluster[unit], len(kept), confidence, (0.0, 1.0))
+) -> tuple[Coverage, ...]:
+    """Accuracy among the surest tenth, two tenths, …, all sets."""
+    surest_first = np.argsort(-lead, kind="stable")
+    counts = np.ceil(len(lead) * np.arange(1, 11) / 10).astype(int)
+    unit = np.concatenate([surest_first[:count] for count in counts])
+    row = np.repeat(np.arange(len(counts)), counts)
+    result = means_of(row, credit[unit], cluster[unit], len(counts), confidence, (0.0, 1.0))
     limits = np.stack([result.estimate, result.low, result.high], axis=1)
     rows = []
-    for share, (estimate, low, high) in zip(shares, limits.tolist(), strict=True):
+    for count, (estimate, low, high) in zip(counts.tolist(), limits.tolist(), strict=True):
         accuracy = Interval(estimate=estimate, low=low, high=high)
-        rows.append(Coverage(coverage=share, accuracy=accuracy))
-    return [tuple(rows[start : start + 10]) for start in range(0, len(rows), 10)]
+        rows.append(Coverage(coverage=count / len(lead), accuracy=accuracy))
+    return tuple(rows)
 
 
 def _fitted(
@@ -196,9 +140,9 @@ def _fitted(
     cluster: Ints,
 ) -> Floats | None:
     """(sets,) the probability of being right, fitted on the other folds; null with too few source
-    items."""
+    items, and where all sets are alike: all right, or none (as of a scorer that always ties)."""
     fold = assign_folds(cluster)
-    if fold is None:
+    if fold is None or right.min() == right.max():
         return None
     from scipy.special import expit
 

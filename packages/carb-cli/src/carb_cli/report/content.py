@@ -331,7 +331,7 @@ def _judges(
     return JudgesPart(
         bias=bias,
         bias_by_culture=bias.groups,
-        calibration=calibration(rolled_up, "culture", confidence=confidence),
+        calibration=calibration(rolled_up, confidence=confidence),
     )
 
 

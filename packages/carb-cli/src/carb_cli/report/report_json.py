@@ -129,8 +129,7 @@ class JudgesPart(Frozen):
     bias_by_culture: dict[str, JudgeBias]
     """The same of the sets about each root culture."""
     calibration: tuple[MarginRow, ...]
-    """What the margin of the first answer over the second says of being right: over all sets, and
-    by root culture."""
+    """What the margin of the first answer over the second says of being right."""
 
 
 class PeoplePart(Frozen):

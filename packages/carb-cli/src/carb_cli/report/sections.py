@@ -45,7 +45,7 @@ def leaderboard(report: Report) -> Table:
     rest on."""
     columns = ["rank", "<scorer"]
     if report.families is not None:
-        columns += ["place win %", "row %"]
+        columns += ["place win %", "row accuracy %"]
     columns += ["accuracy %", "strict %", "main sets", "ties", "errors"]
     empty = Shown("")
     border = (empty, Shown("controls: shown facts, no rank"), *[empty] * (len(columns) - 2))
@@ -91,7 +91,7 @@ def _leaderboard_note(report: Report) -> str:
     why = ""
     if report.families is not None:
         most = max(row.families for row in report.families.rows)
-        parts.append(f"place win rate and row count {counted(most, 'family', 'families')}")
+        parts.append(f"place win rate and row accuracy count {counted(most, 'family', 'families')}")
         why = ", since there are too few families"
     note = "; ".join(parts)
     if report.ranked_by == "place_win":
@@ -112,7 +112,7 @@ def families(report: Report) -> Section | None:
     finding = (
         "A family asks one question about several places with the same answers; each place makes "
         "another answer right. Place win rate: how often an answer scores higher under its own "
-        "place than under another one. 50% is chance, exactly. Row: how often the right answer is "
+        "place than under another one; chance is 50%. Row accuracy: how often the right answer is "
         f"on top under its place; chance is {percent(report.families.rows[0].chance)}%."
     )
     return Section("families", "Does the score follow the place?", finding, tuple(tables))
@@ -120,7 +120,16 @@ def families(report: Report) -> Section | None:
 
 def _all_families(report: Report, family_report: FamilyReport) -> Table:
     """A row for each scorer over all families."""
-    columns = ("scorer", "place win %", "p", "row %", "p", "families", "comparisons", "errors")
+    columns = (
+        "scorer",
+        "place win %",
+        "p",
+        "row accuracy %",
+        "p",
+        "families",
+        "comparisons",
+        "errors",
+    )
     of_scorers = [family_report.of(name) for name in report.scorers]
     rows = [_family_cells(report, row) for row in of_scorers]
     left = max(row.incomplete for row in of_scorers)
@@ -220,8 +229,8 @@ def pairs(report: Report) -> Section | None:
     finding = (
         f"{_settled_pairs(report, measures[0]):,} of {len(report.pairs):,} differences of "
         f"{measures[0]} are settled after correction over all pairs (coloured). A number is the "
-        "row's rate minus the column's, in points (t test over clusters of families or sets). That "
-        "of accuracy leads to the sets that the row's wins alone."
+        "row's rate minus the column's, in points (t test over clusters of families or sets). A "
+        "difference of accuracy links to the sets that only the row's scorer gets right."
     )
     return Section("pairs", "Which differences are settled?", finding, tuple(tables))
 
@@ -465,8 +474,7 @@ def _change_cells(row: KindRow | None) -> list[Shown]:
 
 def judges(report: Report) -> Section | None:
     """Biases and calibration in one place."""
-    *of_bias, of_calibration = _judges_by_culture(report)
-    made = (_bias(report), *of_bias, _calibration(report), of_calibration)
+    made = (_bias(report), *_judges_by_culture(report), _calibration(report))
     tables = tuple(table for table in made if table.rows and len(table.columns) > 2)
     if not tables:
         return None
@@ -520,7 +528,7 @@ def _first_positions(bias: JudgeBias) -> dict[str, PositionRow]:
 
 
 def _judges_by_culture(report: Report) -> list[Table]:
-    """Length, position and calibration of each model by culture."""
+    """Length and position of each model by culture."""
     length: dict[tuple[str, str], Shown] = {}
     first_picked: dict[tuple[str, str], Shown] = {}
     for culture, bias in report.judges.bias_by_culture.items():
@@ -529,15 +537,9 @@ def _judges_by_culture(report: Report) -> list[Table]:
                 length[row.scorer, culture] = estimate(row.length)
         for scorer, position in _first_positions(bias).items():
             first_picked[scorer, culture] = share(position.share)
-    calibrated = {
-        (row.scorer, row.group): Shown(percent(row.calibration.ece), (f"n {row.n:,}",))
-        for row in report.judges.calibration
-        if row.group and row.calibration
-    }
     tables = {
         "Length r by root culture": length,
         "First picked by root culture, %": first_picked,
-        "Calibration error by root culture, %": calibrated,
     }
     made = []
     for title, rows in tables.items():
@@ -547,7 +549,7 @@ def _judges_by_culture(report: Report) -> list[Table]:
 
 
 def _calibration(report: Report) -> Table:
-    known = {row.scorer: row for row in report.judges.calibration if row.group is None}
+    known = {row.scorer: row for row in report.judges.calibration}
     rows = []
     for name in report.models:
         if name not in known or (calibration := known[name].calibration) is None:
