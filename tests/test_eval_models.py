@@ -34,7 +34,7 @@ def test_a_classifiers_folder_is_evaluated_as_what_it_is(
     assert (tmp_path / "run" / "report.html").is_file()
     assert not (tmp_path / "run" / "probe").exists()
     assert evaluated(folder, tmp_path / "other", "--mode", "pairwise") == 2
-    assert "--mode pairwise is for a chat model" in capsys.readouterr().err
+    assert "--mode pairwise needs a chat model" in capsys.readouterr().err
 
 
 def test_a_dry_run_measures_the_time_of_a_model_that_is_here(
@@ -69,13 +69,13 @@ def test_a_chat_model_is_asked_in_each_way_before_it_is_evaluated(
     # likelihood always can be.
     for mode in ("listwise", "pairwise", "likelihood"):
         assert f"{mode}: place win rate" in found["why"]
-    asked = found["why"].partition("is asked by ")[2].partition(",")[0]
+    asked = found["why"].partition("prompt format is ")[2].partition(",")[0]
     assert found["scorer"].startswith(
         "implicit:" if asked == "likelihood" else f"judge:{folder}?mode={asked}"
     )
     assert len(json.loads((tmp_path / "run" / "probe" / "run.json").read_text())["scorers"]) == 3
     assert evaluated(folder, tmp_path / "named", "--mode", "likelihood") == 0
-    assert "asked by likelihood" in capsys.readouterr().out
+    assert "prompt format is likelihood" in capsys.readouterr().out
     assert not (tmp_path / "named" / "probe").exists()
 
 

@@ -20,7 +20,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_model_it_explains_itself(carb: Carb) -> None:
     ended = carb("eval", "--limit", "40", "--no-open")
     assert ended.code == 0
-    assert "No model was named" in ended.out
+    assert "No model was given" in ended.out
     assert "chance is 25.0%" in ended.out
     assert "Next: carb eval MODEL" in ended.out
     assert "place win rate" in ended.out

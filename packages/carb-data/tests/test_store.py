@@ -132,7 +132,7 @@ def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.undo()
     os.mkfifo(tmp_path / "pipe")  # a stand-in for a device, which root could replace
     for no_file in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(DiskError, match=r"It is no file\. .*; choose another place and run"):
+        with pytest.raises(DiskError, match=r"It is no file\. .*; choose another folder and run"):
             write_whole(no_file, "new")
     (tmp_path / "pipe").unlink()
     assert (tmp_path / "j").read_bytes() == before

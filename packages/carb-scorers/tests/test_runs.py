@@ -136,7 +136,7 @@ def test_one_scorer_that_fails_does_not_cost_the_others(tmp_path: Path) -> None:
             after,
             "judge:/no/such/folder",
         )
-    assert "2 of 4 scorers could not go on" in str(caught.value)
+    assert "2 of 4 scorers stopped" in str(caught.value)
     assert "bad: the server is gone" in str(caught.value)
     assert "judge:/no/such/folder" in str(caught.value)
     assert len(after.asked) == 30
@@ -254,8 +254,8 @@ def test_a_changed_run_is_refused_unless_fresh(
 @pytest.mark.parametrize(
     ("first", "then", "said"),
     [
-        (DATASET, PLAIN, "with their perturbed texts; to go on from them give --perturbed"),
-        (PLAIN, DATASET, "without their perturbed texts; to go on from them leave out --perturbed"),
+        (DATASET, PLAIN, "with their perturbed texts; to resume them give --perturbed"),
+        (PLAIN, DATASET, "without their perturbed texts; to resume them leave out --perturbed"),
     ],
 )
 def test_only_perturbed_texts_differ(

@@ -57,7 +57,7 @@ def refuse(given: object, option: str, why: str) -> None:
         CarbError: the option was given.
     """
     if given:
-        raise CarbError(f"{option} counts for nothing {why}. Leave one of them out.")
+        raise CarbError(f"{option} has no effect {why}. Leave one of them out.")
 
 
 def refuse_files(*paths: Path | None) -> None:

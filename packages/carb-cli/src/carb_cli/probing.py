@@ -59,8 +59,8 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
     """
     sets = probing_families(load(DATA))
     note(
-        f"{FAMILIES} families of {DATA} are asked in each way first, to find how the model is best "
-        f"asked. {probe_plan(model).sentence()}"
+        f"First, {FAMILIES} families of {DATA} show which prompt format suits the model. "
+        f"{probe_plan(model).sentence()}"
     )
     score([DATA], sets, _scorers(model), out, RunOptions(fresh=fresh))
     report = content(read_runs([out]))
@@ -85,12 +85,12 @@ def why(asked: tuple[Asked, ...]) -> str:
     for one in asked:
         agreement = ""
         if one.agreement is not None:
-            agreement = f", the same pick in {percent(one.agreement)}% of two orders"
+            agreement = f", the same pick in both orders in {percent(one.agreement)}%"
         told.append(f"{one.mode}: place win rate {percent(one.place_win)}%{agreement}")
     best = asked[0].mode
     return (
-        f"It is a chat model. It is asked by {best}, which read the place best in {FAMILIES} "
-        f"families of {DATA} ({'; '.join(told)}). --mode takes another way."
+        f"It is a chat model. Its prompt format is {best}, which read the place best in {FAMILIES} "
+        f"families of {DATA} ({'; '.join(told)}). --mode chooses another one."
     )
 
 

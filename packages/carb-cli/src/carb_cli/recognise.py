@@ -152,7 +152,7 @@ def _server(url: str) -> Recognised:
     spec = f"judge:{names[0]}?backend=openai&read=generate&url={quote(base, safe='/:')}"
     return Recognised(
         spec=spec,
-        why=f"{base} serves it: it is asked which answer is best, and writes its verdict.",
+        why=f"{base} serves it: it writes which answer is best.",
     )
 
 

@@ -169,7 +169,7 @@ def say_how_to_go_on(out: Path) -> None:
     """Say where the work is kept when the command that is being run was stopped."""
     again = shlex.join(part for part in command_line() if part != "--fresh")
     note(
-        f"Stopped. The scores so far are kept in {out}. To go on, run the same command "
+        f"Stopped. The scores so far are kept in {out}. To resume, run the same command "
         f"again:\n  {again}"
     )
 

@@ -83,7 +83,7 @@ class Dataset:
             skip_bad: how many rows of a file, or which share below 1, may be left out because they
                 make no set; ``notes`` names them.
             progress: called with how many rows of a table were read, of how many.
-            given: ``culture``, ``domain`` and ``language`` of what has none of its own.
+            given: ``culture``, ``domain`` and ``language`` for the rows that have none.
 
         Raises:
             DataError: some rows are no sets; all of them are reported.

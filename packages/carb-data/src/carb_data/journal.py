@@ -41,7 +41,7 @@ class DiskError(CarbError):
         if isinstance(error, OSError):
             reason = error.strerror or reason
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = "choose another place"
+        what = "choose another folder"
         if full:
             what = "free some space"
         super().__init__(

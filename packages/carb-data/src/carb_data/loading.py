@@ -59,7 +59,7 @@ def load_path(
 
     Args:
         path: the file or folder.
-        given: ``culture``, ``domain`` and ``language`` of what has none of its own.
+        given: ``culture``, ``domain`` and ``language`` for the rows that have none.
         registry: cultures that may occur; null accepts any.
         prefix: whether ids that stand in a table begin with its file's name, so that they differ
             from those of another table. In a folder they do.

@@ -135,11 +135,11 @@ def correlate(
     least as wide as the jackknife's (Efron and Tibshirani 1993, An Introduction to the Bootstrap,
     chapter 11).
 
-    Scorers that stem from one base model are no independent points. ``bases`` tells them. The
-    variance of Pearson's artanh r then grows by the design effect of its influence function
-    (``means.design``). t has the degrees of freedom that the base models leave. No such method is
-    known here for Spearman's ρ, Kendall's τ, the line, ``.partial`` and ``.rival``. Their p and
-    limits are then null.
+    Scorers that stem from one base model are no independent points. ``bases`` names the base
+    models. The variance of Pearson's artanh r then grows by the design effect of its influence
+    function (``means.design``). t has the degrees of freedom that the base models leave. No such
+    method is known here for Spearman's ρ, Kendall's τ, the line, ``.partial`` and ``.rival``. Their
+    p and limits are then null.
 
     Errors of measurement draw r towards 0. ``.corrected`` is r over the root of the product of both
     reliabilities (Spearman 1904, American Journal of Psychology 15:72-101). A reliability is

@@ -77,7 +77,7 @@ async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list
         coming = scorer.score(requests)
         if not isawaitable(coming):
             raise CarbError(
-                f"'{scorer.spec.name}' answers at once, where its answer is awaited: write "
+                f"The method score of '{scorer.spec.name}' is not asynchronous: write "
                 "'async def score'."
             )
         results = await coming

@@ -25,7 +25,7 @@ def wait_for(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
 
     It works in any thread, also in one that runs an event loop, such as a notebook's. In the main
     thread without a loop the call runs there, so that Ctrl-C ends it at once. Elsewhere it runs in
-    a thread of its own, and the caller's thread waits. A loop that runs there stands still
+    a thread of its own, and the caller's thread waits. An event loop of that thread is blocked
     meanwhile.
 
     Args:

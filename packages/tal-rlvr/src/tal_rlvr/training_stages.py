@@ -251,7 +251,7 @@ class TrainingRun:
             raise CarbError(
                 f"The evaluation of '{model}' failed: {error} What was trained is kept. "
                 "Remove the cause (a server "
-                f"must serve the model under this name), and go on with --resume."
+                f"must serve the model under this name), and run again with --resume."
             ) from None
 
     @property

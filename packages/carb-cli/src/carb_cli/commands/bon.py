@@ -47,7 +47,7 @@ def bon(
         The policy that answers: hf:MODEL, vllm:MODEL, openai:MODEL?url=..., or
         file:RESPONSES.jsonl.
     out
-        Folder for samples.jsonl, bon.json and the scores; the same command goes on from there, and
+        Folder for samples.jsonl, bon.json and the scores; the same command resumes there, and
         asks again for samples that failed.
     scorer
         [NAME=]KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only

@@ -106,8 +106,8 @@ def fetch(
     """Fetch the published files of open sources, pinned and checked, so that `carb data build`
     finds them.
 
-    The files are kept in the cache folder: CARB_CACHE, by default ~/.cache/carb. What is there with
-    the right sha256 is not fetched again.
+    The files are kept in the cache folder: CARB_CACHE, by default ~/.cache/carb. Files
+    that are there with the right sha256 are not fetched again.
 
     For example:
 

@@ -168,13 +168,13 @@ def _asked(
     if known.chat is None:
         if mode is not None:
             raise CarbError(
-                f"--mode {mode} is for a chat model that is opened here; this is asked as "
+                f"--mode {mode} needs a chat model that runs in this process; this one runs as "
                 f"{known.spec}. Leave --mode out."
             )
         return known
     if mode is not None:
         return known.asked(
-            WAYS[mode].format(model=known.chat), f"It is a chat model, asked by {mode}."
+            WAYS[mode].format(model=known.chat), f"It is a chat model; its prompt format is {mode}."
         )
     if dry_run:
         return known
@@ -199,7 +199,7 @@ def _say_what_will_be_done(
     data = plan.data[0]
     count = counted(plan.sets, "set")
     if asked is None:
-        say(f"No model was named, so the surface baselines answer the {count} of {data}.")
+        say(f"No model was given, so the surface baselines answer the {count} of {data}.")
         return
     (name,) = labels([parse_spec(asked.spec).name]).values()
     say(f"{name}: {asked.why}")

@@ -17,7 +17,7 @@ def construct(*, config: Path, out: DataFile, json: Json = False) -> None:
     """Write sets from reference texts with language models: question, right answer, wrong answers,
     filters.
 
-    The models' answers are kept beside --out: the same command goes on after an interruption and
+    The models' answers are kept beside --out: the same command resumes after an interruption and
     pays for nothing twice. A limit in the configuration tries it on a few references.
 
     For example:

@@ -53,9 +53,9 @@ def serve(
     """Serve a page in which native speakers review a data set, and print one private link for each
     of them.
 
-    Each answer is on the disk before the page says so. The same command goes on with the file after
-    a stop; raise --invite to add people. Links are printed once, and only their hashes are stored:
-    `carb review collect --renew` makes a new one.
+    Each answer is on the disk before the page confirms it. The same command serves the file again
+    after a stop; raise --invite to add people. Links are printed once, and only their hashes are
+    stored: `carb review collect --renew` makes a new one.
 
     For example:
 
@@ -114,11 +114,11 @@ def _show_links(out: Path, links: dict[str, str], *, reachable: bool) -> None:
         )
     if not reachable:
         say(
-            "These links open on this machine alone, and on no phone. For others, put a proxy in "
-            "front and name its address with --public-url, or send the file of `carb review page`."
+            "These links open on this machine only, and on no phone. For others, put a proxy in "
+            "front and give its address with --public-url, or send the file of `carb review page`."
         )
-    say(f"How far people are: `carb review apply {quote(str(out))}`, at any time.")
-    say("The page is served until you press Ctrl-C; the same command goes on later.")
+    say(f"To count the answers at any time: carb review apply {quote(str(out))}")
+    say("Ctrl-C stops the page; the same command serves it again.")
 
 
 def page(
@@ -131,10 +131,10 @@ def page(
     """Write the review page as one file that works without a network, a review file for its
     answers, and a kit.
 
-    Send the .html file to each reviewer. It holds no key. The answers come back as a small file,
-    for `carb review collect`. The review file beside it ends in .reviews and stays with you. So
-    does the page that ends in .kit.html: guidance on reviewers, time, wording and the use of the
-    answers.
+    Send the .html file to each reviewer. It does not tell which answers are right. The answers come
+    back as a small file, for `carb review collect`. The review file beside it ends in .reviews and
+    stays with you. So does the page that ends in .kit.html: guidance on reviewers, time, wording
+    and the use of the answers.
 
     For example:
 
@@ -161,7 +161,7 @@ def page(
         print_json({"out": str(out), "reviews": str(kept), "items": len(items)})
     else:
         say(f"{len(items)} questions written to {out}. Send it to people of the place.")
-        say(f"What to tell them: {kit}")
+        say(f"Instructions for you: {kit}")
         _say_which_regions(item.region for item in items)
         say(f"Next, with their files: carb review collect {quote(str(kept))} answers-*.json")
 

@@ -249,7 +249,7 @@ def _other_sets(folder: Path, dataset: Dataset) -> str:
     if theirs:
         how = "with"
         option = "give"
-    return f"these sets {how} their perturbed texts; to go on from them {option} --perturbed"
+    return f"these sets {how} their perturbed texts; to resume them {option} --perturbed"
 
 
 class _Outcome(NamedTuple):
@@ -332,9 +332,7 @@ def _all_of(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) ->
     done = ""
     if total > len(mistakes):
         done = f" The scores of the other {total - len(mistakes)} are kept in {out}."
-    head = (
-        f"{len(mistakes)} of {total} scorers could not go on.{done} Correct this and run it again:"
-    )
+    head = f"{len(mistakes)} of {total} scorers stopped.{done} Correct this and run it again:"
     return CarbError("\n".join([head, *lines]))
 
 
