@@ -113,6 +113,16 @@ def test_an_interrupted_fetch_leaves_nothing_and_can_be_repeated(made, address):
     assert file.read_bytes() == CONTENT
 
 
+def test_a_cache_that_cannot_be_written_is_answered_with_the_variable_that_moves_it(
+    made, address, tmp_path, monkeypatch
+):
+    made()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CARB_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(CarbError, match=r"Cannot write .*file.*CARB_CACHE"):
+        fetch("made", mirror=address)
+
+
 def test_without_a_network_a_fetch_says_what_to_do_and_keeps_nothing(made):
     file = made()
     with pytest.raises(

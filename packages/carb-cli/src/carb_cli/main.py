@@ -407,5 +407,6 @@ def _mistake(error: Exception) -> str | None:
             "LC_ALL=C.UTF-8, and run the same command again."
         )
     if isinstance(error, OSError) and (error.filename is not None or error.errno == errno.ENOSPC):
-        return safe(f"{error.filename or 'The output'}: {error.strerror}.")
+        what = f"{error.filename or 'The output'}: {error.strerror}"
+        return safe(f"{what}. Check the path, its permissions and the space that is left.")
     return None

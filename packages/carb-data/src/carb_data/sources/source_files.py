@@ -170,12 +170,13 @@ def _fetch_one(
     except ValueError:
         raise CarbError(
             f"{url} is not the file that was pinned: its sha256 is not {file.sha256}. "
-            "Nothing was kept; the source has "
-            "changed, or a proxy changed the file."
+            "Nothing was kept; the source has changed, or a proxy changed the file."
         ) from None
     except OSError as error:  # requests' errors are OSErrors
-        raise CarbError(
-            f"Cannot fetch {url}: {error}. Run the same command again; files that are there "
-            "are not fetched again."
-        ) from None
+        what = f"fetch {url}"
+        remedy = "Run the same command again; files that are there are not fetched again."
+        if error.filename is not None:
+            what = f"write {error.filename}"
+            remedy = f"Name another folder in the environment variable {CACHE}."
+        raise CarbError(f"Cannot {what}: {error}. {remedy}") from None
     return True
