@@ -236,7 +236,7 @@ class NotANumber(Fake):
     [
         (NotAsynchronous(), r"'fake'.*async def score"),
         (OutOfMemory(), r"'fake'.*12 of 12.*MemoryError: CUDA out of memory"),
-        (NotANumber(), r"'fake'.*12 of 12.*finite"),
+        (NotANumber(), r"'fake'.*12 of 12.*must be a finite number"),
     ],
     ids=["not async", "out of memory", "NaN"],
 )

@@ -15,8 +15,9 @@ from typing import TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
+from pydantic import ValidationError
 
-from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
+from carb_data import BonSet, CarbError, Dataset, ScoreTable, first_defect, load
 from carb_scorers.blind import Asked, Blinded, blind, checked, made, unblind
 from carb_scorers.scorer import (
     Results,
@@ -95,7 +96,10 @@ async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list
     ) as error:  # any failure of a third party's scorer is a row, not the end of the run
         if len(requests) == 1:
             kind = type(error).__name__
-            return [failed(requests[0], kind, str(error)[:_MESSAGE])]
+            message = str(error)
+            if isinstance(error, ValidationError):
+                message = first_defect(error)
+            return [failed(requests[0], kind, message[:_MESSAGE])]
         return [(await score_window(scorer, [request]))[0] for request in requests]
 
 
