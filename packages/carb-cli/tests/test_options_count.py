@@ -58,6 +58,8 @@ REFUSED = [
     ("validity", ("validity", "POINTS", "--benchmark", "SUITE", "--against", "SUITE"), "--against"),
     ("validity", ("validity", "POINTS", "--benchmark", "REPORT"), "--benchmark"),
     ("validity", ("validity", "POINTS", "--figure", "POINTS"), "same file"),
+    ("report", ("report", "FINISHED", "--figure", "points.png"), ".svg"),
+    ("validity", ("validity", "POINTS", "--figure", "points.png"), ".svg"),
     ("data build", (*BUILD, "-o", "seed=3"), "--option seed"),
     ("data build", (*BUILD, "-o", "progress=3"), "--option progress"),
     ("data build", (*BUILD, "-o", "places=a", "-o", "places=b"), "--option places"),

@@ -60,13 +60,15 @@ def refuse(given: object, option: str, why: str) -> None:
         raise CarbError(f"{option} has no effect {why}. Leave one of them out.")
 
 
-def refuse_files(*paths: Path | None) -> None:
-    """Refuse a folder where a file is to be written, and two texts in one file.
+def refuse_files(*paths: Path | None, figure: Path | None = None) -> None:
+    """Refuse a folder where a file is to be written, two texts in one file, and a figure whose name
+    says that it is no SVG.
 
     Raises:
-        CarbError: a path is a folder, or two are the same file.
+        CarbError: a path is a folder, two are the same file, or the figure's name ends otherwise.
     """
-    files = [path.resolve() for path in paths if path is not None and str(path) != "-"]
+    every = (*paths, figure)
+    files = [path.resolve() for path in every if path is not None and str(path) != "-"]
     for path in files:
         if path.is_dir():
             raise CarbError(
@@ -74,6 +76,8 @@ def refuse_files(*paths: Path | None) -> None:
             )
         if files.count(path) > 1:
             raise CarbError(f"Two options name the same file, {path}. Give each its own.")
+    if figure is not None and figure.suffix != ".svg":
+        raise CarbError(f"{figure}: a figure is written as .svg.")
 
 
 def refuse_loading(why: str) -> None:

@@ -77,7 +77,7 @@ def report(
     if str(json) == "-":
         partial = html or md or latex or (figure and only == "groups")
         refuse(only and not partial, "--only", "where the whole content goes to stdout")
-    refuse_files(json, html, figure, md, latex)
+    refuse_files(json, html, md, latex, figure=figure)
     gate = read_gate(fail_below)
     read = read_runs(_finished(runs))
     made = content(read, confidence=confidence)

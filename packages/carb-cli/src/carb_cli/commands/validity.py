@@ -61,7 +61,7 @@ def validity(
     figure
         Write the points and the fitted line to this SVG file, a panel for each policy.
     """
-    refuse_files(figure, file)
+    refuse_files(file, figure=figure)
     tested = ("benchmark", "downstream", str(benchmark))
     refuse(against in tested, "--against", "for the same numbers")
     policies = _read(file, benchmark, against)
