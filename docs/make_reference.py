@@ -33,7 +33,7 @@ STABILITY = (
 
 
 def commands() -> str:
-    """The page of the commands: their help, as they print it at 100 columns."""
+    """The page of the commands: their help at 80 columns, which a page shows uncut."""
     from carb_cli.main import COMMANDS, GROUPS
 
     names = [*COMMANDS, *(f"{group} {name}" for group, (own, _) in GROUPS.items() for name in own)]
@@ -55,8 +55,8 @@ def help_of(name: str) -> str:
 
     arguments = [*name.split(), "--help"]
     stream = StringIO()
-    os.environ["COLUMNS"] = "100"  # the terminal for which examples are broken
-    console = Console(file=stream, width=100, color_system=None, force_terminal=False)
+    os.environ["COLUMNS"] = "80"  # the terminal for which examples are broken
+    console = Console(file=stream, width=80, color_system=None, force_terminal=False)
     with redirect_stdout(stream):
         application(arguments)(arguments, console=console)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())

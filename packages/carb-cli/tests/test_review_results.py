@@ -277,7 +277,7 @@ def printed_by_a_server(*arguments: object) -> str:
         lines = []
         for line in process.stdout:
             lines.append(line)
-            if "until you press Ctrl-C" in line:
+            if "Ctrl-C" in line:
                 break
         process.kill()
     return "".join(lines)

@@ -147,7 +147,8 @@ def breakdown(
         scores: the table, of one or several scorers.
         cultures: the registry that describes them; a plain list of cultures must hold all parents
             too.
-        confidence, mirrors: as for ``bon_accuracy``.
+        confidence: as for ``bon_accuracy``.
+        mirrors: as for ``bon_accuracy``.
 
     Returns:
         ``.overall``, one cell, and a table for each grouping: ``.by_culture``, ``.by_domain``,

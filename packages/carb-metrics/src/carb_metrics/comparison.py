@@ -128,7 +128,8 @@ def compare(
         a: table of one scorer.
         b: table of another, on the same sets (matched by ``item_id``).
         by: columns that define groups, as for ``bon_accuracy``.
-        confidence, mirrors: as for ``bon_accuracy``.
+        confidence: as for ``bon_accuracy``.
+        mirrors: as for ``bon_accuracy``.
         margin: the largest difference of accuracies that does not matter, above 0 and below 1. With
             it two one-sided tests show whether a is no worse than b, or both are the same
             (Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15:657-680): a large

@@ -151,8 +151,8 @@ def correlate(
         covariates: (n,) or (n, k) the values that are held constant; they add ``.partial``, the
             correlation of the residuals (Fisher 1924, Metron 3:329-332).
         confidence: The level of all intervals, a share such as 0.95.
-        x_error, y_error: (n,) standard errors of x and y; they add ``.corrected``. Without either,
-            values are exact.
+        x_error: (n,) standard errors of x; they add ``.corrected``. Without them, x is exact.
+        y_error: (n,) standard errors of y; they add ``.corrected``. Without them, y is exact.
         bases: (n,) the base model of each point; null entries stand alone, and all do if left out.
         against: (n,) another predictor; it adds ``.rival``, which compares both predictors
             (Williams 1959, JRSS B 21:396-399; Zou 2007, Psychological Methods 12:399-413).

@@ -46,7 +46,8 @@ def paired_difference(
     (``means.design``). Every comparison of this package uses this interval and this test.
 
     Args:
-        a, b: (pairs,) values of the same things, such as credits of two scorers for the same sets.
+        a: (pairs,) values, such as credits of one scorer.
+        b: (pairs,) values of the same things, such as credits of another scorer for the same sets.
         clusters: (pairs,) anything that tells clusters apart, if pairs are dependent; null entries
             stand alone.
         confidence: The level of the interval, a share such as 0.95.
@@ -263,7 +264,9 @@ def minimum_detectable_difference(
         n: sets, at least 1.
         discordance: share of sets that exactly one of both wins, above 0; between related scorers
             0.1 to 0.3 is usual, and ``Comparison.discordance`` gives that of two given ones.
-        alpha, power, design_effect: as for ``sets_needed``.
+        alpha: as for ``sets_needed``.
+        power: as for ``sets_needed``.
+        design_effect: as for ``sets_needed``.
 
     Returns:
         δ; null where n is so small that no difference with this discordance would be found.

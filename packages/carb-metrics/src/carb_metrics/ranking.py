@@ -106,7 +106,8 @@ def rank(
 
     Args:
         scores: table of any number of scorers.
-        confidence, mirrors: as for ``compare``.
+        confidence: as for ``compare``.
+        mirrors: as for ``compare``.
         dataset: the sets that were scored, for their families.
 
     Returns:
