@@ -517,8 +517,8 @@ def _workbook(table: Table, file: BinaryIO, knows: Knows) -> None:
         table.notes.append(f"{count} not read: {', '.join(names)}.")
     _cells(table, shown.rows, "", knows)
     unseen = [f"row {number}" for number in shown.unseen_rows]
-    titles = enumerate(table.titles.values(), 1)
-    unseen += [f"column '{title}'" for number, title in titles if number in shown.unseen_columns]
+    headings = enumerate(table.titles.values(), 1)
+    unseen += [f"column '{title}'" for number, title in headings if number in shown.unseen_columns]
     if unseen:
         table.notes.append(f"Hidden in Excel, and read all the same: {', '.join(unseen)}.")
 
