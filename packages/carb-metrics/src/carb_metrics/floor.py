@@ -388,7 +388,7 @@ def _tests(
         return []
     apart = [credit - rivals.get(name, best) for name, credit in models.items()]
     differences = paired_rows(np.stack(apart), cluster, confidence)
-    p = adjust([math.nan if one.p is None else one.p for one in differences])
+    p = adjust([one.p for one in differences])
     tests = []
     for name, difference, adjusted in zip(models, differences, p, strict=True):
         if not difference.n:
