@@ -365,6 +365,21 @@ TABLES = {
         {"prompt": ASKED, name: ASKED, "chosen": said(ASKED, RIGHT), "rejected": said(ASKED, WRONG)}
         for name in ("question", "conversation")
     ],
+    "oasst": [
+        {
+            "message_tree_id": "t",
+            "tree_state": "ready_for_export",
+            "prompt": {
+                "text": ASKED,
+                "role": "prompter",
+                "lang": "en",
+                "replies": [
+                    {"text": WRONG, "role": "assistant", "rank": 1, "replies": []},
+                    {"text": RIGHT, "role": "assistant", "rank": 0, "replies": []},
+                ],
+            },
+        }
+    ],
     "ultrainteract": [
         {"trajectory": sharegpt(ASKED), "chosen": RIGHT, "rejected": WRONG, "id": "7"}
     ],
