@@ -443,6 +443,14 @@ def test_results_that_cannot_be_discarded_are_refused_with_their_folder(tmp_path
     assert scorer.asked == []
 
 
+def test_a_folder_that_cannot_be_made_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    scorer = Counting()
+    with pytest.raises(CarbError, match=r"Cannot write into .*file.* Choose another folder"):
+        go(tmp_path / "file" / "run", scorer)
+    assert scorer.asked == []
+
+
 def test_other_sets_with_other_perturbed_texts_are_another_data_set(tmp_path: Path) -> None:
     go(tmp_path, Counting(), dataset=PLAIN)
     with pytest.raises(CarbError, match="another data set") as caught:

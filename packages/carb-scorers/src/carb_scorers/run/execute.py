@@ -175,7 +175,9 @@ def _locked(out: Path, *, fresh: bool) -> Iterator[None]:
             "another --out."
         ) from None
     except OSError as error:
-        raise CarbError(f"Cannot write into {out}: {error.strerror}.") from None
+        raise CarbError(
+            f"Cannot write into {out}: {error.strerror}. Choose another folder."
+        ) from None
     try:
         for torn in out.glob(".partial-*"):  # of a process that was killed while it wrote
             torn.unlink()
