@@ -340,6 +340,7 @@ def test_a_failed_set_loses_its_comparisons_and_no_family():
     assert row.place_win_if_lost.estimate == pytest.approx((0.5 + 6) / 7)
     silent = family_accuracy(scored(dataset, lambda *_: None), dataset).of("s")
     assert (silent.failed, silent.place_win.estimate, silent.row.estimate) == (84, None, None)
+    assert (silent.place_win.n, silent.row.n) == (0, 0)
 
 
 def test_failing_where_it_would_lose_lifts_the_rate_but_not_the_one_with_failures_lost():
