@@ -341,9 +341,13 @@ def test_a_cluster_is_asked_for_what_a_model_needs(
     assert sorted(asked) == [(0, 100_000_000), (2, 0)]
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("sent", "shell"),
+    [(signal.SIGINT, ""), (signal.SIGTERM, ""), (signal.SIGTERM, "trap '' INT; ")],
+    ids=["Ctrl-C", "SIGTERM", "SIGTERM of a script's job in the background"],
+)
 def test_ctrl_c_stops_the_children(
-    plugin: Path, data_file: Path, tmp_path: Path, sent: signal.Signals
+    plugin: Path, data_file: Path, tmp_path: Path, sent: signal.Signals, shell: str
 ) -> None:
     for name in ("fifo", "never"):
         os.mkfifo(plugin / name)
@@ -359,7 +363,7 @@ def test_ctrl_c_stops_the_children(
         str(path),
     ]
     process = subprocess.Popen(
-        [*command, "--out", str(tmp_path / "out")],
+        ["/bin/sh", "-c", f'{shell}exec "$@"', "sh", *command, "--out", str(tmp_path / "out")],
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

@@ -405,7 +405,9 @@ def _outcome(code: int, printed: str, folder: Path) -> Outcome:
 @contextmanager
 def _stopping(out: Path) -> Iterator[None]:
     """Within, SIGTERM is as Ctrl-C, which stops the models' processes, and either prints how to go
-    on."""
+    on. A shell starts a script's jobs in the background so that they ignore Ctrl-C; then SIGTERM
+    would do nothing."""
+    interrupts = signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
@@ -414,3 +416,4 @@ def _stopping(out: Path) -> Iterator[None]:
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, interrupts)
