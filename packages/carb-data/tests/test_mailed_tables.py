@@ -338,6 +338,9 @@ def test_a_question_that_gives_the_options_other_letters_is_refused(tmp_path, qu
     row = {"question": question, "A": "bow", "B": "kick", "C": "nod", "answer": "B"}
     with pytest.raises(DataError, match=r"a\.jsonl:1: answer: the question calls '(bow|kick)'"):
         load(lines(tmp_path, row))
+    sentences = {"question": "How? A. Kick. B. Bow.", "A": "Bow.", "B": "Kick."}
+    with pytest.raises(DataError, match=r"calls 'kick\.' A"):
+        load(lines(tmp_path, row | sentences))
     same = row | {"A": "kick", "B": "bow"}
     for other in (same, row | {"answer": "kick"}, row | {"question": "How? See e.g. a. or B."}):
         assert len(load(lines(tmp_path, other))) == 1

@@ -197,7 +197,7 @@ def refuse_other_letters(question: str, options: Options, system: System) -> Non
     for piece in _PIECES.split(question):
         letter, text = _parted(piece)
         index = _named(letter, options, system)
-        bare = text.rstrip(",;.").casefold()
+        bare = text.rstrip(",;").casefold()
         if index is not None and bare in texts and bare != texts[index]:
             reason = f"the question calls '{bare}' {letter}, and the options '{texts[index]}'"
             raise UnreadError(("answer", reason))
