@@ -89,6 +89,23 @@ def test_every_example_has_a_line_and_is_read_in_a_sitting() -> None:
 
 
 @pytest.mark.real
+def test_the_first_training_run_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
+    """Two steps of it; its curve is measured on the page of training."""
+    pytest.importorskip("trl", reason="needs tal-rlvr[train]")
+    folder = tmp_path / "first"
+    made = run("first_judge.py", folder, "--warmup", 2, "--steps", 2)
+    assert made.returncode == 0, made.stderr[-3000:]
+    command = [sys.executable, "-m", "carb_cli", "train", "--config", str(folder / "run.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    result = json.loads((folder / "judge" / "result.json").read_text())
+    assert [step["format_rate"] >= 0 for step in result["curve"]] == [True, True]
+    assert result["dropped_pairs"] == 0
+    assert result["held_out_pairs"] == 60
+    assert "entropy" in done.stdout
+
+
+@pytest.mark.real
 @pytest.mark.parametrize("method", ["grpo", "dpo"])
 def test_a_policy_is_optimised_and_looked_at(
     method: str, tiny: Path, sets: Path, tmp_path: Path

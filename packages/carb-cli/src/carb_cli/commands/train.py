@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from carb_cli import display
-from carb_cli.display import percent, say, table
+from carb_cli.display import number, percent, say, table
 from carb_cli.json_output import print_json
 from carb_cli.main import invoked
 from carb_cli.options import Flag, Json, Several, refuse
@@ -110,6 +110,7 @@ def _show(result: TrainResult) -> None:
             percent(s.accuracy_parsed.estimate),
             percent(s.format_rate.estimate),
             percent(s.consistency.estimate),
+            number(s.entropy.estimate, 3),
         )
         for s in result.stages
     ]
@@ -122,6 +123,7 @@ def _show(result: TrainResult) -> None:
         "of parsed %",
         "format %",
         "same in both orders %",
+        "entropy, nats",
     ]
     table("Held-out pairs", columns, rows, right=columns[2:])
     for decoding, change in result.changes.items():
