@@ -153,3 +153,9 @@ def test_a_set_is_shown_on_one_screen() -> None:
     assert shown[3] == "  + r: Milk."
     assert shown[4].startswith("  - w0: Salt.")
     assert "31 more" in shown[-1]
+
+
+def test_an_editor_completes_no_deprecated_name() -> None:
+    completed = set(dir(BonSet.model_validate(content(response("a", "chosen"), response("b")))))
+    assert completed >= {"prompt_text", "chosen", "model_dump", "model_validate"}
+    assert not completed & {"dict", "json", "copy", "construct", "parse_obj", "schema", "validate"}

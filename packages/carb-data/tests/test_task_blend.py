@@ -125,7 +125,7 @@ def test_own_prompts_are_read_and_not_graded(tmp_path):
         open_task(f"prompts:{file}")
     for spec, told in (
         ("prompts:none.jsonl", "Cannot read the prompts"),
-        (f"prompts:{file}?limit=1", "culture, language"),
+        (f"prompts:{file}?limit=1", "no options"),
     ):
         with pytest.raises(CarbError, match=told):
             open_task(spec)

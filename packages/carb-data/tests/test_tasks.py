@@ -1,9 +1,10 @@
-"""Multiple choice and plain questions as downstream tasks, and tasks of other distributions."""
+"""Multiple choice and OMGEval as downstream tasks, and tasks of other distributions."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -68,27 +69,28 @@ def test_the_order_of_options_is_the_same_every_time(choices: Path) -> None:
     assert first == second
 
 
-def test_a_question_on_each_line_is_asked_and_not_graded(tmp_path: Path) -> None:
-    path = tmp_path / "Japanese_local.txt"
-    path.write_text("\ufeffお茶は？\n\n餅は？\n", encoding="utf-8")
-    task = open_task(f"prompts:{path}?culture=japanese&language=ja")
-    assert [(p.id, p.culture, p.language, p.text) for p in task.prompts] == [
-        ("1", "japanese", "ja", "お茶は？"),
-        ("3", "japanese", "ja", "餅は？"),
+def test_omgeval_is_asked_and_not_graded(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "Japanese_local.txt").write_text("お茶は？\n\n餅は？\n", encoding="utf-8")
+    task = open_task(f"omgeval:{tmp_path}?languages=ja")
+    assert [(p.culture, p.text) for p in task.prompts] == [
+        ("japanese", "お茶は？"),
+        ("japanese", "餅は？"),
     ]
-    assert task.grade("1", "緑茶") is None
-    assert open_task(f"prompts:{path}").prompts[0].culture == "unspecified"
-    with pytest.raises(CarbError, match=r"absent\.txt"):
-        open_task(f"prompts:{tmp_path / 'absent.txt'}")
+    assert task.grade(task.prompts[0].id, "緑茶") is None
+    with pytest.raises(CarbError, match="Arabic_local"):
+        open_task(f"omgeval:{tmp_path}?languages=ar")
+    with pytest.raises(CarbError, match="th"):
+        open_task(f"omgeval:{tmp_path}?languages=th")
 
 
 def test_the_real_omgeval() -> None:
     folder = Path(os.environ.get("CARB_DATA_DIR", "")) / "omgeval"
-    files = sorted(folder.rglob("*_local.txt"))
-    if not files:
+    if not folder.is_dir():
         pytest.skip("needs OMGEval in CARB_DATA_DIR")
-    counts = [len(open_task(f"prompts:{file}").prompts) for file in files]
-    assert counts == [212, 204, 212, 231, 181, 197]
+    prompts = open_task(f"omgeval:{folder}").prompts
+    counts = Counter(prompt.language for prompt in prompts)
+    assert counts == {"ar": 212, "es": 197, "ja": 212, "ko": 204, "ru": 181, "zh": 231}
 
 
 def test_another_distribution_registers_a_task(

@@ -151,6 +151,11 @@ _given: dict[tuple[type[BaseModel], frozenset[str]], set[str]] = {}
 """One set for all models that were given the same fields."""
 
 
+_DEPRECATED = {
+    name
+    for name, value in vars(BaseModel).items()
+    if hasattr(getattr(value, "__func__", value), "__deprecated__")
+}
 _PARTS = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 _SLOTS = [vars(BaseModel)[name].__set__ for name in _PARTS]
 """Setters of a model's parts, in two thirds of the time of ``object.__setattr__``."""
@@ -168,6 +173,10 @@ class Frozen(BaseModel):
         extra="forbid",
         serialize_by_alias=True,
     )
+
+    def __dir__(self) -> Iterable[str]:
+        """The names that an editor completes, without those that pydantic deprecates."""
+        return {*super().__dir__()} - _DEPRECATED
 
     def compacted(self) -> Self:
         """The same model and its parts, in place, in a third of the memory.

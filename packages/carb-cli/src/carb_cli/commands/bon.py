@@ -54,8 +54,8 @@ def bon(
         drawn and graded.
     task
         The task, with its questions and grading: blend:PATH, or choice:FILE of multiple choice
-        (INCLUDE). With prompts:FILE.jsonl (id, prompt, culture, language), and with
-        prompts:FILE.txt?culture=...&language=... (OMGEval), nothing is graded.
+        (INCLUDE). With omgeval:PATH, and with prompts:FILE.jsonl (id, prompt,
+        culture, language), nothing is graded.
     n
         Number of samples for each prompt.
     seed

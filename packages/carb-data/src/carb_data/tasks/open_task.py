@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 
 from carb_data.errors import CarbError, DataError, Problem
-from carb_data.facts import Line, read_lines
-from carb_data.language import UNDETERMINED
-from carb_data.models import UNSPECIFIED, Frozen, Identifier, LanguageTag, Text
-from carb_data.sources.source_files import find_files, read_text
+from carb_data.facts import read_lines
+from carb_data.models import Frozen, Identifier, LanguageTag, Text
+from carb_data.sources.source_files import find_files
 from carb_data.tasks.blend_task import BlendTaskOptions, open_blend
 from carb_data.tasks.choice_task import ChoiceTaskOptions, open_choice
+from carb_data.tasks.omgeval_task import OmgevalTaskOptions, open_omgeval
 from carb_data.tasks.task import Task, TaskPrompt
 from carb_data.validation import read_options, read_query
 
 
-class PromptTaskOptions(Frozen):
-    """Options of ``prompts:FILE``, for questions without their own."""
-
-    culture: str = UNSPECIFIED
-    language: LanguageTag = UNDETERMINED
-
-
-class _Row(PromptTaskOptions, extra="ignore"):
+class _Row(Frozen, extra="ignore"):
     id: Identifier
     prompt: Text
+    culture: str
+    language: LanguageTag
 
 
-def open_prompts(name: str, path: Path, read: PromptTaskOptions) -> Task:
-    """Open ``prompts:FILE``: JSON Lines with ``id`` and ``prompt``, and maybe ``culture`` and
-    ``language``, or a ``.txt`` file with a question on each line (OMGEval).
+def open_prompts(name: str, path: Path, _: Frozen) -> Task:
+    """Open ``prompts:FILE``: JSON Lines with ``id``, ``prompt``, ``culture`` and ``language``.
 
     Data sets have these fields, so that their prompts can be used; their responses are not read.
 
@@ -40,17 +34,14 @@ def open_prompts(name: str, path: Path, read: PromptTaskOptions) -> Task:
     """
     prompts = {}
     problems: list[Problem] = []
-    lines = read_lines([path], _Row, problems)
-    if path.suffix == ".txt":
-        lines = _plain_lines(path)
     try:
-        for line in lines:
+        for line in read_lines([path], _Row, problems):
             row = line.content
             if row.id in prompts:
                 problems.append(
                     Problem(line.file, line.number, "id", f"'{row.id}' is there already")
                 )
-            fields = read.model_dump() | row.model_dump(exclude={"prompt"}, exclude_unset=True)
+            fields = row.model_dump(exclude={"prompt"})
             prompts[row.id] = TaskPrompt(**fields, text=row.prompt, source_item=f"prompts:{row.id}")
     except OSError as error:
         raise CarbError(f"Cannot read the prompts in {path}: {error.strerror or error}.") from None
@@ -59,20 +50,14 @@ def open_prompts(name: str, path: Path, read: PromptTaskOptions) -> Task:
     return Task(name, tuple(prompts.values()))
 
 
-def _plain_lines(path: Path) -> Iterator[Line[_Row]]:
-    text = read_text(path, "prompts")
-    for number, line in enumerate(text.splitlines(), 1):
-        if prompt := line.strip():
-            yield Line(str(path), number, _Row(id=str(number), prompt=prompt))
-
-
 GROUP = "carb.tasks"
 """Entry points of other distributions' tasks: a name, and a function that returns a ``Task``. It
 takes the spec, the path and the options as text (``Mapping[str, str]``)."""
 _KINDS: Mapping[str, tuple[type[Frozen], Callable[..., Task]]] = {
     "blend": (BlendTaskOptions, open_blend),
     "choice": (ChoiceTaskOptions, open_choice),
-    "prompts": (PromptTaskOptions, open_prompts),
+    "omgeval": (OmgevalTaskOptions, open_omgeval),
+    "prompts": (Frozen, open_prompts),
 }
 """Kind of task to its options, and the function of the spec, the path and these that opens it."""
 

@@ -1,0 +1,77 @@
+"""OMGEval's questions that were rewritten for a culture, as a task.
+
+Liu et al. 2024, OMGEval, arXiv:2402.13524. Its answers are open: a judge compares them, so nothing
+is graded here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from carb_data.declaration import Names
+from carb_data.errors import CarbError
+from carb_data.models import Frozen
+from carb_data.tasks.task import Task, TaskPrompt, evenly
+
+FILES = {
+    "ar": ("arabic", "OMGEval_Arabic_local.txt"),
+    "es": ("spanish", "OMGEval_Spanish_local.txt"),
+    "ja": ("japanese", "Japanese_local.txt"),
+    "ko": ("korean", "Korean_local.txt"),
+    "ru": ("russian", "OMGEval_Russia_local.txt"),
+    "zh": ("chinese", "OMGEval_Chinese_local.txt"),
+}
+"""The culture and the file of each language, one question a line."""
+
+
+class OmgevalTaskOptions(Frozen):
+    """Options of ``omgeval:PATH``."""
+
+    languages: Names = tuple(FILES)
+    """Languages whose questions are asked."""
+    limit: int | None = Field(None, ge=1)
+    """Ask only this many, spread evenly over the cultures."""
+
+
+def open_omgeval(name: str, path: Path, read: OmgevalTaskOptions) -> Task:
+    """Open ``omgeval:PATH?languages=ar,zh,ja``.
+
+    Args:
+        name: The spec.
+        path: the folder of the project, or its ``data``.
+        read: The options.
+
+    Raises:
+        CarbError: there is no such language, or a file cannot be read.
+    """
+    unknown = [language for language in read.languages if language not in FILES]
+    if unknown:
+        raise CarbError(f"OMGEval has no {', '.join(unknown)}. It has {', '.join(FILES)}.")
+    folder = path / "data"
+    if not folder.is_dir():
+        folder = path
+    prompts: list[TaskPrompt] = []
+    for language in dict.fromkeys(read.languages):
+        prompts += _prompts(folder, language)
+    return Task(name, evenly(prompts, read.limit))
+
+
+def _prompts(folder: Path, language: str) -> list[TaskPrompt]:
+    culture, file = FILES[language]
+    try:
+        text = (folder / file).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CarbError(f"Cannot read OMGEval's {folder / file}: {error}.") from None
+    return [
+        TaskPrompt(
+            id=f"{language}/{number}",
+            text=line.strip(),
+            culture=culture,
+            language=language,
+            source_item=f"omgeval:{language}/{number}",
+        )
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip()
+    ]
