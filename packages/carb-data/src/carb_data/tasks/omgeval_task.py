@@ -13,6 +13,7 @@ from pydantic import Field
 from carb_data.declaration import Names
 from carb_data.errors import CarbError
 from carb_data.models import Frozen
+from carb_data.sources.source_files import read_text
 from carb_data.tasks.task import Task, TaskPrompt, evenly
 
 FILES = {
@@ -54,24 +55,17 @@ def open_omgeval(name: str, path: Path, read: OmgevalTaskOptions) -> Task:
         folder = path
     prompts: list[TaskPrompt] = []
     for language in dict.fromkeys(read.languages):
-        prompts += _prompts(folder, language)
+        culture, file = FILES[language]
+        text = read_text(folder / file, "OMGEval")
+        prompts += [
+            TaskPrompt(
+                id=f"{language}/{number}",
+                text=line.strip(),
+                culture=culture,
+                language=language,
+                source_item=f"omgeval:{language}/{number}",
+            )
+            for number, line in enumerate(text.splitlines(), 1)
+            if line.strip()
+        ]
     return Task(name, evenly(prompts, read.limit))
-
-
-def _prompts(folder: Path, language: str) -> list[TaskPrompt]:
-    culture, file = FILES[language]
-    try:
-        text = (folder / file).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CarbError(f"Cannot read OMGEval's {folder / file}: {error}.") from None
-    return [
-        TaskPrompt(
-            id=f"{language}/{number}",
-            text=line.strip(),
-            culture=culture,
-            language=language,
-            source_item=f"omgeval:{language}/{number}",
-        )
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip()
-    ]
