@@ -123,10 +123,10 @@ def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: P
     config = model / "config.json"
     config.write_text(config.read_text().replace('embeddings": 512', 'embeddings": 4096'))
     follows = tmp_path / "follows"
-    start = run("start.py", "--model", model, "--out", follows, "--longest", 260, "--steps", 4)
+    start = run("start.py", "--model", model, "--out", follows, "--longest", 300, "--steps", 4)
     assert "\ncriteria given, both orders: right in " in start.stdout, start.stderr[-3000:]
-    shared = ["--out", tmp_path / "out", "--longest", 260, "--mirrors", 1]
-    words = [*shared, "--model", follows, "--tokens", 128, "--steps", 1, "--outputs", 8, "--seeds"]
+    shared = ["--out", tmp_path / "out", "--longest", 300, "--mirrors", 1]
+    words = [*shared, "--model", follows, "--tokens", 160, "--steps", 1, "--outputs", 8, "--seeds"]
     done = run("study.py", *words, 0, 1, "--arms", "C", "C+A")
     assert done.returncode == 0, done.stderr[-3000:]
     assert (told := done.stdout.splitlines()[-1]).startswith("C+A less C: ")
@@ -140,6 +140,7 @@ def test_the_open_book_study_runs_each_arm_once_and_prints_its_table(tmp_path: P
         "supervised",
         "start",
     )
+    assert rest.returncode == 0, rest.stderr[-3000:]
     assert rest.stdout.splitlines()[-1] == told
     assert rest.stderr.count("grpo 1 ") == 1  # what is there is not run again
     held = pl.read_csv(tmp_path / "out" / "verdicts.csv")
