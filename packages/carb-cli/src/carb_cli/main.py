@@ -307,8 +307,7 @@ def _share(text: str) -> float:
         number = -1.0
     if text.endswith("%"):
         number = min(number / 100, 0.999999)
-    fits = number.is_integer() or 0 <= number <= 1
-    if number < 0 or not fits:
+    if number < 0 or not (number.is_integer() or number <= 1):
         from carb_data import CarbError
 
         raise CarbError(f"--skip-bad takes a number of rows, or a share as 5%, not '{text}'.")

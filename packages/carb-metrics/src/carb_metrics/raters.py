@@ -101,7 +101,12 @@ def agreement(
     over = partial(_interval, cluster, confidence)
     return Agreement(
         items=int(paired.sum()),
-        percent=over(some, _percent, paired, share_equal),
+        percent=over(
+            some,
+            lambda sums: _divide(sums[..., 1], sums[..., 0]),  # shares of equal pairs, items
+            paired,
+            share_equal,
+        ),
         cohen=over(
             both,
             partial(_cohen, size),
@@ -145,11 +150,6 @@ def _interval(
     if low is None or high is None or low == high:
         return Interval(estimate=interval.estimate)
     return interval.changed(low=max(low, -1.0), high=min(high, 1.0))
-
-
-def _percent(sums: Floats) -> Floats:
-    """From sums of: items with two ratings, their shares of equal pairs."""
-    return _divide(sums[..., 1], sums[..., 0])
 
 
 def _cohen(size: int, sums: Floats) -> Floats:

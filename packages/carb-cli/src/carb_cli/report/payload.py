@@ -205,12 +205,8 @@ def _scores(runs: Runs, names: Sequence[str]) -> dict[str, list[list[float | Non
     scores = {}
     for item, of_answers in zip(runs.dataset, np.split(matrix, ends[:-1]), strict=True):
         of_scorers = of_answers.T.tolist()
-        scores[item.id] = [[*map(_known, row)] for row in of_scorers]
+        scores[item.id] = [[None if math.isnan(one) else one for one in row] for row in of_scorers]
     return scores
-
-
-def _known(score: float) -> float | None:
-    return None if math.isnan(score) else score
 
 
 def _chosen_first(item: BonSet) -> tuple[Response, ...]:

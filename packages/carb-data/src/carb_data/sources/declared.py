@@ -57,7 +57,7 @@ def declared_rows(
                     language=part.language,
                 )
                 continue
-            first, *others = [_key(part, key) for key in one.keys]
+            first, *others = [f"{part.space or part.name}/{key}" for key in one.keys]
             made.append((part, one, first))
             for other in others:
                 items.join(first, other)
@@ -145,10 +145,6 @@ def _order(
         return random.Random(drive).random()
 
     return sorted(order, key=drawn)
-
-
-def _key(part: Part, key: str) -> str:
-    return f"{part.space or part.name}/{key}"
 
 
 def _placed(part: Part, record: Record | str) -> Record | str:

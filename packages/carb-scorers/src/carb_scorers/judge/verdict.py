@@ -79,7 +79,7 @@ def parse_rating(text: str, wording: Wording = IN_BRACKETS, *, finished: bool = 
     """
     lowest, highest = wording.scale
     if wording.values:
-        word = _verdict(text, _bare_word, wording, finished)
+        word = _verdict(text, lambda verdict: _AROUND.sub("", verdict).lower(), wording, finished)
         if word not in wording.values:
             raise VerdictError(f"the verdict '{word}' is none of {', '.join(wording.values)}")
         return wording.values[word]
@@ -91,10 +91,6 @@ def parse_rating(text: str, wording: Wording = IN_BRACKETS, *, finished: bool = 
     if not lowest <= value <= highest:
         raise VerdictError(f"the verdict '{verdict}' is no number from {lowest} to {highest}")
     return value
-
-
-def _bare_word(verdict: str) -> str:
-    return _AROUND.sub("", verdict).lower()
 
 
 @cache

@@ -14,12 +14,10 @@ MOST = 65_536
 """Padded tokens on a GPU, at most: a card is busy long before."""
 SHARE = 0.5
 """Share of the free memory; the rest is for what fragments it and for attention's own workspace."""
-STATES = 22
-"""Vectors of the hidden size that one layer holds at a time."""
 
 
 def bytes_per_token(config: Any, width: int, *, logits: bool = False) -> int:
-    """The memory of a padded token, at most: its keys and values in each layer and the states of
+    """The memory of a padded token: its keys and values in each layer and the states of
     one layer. Where every place is read, a row of the vocabulary comes on top.
 
     Args:
@@ -28,11 +26,16 @@ def bytes_per_token(config: Any, width: int, *, logits: bool = False) -> int:
         logits: whether log-probabilities of every token are read, in float32 beside the model's
             own numbers.
     """
-    vectors = 2 * config.num_hidden_layers + STATES
-    size = vectors * config.hidden_size * width
+    hidden, heads = config.hidden_size, config.num_attention_heads
+    shared = getattr(config, "num_key_value_heads", None) or heads
+    size = getattr(config, "head_dim", None) or hidden // heads
+    inner = getattr(config, "intermediate_size", None) or 4 * hidden
+    remembered = 2 * config.num_hidden_layers * shared * size
+    states = 10 * hidden + 3 * inner
+    needed = (remembered + states) * width
     if logits:
-        size += config.vocab_size * (width + 4)
-    return int(size)
+        needed += config.vocab_size * (width + 4)
+    return int(needed)
 
 
 def batch_tokens(given: int | None, model: Any, *, logits: bool = False) -> int:
