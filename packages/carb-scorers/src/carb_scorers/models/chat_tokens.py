@@ -16,7 +16,13 @@ from jinja2 import TemplateError
 
 from carb_data import CarbError, Message
 from carb_scorers.jinja_filling import TEMPLATE_FAULTS
-from carb_scorers.models.marks import broken_up, opened_thought, unthought, without_thinking
+from carb_scorers.models.marks import (
+    broken_up,
+    guarded_unseen,
+    opened_thought,
+    unthought,
+    without_thinking,
+)
 from carb_scorers.models.protocol import Choices, Prompt, Texts, Watch, chat, message, plain_text
 from carb_scorers.models.shared_prefix import common_prefix
 from carb_scorers.scorer import Usage
@@ -25,6 +31,7 @@ __all__ = [
     "answer_ids",
     "conversation",
     "guarded",
+    "guarded_unseen",
     "prompt_ids",
     "rendered_turns",
 ]
