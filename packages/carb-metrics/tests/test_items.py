@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
 from carb_data import ScoreTable
@@ -35,3 +36,13 @@ def test_difficulty_and_discrimination_equal_their_definitions(make_table):
     rest = (credit.sum(1) - credit[:, 5]) / 59
     assert items["item-5"].discrimination == pytest.approx(np.corrcoef(credit[:, 5], rest)[0, 1])
     assert items["item-5"].difficulty == credit[:, 5].mean()
+
+
+def test_mirrors_are_analysed_where_that_is_asked_for(make_table):
+    table = many(make_table, np.eye(3) > 0)
+    frame = table.frame.with_columns(
+        mirror=pl.col("item_id") == "item-2", kind=pl.lit(None, pl.String)
+    )
+    marked = ScoreTable(frame)
+    assert [one.item_id for one in item_analysis(marked).items] == ["item-0", "item-1"]
+    assert len(item_analysis(marked, mirrors=True).items) == 3

@@ -109,3 +109,16 @@ def test_few_families_that_are_far_from_the_others_leave_room_on_their_side(coun
     rare = np.where(cluster < 1, 1.0, 0.5)
     found = clustered_mean(rare, half, variance, cluster, 0.95, (0.0, 1.0))
     assert found.high > 0.5 + 0.45 * (1 - 0.025 ** (1 / count))  # not below none read at all
+
+
+def test_the_limit_on_the_skewed_side_of_a_mean_is_further_by_halls_correction():
+    values = np.array([0.1, 0.1, 0.12, 0.1, 0.2, 0.15, 0.1, 0.9, 0.3, 0.12])
+    n = len(values)
+    mean = clustered_mean(values, np.zeros(n), np.zeros(n), np.arange(n), 0.95, (-9, 9))
+    quantile = stats.t.ppf(0.975, n - 1)
+    error = values.std(ddof=1) / n**0.5
+    away = values - values.mean()
+    skewness = (away**3).sum() / (away**2).sum() ** 1.5
+    further = error * skewness * (2 * quantile**2 + 1) / 6
+    assert mean.low == pytest.approx(values.mean() - quantile * error)
+    assert mean.high == pytest.approx(values.mean() + quantile * error + further)
