@@ -8,6 +8,7 @@ import random
 import shutil
 from datetime import timedelta
 from importlib import resources
+from pathlib import Path
 
 import anyio
 import pytest
@@ -155,6 +156,21 @@ def test_a_tracker_that_is_not_installed_is_refused_before_data_are_read(
     (tmp_path / "pairs.jsonl").unlink()
     with pytest.raises(CarbError, match=rf"tal-rlvr\[{tracker}\]"):
         train(config, overrides={"grpo": {"report_to": tracker}})
+
+
+def test_a_tracker_hears_of_the_run_and_not_of_its_rehearsal(config, tmp_path, monkeypatch):
+    from transformers import TrainerCallback
+    from transformers.integrations import integration_utils
+
+    folders = []
+
+    class Tracker(TrainerCallback):
+        def on_train_begin(self, args, state, control, **_):
+            folders.append(Path(args.output_dir))
+
+    monkeypatch.setitem(integration_utils.INTEGRATION_TO_CALLBACK, "tracker", Tracker)
+    train(config, overrides={"grpo": {"report_to": "tracker", "max_steps": 1}})
+    assert folders == [tmp_path / "out" / "checkpoints"]
 
 
 def test_what_does_not_fit_is_refused_before_weights_are_read(config, tmp_path, monkeypatch):

@@ -102,7 +102,13 @@ class TrainingRun:
             CarbError: the step fails, or the adapters do not fit the model.
         """
         check_adapters(self.config)
-        grpo = {**self.config.grpo, "max_steps": 1, "eval_steps": 1, "use_vllm": False}
+        # No tracker hears of it, and no engine starts for it.
+        grpo = self.config.grpo | {
+            "max_steps": 1,
+            "eval_steps": 1,
+            "report_to": "none",
+            "use_vllm": False,
+        }
         grpo.pop("num_train_epochs", None)
         if self.state.num_processes > 1 or self.config.grpo.get("max_steps") == 0:
             return
@@ -119,12 +125,18 @@ class TrainingRun:
                 )
             ).save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
-            changes: dict[str, Any] = {"model": folder, "revision": None, "lora": None}
-            changes |= {"out": Path(folder), "max_new_tokens": 8, "grpo": grpo}
+            changes: dict[str, Any] = {
+                "model": folder,
+                "revision": None,
+                "lora": None,
+                "out": Path(folder),
+                "max_new_tokens": 8,
+                "grpo": grpo,
+            }
             small = TrainingRun(self.config.model_copy(update=changes))
             try:
                 small.reinforce(folder, Parts([pair] * MANY, [], [pair]))
-            except Exception as error:
+            except Exception as error:  # a library's, of any type; it stays as the cause
                 raise CarbError(
                     f"[grpo] A step, rehearsed with a tiny model, fails: {error!r}."
                 ) from error
