@@ -56,6 +56,7 @@ class Frail:
             with open(HERE / "fifo", "w") as fifo:
                 fifo.write("here\\n")
                 fifo.flush()
+                os.fork()
                 open(HERE / "never").read()
         if self.target.startswith("ends"):
             os._exit(int(self.target[4:]))
@@ -343,8 +344,13 @@ def test_a_cluster_is_asked_for_what_a_model_needs(
 
 @pytest.mark.parametrize(
     ("sent", "shell"),
-    [(signal.SIGINT, ""), (signal.SIGTERM, ""), (signal.SIGTERM, "trap '' INT; ")],
-    ids=["Ctrl-C", "SIGTERM", "SIGTERM of a script's job in the background"],
+    [
+        (signal.SIGINT, ""),
+        (signal.SIGHUP, ""),
+        (signal.SIGTERM, ""),
+        (signal.SIGTERM, "trap '' INT; "),
+    ],
+    ids=["Ctrl-C", "hang-up", "SIGTERM", "SIGTERM of a script's job in the background"],
 )
 def test_ctrl_c_stops_the_children(
     plugin: Path, data_file: Path, tmp_path: Path, sent: signal.Signals, shell: str
@@ -371,7 +377,7 @@ def test_ctrl_c_stops_the_children(
     with (plugin / "fifo").open() as fifo:
         assert fifo.readline() == "here\n"
         process.send_signal(sent)  # to the parent alone
-        assert fifo.read() == "", "the child is gone"
+        assert fifo.read() == "", "the child is gone, and its own child"
     _, said = process.communicate()
     assert process.returncode == 130, said
     assert "run the same command again" in said

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, redirect_stdout
+from contextlib import asynccontextmanager, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -363,23 +363,29 @@ async def _scored(task: _Task, environment: dict[str, str]) -> Outcome:
     task.folder.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
         start = file.tell()
-        with anyio.move_on_after(task.seconds) as limit:
-            ended = await anyio.run_process(
-                [sys.executable, "-m", "carb_cli", *task.arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=file,
-                env=environment,
-                check=False,
-            )
+        process = await anyio.open_process(
+            [sys.executable, "-m", "carb_cli", *task.arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            with anyio.move_on_after(task.seconds) as limit:
+                await process.wait()
+        finally:  # with the processes that it has started
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with anyio.CancelScope(shield=True):
+                code = await process.wait()
     if limit.cancelled_caught:
         return Outcome(why=f"it took more than {task.seconds:g} seconds ({log})")
     printed = log.read_bytes()[start:].decode("utf-8", "replace").strip()
-    outcome = _outcome(ended.returncode, printed, task.folder)
+    outcome = _outcome(code, printed, task.folder)
     if outcome.shown and _record_of(task) is None:
         return Outcome(
-            why=f"its process ended with exit code {ended.returncode} before the run was "
-            f"finished ({log})"
+            why=f"its process ended with exit code {code} before the run was finished ({log})"
         )
     return outcome
 
@@ -404,16 +410,18 @@ def _outcome(code: int, printed: str, folder: Path) -> Outcome:
 
 @contextmanager
 def _stopping(out: Path) -> Iterator[None]:
-    """Within, SIGTERM is as Ctrl-C, which stops the models' processes, and either prints how to go
-    on. A shell starts a script's jobs in the background so that they ignore Ctrl-C; then SIGTERM
-    would do nothing."""
-    interrupts = signal.signal(signal.SIGINT, signal.default_int_handler)
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    """Within, SIGTERM and the end of the terminal are as Ctrl-C, which stops the models' processes,
+    and each prints how to go on. A shell starts a script's jobs in the background so that they
+    ignore Ctrl-C; then SIGTERM would do nothing. ``nohup`` is heeded."""
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    for sent in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(sent) != signal.SIG_IGN:
+            before[sent] = signal.signal(sent, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
     except KeyboardInterrupt:
         say_how_to_go_on(out)
         raise
     finally:
-        signal.signal(signal.SIGTERM, before)
-        signal.signal(signal.SIGINT, interrupts)
+        for sent, handler in before.items():
+            signal.signal(sent, handler)
