@@ -7,7 +7,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from json.encoder import encode_basestring
 from operator import attrgetter, itemgetter
@@ -36,16 +36,13 @@ def _columns(names: str, **kinds: _Kind) -> dict[str, _Kind]:
 
 _SOURCE = pl.Struct(_columns("url title accessed note fact"))
 _VOTES = pl.Struct({"asked": pl.Int64, "right": pl.Int64})
-_RESPONSES = pl.List(
-    pl.Struct(
-        _columns(
-            "id text role language culture generator perturbation original source votes verified",
-            source=_SOURCE,
-            votes=_VOTES,
-            verified=pl.Boolean,
-        )
-    )
+_RESPONSE = _columns(
+    "id text role language culture generator perturbation original source votes verified",
+    source=_SOURCE,
+    votes=_VOTES,
+    verified=pl.Boolean,
 )
+_RESPONSES = pl.List(pl.Struct(_RESPONSE))
 SCHEMA = _columns(
     "schema id culture domain topic language prompt messages responses perturbed provenance "
     "family kind place region wording_of form",
@@ -119,12 +116,22 @@ def to_json(item: BonSet) -> str:
 
 
 def to_row(item: BonSet) -> dict[str, Any]:
-    """One set as a row of ``SCHEMA``."""
-    row = {"schema": VERSION, **item.model_dump(mode="json")}
+    """One set as a row of ``SCHEMA``, without what is null."""
+    row = {"schema": VERSION, **item.model_dump(mode="json", exclude_none=True)}
     if not isinstance(item.prompt, str):
-        row["messages"] = row["prompt"]
-        row["prompt"] = None
+        row["messages"] = row.pop("prompt")
     return row
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
+    """Rows of sets as a table; their responses apart, which takes half the time."""
+    lists = [row.pop("responses") for row in rows]
+    flat = pl.DataFrame([*chain.from_iterable(lists)], schema=_RESPONSE)
+    owners = [number for number, group in enumerate(lists) for _ in group]
+    owned = pl.DataFrame({"owner": owners, "responses": flat.to_struct()})
+    by_owner = owned.group_by("owner", maintain_order=True).agg("responses")
+    table = pl.DataFrame(rows, schema=SCHEMA)
+    return table.with_columns(by_owner["responses"])
 
 
 _ID = attrgetter("id")
@@ -229,7 +236,7 @@ def write(path: Path, sets: Iterable[BonSet]) -> None:
             parts = [pl.LazyFrame(schema=SCHEMA)]
             while content := [to_row(item) for item in islice(waiting, _PARQUET_SLICE)]:
                 part = Path(folder, f"{len(parts)}.parquet")
-                pl.DataFrame(content, schema=SCHEMA).write_parquet(part)
+                _table(content).write_parquet(part, compression="lz4")
                 parts.append(pl.scan_parquet(part))
             pl.concat(parts).sink_parquet(partial, row_group_size=_PARQUET_SLICE)
 
