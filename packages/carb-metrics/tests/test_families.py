@@ -298,7 +298,7 @@ def test_families_are_the_units_of_the_interval():
     assert row.families == 12
     assert row.row.high - row.row.low > 0.3
     with_items = table.with_items(dataset)
-    assert len(np.unique(cluster_of(Scored.of(with_items).sets))) == 12
+    assert Scored.of(with_items).clusters["cluster"].n_unique() == 12
     together = bon_accuracy(with_items).overall
     apart = bon_accuracy(table).overall
     assert together.high - together.low > 1.5 * (apart.high - apart.low)

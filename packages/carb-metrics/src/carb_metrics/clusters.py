@@ -20,7 +20,7 @@ TIES = ("source_item", "mirrors")
 """Columns whose values tie sets together."""
 
 CLUSTER = "_cluster"
-"""Column that keeps ``cluster_of`` where it is needed again and again."""
+"""Column of ``Scored.sets`` with the number of each set's cluster."""
 
 
 def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFrame]:
@@ -93,8 +93,6 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
     A family may hold several source items, and a source item sets of several families: what is
     connected is one.
     """
-    if CLUSTER in sets.columns:
-        return sets[CLUSTER].to_numpy()
     item = codes(sets["item_id"])
     ties = [_tie(sets, item, kind) for kind in TIES]
     items = int(item.max(initial=-1)) + 1

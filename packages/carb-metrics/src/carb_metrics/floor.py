@@ -12,7 +12,7 @@ import polars as pl
 from carb_data import CarbError, Dataset, ScoreTable, cultures
 from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, OfSets, Result
-from carb_metrics.clusters import Ints, cluster_of, codes, connected
+from carb_metrics.clusters import CLUSTER, Ints, codes, connected
 from carb_metrics.frames import unperturbed
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import share_interval
@@ -226,7 +226,7 @@ class _Surface:
 
     def __init__(self, answers: Answers, sets: pl.DataFrame) -> None:
         self.answers = answers
-        self.cluster = _in_order(cluster_of(sets))
+        self.cluster = _in_order(sets[CLUSTER].to_numpy())
         self.together, self._unit = _kept_together(sets, self.cluster)
         features = np.column_stack([*answers.features.values()])
         scaled = within_sets(features, answers.number)

@@ -14,7 +14,7 @@ from polars import col
 from carb_data import Dataset, ScoreTable
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Result, ScorerRow, Scorers
-from carb_metrics.clusters import cluster_of
+from carb_metrics.clusters import CLUSTER
 from carb_metrics.families import PlaceComparison, compared
 from carb_metrics.frames import text
 from carb_metrics.interval import Difference
@@ -211,7 +211,7 @@ def _pairs(
     is_tied = (col.tied > 0).cast(pl.Float64)
     tied, _, _ = credit_matrix(known.with_columns(credit=is_tied))
     index = {name: row for row, name in enumerate(order)}
-    cluster = cluster_of(items)
+    cluster = items[CLUSTER].to_numpy()
     pairs: list[PairRow] = []
     for number, a in enumerate(names):
         others = names[number + 1 :]

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from carb_metrics.cells import CELL, Cell, Totals
-from carb_metrics.clusters import Ints, cluster_of, number
+from carb_metrics.clusters import CLUSTER, Ints, number
 from carb_metrics.intervals import Floats, few_degrees, nan_where_undefined, wilson
 from carb_metrics.means import Design, design
 
@@ -31,7 +31,7 @@ class Tally:
         self.confidence = confidence
         self.group, self.rows = number(sets, keys)
         self.credit: Floats = sets["credit"].to_numpy()
-        self.cluster = cluster_of(sets)
+        self.cluster: Ints = sets[CLUSTER].to_numpy()
         self.values = np.unique(self.credit)
         self.counts = self._count_values()
         self.n: Ints = self.counts.sum(1)
