@@ -49,10 +49,8 @@ async def compare(folder: str, items: int, pairs: int) -> None:
             in_flight: int | None, scorer: Any = scorer, requests: Any = requests
         ) -> float:
             scorer.spec = scorer.spec.model_copy(update={"in_flight": in_flight})
-            engine = scorer._model._engine
-            await asyncio.wrap_future(
-                engine._portal.start_task_soon(engine._llm.reset_prefix_cache)
-            )
+            engine = scorer._model.engine
+            await asyncio.wrap_future(engine._portal.start_task_soon(engine.llm.reset_prefix_cache))
             results: list[ScoreResult] = []
             start = time.perf_counter()
             await score_all(scorer, requests, results.extend)

@@ -25,11 +25,11 @@ os.environ.setdefault(
 
 @pytest.fixture(scope="module", autouse=True)
 def own_cultures() -> Iterator[None]:
-    """Cultures that a file's tests add, as pages and tutorials do, are gone for the files behind
-    it."""
-    known, listed = dict(cultures._all), list(cultures.listed)
+    """The files behind one whose tests add cultures go over the same cultures as before."""
+    before = [*cultures]
     yield
-    cultures._known, cultures.listed = known, listed
+    cultures.add(*before)
+    cultures.listed = [culture.id for culture in before]
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ loads it, which token ends a conversation) around a tiny Llama.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -138,11 +139,15 @@ def test_the_score_is_that_of_the_models_own_code(folder: Path) -> None:
     architecture = json.loads((folder / "config.json").read_text())["architectures"][0]
     _, loader, shared = FORMS[architecture]
     scorer: Any = open_scorer(f"classifier:{folder}?trust_remote_code=true")
-    assert scorer._model._passes._way.cached == shared
     (result,) = anyio.run(scorer.score, [REQUEST])
+    with tiny_models.watched() as passes:
+        anyio.run(scorer.score, [REQUEST])
+    rows = [*itertools.chain.from_iterable(passes)]
     model = getattr(transformers, loader).from_pretrained(folder, trust_remote_code=True).eval()
     assert type(model).__name__ == architecture
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    answers = len(REQUEST.candidates)
+    wholes = 0
     for candidate in REQUEST.candidates:
         turns = [
             {"role": "user", "content": REQUEST.prompt},
@@ -151,6 +156,7 @@ def test_the_score_is_that_of_the_models_own_code(folder: Path) -> None:
         text = tokenizer.apply_chat_template(turns, tokenize=False)
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         ids += [REWARD_TOKEN] if architecture == "InternLM2ForRewardModel" else []
+        wholes += ids in [row[: len(ids)] for row in rows]
         row = torch.tensor([ids])
         with torch.no_grad():
             output = model(input_ids=row, attention_mask=torch.ones_like(row))
@@ -158,6 +164,7 @@ def test_the_score_is_that_of_the_models_own_code(folder: Path) -> None:
             output.score if architecture == "LlamaForRewardModelWithGating" else output.logits
         )
         assert result.scores[candidate.id] == pytest.approx(expected.item(), abs=1e-5)
+    assert wholes == (0 if shared else answers)  # where the question is read once, no row is whole
     anyio.run(check_scorer, scorer)
     anyio.run(
         check_scorer, open_scorer(f"classifier:{folder}?trust_remote_code=true&batching=budget")

@@ -15,7 +15,6 @@ import torch
 import transformers
 
 import tiny_models
-from carb_scorers.models import hf_language as writing
 from carb_scorers.models.hf_language import open_language_model
 from carb_scorers.models.hf_loading import HFOptions
 from carb_scorers.models.protocol import Generation, Prompt, Watch, Writing, message
@@ -75,36 +74,63 @@ def test_neighbours_and_batches_do_not_matter(base: Path, temperature: float) ->
     assert backwards[::-1] == together
 
 
-def test_draws_follow_the_softmax() -> None:
-    """Chi-squared over 4 tokens, 4,000 rows, fixed seeds: 16.27 is the 0.1% point for 3 degrees of
-    freedom."""
-    logits = torch.tensor([0.0, 1.0, -1.0, 0.5])
-    sampling = Writing(max_tokens=1, temperature=0.7)
-    rows = 4000
-    drawn = writing._Gumbel(torch, range(rows), sampling)(None, logits.repeat(rows, 1)).argmax(-1)
-    counts = torch.bincount(drawn, minlength=4).double()
-    expected = rows * (logits.double() / 0.7).softmax(-1)
-    assert float(((counts - expected) ** 2 / expected).sum()) < 16.27
-
-
-def test_a_watched_word_has_the_probability_that_a_forward_pass_gives(base: Path) -> None:
+def test_draws_follow_the_softmax(base: Path) -> None:
+    """Chi-squared over the three likeliest texts and the rest, 2,000 rows, fixed seeds: 16.27 is
+    the 0.1% point for 3 degrees of freedom."""
     folder = tiny_models.folder(base, "llama", "CausalLM", chat=True)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    words = (" a", " b")
-    before = tokenizer("<|user|>\nWhich?<|end|>\n<|assistant|>\nx:", add_special_tokens=False)[
-        "input_ids"
-    ]
-    a, b = (tokenizer(f":{word}", add_special_tokens=False)["input_ids"][-1] for word in words)
+    ids = tokenizer("<|user|>\n?<|end|>\n<|assistant|>\n", add_special_tokens=False)["input_ids"]
     with torch.no_grad():
-        logits = model(torch.tensor([before])).logits[0, -1].double()
-    notes = writing._Notes([a, b], entropies=False)
-    row = tokenizer("x:", add_special_tokens=False)["input_ids"]
-    notes(None, logits[None].float())
-    for _ in row:
-        notes.watched.insert(0, torch.zeros(1, 2))
-    sampling = Writing(max_tokens=9, watch=Watch(after=":", words=("a", "b")))
-    found = writing._finish(tokenizer, 0, [*row, a], [], sampling, notes)
-    assert found.choices is not None
-    own = found.choices.logprobs
-    assert own["a"] - own["b"] == pytest.approx((logits[a] - logits[b]).item(), abs=1e-5)
+        logits = model(torch.tensor([ids])).logits[0, -1].double()
+    temperature, rows = 0.3, 2000
+    expected: dict[str, float] = {}
+    for token, probability in enumerate((logits / temperature).softmax(-1).tolist()):
+        text = tokenizer.decode([token], skip_special_tokens=True)
+        expected[text] = expected.get(text, 0.0) + rows * probability
+    likely = sorted(expected, key=lambda text: -expected[text])[:3]
+    written = write(
+        opened(base),
+        [Prompt((message("user", "?"),))] * rows,
+        max_tokens=1,
+        temperature=temperature,
+        seed=tuple(range(rows)),
+    )
+    count = [sum(answer.text == text for answer in written) for text in likely]
+    wanted = [expected[text] for text in likely]
+    off = [n - m for n, m in zip(count, wanted, strict=True)]
+    squares = [d**2 / m for d, m in zip(off, wanted, strict=True)]
+    assert sum(squares) + sum(off) ** 2 / (rows - sum(wanted)) < 16.27
+
+
+def test_a_watched_word_has_the_probability_that_a_forward_pass_gives(
+    base: Path, tmp_path: Path
+) -> None:
+    """In an answer of a model whose head is turned so that it writes ": a"."""
+    folder = tiny_models.folder(base, "llama", "CausalLM", chat=True)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+
+    def ids(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    before = ids("<|user|>\nWhich?<|end|>\n<|assistant|>\n")
+    (colon,) = ids(":")
+    a, b = (ids(f":{word}")[-1] for word in (" a", " b"))
+    row = torch.tensor([[*before, colon]])
+    with torch.no_grad():
+        first, second = model.model(row).last_hidden_state[0, -2:]
+        across = first @ second
+        model.lm_head.weight[colon] = 20 * (first / across - second / second.square().sum())
+        model.lm_head.weight[a] = 20 * (second / across - first / first.square().sum())
+        logits = model(row).logits[0, -1].double()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    asked = [Prompt((message("user", "Which?"),))]
+    watch = Watch(after=":", words=("a", "b"))
+    opened_there = open_language_model(str(tmp_path), HFOptions())
+    (answer,) = write(opened_there, asked, watch=watch, max_tokens=2)
+    assert answer.text == ": a"
+    assert answer.choices is not None
+    logprobs = answer.choices.logprobs
+    assert logprobs["a"] - logprobs["b"] == pytest.approx((logits[a] - logits[b]).item(), abs=1e-5)

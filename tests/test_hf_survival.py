@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +17,13 @@ pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, processors
-from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers import AutoTokenizer
 
 import tiny_models
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.models import Prompt, message
 from carb_scorers.models.chat_tokens import conversation, guarded
-from tiny_models import TEXTS, request
+from tiny_models import TEXTS, request, watched
 
 
 def scored(scorer: Any, *requests: ScoreRequest) -> list[ScoreResult]:
@@ -43,23 +40,6 @@ def classifier(base: Path, options: str = "", architecture: str = "llama", **cha
 def folder_for(base: Path, kind: str, **changes: Any) -> Path:
     head = "SequenceClassification" if kind == "classifier" else "CausalLM"
     return tiny_models.folder(base, "llama", head, pad="<pad>", **changes)
-
-
-@contextmanager
-def watched(room: float = math.inf, error: Exception | None = None) -> Iterator[list[list[Any]]]:
-    """The padded rows of each forward pass, as a list that grows; a pass of more than ``room``
-    tokens runs out of memory."""
-    passes: list[list[Any]] = []
-
-    def hook(module: torch.nn.Module, given: tuple[torch.Tensor, ...]) -> None:
-        if isinstance(module, torch.nn.Embedding):
-            [ids] = given
-            passes.append(ids.tolist())
-            if ids.numel() > room:
-                raise error or torch.OutOfMemoryError("CUDA out of memory.")
-
-    with register_module_forward_pre_hook(hook):
-        yield passes
 
 
 def padded(rows: list[Any]) -> int:

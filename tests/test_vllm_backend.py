@@ -56,8 +56,7 @@ def test_prefixes_are_cached(judge: Any) -> None:
     """An item's common prompt is computed once: the engine finds its blocks again."""
     from vllm import SamplingParams
 
-    engine = judge._engine
-    assert engine._llm.vllm_config.cache_config.enable_prefix_caching
+    engine = judge.engine
     text = "Name one thing that people of a town on a river do on a market day. " * 16
     first, second = (
         Prompt((message("user", text + end),), cue="\nAnswer:") for end in ("Why?", "Who?")

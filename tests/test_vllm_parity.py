@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -19,11 +21,17 @@ import pytest
 
 pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 
-import carb_scorers.models.vllm as backend
 import plain_model
 from carb_data import CarbError
 from carb_data.validation import read_options
-from carb_scorers.models.protocol import BackendKind, Prompt, Writing, message
+from carb_scorers.models.protocol import (
+    LANGUAGE_MODELS,
+    REWARD_MODELS,
+    BackendKind,
+    Prompt,
+    Writing,
+    message,
+)
 from carb_scorers.models.vllm import VLLMOptions, open_language_model, open_reward_model
 from parity import CELLS, Cell
 from vllm_small import FLOAT32, SMALL, run, server
@@ -88,8 +96,9 @@ def test_the_engine_s_scores_are_plain_arithmetic(
 ) -> None:
     names = {str(place): name for name, place in models["folders"].items()}
     opened = BackendKind(VLLMOptions, lambda target, _: engines[names[target]])
-    monkeypatch.setattr(backend, "LANGUAGE_MODEL", opened)
-    monkeypatch.setattr(backend, "REWARD_MODEL", opened)
+    monkeypatch.setitem(sys.modules, "opened", SimpleNamespace(BACKEND=opened))
+    for known in (LANGUAGE_MODELS, REWARD_MODELS):
+        monkeypatch.setitem(known, "vllm", "opened:BACKEND")
     found = plain_model.scored(cell, str(models["folders"][cell.model]), models, "backend=vllm")
     assert list(found.scores.values()) == pytest.approx(
         plain_model.wanted(cell, "vllm", models), abs=CLOSE
@@ -135,7 +144,7 @@ def test_short_answers_do_not_wait_for_a_long_one(engines: Opened) -> None:
 def test_an_engine_that_ends_by_itself_stops_the_run(engines: Opened) -> None:
     """Rather than fill it with error rows. Last, since the engine is gone then."""
     victim = engines["reference"]
-    for process in victim._engine._llm.engine_core.resources.engine_manager.processes:
+    for process in victim.engine.llm.engine_core.resources.engine_manager.processes:
         os.kill(process.pid, signal.SIGKILL)
     with pytest.raises(CarbError, match="has ended; run the same command again"):
         run(victim.generate, ASK, Writing(max_tokens=100))

@@ -3,7 +3,9 @@ texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -232,3 +234,23 @@ def folder(
         model.save_pretrained(place)
         made.save_pretrained(place)
     return place
+
+
+@contextmanager
+def watched(room: float = math.inf, error: Exception | None = None) -> Iterator[list[list[Any]]]:
+    """The padded rows of each forward pass, as a list that grows; a pass of more than ``room``
+    tokens runs out of memory."""
+    import torch
+    from torch.nn.modules.module import register_module_forward_pre_hook
+
+    passes: list[list[Any]] = []
+
+    def hook(module: Any, given: Any) -> None:
+        if isinstance(module, torch.nn.Embedding):
+            [ids] = given
+            passes.append(ids.tolist())
+            if ids.numel() > room:
+                raise error or torch.OutOfMemoryError("CUDA out of memory.")
+
+    with register_module_forward_pre_hook(hook):
+        yield passes

@@ -107,7 +107,7 @@ class VLLMEngine:
             )
             with contextlib.ExitStack() as ending:
                 self._portal = ending.enter_context(start_blocking_portal("asyncio", name="vllm"))
-                self._llm: Any = self._portal.call(_made, vllm, wanted)
+                self.llm: Any = self._portal.call(_made, vllm, wanted)
                 self._ending = ending.pop_all()
         except (OSError, ValueError, RuntimeError, ImportError, TypeError) as error:
             raise CarbError(f"vLLM cannot load the model '{target}': {first_line(error)}") from None
@@ -168,9 +168,9 @@ class VLLMEngine:
         )  # cancelled with its caller, and then vLLM forgets the rows
 
     def _open(self) -> Any:
-        if self._llm is None:
+        if self.llm is None:
             raise CarbError("This scorer was closed; open it again.")
-        return self._llm
+        return self.llm
 
     def _fitted(
         self, prompts: Prompts, answers: Texts | None, rows_of: RowsOf, limit: int
@@ -186,7 +186,7 @@ class VLLMEngine:
                     for tokens, parameters in asked
                 ]
         except BaseExceptionGroup as errors:
-            if self._llm is None or self._llm.errored:
+            if self.llm is None or self.llm.errored:
                 raise CarbError(
                     f"vLLM's engine of '{self.target}' has ended; run the same command again."
                 ) from errors
@@ -194,9 +194,9 @@ class VLLMEngine:
         return [row.result() for row in rows]
 
     async def _output(self, tokens: Ids, parameters: Any) -> Any:
-        call = self._llm.generate
+        call = self.llm.generate
         if hasattr(parameters, "use_activation"):
-            call = self._llm.encode
+            call = self.llm.encode
         prompt = {"prompt_token_ids": list(tokens)}
         name = str(next(self._numbers))
         outputs = call(prompt, parameters, name)
@@ -205,10 +205,10 @@ class VLLMEngine:
     def close(self) -> None:
         """End the engine's processes and give their memory back."""
         with self._lock:
-            if self._llm is None:
+            if self.llm is None:
                 return
-            llm = self._llm
-            self._llm = None
+            llm = self.llm
+            self.llm = None
             with contextlib.suppress(Exception):  # how an engine is ended differs between versions
                 llm.shutdown()
             self._portal.call(self._portal.stop, True)
@@ -227,7 +227,7 @@ class VLLMLanguageModel(TokenLanguageModel):
     def __init__(self, target: str, engine: VLLMEngine) -> None:
         super().__init__(target, engine.revision, engine.tokenizer)
         self.in_flight: int | None = IN_FLIGHT
-        self._engine = engine
+        self.engine = engine
 
     async def generate(self, prompts: Prompts, writing: Writing) -> list[Generation | Failure]:
         """See ``LanguageModel``."""
@@ -262,11 +262,11 @@ class VLLMLanguageModel(TokenLanguageModel):
             return Generation(text, usage, best.finish_reason == "stop", choices)
 
         room = writing.max_tokens
-        return await self._engine.run(prompts, None, self._asked, asked, finish, room=room)
+        return await self.engine.run(prompts, None, self._asked, asked, finish, room=room)
 
     async def aclose(self) -> None:
         """End the engine."""
-        await anyio.to_thread.run_sync(self._engine.close)
+        await anyio.to_thread.run_sync(self.engine.close)
 
     async def _logprobs(
         self,
@@ -287,7 +287,7 @@ class VLLMLanguageModel(TokenLanguageModel):
         def done(outputs: Sequence[tuple[Row, Any]], usage: Usage) -> A:
             return finish([_values(row, output) for row, output in outputs], usage)
 
-        return await self._engine.run(prompts, answers, rows_of, asked, done, room=2)
+        return await self.engine.run(prompts, answers, rows_of, asked, done, room=2)
 
 
 class VLLMRewardModel:
@@ -297,7 +297,7 @@ class VLLMRewardModel:
         self.model = target
         self.revision: str | None = engine.revision
         self.in_flight: int | None = IN_FLIGHT
-        self._engine = engine
+        self.engine = engine
 
     async def rewards(self, prompts: Prompts, answers: Texts) -> list[Reward | Failure]:
         """See ``RewardModel``. The head's own output, without the sigmoid that vLLM would put
@@ -305,10 +305,10 @@ class VLLMRewardModel:
         from vllm import PoolingParams
 
         raw = PoolingParams(task="classify", use_activation=False)
-        padding = getattr(self._engine.config.get_text_config(), "pad_token_id", None)
+        padding = getattr(self.engine.config.get_text_config(), "pad_token_id", None)
 
         def rows_of(prompt: Prompt, answer: str) -> list[Row]:
-            ids, types = conversation(self._engine.tokenizer, prompt, answer)
+            ids, types = conversation(self.engine.tokenizer, prompt, answer)
             if any(types):
                 raise CarbError(
                     f"The tokenizer of '{self.model}' gives token types, which backend=vllm does "
@@ -323,11 +323,11 @@ class VLLMRewardModel:
         def asked(_: int, row: Row) -> tuple[Ids, Any]:
             return row.tokens, raw
 
-        return await self._engine.run(prompts, answers, rows_of, asked, finish, room=0)
+        return await self.engine.run(prompts, answers, rows_of, asked, finish, room=0)
 
     async def aclose(self) -> None:
         """End the engine."""
-        await anyio.to_thread.run_sync(self._engine.close)
+        await anyio.to_thread.run_sync(self.engine.close)
 
 
 def _sampling(**given: Any) -> Any:
