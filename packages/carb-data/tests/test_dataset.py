@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from carb_data import BonSet, CarbError, Dataset, load
+from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
 from carb_data.models import Domain, Kind
 
 SEED = load("carb-seed").filter(lambda item: item.family is None)
@@ -112,6 +112,7 @@ def test_a_filter_rolls_up():
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
+        ({"cultures": "spanich"}, "unknown culture 'spanich'. Did you mean 'spanish'"),
         ({"cultures": ["spanich"]}, "unknown culture 'spanich'. Did you mean 'spanish'"),
         ({"domains": ["value"]}, "no domain 'value'. Did you mean 'values'"),
         ({"languages": ["spa"]}, "no language 'spa'"),
@@ -227,3 +228,23 @@ def test_any_change_of_content_changes_the_fingerprint(item):
 def test_a_data_set_of_anything_else_is_refused_with_the_way_to_load_one(wrong):
     with pytest.raises(CarbError, match=r"BonSet.*carb_data\.load"):
         Dataset(wrong)
+
+
+def test_a_set_that_is_not_there_is_named_with_a_near_id() -> None:
+    family = "en-commonsense-birthday-custom"
+    with pytest.raises(KeyError) as error:
+        load("carb-seed")[family]
+    assert isinstance(error.value, CarbError)
+    assert f"'{family}'" in str(error.value)
+    assert f"Did you mean '{family}/" in str(error.value)
+
+
+def test_one_name_filters_like_a_list_of_it() -> None:
+    assert SEED.filter(cultures="thai") == SEED.filter(cultures=["thai"])
+
+
+@pytest.mark.parametrize("wrong", ["carb-seed", list(SEED[:2]), None])
+def test_a_table_refuses_what_is_no_data_set(wrong: object) -> None:
+    empty = ScoreTable.concat([])
+    with pytest.raises(CarbError, match=type(wrong).__name__):
+        empty.with_items(wrong)  # type: ignore[arg-type]

@@ -9,15 +9,21 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from carb_data import CarbError, ScoreTable
+from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics import (
+    FamilyReport,
     bon_accuracy,
     breakdown,
+    centred,
     compare,
     correlate,
+    family_accuracy,
     mean_interval,
     paired_difference,
+    place_gap,
+    rank,
     sets_needed,
+    surface_floor,
 )
 from carb_metrics.correlation import rival
 from carb_metrics.intervals import wilson
@@ -107,3 +113,23 @@ def test_a_missing_or_infinite_number_is_a_mistake(call, message):
 def test_a_mistake_is_named_in_the_words_of_the_caller(make_table, call, message):
     with pytest.raises(CarbError, match=message):
         call(make_table([WON, LOST, WON], scorer="s"))
+
+
+@pytest.mark.parametrize("wrong", ["carb-seed", []])
+@pytest.mark.parametrize("measure", [family_accuracy, place_gap, rank, surface_floor])
+def test_what_is_no_data_set_is_named(measure, wrong):
+    with pytest.raises(CarbError, match=f"not a {type(wrong).__name__}"):
+        measure(ScoreTable.concat([]), dataset=wrong)
+
+
+@pytest.mark.parametrize("measure", [centred, surface_floor])
+def test_what_is_no_table_is_named(measure):
+    given = {"dataset": Dataset()} if measure is surface_floor else {}
+    with pytest.raises(CarbError, match="ScoreTable, not list"):
+        measure([1.0], **given)
+
+
+def test_a_family_report_names_the_scorers_that_it_has():
+    report = FamilyReport(by=None, rows=())
+    with pytest.raises(CarbError, match=r"'length'.*none"):
+        report.of("length")

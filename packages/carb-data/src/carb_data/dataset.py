@@ -14,7 +14,7 @@ from typing import Self, overload
 
 from carb_data import files
 from carb_data.declaration import order_key
-from carb_data.errors import CarbError, require
+from carb_data.errors import CarbError, UnknownNameError, require
 from carb_data.family import load_families
 from carb_data.joined import Joined
 from carb_data.loading import load_path
@@ -117,6 +117,20 @@ class Dataset:
         )
         return cls(rows.sets, rows.notes)
 
+    @staticmethod
+    def checked(given: object) -> Dataset:
+        """The data set that was given.
+
+        Raises:
+            CarbError: something else was given, such as a name or a list.
+        """
+        if isinstance(given, Dataset):
+            return given
+        raise CarbError(
+            f"Give the Dataset that was scored, not a {type(given).__name__}; carb_data.load reads "
+            "one by its name, and carb_data.Dataset makes one of a list."
+        )
+
     def save(self, path: str | Path) -> None:
         """Write all sets to a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file; the content is the
         same either way.
@@ -162,6 +176,7 @@ class Dataset:
             CarbError: no culture, domain or language has a given name, neither a known one nor one
                 of these sets.
         """
+        cultures, domains, languages = map(_several, (cultures, domains, languages))
         here = {item.culture for item in self._sets}
         for name in cultures or ():
             if name not in here and name not in registered:
@@ -251,9 +266,13 @@ class Dataset:
     def __getitem__(self, key: str | int | slice) -> BonSet | Dataset:
         if isinstance(key, slice):
             return Dataset(self._sets[key])
-        if isinstance(key, str):
-            return self._by_id[key]
-        return self._sets[key]
+        if not isinstance(key, str):
+            return self._sets[key]
+        if key not in self._by_id:
+            of_family = [name for name in self._by_id if name.startswith(key)]
+            near = closest(key, of_family or self._by_id)
+            raise UnknownNameError(f"There is no set '{key}'.{near}")
+        return self._by_id[key]
 
     def __contains__(self, key: object) -> bool:
         if isinstance(key, str):
@@ -268,6 +287,13 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({len(self)} sets, {self.fingerprint[:12]})"
+
+
+def _several(names: Collection[str] | None) -> Collection[str] | None:
+    """The names; a text is one name, not a name for each of its letters."""
+    if isinstance(names, str):
+        return [names]
+    return names
 
 
 def _refuse_unknown(what: str, asked: Collection[str] | None, known: Collection[str]) -> None:

@@ -27,6 +27,13 @@ class CarbError(Exception):
     """
 
 
+class UnknownNameError(CarbError, KeyError):
+    """Nothing has that name."""
+
+    def __str__(self) -> str:  # KeyError would show the repr
+        return str(self.args[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One defect of one line of a file."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from carb_data.errors import CarbError
+from carb_data.errors import CarbError, UnknownNameError
 from carb_data.language import language_tag, same_language
 from carb_data.models import BonSet, Culture
 from carb_data.packaged import resource
@@ -275,7 +275,7 @@ def _in_country(known: Iterable[Culture], text: str) -> list[Culture]:
     return [culture for culture in known if country.alpha2 in culture.regions]
 
 
-class UnknownCultureError(CarbError, KeyError):
+class UnknownCultureError(UnknownNameError):
     """No culture of that id is registered."""
 
     def __init__(
@@ -284,17 +284,13 @@ class UnknownCultureError(CarbError, KeyError):
         known: Iterable[str],
         near: str,
     ) -> None:
-        self.message = (
+        super().__init__(
             f"unknown culture '{culture_id}'.{near} Known: {', '.join(sorted(known))}, and "
             "those of single countries "
             "(such as german-at). To add one, describe it in a culture file and name that "
             f"file in {CULTURES_VARIABLE} "
             "or with --culture-file"
         )
-        super().__init__(self.message)
-
-    def __str__(self) -> str:  # KeyError would show the repr
-        return self.message
 
 
 def _users_files() -> list[str]:

@@ -136,7 +136,11 @@ class ScoreTable:
         Raises:
             CarbError: A scorer has not all responses of a set that the table holds.
         """
-        pairs = [(item.id, response.id) for item in dataset for response in item.responses]
+        pairs = [
+            (item.id, response.id)
+            for item in Dataset.checked(dataset)
+            for response in item.responses
+        ]
         expected = pl.DataFrame(
             pairs, schema={"item_id": pl.String, "response_id": pl.String}, orient="row"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import polars as pl
@@ -62,8 +63,13 @@ class Scorers(OfSets, Generic[R]):
         for row in self.scorers:
             if row.scorer == scorer:
                 return row
-        known = ", ".join(row.scorer for row in self.scorers) or "none"
-        raise CarbError(f"There is no scorer '{scorer}' here; there are: {known}.")
+        raise no_scorer(scorer, (row.scorer for row in self.scorers))
+
+
+def no_scorer(wanted: str, known: Iterable[str]) -> CarbError:
+    """The error for a scorer that is not there; it names those that are."""
+    names = ", ".join(known) or "none"
+    return CarbError(f"There is no scorer '{wanted}' here; there are: {names}.")
 
 
 CELL = ("accuracy", "low", "high", "n", "ties", "errors", "strict")
@@ -122,10 +128,7 @@ class Grouped(Totals, OfSets):
             CarbError: no scorer of that name is in the table.
         """
         if scorer not in self.scorers:
-            raise CarbError(
-                f"There is no scorer '{scorer}' here; there are: "
-                f"{', '.join(self.scorers) or 'none'}."
-            )
+            raise no_scorer(scorer, self.scorers)
         groups = self.groups
         if "scorer" in self.by:
             groups = groups.filter(col.scorer == scorer).drop("scorer")

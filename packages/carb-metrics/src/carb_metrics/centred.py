@@ -9,6 +9,7 @@ from functools import partial
 from polars import col
 
 from carb_data import CarbError, ScoreTable
+from carb_metrics.scored import Scored
 
 SPREAD = 1.4826
 """Times the median absolute deviation: the standard deviation, where scores are normal (Rousseeuw
@@ -34,7 +35,7 @@ def centred(scores: ScoreTable, scorer: str | None = None) -> Callable[[float], 
         CarbError: the table has no scores of the scorer, or their median absolute deviation is 0,
             since half of them or more are the same.
     """
-    frame = scores.frame.filter(col.score.is_not_null())
+    frame = Scored.of(scores).frame.filter(col.score.is_not_null())
     names = frame["scorer"].unique().sort().to_list()
     if len(names) > 1 or scorer is not None:
         frame = frame.filter(col.scorer == scorer)

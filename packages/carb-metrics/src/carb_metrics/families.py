@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_metrics.cells import Result
+from carb_metrics.cells import Result, no_scorer
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
@@ -107,10 +107,17 @@ class FamilyReport(Result):
         Raises:
             CarbError: there is none.
         """
-        for row in self.rows:
-            if (row.scorer, row.group) == (scorer, group):
-                return row
-        raise CarbError(f"There is no scorer '{scorer}' with the group {group} here.")
+        rows = {_named(row.scorer, row.group): row for row in self.rows}
+        name = _named(scorer, group)
+        if name not in rows:
+            raise no_scorer(name, rows)
+        return rows[name]
+
+
+def _named(scorer: str, group: str | None) -> str:
+    if group is None:
+        return scorer
+    return f"{scorer} in {group}"
 
 
 def family_accuracy(

@@ -18,7 +18,7 @@ from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import share_interval
 from carb_metrics.outcome import counted_sets, credit_matrix
 from carb_metrics.paired import Paired, adjust, paired_rows
-from carb_metrics.scored import as_strings
+from carb_metrics.scored import Scored, as_strings
 from carb_metrics.surface import (
     FEW,
     FOLDS,
@@ -166,7 +166,7 @@ def surface_floor(
     check_confidence(confidence)
     if isinstance(by, str):
         raise CarbError(f"by takes a sequence of columns, such as ['{by}']; got the string '{by}'.")
-    table, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
+    table, counted = counted_sets(Scored.of(scores).with_items(dataset), mirrors=mirrors)
     frame = as_strings(unperturbed(table.frame))
     _check_known(frame, dataset)
     if not frame.height:

@@ -116,7 +116,7 @@ def failures(
     Raises:
         CarbError: no scorer is good, or a set of the table lacks a response.
     """
-    described = scores.with_items(dataset)
+    described = Scored.of(scores).with_items(dataset)
     table, counted = counted_sets(described, mirrors=mirrors)
     shares = [1 / len(item.responses) for item in dataset]
     chance = sum(shares) / max(len(shares), 1)

@@ -86,7 +86,8 @@ class Scored(ScoreTable):
         if isinstance(scores, Scored) and (dataset is None or dataset is scores.dataset):
             return scores
         scored = cls(scores)
-        scored.dataset = dataset
+        if dataset is not None:
+            scored.dataset = Dataset.checked(dataset)
         return scored
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
