@@ -146,6 +146,28 @@ def test_a_hub_name_may_say_which_revision(tmp_path, monkeypatch, name, asked):
     assert "*.jsonl.gz" in seen["allow_patterns"]
 
 
+def test_a_folder_of_a_hub_repository_is_read_where_another_one_holds_the_same_sets(
+    tmp_path, monkeypatch
+):
+    """A repository with a small configuration beside the whole one was refused, and nobody can
+    remove files of the cache."""
+    hub = pytest.importorskip("huggingface_hub", reason="needs the extra 'hf'")
+    head = "prompt,chosen,rejected\n"
+    for part, rows in (("main", "a?,b,c\nd?,e,f\n"), ("mini", "a?,b,c\n"), ("again", "")):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "test.csv").write_text(head + rows)
+    (tmp_path / "again" / "test.csv").unlink()
+    (tmp_path / "again" / "test.csv").symlink_to(tmp_path / "main" / "test.csv")
+    monkeypatch.setattr(hub, "snapshot_download", lambda *_, **_given: str(tmp_path))
+    with pytest.raises(CarbError, match=r"hf://owner/name/folder"):
+        load("hf://owner/name")
+    (tmp_path / "again" / "test.csv").unlink()
+    with pytest.raises(CarbError, match=r"hf://owner/name/folder"):
+        load("hf://owner/name@main")
+    assert len(load("hf://owner/name/main@refs/pr/3")) == 2
+    assert len(load("hf://owner/name/mini")) == 1
+
+
 @given(dataset=st.from_type(Dataset), data=st.data())
 def test_the_order_of_sets_and_responses_does_not_change_the_fingerprint(dataset, data):
     shuffled = [

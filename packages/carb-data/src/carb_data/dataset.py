@@ -358,20 +358,22 @@ def seed_folders() -> dict[str, Path]:
 
 
 def _hub_folder(name: str) -> Path:
-    repository, _, revision = name.removeprefix("hf://").strip("/").partition("@")
-    if repository.count("/") != 1 or (not revision and "@" in name):
+    path, _, revision = name.removeprefix("hf://").strip("/").partition("@")
+    owner, _, rest = path.partition("/")
+    repository, _, within = rest.partition("/")
+    if not repository or (not revision and "@" in name):
         raise CarbError(
-            f"'{name}' does not name a data set repository; write hf://owner/name or "
-            "hf://owner/name@revision."
+            f"'{name}' does not name a data set repository; write hf://owner/name, "
+            "hf://owner/name@revision, or hf://owner/name/folder for one of its folders."
         )
     hub = require("huggingface_hub", package="carb-data", extra="hf")
     try:
         folder: str = hub.snapshot_download(
-            repository,
+            f"{owner}/{repository}",
             repo_type="dataset",
             revision=revision or None,
             allow_patterns=[f"*{suffix}" for suffix in TABLE_SUFFIXES],
         )
     except (OSError, hub.errors.HfHubHTTPError, ValueError) as error:
         raise CarbError(f"Cannot fetch {name}: {error}") from None
-    return Path(folder)
+    return Path(folder) / within

@@ -118,7 +118,7 @@ def _refuse_held(by_file: Mapping[Path, Sequence[BonSet]]) -> None:
         if sets and others:
             raise CarbError(
                 f"Every set of {path} stands in {min(others)}, too, and would count twice; remove "
-                "one of the files."
+                "one of the files, or name one of their folders (hf://owner/name/folder)."
             )
 
 
@@ -152,7 +152,10 @@ def table_files(path: Path) -> list[Path]:
     for file in files:
         other = first.setdefault(file.resolve(), file)
         if other != file:
-            raise CarbError(f"{file} and {other} are one file, by a link; remove the link.")
+            raise CarbError(
+                f"{file} and {other} are one file, by a link or as a copy in the hub's cache; "
+                "remove the link, or name one of the folders (hf://owner/name/folder)."
+            )
     if not files:
         raise CarbError(f"The folder {path} holds no file of {', '.join(TABLE_SUFFIXES)}.")
     return files
