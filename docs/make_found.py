@@ -254,7 +254,9 @@ def percents(name: str, value: Interval) -> Row:
 
 
 def wide(rows: Sequence[tuple[str, str, str | None]], every: Sequence[Reading]) -> str:
-    """A line for each ``(label, sets, group)``, a column for each model: the place win rate."""
+    """A line for each ``(label, sets, group)``, a column for each model: the place win rate.
+
+    The line counts the families of the model that was asked about most."""
     wanted = {(sets, group) for _, sets, group in rows}
     shown_rows = [(name, row) for name, row in every if (name, row.group) in wanted]
     models = [model for model in COLUMN_TITLES if any(r.scorer == model for _, r in shown_rows)]
@@ -266,9 +268,15 @@ def wide(rows: Sequence[tuple[str, str, str | None]], every: Sequence[Reading]) 
         families = max((row.families for row in cells if row), default=0)
         if not families:
             continue
-        numbers = (shown(row.place_win) if row else "–" for row in cells)
+        numbers = (counted(row, families) if row else "–" for row in cells)
         lines.append(f"| {label} | {families} | {' | '.join(numbers)} |")
     return "\n".join(lines)
+
+
+def counted(row: FamilyRow, families: int) -> str:
+    """The place win rate, with its number of families where the line's is another."""
+    value = shown(row.place_win)
+    return value if row.families == families else f"{value} of {row.families}"
 
 
 def kinds_table(every: Sequence[Reading]) -> str:
