@@ -140,11 +140,11 @@ def dev(session: nox.Session) -> Path:
 
 @nox.session(python=False)
 def demo(session: nox.Session) -> None:
-    """Surface baselines and a real multilingual model, closed and open book, on mirrored families;
-    with a report."""
+    """Surface baselines and a small real model, closed and open book, on mirrored families; with a
+    report."""
     environment = dev(session)
     python = executable(environment, "python")
-    model = session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
+    model = session.run(python, "tests/small_models.py", "smollm2-135m", silent=True, stderr=None)
     assert isinstance(model, str)
     session.run(
         python, "examples/demo.py", model.strip().splitlines()[-1], "runs/demo", *session.posargs

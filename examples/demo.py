@@ -17,7 +17,7 @@ from carb_cli import main as carb
 from carb_data import BonSet, Dataset, load
 
 SEED = "carb-seed"
-FAMILIES = 24
+FAMILIES = 28
 """How many take three minutes of two cores: what costs is the probability of each token of each
 answer."""
 BASELINES = ["baseline:length", "baseline:language", "baseline:label"]
