@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 from carb_scorers.judge.form import IN_BRACKETS, Wording
@@ -53,16 +53,16 @@ def parse_pick(
             is not one of the labels.
     """
     before = _words_before_letter(wording.before_letter)
-    spelled = partial(_label, before=before)
-    ties = set[str]()
-    if wording.tie:
-        ties = {spelled(plain(tie)) for tie in (*wording.tie, *_words("tie"))}
-    verdict = _verdict(text, spelled, wording, finished, ties)
+    verdict = _verdict(text, partial(_label, before=before), wording, finished)
     known = [label.upper() for label in labels]
     if verdict in known:
+        if tie := _any_of(marks().ties).search(_with_plain_brackets(text)):
+            raise VerdictError(f"right before its verdict '{verdict}' the text says '{tie[0]}'")
         return known.index(verdict)
-    if verdict in ties:
-        return None
+    if wording.tie:
+        ties = [plain(tie) for tie in (*wording.tie, *_words("tie"))]
+        if verdict in {_label(tie, before=before) for tie in ties}:
+            return None
     shown = f"'{verdict}'"
     if len(verdict) == 1 and not verdict.isascii():
         shown += f" ({unicodedata.name(verdict, 'a letter without a name')})"
@@ -127,14 +127,8 @@ def plain(text: str) -> str:
     return "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
 
 
-def _verdict(
-    text: str,
-    spelled: Callable[[str], str],
-    wording: Wording,
-    finished: bool,
-    ties: Collection[str] = (),
-) -> str:
-    """A text's verdict, however it is spelled. Beside one of a tie the text may name a doubt."""
+def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finished: bool) -> str:
+    """A text's verdict, however it is spelled."""
     whole = _with_plain_brackets(text)
     stated = _any_of(marks().mentions).sub(r" \g<kept>", whole)
     in_brackets = wording.verdict == IN_BRACKETS.verdict
@@ -158,10 +152,7 @@ def _verdict(
     distinct = sorted(set(verdicts))
     if wording.take == "only" and len(distinct) > 1:
         raise VerdictError(f"several verdicts: {', '.join(map(repr, distinct))}")
-    denial = _any_of(marks().denials).search(stated)
-    if denial is None and verdicts[-1] not in ties:
-        denial = _any_of(_doubts()).search(stated)
-    if denial:
+    if denial := _any_of(marks().denials).search(stated):
         raise VerdictError(f"beside its verdict the text says '{denial[0]}'")
     return verdicts[-1]
 
@@ -172,13 +163,6 @@ def _with_plain_brackets(text: str) -> str:
     plain_text = plain_text.replace("【【", "[[").replace("】】", "]]")
     plain_text = re.sub(r"\\([\[\]])", r"\1", plain_text)  # as Markdown escapes them
     return _SCALE_BEHIND.sub(r"\1]]", plain_text)
-
-
-@cache
-def _doubts() -> tuple[str]:
-    known = marks()
-    words = "|".join(known.doubt_words)
-    return (known.doubt.replace("WORDS", words).replace("RESOLVED", known.doubt_resolved),)
 
 
 @cache

@@ -43,11 +43,8 @@ class Marks(Frozen):
     mentions: tuple[str, ...]
     denials: tuple[str, ...]
     """Patterns of where a judge's text mentions a verdict, and of what takes one back."""
-    doubt: str
-    """The pattern of a tie or a doubt beside a verdict, with ``WORDS`` for its sentences and
-    ``RESOLVED`` for what gives it one reading."""
-    doubt_words: tuple[str, ...]
-    doubt_resolved: str
+    ties: tuple[str, ...]
+    """Patterns of a tie that is stated right before a verdict for one answer."""
     shapes: tuple[str, ...]
     """Patterns of control tokens."""
     families: dict[str, tuple[str, ...]]
