@@ -315,6 +315,14 @@ def test_ties_and_lower_scores_by_a_tables_own_columns_are_named(tmp_path, one, 
     assert note.startswith(said)
 
 
+def test_margins_that_are_none_or_negative_are_named(tmp_path):
+    row = {"prompt": "q?", "chosen": "bow", "rejected": "sing"}
+    rows = [row | {"prompt": f"{margin}?", "margin": margin} for margin in (0, "-0,5", 2.0)]
+    lower, ties = load(lines(tmp_path, *rows)).notes
+    assert lower.startswith("In 1 of 3 rows the chosen answer has a lower score")
+    assert ties.startswith("1 of 3 rows are ties by their own columns")
+
+
 @pytest.mark.parametrize(("best", "right"), [("4,5", "bow"), ("1.000,5", None), ("1,000", None)])
 def test_scores_may_have_decimal_commas(tmp_path, best, right):
     answers = [{"text": "bow", "pm_score": best}, {"text": "sing", "pm_score": "4,25"}]
@@ -341,6 +349,11 @@ def test_a_question_that_gives_the_options_other_letters_is_refused(tmp_path, qu
     sentences = {"question": "How? A. Kick. B. Bow.", "A": "Bow.", "B": "Kick."}
     with pytest.raises(DataError, match=r"calls 'kick\.' A"):
         load(lines(tmp_path, row | sentences))
+    asked = [{"role": "user", "content": question}]
+    for fields in ({"messages": asked}, {"context": question, "question": "How?"}):
+        other = {name: value for name, value in row.items() if name != "question"} | fields
+        with pytest.raises(DataError, match="answer: the question calls"):
+            load(lines(tmp_path, other))
     same = row | {"A": "kick", "B": "bow"}
     for other in (same, row | {"answer": "kick"}, row | {"question": "How? See e.g. a. or B."}):
         assert len(load(lines(tmp_path, other))) == 1
@@ -376,6 +389,14 @@ def test_numbers_with_which_options_begin_are_no_marks(tmp_path, options):
     found = load(lines(tmp_path, {"question": "q?", "options": options, "answer": "B"}))
     assert found[0].chosen.text == options[1]
     assert {answer.text for answer in found[0].rejected} == {options[0], options[2]}
+
+
+@pytest.mark.parametrize("key", ["the  Café", "The Cafe\u0301", "THE CAFÉ\u200b"])
+def test_a_key_may_be_a_text_in_another_case_form_or_spacing(tmp_path, key):
+    row = {"question": "q?", "options": ["a park", "The Café"], "answer": key}
+    assert load(lines(tmp_path, row))[0].chosen.text == "The Café"
+    with pytest.raises(DataError, match="answer: "):
+        load(lines(tmp_path, row | {"options": ["The Café!", "the café", "The café"]}))
 
 
 @pytest.mark.parametrize("answer", ["A. sing", "D. sing", "B. s"])

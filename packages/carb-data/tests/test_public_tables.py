@@ -151,6 +151,17 @@ SHAPES = {
     "CSATQA": both(2, 1, "gold", **{f"option#{n}": o for n, o in enumerate(OPTIONS, 1)}),
     "SeaEval": both(f"(B) {B}", f"(A) {A}", "answer", choices=[f"(A) {A}", f"(B) {B}", f"(C) {C}"]),
     "CVQA": both(1, 0, "Label", asks="Question", Options=CHOICES),
+    "verdicts as JSON": both(
+        '{"winner": "B"}', {"winner": "A"}, "winner", asks="prompt", response_a=A, response_b=B
+    ),
+    "verdicts in brackets": both(
+        "[[B]]", "[[A]]", "winner", asks="prompt", response_a=A, response_b=B
+    ),
+    "one score for each": both([1, 9.5, 3], [0, -2, -1], "scores", responses=[A, B, C]),
+    "samples of lm-eval": [
+        {"doc_id": n, "doc": {"question": asked, "choices": CHOICES}, "target": key, "resps": []}
+        for n, (asked, key) in enumerate([(ASKED, "1"), (ALSO, "0")])
+    ],
     "an arena of our own": both(
         "Response B", "response a", "preference", asks="prompt", response_a=A, response_b=B
     ),

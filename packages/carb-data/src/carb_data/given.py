@@ -211,9 +211,9 @@ def _right_option(
         readings.append(f"{name} says {given.texts[number]!r}")
     if len(numbers) > 1:
         raise UnreadError(("answer", f"has two readings: {' and '.join(readings)}"))
-    asked = at(record, rule.question)
-    if isinstance(asked, str) and {*keys.values()}.isdisjoint(given.texts):
-        refuse_other_letters(asked, given, system)
+    asked = _with_context(rule, record, _asked(rule, record))
+    if {*keys.values()}.isdisjoint(given.texts):
+        refuse_other_letters("\n".join(content for _, content in asked), given, system)
     return numbers.pop()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from carb_data.errors import CarbError
 from carb_data.packaged import resource
 from carb_data.tables import plain
-from carb_data.values import UnreadError
+from carb_data.values import UnreadError, as_shown
 
 ALPHABETS: dict[str, str] = resource("headings")["alphabets"]
 """Letters by which options are numbered, in their order."""
@@ -138,6 +138,10 @@ def place_of(
         raise UnreadError((field, f"'{key}' {reason} as (B)"))
     if named is not None:
         return named
+    shown = [as_shown(option).casefold() for option in options.texts]
+    meant = as_shown(key).casefold()
+    if meant and shown.count(meant) == 1:
+        return shown.index(meant)
     letter, text = _parted(key)
     bare = [option for _, option in map(_parted, options.texts)]
     if text and bare.count(text) == 1:

@@ -117,8 +117,9 @@ def _refuse_held(by_file: Mapping[Path, Sequence[BonSet]]) -> None:
         others = {*by_file}.intersection(*holders) - {path}
         if sets and others:
             raise CarbError(
-                f"Every set of {path} stands in {min(others)}, too, and would count twice; remove "
-                "one of the files, or name one of their folders (hf://owner/name/folder)."
+                f"Every set of {path} stands in {min(others)}, too, and would count twice. Remove "
+                "one of the files, name one of their folders (hf://owner/name/folder), or give "
+                "each file a column country, where they are of several."
             )
 
 

@@ -48,7 +48,7 @@ _WORDS_OF_A_SOURCE = 3
 _SCORE = re.compile(r"-?\d+([.,]\d+)?")
 _MARK = re.compile(r"[a-z]|\d")
 _Tie = tuple[str, ...]
-"""A column that is true for a tie, or two columns of scores that are equal."""
+"""A column that is true for a tie, or two of scores that are equal; 0 stands for itself."""
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,7 @@ def _note_ties(table: Table, ties: Sequence[_Tie], records: Sequence[Record]) ->
     for row in records:
         lower += any(_difference(row, *pair) < 0 for pair in scores)
     if lower:
-        both = ", ".join(table.titles[name] for name in scores[0])
+        both = ", ".join(table.titles.get(name, name) for name in scores[0])
         table.notes.append(
             f"In {lower:,} of {rows:,} rows the chosen answer has a lower score than "
             f"the rejected one ({both})."
@@ -410,7 +410,7 @@ def _note_ties(table: Table, ties: Sequence[_Tie], records: Sequence[Record]) ->
     for row in records:
         tied += any(_is_tie(row, pair) for pair in ties)
     if tied:
-        equations = [" = ".join(table.titles[name] for name in pair) for pair in ties]
+        equations = [" = ".join(table.titles.get(name, name) for name in pair) for pair in ties]
         table.notes.append(
             f"{tied:,} of {rows:,} rows are ties by their own columns ({', '.join(equations)}), "
             "and count all the same."
@@ -442,6 +442,8 @@ def _tie_columns(names: Sequence[str], records: Sequence[Record]) -> list[_Tie]:
     for name in names:
         if name in ("tie", "is_tie", "ties"):
             ties.append((name,))
+        if name.endswith("margin"):
+            ties.append((name, "0"))
         other = name.replace("chosen", "rejected")
         if name == "chosen" or name == other or other not in names:
             continue
@@ -460,6 +462,6 @@ def _is_tie(row: Record, names: _Tie) -> bool:
 def _difference(row: Record, chosen: str, rejected: str) -> float:
     """How much higher the score of the chosen answer is; not a number where one is missing."""
     try:
-        return amount(row[chosen]) - amount(row[rejected])
+        return amount(row[chosen]) - amount(row.get(rejected, rejected))
     except (KeyError, ValueError):
         return math.nan

@@ -384,7 +384,7 @@ class _Reader:
         defects += self._named_culture(fields)
         defects += self._named_language(fields)
         if defects:
-            raise UnreadError(*dict.fromkeys(defects))
+            raise UnreadError(*defects)
         return fields
 
     def _named_culture(self, fields: _Fields) -> list[Defect]:

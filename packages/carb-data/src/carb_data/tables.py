@@ -26,6 +26,7 @@ from pydantic_core import from_json
 from carb_data.errors import CarbError, Problem
 from carb_data.sheets import Unreadable, read_sheets
 from carb_data.validation import repeated_name
+from carb_data.values import as_shown
 
 __all__ = ["read_table"]
 
@@ -97,7 +98,7 @@ class Table:
 @lru_cache(maxsize=4096)
 def plain(name: str) -> str:
     """A column's name as it is compared: ``Correct Answer:`` is ``correct_answer``."""
-    bare = name.strip().strip(".:*()")
+    bare = as_shown(name).strip(".:*()")
     return re.sub(r"[\s\-_#]+", "_", bare.casefold())
 
 

@@ -52,7 +52,7 @@ class UnreadError(Exception):
 
     def __init__(self, *defects: Defect) -> None:
         super().__init__(defects)
-        self.defects = defects
+        self.defects = tuple(dict.fromkeys(defects))
 
 
 def at(record: Mapping[str, Any], path: str) -> Any:
