@@ -210,8 +210,7 @@ def _wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
 
 
 def _bad_perturbations(items: Sequence[BonSet]) -> Iterator[Finding]:
-    """Perturbed texts that did not change what they should have, or did change what they should
-    not."""
+    """Perturbed texts that lack the intended change, or change another part."""
     for item in items:
         originals = {response.id: response for response in item.responses}
         for response in item.perturbed:

@@ -220,7 +220,7 @@ class Dataset:
                 "test": 0.1}``; they sum to 1.
             seed: the seed of the split.
             apart: whether to keep sets together, too, where ``check_contamination`` says that one
-                holds a text of the other: the parts then pass it. What shares more than a tenth
+                holds a text of the other: the parts then pass it. An origin with more than a tenth
                 of all sets goes to the largest part.
 
         Raises:

@@ -192,7 +192,7 @@ class OptionsAsGiven(_Rule):
     ranks: bool = False
     """Whether the scores are ranks, of which the lowest is right."""
     joined: re.Pattern[str] | None = None
-    """What stands between the options that one text holds."""
+    """The separator of options in one text."""
     turn: str = ""
     """Field with the number of the user's turn whose answer counts, the last without it."""
     ties: tuple[str, ...] = ()
@@ -263,7 +263,7 @@ def _domain(value: str) -> str:
 
 
 class Part(Frozen):
-    """Records of one form, and what is made of them."""
+    """Records of one form, and the rule that makes sets of them."""
 
     name: str = "rows"
     columns: dict[str, str] = Field(default_factory=dict)
@@ -336,13 +336,13 @@ class PublishedFile(Frozen):
 
     path: str
     name: str | None = Field(None, alias="as")
-    """Where it is put in the source's folder; null for its path in the repository."""
+    """Its path in the source's folder; null for its path in the repository."""
     bytes: int
     sha256: str
 
     @property
     def place(self) -> str:
-        """Where it is put in the source's folder."""
+        """Its path in the source's folder."""
         return self.name or self.path
 
 
@@ -382,7 +382,7 @@ class Declaration(Frozen):
         return self.license == "LicenseRef-none-stated"
 
     def provenance(self, source_id: str, notes: str | None = None) -> Provenance:
-        """Where a set of the source comes from.
+        """The origin of a set of the source.
 
         Args:
             source_id: The source item; a split never divides it.

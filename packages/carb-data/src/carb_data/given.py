@@ -260,7 +260,7 @@ def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:
 
 
 def _held(rule: OptionsAsGiven, record: Record, path: str) -> Any:
-    """What a field of options holds: several of one text as a list, with labels as an object."""
+    """The options of a field: several of one text as a list, with labels as an object."""
     value = unpacked(at(record, path))
     if rule.joined and isinstance(value, str):
         return rule.joined.split(value)
@@ -449,7 +449,7 @@ def _asked(rule: OptionsAsGiven, record: Record) -> list[Turn]:
 
 
 def _with_context(rule: OptionsAsGiven, record: Record, asked: list[Turn]) -> list[Turn]:
-    """The question with what stands before it."""
+    """The question with the text before it."""
     before: list[Turn] = []
     texts: list[str] = []
     for path in rule.context:

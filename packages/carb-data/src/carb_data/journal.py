@@ -1,7 +1,7 @@
 """The one store: records by key in a journal of whole lines; and files that are written whole or
 not at all.
 
-Runs, pools of samples and construction keep what was paid for in it. A line is on the disk
+Runs, pools of samples and construction keep their paid results in it. A line is on the disk
 (``fsync``) before ``append`` returns. A line torn by an interruption is cut off when the file is
 opened again.
 """

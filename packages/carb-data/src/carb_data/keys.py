@@ -25,7 +25,7 @@ _LETTERED = re.compile(
 )
 """An option behind its letter or number; ``1.5 kg``, ``1:30`` and ``1 - 2 days`` have none."""
 _PIECES = re.compile(r"\s+(?=[(\[（]?\w[)\]）.:、])")
-"""What stands before the options that a question lists, where they may stand in one line."""
+"""The marks before the options of a question, if they may share a line."""
 _NUMBERS = [*map(str, range(1, 20))]
 """Numbers that stand before options."""
 _LIKE_LATIN = frozenset("АВЕКМНОРСТХ")

@@ -247,7 +247,7 @@ catalogue states it, or a model wrote it."""
 
 
 class Provenance(Frozen):
-    """Where a set comes from and under what terms."""
+    """The source of a set and its terms."""
 
     source: Annotated[str, StringConstraints(min_length=1)]
     source_id: str | None = None

@@ -59,7 +59,7 @@ class Overlap(Frozen):
 
     @property
     def strength(self) -> tuple[int, float]:
-        """The evidence, as what is compared."""
+        """The evidence, in the compared form."""
         return _STRENGTH[self.kind], self.score
 
 

@@ -1,5 +1,4 @@
-"""Which shape a table has, and what to tell of it: each is known by its columns, as a declaration
-says them.
+"""The shape of a table and the notes on it; a declaration lists the columns of each shape.
 
 ``resources/shapes`` holds a declaration of each well-known table. The last two of them take columns
 by their many names: pairs (``prompt, chosen, rejected…``) and options (``question, A, B, C, D,
@@ -227,8 +226,8 @@ def _cells(records: Iterable[Record], *names: str) -> Iterator[Any]:
 
 
 def _completed(shape: Shape, columns: Columns, records: Sequence[Record]) -> Shape:
-    """A shape of one table that reads what else a row says, too: its culture and language, and
-    what stands before the question."""
+    """A shape of one table that also reads a row's culture, its language, and the text before the
+    question."""
     part = shape.part
     rule = shape.rule
     read = shape.read()
@@ -316,7 +315,7 @@ def _is_of_kind(value: Any, kind: str) -> bool:
 
 
 def _unknown(table: Table, tried: Sequence[tuple[Shape, list[str]]]) -> str:
-    """Why a table has no shape: the nearest one, and what is missing."""
+    """Why a table has no shape: the nearest one, and its missing columns."""
 
     def distance(pair: tuple[Shape, list[str]]) -> tuple[bool, float, bool]:
         shape, lacking = pair
@@ -418,7 +417,7 @@ def _note_ties(table: Table, ties: Sequence[_Tie], records: Sequence[Record]) ->
 
 
 def _joined(table: Table, shape: Shape, records: Sequence[Record]) -> Iterator[str]:
-    """What to tell of columns of wrong answers that may hold several in a cell."""
+    """The note on columns of wrong answers that may hold several in a cell."""
     chosen = _cells(records, *shape.names("chosen"))
     parted = any(part_count(cell) > 1 for cell in chosen)
     for name in shape.names("rejected"):

@@ -42,8 +42,8 @@ _NO = re.compile(
 def surface_features(item: BonSet) -> dict[str, Values]:
     """Each surface feature of each answer of a set, by the feature's name.
 
-    No feature reads which answer is right, nor what an answer says; ``overlap`` compares it with
-    the question, and ``names the culture`` looks for the names of the set's culture.
+    No feature reads the key, nor the meaning of an answer; ``overlap`` compares it with the
+    question, and ``names the culture`` looks for the names of the set's culture.
 
     Args:
         item: a set; its perturbed answers are left out.
@@ -275,8 +275,8 @@ def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
 
     Arabic writes conjunctions, prepositions and the article before the name without a space, and
     the ending of an adjective after it. So ``\\b`` does not do: Qatar is in ``بقطر`` and
-    ``القطرية``, but not in ``قطرة`` (a drop). What several alternatives begin with is tested once,
-    since each place of a text would test it for each of them.
+    ``القطرية``, but not in ``قطرة`` (a drop). A common beginning of several alternatives is tested
+    once, and not for each of them at each position.
     """
     arabic = []
     words = []

@@ -64,7 +64,7 @@ def silent(_done: int, _total: int) -> None:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The sets of a table, and what to tell the user about the reading."""
+    """The sets of a table, and notes about the reading."""
 
     sets: list[BonSet]
     notes: list[str]
@@ -229,7 +229,7 @@ class _Draft:
     source_id: str
     prompt: Asked
     texts: list[str]
-    """All answers, in an order that tells nothing."""
+    """All answers, in an order that does not depend on the key."""
     right: int
     """The index of the right one."""
     fields: _Fields
@@ -246,7 +246,7 @@ class _Draft:
 
 
 class _Reader:
-    """Reads the rows of one table, and counts what the user should know."""
+    """Reads the rows of one table, and counts the facts for the notes."""
 
     def __init__(
         self,
@@ -415,7 +415,7 @@ class _Reader:
         return []
 
     def note(self) -> None:
-        """Note what was left out or changed."""
+        """Note omissions and changes."""
         if self.ties:
             self.table.notes.append(
                 f"{self.ties:,} rows are ties, name several answers or have no wrong one, and are "

@@ -200,8 +200,8 @@ def line_problems(path: str | Path, line: int, error: ValidationError) -> Iterat
 def first_defect(error: ValidationError) -> str:
     """The first defect of a pydantic error, as ``field: reason``.
 
-    It leaves out the value, so that items that are wrong in the same way have equal texts. Of a
-    list of turns it says what is wrong with them, and not that they are no text.
+    It leaves out the value, so that items that are wrong in the same way have equal texts. For a
+    list of turns it reports the fault of a turn, and not that a list is no text.
     """
     defects = _each(error)
     field, reason, detail = next(defects)

@@ -26,7 +26,7 @@ _TRANSCRIPT = re.compile(rf"(?:\A|\n\n){_SPEAKERS}")
 _CLOSE_TRANSCRIPT = re.compile(rf"(?:\A|\n){_SPEAKERS}")
 """A transcript without blank lines."""
 _TURN = "\nAssistant:"
-"""What every transcript holds."""
+"""The mark in every transcript."""
 STRUCTURES = ("[", "{", "('", '("', '"[', '"{', "array(")
 """How lists and objects begin, as JSON, JSON within JSON, Python and numpy write them."""
 _NUMPY_LIST = re.compile(r"""\Aarray\(|\A\[\s*(['"]).*?\1\s+['"]|\A\[\s*\{.*\}\s+\{""", re.DOTALL)

@@ -46,7 +46,7 @@ class Coverage(Result):
 
 
 class MarginRow(OfSets):
-    """What the confidence of a scorer says of being right."""
+    """How well the confidence of a scorer predicts a right pick."""
 
     scorer: str
     n: int
@@ -200,9 +200,9 @@ def reliability(
     ECE = Σ n_b/n·abs(accuracy_b − confidence_b) (Naeini, Cooper and Hauskrecht 2015, AAAI; Guo et
     al. 2017, ICML). Finite data give a perfect judge an ECE above 0. So it has no interval, but a p
     by simulation (consistency resampling; Bröcker and Smith 2007, Weather and Forecasting
-    22:651-661). Where cases share clusters, p turns the signs of whole clusters' distances between
-    being right and confidence (Cameron, Gelbach and Miller 2008, Review of Economics and Statistics
-    90:414-427).
+    22:651-661). If cases share clusters, p flips the signs of whole clusters. The values are
+    distances between being right and confidence (Cameron, Gelbach and Miller 2008, Review of
+    Economics and Statistics 90:414-427).
 
     Args:
         stated: (n,) probabilities of being right, 0 to 1, at least one.

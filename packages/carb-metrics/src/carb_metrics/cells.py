@@ -34,7 +34,7 @@ Counted = Literal["main", "all"]
 
 
 class OfSets(Result):
-    """What was found on some sets."""
+    """The figures over some sets."""
 
     counted: Counted = "all"
     """Which sets count."""

@@ -37,11 +37,11 @@ def coefficient(
 ) -> tuple[float, float | None] | None:
     """A coefficient and its two-sided p.
 
-    Pearson's r has the t test of n−2 degrees of freedom and Kendall's τ-b the exact distribution
-    for few points without ties and the normal else (as in ``scipy.stats``). Spearman's ρ is tested
-    over all orders of the ranks, tied or not, for up to ``EXACT_RANKS`` points, and with the same t
-    test for more. Its p is never below 2/n!, the share of the two extreme orders (Kendall and
-    Gibbons 1990, Rank Correlation Methods, 5th ed., chapter 4).
+    Pearson's r has the t test of n−2 degrees of freedom. Kendall's τ-b has the exact distribution
+    for few points without ties, else the normal one (as in ``scipy.stats``). Spearman's ρ is tested
+    over all orders of the ranks for up to ``EXACT_RANKS`` points, and with the same t test for
+    more. Its p is never below 2/n!, the share of the two extreme orders (Kendall and Gibbons 1990,
+    Rank Correlation Methods, 5th ed., chapter 4).
 
     Returns:
         null with fewer than two points, or where x or y is constant; p is null with fewer than

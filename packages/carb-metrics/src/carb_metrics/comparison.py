@@ -88,10 +88,10 @@ class Comparison(Difference, OfSets):
     """Variance of the difference over that of as many independent sets; above 1 where sets share
     source items."""
     detectable: float | None = None
-    """True difference that this many sets find with 80% power, at the discordance seen."""
+    """True difference that this many sets detect with 80% power, at the observed discordance."""
     more_sets: int | None = None
-    """Further sets after which the difference seen would be found with 80% power; 0 if settled,
-    null if it is 0."""
+    """Further sets that would detect the observed difference with 80% power; 0 if settled, null if
+    it is 0."""
     margin: Margin | None = None
     """Null where no margin was given."""
     place_win: PlaceComparison | None = None
@@ -352,7 +352,8 @@ def _planning(
     discordance: float,
     confidence: float,
 ) -> dict[str, float | int | None]:
-    """What these sets can find, and how many would find the difference seen."""
+    """The difference that these sets can detect, and the number of sets that would detect the
+    observed one."""
     if not discordance or whole.estimate is None or whole.p is None:
         return {"detectable": None, "more_sets": None}
     alpha = 1 - confidence

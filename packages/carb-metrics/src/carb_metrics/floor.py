@@ -131,7 +131,7 @@ def surface_floor(
     feature (such as length) with the sign that fits. Others are boosted trees over all features,
     with the culture and the language of the set (oblivious trees; Prokhorenkova et al. 2018,
     CatBoost, NeurIPS). All are computed from the texts: the same sets have the same floor,
-    whichever scorers ran. Nothing here reads what an answer says.
+    whichever scorers ran. Nothing here reads the meaning of an answer.
 
     What has to be learnt is learnt on other sets. Families and source items are kept together, and
     topics where there are enough of them. The best of many predictors is a little too good by

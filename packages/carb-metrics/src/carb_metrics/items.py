@@ -1,4 +1,4 @@
-"""What each item does: how hard it is, and whether it tells good scorers from bad ones."""
+"""The difficulty of each item, and whether it separates good scorers from bad ones."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ CENTRED = ("score", "length", "chosen")
 
 
 class BiasRow(ScorerRow):
-    """How one judge behaves apart from being right. Null where the input does not tell."""
+    """How one judge behaves apart from being right. Null if the input does not support it."""
 
     position_p: float | None = None
     """p of the test that every position is picked alike often."""
@@ -67,7 +67,7 @@ class PositionRow(Result):
 
 
 class JudgeBias(Scorers[BiasRow]):
-    """Biases of judges. Everything that the input does not tell is null."""
+    """Biases of judges. A number that the input does not support is null."""
 
     positions: tuple[PositionRow, ...]
     """A row per scorer and position."""
@@ -122,7 +122,7 @@ def judge_bias(
 
     Returns:
         ``.scorers``: a row per scorer. ``.positions``: a row per scorer and position, counted from
-        0. What the input does not tell is null.
+        0. A number that the input does not support is null.
 
     Raises:
         CarbError: a frame is not as described, or names a set or response that the table lacks. Or

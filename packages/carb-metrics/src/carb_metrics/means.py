@@ -261,11 +261,11 @@ def means(
     """Means of rows of values, with the one interval and the one test of means that the package
     has: t of the clusters.
 
-    Where values are bounded, two clusters of average size are added, one at each bound, so that
-    values which are all alike do not look certain (Agresti and Coull 1998, The American
-    Statistician 52:119-126; for paired differences, Bonett and Price 2012, Journal of Educational
-    and Behavioral Statistics 37:479-488). The variance of a mean grows by the design effect of its
-    clusters, and t has the degrees of freedom that they leave (``design``).
+    For bounded values, two clusters of average size are added, one at each bound: values that are
+    all alike do not look certain (Agresti and Coull 1998, The American Statistician 52:119-126; for
+    paired differences, Bonett and Price 2012, Journal of Educational and Behavioral Statistics
+    37:479-488). The variance of a mean grows by the design effect of its clusters, and t has the
+    degrees of freedom that they leave (``design``).
 
     Args:
         values: (rows, units), NaN where a row has no such unit.

@@ -1,4 +1,4 @@
-"""Many scorers in order, with what the data can tell of that order."""
+"""Many scorers in order, with the evidence for that order."""
 
 from __future__ import annotations
 

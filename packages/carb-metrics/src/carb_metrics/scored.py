@@ -72,8 +72,8 @@ class Scored(ScoreTable):
         scores: ScoreTable,
         dataset: Dataset | None = None,
     ) -> Scored:
-        """The table itself where it keeps what is read from it, and with this data set; else one
-        that does, with the same columns.
+        """The table itself, if it is a ``Scored`` with this data set; else one that does, with the
+        same columns.
 
         Raises:
             CarbError: something else is given, such as a frame.

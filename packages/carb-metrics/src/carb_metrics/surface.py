@@ -1,4 +1,4 @@
-"""What the surface of a response shows, and models that read nothing else."""
+"""Features of a response's surface, and models that read nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from carb_metrics.trees import Bins, boosted
 __all__ = ["overlap_scores"]
 
 FOLDS = 5
-"""Parts of a cross-validation of what is quickly learnt: a sign, a curve."""
+"""Parts of a cross-validation of cheap models: a sign, a curve."""
 
 TREE_FOLDS = 3
 """Parts of a cross-validation of trees."""
@@ -201,8 +201,8 @@ def ranking(scores: Floats, number: Ints) -> Floats:
     """(answers,) what trees learn of a scorer, whose scale they need not know.
 
     It is the rank of each score among all scores. Where sets as a whole score differently
-    (``APART``), as with a judge that adds a number of its own to each question, it is the rank
-    within the set.
+    (``APART``), it is the rank within the set: a judge may add a number of its own to each
+    question.
     """
     order = pl.Series(scores).rank().to_numpy()
     count = len(scores)

@@ -81,7 +81,7 @@ def tops(
     where one is NaN.
 
     Args:
-        level: (rows,) what is compared, rounded so that equals are ties.
+        level: (rows,) the compared values, rounded so that equals are ties.
         chosen: (rows,) whether an answer is right.
         starts: (sets,) the first row of each set; its other rows follow it.
     """

@@ -24,7 +24,7 @@ BINS = 128
 TREES = 30
 DEPTH = 3
 RATE = 0.3
-"""Share of what a tree has learnt that is taken over."""
+"""Share of a tree's prediction that is added (the learning rate)."""
 SHRINK = 5.0
 """Weight, in rows without any effect, in each leaf."""
 

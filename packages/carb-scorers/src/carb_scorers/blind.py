@@ -1,6 +1,6 @@
 """Hiding the labels before scoring and joining them back afterwards.
 
-This module is the only place that knows both which response is right and what a scorer was shown.
+This module alone knows both the right response and the request of a scorer.
 """
 
 from __future__ import annotations

@@ -366,7 +366,7 @@ def expected_pick(scores: Sequence[float], qualities: Sequence[float], n: int) -
 
     Args:
         scores: (N,) the scores that decide the pick.
-        qualities: (N,) what each sample is worth.
+        qualities: (N,) the value of each sample.
         n: number of samples that the pick chooses from, 1 to the pool's size.
     """
     weights = pick_weights(scores, n)

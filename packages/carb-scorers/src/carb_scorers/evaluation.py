@@ -36,7 +36,7 @@ __all__ = ["WINDOW", "Progress", "score_all"]
 WINDOW = 64
 """Requests handed to a scorer at once: enough to sort by length."""
 SECONDS = 5.0
-"""How long a window may take by what the last one took. It may be twice as hard, and ten seconds
+"""Longest time of a window, estimated from the last one. It may be twice as hard, and ten seconds
 are lost by a kill."""
 _STEP = 4
 """How many times larger or smaller the next window may be: few sizes, so that those of a fast
@@ -297,7 +297,7 @@ async def evaluate_async(
 async def _evaluate_one(
     dataset: Dataset, scorer: Scorer, seed: int, on_progress: OnProgress | None
 ) -> tuple[ScoreTable, str | None]:
-    """The scores, and a sentence about what has none."""
+    """The scores, and a sentence about missing ones."""
     blinded = requests_for(dataset, scorer.spec, seed)
     results = await results_of(scorer, blinded, on_progress)
     outcomes = [(one, results[one.request_id]) for one in blinded]

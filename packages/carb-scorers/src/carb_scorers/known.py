@@ -22,7 +22,7 @@ BYTES = 2
 
 
 class Benchmark(Frozen):
-    """Where figures were published."""
+    """The pages of published figures."""
 
     title: str
     source: str

@@ -174,7 +174,7 @@ class RewardServer:
             await self._app(scope, receive, send)
 
     def _admit(self, request: Request) -> None:
-        """Check where a request is addressed to, its token, and what it sends.
+        """Check the host of a request, its token, and its content.
 
         A token may also stand before the path, for clients that can send no header.
         """

@@ -111,7 +111,7 @@ async def evaluate_held_out(
     decoding: Literal["greedy", "sample"] = "sample",
     seed: int = 0,
 ) -> HeldOut:
-    """Let a judge write on every row and measure what it wrote.
+    """Let a judge write on every row, and measure its texts.
 
     Args:
         model: the judge, on any backend.

@@ -134,7 +134,7 @@ def criteria_reward(
     """R_appr of Think-as-Locals: how far the criteria of an output help to the right verdict.
 
     The source is Zhang et al. 2025 (arXiv 2509.21798, section 5). A model reads an output up to its
-    verdict, and tells the log-probability of each verdict there (teacher forcing). q is the
+    verdict, and gives the log-probability of each verdict there (teacher forcing). q is the
     question, y1 and y2 are the responses, z is the criteria, and j is the true verdict.
 
     The paper's form is ``log pi(j | q, y1, y2, z) - log pi(j | q, y1, y2)`` over the whole
@@ -148,10 +148,10 @@ def criteria_reward(
 
     The default takes the log-odds of the true verdict against the other one. It averages them over
     both orders, and subtracts the mean without z from the mean with z. It bends this gain x once,
-    to ``x / (1 + abs(x) / clip)``. A reader that is sure still tells better criteria from worse
-    ones; with a sharp clip it would not. What says nothing about the responses then earns 0 in
-    expectation, in whatever code or language. What points to the true one gains as much as what
-    points to the other loses.
+    to ``x / (1 + abs(x) / clip)``. A confident reader still distinguishes better criteria from
+    worse ones; with a sharp clip it would not. Criteria without content about the responses then
+    earn 0 in expectation, in any code or language. A hint at the true response gains as much as a
+    hint at the other one loses.
 
     One small study, in which R_appr could hardly differ from R_corr, found no effect on accuracy.
     There is no evidence for or against it at 7B.

@@ -113,7 +113,7 @@ def check_label(label: object, number: int) -> None:
 def parse_judgement(
     text: str, *, direct: bool = False, lenient: bool = True
 ) -> Judgement | FormatError:
-    """Read what a judge wrote; a model's whole output and nothing else, never a candidate's text.
+    """Read a judge's text: a model's whole output and nothing else, never a candidate's text.
 
     A judgement has exactly one verdict: the word ``Verdict:`` occurs once, in any case, and the
     last line has its exact form. Its criteria have content (``has_content``), and their weights

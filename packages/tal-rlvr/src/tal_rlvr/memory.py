@@ -83,7 +83,7 @@ def needed(config: TrainConfig, shape: Shape, longest_prompt: int, shards: int =
 
 
 def check_fits(need: Needed, available: float, where: str) -> None:
-    """Refuse what does not fit.
+    """Refuse a run that does not fit.
 
     Args:
         need: from ``needed``.

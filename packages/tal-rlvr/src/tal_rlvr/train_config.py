@@ -131,7 +131,7 @@ def presets() -> list[str]:
 
 
 def preset_needs() -> dict[str, Needs]:
-    """What machine each preset needs, by its name: the number of GPUs, and memory in GB."""
+    """The machine of each preset, by its name: the number of GPUs, and memory in GB."""
     return {name: Needs.model_validate(_read(name)["needs"]) for name in presets()}
 
 

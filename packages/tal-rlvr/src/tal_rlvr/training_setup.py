@@ -43,8 +43,8 @@ class CheckedPairs(NamedTuple):
 
 
 def check_backend(config: TrainConfig) -> None:
-    """Refuse what the evaluation cannot be opened with, before anything is trained. Nothing is
-    loaded or asked.
+    """Refuse settings with which the evaluation cannot open, before any training. Nothing is loaded
+    or asked.
 
     Raises:
         CarbError: an option of the backend is wrong, or its library is not installed.
@@ -161,7 +161,7 @@ BOUNDS: dict[str, Any] = {
     "num_iterations": _Count,
     "save_total_limit": _Count,
 }
-"""What TRL takes of its settings. It takes some others, too, and computes something else."""
+"""The values that each setting may have. TRL takes others, too, and computes something else."""
 
 
 def grpo_arguments(config: TrainConfig, base: str) -> GRPOConfig:
@@ -283,7 +283,7 @@ def _check_types(grpo: Mapping[str, Any]) -> None:
 
 
 def check_settings(config: TrainConfig) -> None:
-    """Refuse what is wrong before data are read.
+    """Refuse wrong settings before data are read.
 
     Raises:
         CarbError: there is no GPU, or something that the run will need cannot be built.
@@ -433,7 +433,7 @@ def load_weights(model: str | Path, config: TrainConfig) -> Any:
 def save_whole(trainer: Any, base: str, folder: Path, config: TrainConfig) -> None:
     """Save a trained model in one piece; every process must call it.
 
-    The trainer gathers what is sharded. Adapters are saved beside the model. The main process
+    The trainer gathers sharded weights. Adapters are saved beside the model. The main process
     merges them into the base, loaded whole in float32, since the trainer's memory may hold a shard.
 
     Args:

@@ -1,5 +1,4 @@
-"""Where a judgement meets the tokenizer: prompts as ids, the verdict's tokens, and z on the sampled
-ids."""
+"""Judgements as tokens: prompts as ids, the verdict's tokens, and z on the sampled ids."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def _asked(
     """A model with its spec.
 
     Raises:
-        CarbError: a way is named for what is no chat model in this process.
+        CarbError: a way is given, but the model is no chat model of this process.
     """
     known = recognise(model)
     if known.chat is None:

@@ -1,1 +1,1 @@
-"""What runs found: gathered, as JSON, on the terminal and as one HTML file."""
+"""The results of runs: gathered, as JSON, on the terminal and as one HTML file."""

@@ -102,7 +102,7 @@ def read_runs(folders: Sequence[Path]) -> Runs:
 
 
 def content(runs: Runs, *, confidence: float = 0.95) -> Report:
-    """What the runs found.
+    """The results of the runs.
 
     Raises:
         CarbError: a culture is not registered, or the table is malformed.
@@ -223,7 +223,7 @@ def _without_controls(runs: Runs, scores: Scored) -> Scored:
 def _scorers(
     runs: Runs, scores: Scored, main: Scored, ranking: Ranking, confidence: float
 ) -> dict[str, ScorerPart]:
-    """What was found about each scorer, the best first; controls last."""
+    """The results of each scorer, the best first; controls last."""
     parts = breakdown(scores, confidence=confidence)
     perturbed = scores.frame["perturbation"].null_count() < len(scores)
     sensitivity = None
@@ -361,8 +361,8 @@ def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
 def _against_people(
     findings: Findings, scores: ScoreTable, confidence: float
 ) -> tuple[JudgedRow, ...]:
-    """Who of the people picked which answer is not kept, so the picks of a set are numbered; that
-    changes no measure used here."""
+    """The file does not link picks to people, so the picks of a set are numbered; no measure here
+    depends on that."""
     known = {*scores.frame["item_id"].cast(pl.String)}
     picks = []
     for one in findings.sets:

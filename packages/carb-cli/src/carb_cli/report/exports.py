@@ -15,7 +15,7 @@ from carb_metrics.show import latex_table, markdown_escape, markdown_table
 
 
 def exported(report: Report, *, latex: bool, only: str | None = None) -> str:
-    """What was scored, then the leaderboard, or the tables of one section: each a ``tabular`` for
+    """The data set, then the leaderboard, or the tables of one section: each a ``tabular`` for
     booktabs, or in Markdown.
 
     Raises:

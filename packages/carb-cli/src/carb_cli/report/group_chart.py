@@ -1,4 +1,4 @@
-"""Accuracy by what the language is, and by domain, as a picture: Figures 2 and 3 of the paper."""
+"""Accuracy by the kind of language and by domain, as a picture: Figures 2 and 3 of the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report found, in sentences that survive being quoted. A line of its own holds the
+"""The results of a report, in sentences that can be quoted alone. A line of its own holds the
 headline."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _of_families(report: Report) -> str:
 
 
 def _reads(row: FamilyRow, words: Interval) -> tuple[str, str]:
-    """What a scorer that is told from chance does, and why no more is said.
+    """How a scorer that differs from chance behaves, and why the report claims no more.
 
     Args:
         words: the place win rate of shared words, if it is known.
@@ -213,8 +213,8 @@ def _of_failures(report: Report) -> str:
 
 
 def of_mass(scorer: str, mass: float | None) -> str:
-    """What a small median probability of the allowed answers means; empty where it is large enough
-    or not known."""
+    """A warning about a small median probability of the allowed answers; empty if it is large
+    enough or unknown."""
     if mass is None or mass >= LEAST_MASS:
         return ""
     return (

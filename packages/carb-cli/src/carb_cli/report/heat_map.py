@@ -1,4 +1,4 @@
-"""One family and one scorer as a heat map: what the place win rate counts."""
+"""One family and one scorer as a heat map: the comparisons of the place win rate."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The sections that speak for or against the key: what people say, which sets look wrong, what all
-scorers miss."""
+"""The sections about the key: people's answers, sets that look wrong, and sets that all scorers
+miss."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def items(report: Report) -> Section | None:
 
 
 def failures(report: Report) -> Section | None:
-    """What all good scorers miss, and whose answer they take."""
+    """The sets that all good scorers miss, and whose answer they take."""
     missed = report.failures
     title = "What do all good scorers miss?"
     if missed is None:

@@ -106,8 +106,8 @@ def drawn(name: str, /, **fields: object) -> str:
 
 
 def page(name: str, scripts: Sequence[str], /, **fields: object) -> str:
-    """A page of this package: its template with the style, the scripts, and what the policy calls
-    them."""
+    """A page of this package: its template with the style, the scripts, and their hashes for the
+    policy."""
     style = asset("style.css")
     script = "".join(map(asset, scripts))
     return (

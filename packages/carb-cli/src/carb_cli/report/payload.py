@@ -1,4 +1,4 @@
-"""What the page's script needs: the sets, with what every scorer gave, picked and wrote.
+"""The data of the page's script: the sets, with every scorer's scores, picks and texts.
 
 A page holds as many sets as its texts allow. Sets that every model gets wrong come first, then
 other failures, then the sets that all win. The page says how many it holds.
@@ -119,8 +119,7 @@ def _shown_characters(item: BonSet) -> int:
 def _named(
     report: Report, told: Mapping[str, JudgeTexts], seeds: Sequence[int], items: Sequence[BonSet]
 ) -> list[dict[str, Any]]:
-    """Each scorer's names, its kind, the order in which it was given the candidates, and what it
-    was asked."""
+    """Each scorer's names, its kind, the order of its candidates, and its prompt."""
     short = marked_labels(report)
     return [
         {
@@ -219,8 +218,8 @@ def _entry(
     outcomes: str,
     scores: Sequence[Sequence[float | None]],
 ) -> dict[str, Any]:
-    """The texts of one set, the right answer first. With them stand the order of each seed, how
-    each scorer did, and what it gave."""
+    """The texts of one set, the right answer first. Beside them are the order of each seed, and
+    each scorer's outcome and scores."""
     answers = _chosen_first(item)
     ids = [answer.id for answer in answers]
     orders = []

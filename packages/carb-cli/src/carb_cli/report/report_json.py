@@ -42,7 +42,7 @@ def marked(name: str, spec: ScorerSpec) -> str:
 
 
 class DatasetPart(Frozen):
-    """What was scored."""
+    """The data set."""
 
     names: tuple[str, ...]
     fingerprint: str
@@ -70,7 +70,7 @@ class DatasetPart(Frozen):
 
 
 class ScorerPart(Frozen):
-    """What was found about one scorer."""
+    """The results of one scorer."""
 
     spec: ScorerSpec
     told: bool = False
@@ -113,7 +113,7 @@ class ScorerPart(Frozen):
 
     @property
     def mark(self) -> str:
-        """What stands beside its name in every table; empty for most."""
+        """The note beside its name in every table; empty for most."""
         return mark_of(self.spec)
 
     @property
@@ -129,11 +129,11 @@ class JudgesPart(Frozen):
     bias_by_culture: dict[str, JudgeBias]
     """The same of the sets about each root culture."""
     calibration: tuple[MarginRow, ...]
-    """What the margin of the first answer over the second says of being right."""
+    """How well the margin of the first answer over the second predicts a right pick."""
 
 
 class PeoplePart(Frozen):
-    """What native speakers said of the key. Without a review everything is empty."""
+    """Native speakers' answers about the key. Without a review everything is empty."""
 
     line: HumanLine | None = None
     """How often they pick the key, where `carb review apply` made this data set."""
@@ -155,7 +155,7 @@ class Report(Frozen):
     schema_: Literal["carb.report/1"] = Field(default="carb.report/1", alias="schema")
     confidence: float
     verdict: str = ""
-    """What was found, in sentences that survive being quoted."""
+    """The results, in sentences that can be quoted alone."""
     dataset: DatasetPart
     scorers: dict[str, ScorerPart]
     """Scorers by name, the best first."""
@@ -173,8 +173,8 @@ class Report(Frozen):
     """The measure of ranks, and of the order of scorers and pairs."""
     pairs: tuple[PairRow, ...]
     home_line: HomeLine | None = None
-    """What "always the home's answer" gets right without the question, over the main sets; null
-    where answers do not say where they are right."""
+    """The share that "always the home's answer" gets right without the question, over the main
+    sets; null where answers do not say where they are right."""
     home_by: dict[str, dict[str, HomeLine]] = Field(default_factory=dict)
     """The home line of each group, by the columns of the cells: ``home_by["culture"]["thai"]``."""
     floor: SurfaceFloor | None
@@ -187,7 +187,7 @@ class Report(Frozen):
     judges: JudgesPart
     people: PeoplePart
     runs: tuple[RunRecord, ...]
-    """What is needed to repeat the runs, as their ``run.json`` has it."""
+    """The facts needed to repeat the runs, as ``run.json`` records them."""
 
     @property
     def models(self) -> list[str]:

@@ -41,8 +41,8 @@ def sections(report: Report, only: str | None = None) -> list[Section]:
 
 
 def leaderboard(report: Report) -> Table:
-    """The table of the first screen: place win rate and accuracy of every scorer, and what they
-    rest on."""
+    """The table of the first screen: place win rate and accuracy of every scorer, and their numbers
+    of sets."""
     columns = ["rank", "<scorer"]
     if report.families is not None:
         columns += ["place win %", "row accuracy %"]
@@ -100,7 +100,7 @@ def _leaderboard_note(report: Report) -> str:
 
 
 def families(report: Report) -> Section | None:
-    """What happens when only the place changes."""
+    """Scores of the same answers when only the place changes."""
     if report.families is None:
         return None
     tables = [_all_families(report, report.families)]
@@ -200,7 +200,8 @@ def _named_and_implied(report: Report) -> Table:
 
 
 def _gap_cells(report: Report, name: str) -> tuple[Shown, ...]:
-    """The gap of a scorer, or why it has none: who is told the culture is told what cues imply."""
+    """The gap of a scorer, or why it has none: a scorer that gets the culture does not need the
+    cues."""
     gap = report.place_gap[name]
     if gap is None:
         dash = Shown("–")
@@ -339,7 +340,7 @@ def _floor_groups(report: Report, known: SurfaceFloor) -> Table:
 
 
 def groups(report: Report) -> Section | None:
-    """Accuracy by culture, domain, kind of fact, and by what the language is."""
+    """Accuracy by culture, domain, kind of fact, and kind of language."""
     chance = report.dataset.chance or 0.5
     tables = []
     for column, title in (
@@ -427,7 +428,7 @@ def _p(cell: Cell, chance: float, confidence: float) -> float | None:
 
 
 def perturbations(report: Report) -> Section | None:
-    """What moves the score, and what should."""
+    """Which changes move the score, and which should."""
     kinds = [
         str(kind)
         for kind in Perturbation

@@ -1,4 +1,4 @@
-"""What judges were shown and wrote, out of the journals of runs."""
+"""The prompts and texts of judges, from the journals of runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from carb_scorers import Candidate, ScoreRequest, ScorerSpec, read_journal, requ
 
 @dataclass(slots=True)
 class JudgeTexts:
-    """What one judge wrote of each set, and in which orders it was asked."""
+    """The texts of one judge about each set, and the orders of its prompts."""
 
     texts: dict[str, str] = field(default_factory=dict)
     """By request."""
@@ -23,7 +23,7 @@ class JudgeTexts:
     asked in both orders has (0, 1, 2, 3) and (3, 2, 1, 0)."""
 
     def about(self, item: BonSet) -> str:
-        """What it wrote of a set as it is."""
+        """Its text about an unperturbed set."""
         return self.texts.get(request_name(item.id, self.seed), "")
 
 

@@ -52,8 +52,8 @@ def write_site(sources: Sequence[Path], site: Path, known: Sequence[entries.Hash
 def _gather(
     sources: Sequence[Path], known: Sequence[entries.Hashed]
 ) -> tuple[dict[str, Runs], list[str]]:
-    """What was scored on the same sets as one, the newest of each scorer; and the entries whose
-    data are not here."""
+    """The newest entry of each scorer on the same sets as one; and the entries without their
+    data."""
     gathered: list[Runs] = []
     gone: list[str] = []
     for source in sources:

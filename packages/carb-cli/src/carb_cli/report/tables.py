@@ -1,5 +1,4 @@
-"""Tables as data: what the page, the terminal, Markdown and LaTeX show of one section of a
-report."""
+"""Tables as data: one section of a report for the page, the terminal, Markdown and LaTeX."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Opinion(Frozen):
     on: tuple[Literal["region", "generation", "religion", "other"], ...] = ()
     """The cause of a dependence."""
     which: Words = ""
-    """Which region, generation or religion, in the reviewer's words."""
+    """The region, generation or religion, in the reviewer's words."""
     natural: bool = True
     """Whether it reads naturally; false only if the reviewer said no."""
     better: Words = ""

@@ -1,4 +1,4 @@
-"""Who gets in: private links. Tokens are stored as hashes only."""
+"""Access to a review: private links. Tokens are stored as hashes only."""
 
 from __future__ import annotations
 

@@ -169,10 +169,9 @@ class Findings(Frozen):
     """Fingerprint of the reviewed data set that was written; empty before."""
     lines: dict[str, HumanLine]
     """The human line over all (``WHOLE``), and of each ``culture/`` and ``/domain``. Retired sets
-    count: it is not raised by leaving out what people did not agree on."""
+    count, so leaving out disputed sets does not raise it."""
     reviewers: tuple[ReviewerRow, ...]
-    """Empty in what is written beside a data set: people agreed to be published without their
-    pseudonym."""
+    """Empty in the file beside a data set: people agreed to publication without their pseudonym."""
     verdicts: dict[str, int]
     needed: int
     """Reviews that open sets still need."""

@@ -116,8 +116,8 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[Review
 
     First come items that were handed out and not answered, then questions that people wrote, then
     new sets. All are about the country or a region that the reviewer knows. Both kinds are sorted
-    by the number of answers, then by the number of people who were asked, then at random. What
-    people answered never matters here, so a plain mean over the answers is unbiased even if people
+    by the number of answers, then by the number of people who were asked, then at random. The
+    choice never depends on answers, so a plain mean over the answers is unbiased even if people
     stop early.
     """
     waiting = db.execute(

@@ -101,8 +101,8 @@ def _with(old: str, new: str, page: str) -> str:
 
 
 def organisers_kit(language: str, questions: int) -> str:
-    """One page for the person who organises a review: whom to ask, how long it takes, what to say,
-    what happens.
+    """One page for the organiser of a review: whom to ask, how long it takes, an invitation, and
+    the next steps.
 
     Args:
         language: one of ``LANGUAGES``.

@@ -1,4 +1,4 @@
-"""The one SQLite file of a review: its tables, and how what people say comes into it and out again.
+"""The one SQLite file of a review: its tables, and how answers are written and read.
 
 Write-ahead log with ``synchronous=FULL``: a commit is on the disk before it is acknowledged.
 """

@@ -81,7 +81,7 @@ class _Vocabulary:
     special: dict[str, frozenset[int]]
     not_answers: frozenset[str]
     empty: frozenset[str]
-    """Words that say nothing of what is meant."""
+    """Words without content."""
     numbers_and_dates: frozenset[str]
     longest: int
 

@@ -69,7 +69,7 @@ class Entry(Frozen, extra="ignore"):
 
 
 class BlendQuestion(Frozen, extra="ignore"):
-    """A question with what people answered, and how many gave no answer, by reason."""
+    """A question with people's answers, and the number without an answer, by reason."""
 
     question: str
     en_question: str
@@ -151,7 +151,7 @@ class Top:
 
 
 class Answers:
-    """The files, with what is derived from all of them."""
+    """The files, with the figures derived from all of them."""
 
     def __init__(self, path: Path, needed: Sequence[str]) -> None:
         check_places(needed)

@@ -1,5 +1,5 @@
-"""The sets of a declaration: its records, read and made flat; its rules; and what a set of them
-looks like."""
+"""The sets of a declaration: its records, read and made flat; its rules; and the form of its
+sets."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def declared_rows(
 
 
 def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet | Skip | str]:
-    """Yield what a part makes of every table in a file or folder."""
+    """Yield the sets and skips of a part from every table in a file or folder."""
     own = [declaration.changed(parts=(part,))]
     knows = partial(is_known, own=own)
     headings = partial(heading_of, own=own)

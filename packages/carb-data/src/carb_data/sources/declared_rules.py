@@ -73,7 +73,7 @@ class Made:
 def apply(
     part: Part, records: Sequence[tuple[str, Record | str]], seed: int
 ) -> Iterator[Made | Skip]:
-    """Make what the part's rule makes of its records.
+    """Apply the part's rule to its records.
 
     Args:
         part: The part of the declaration whose rule is applied.
@@ -274,7 +274,7 @@ def _draw(
 
 
 def _ranked(rule: Contrast, one: Item, others: Sequence[Item]) -> list[Item]:
-    """The other class without repetitions, what is near the item first."""
+    """The other class without repetitions, the items nearest to this one first."""
     ranked = [item for item in others if item.plain != one.plain]
     if rule.near:
         near = fill(rule.near, one.record)

@@ -136,8 +136,8 @@ def _opened(
 def _made(
     rows: Iterator[BonSet | Skip | str], progress: Progress
 ) -> tuple[dict[str, BonSet], list[Skip], list[str]]:
-    """The sets by id, what is skipped, and sentences on what was not read; an unknown culture ends
-    the build with what to do."""
+    """The sets by id, the skipped items, and notes on unread files; an unknown culture ends the
+    build with a remedy."""
     made = {}
     skipped = []
     notes = []

@@ -88,8 +88,8 @@ def perturb(
 
     Each is checked: its language; the culture's name gone (RC) or kept (CC, RP, CL). It is neither
     the same text nor a rejected answer. Its length and wording are near the original's; for RP it
-    is reworded throughout. That a model's version means what it should only a reader can say: it is
-    marked unverified.
+    is reworded throughout. Only a reader can confirm the meaning of a model's version: it is marked
+    unverified.
 
     Args:
         dataset: The sets; they are not changed, new ones are returned.
@@ -97,8 +97,8 @@ def perturb(
         model: Spec of the model that writes, such as ``openai:MODEL?url=…``.
         languages: The BCP 47 tags of the languages into which CL translates.
         seed: The model's seeds are derived from it.
-        store: The file of the model's answers: a second run pays only for what is missing. Null
-            keeps no file.
+        store: The file of the model's answers: a second run pays only for missing ones. Null keeps
+            no file.
         progress: The function that is called with the numbers of versions done, to do, and given
             up.
 

@@ -103,7 +103,7 @@ class Passed(Frozen):
 
 
 class GivenUpError(Exception):
-    """No attempt gave a usable text: what it was for is given up, the others go on."""
+    """No attempt gave a usable text: its set is given up, the others go on."""
 
     def __init__(self, step: str, reasons: Sequence[str]) -> None:
         super().__init__(step)

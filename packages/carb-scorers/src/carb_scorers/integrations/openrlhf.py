@@ -37,7 +37,7 @@ _WORDS = rf"{_WORD}(?:[^\S\n]{_WORD}){{0,2}}[^\S\n]?"
 _ROLE = (
     rf"(?:[*<\[|]{{0,2}}{_WORDS}[*>\]|]{{0,2}}[:：]\*{{0,2}}|\#{{2,4}}[^\S\n]?{_WORDS}(?=\n|\Z))"
 )
-"""What may mark a turn without control tokens: words before a colon, or as a heading."""
+"""Marks of a turn without control tokens: words before a colon, or as a heading."""
 _FIRST_ROLE = re.compile(rf"(?:\A|\n)[^\S\n]*{_ROLE}\s*\S")
 _LAST_ROLE = re.compile(rf"(?:\A|\s){_ROLE}\s*\Z")
 _SHORTEST_END = 8
@@ -71,7 +71,7 @@ class Templates(Frozen):
     """The content of ``policy_templates.toml``."""
 
     starts: tuple[str, ...]
-    """Patterns of what a tokenizer puts before a text."""
+    """Patterns of the tokens that a tokenizer adds before a text."""
     default_systems: tuple[str, ...]
     dates: str
     system_within: str
@@ -102,7 +102,7 @@ _DATES = re.compile(TEMPLATES.dates)
 _MARK = rf"\n[^\w\s]{{0,4}}\s?(?:{TEMPLATES.word_pattern})"
 _KNOWN_FIRST = re.compile(rf"{_MARK}\s*[^\w\s]", re.IGNORECASE)
 _KNOWN_LAST = re.compile(rf"{_MARK}[^\w\n]{{0,6}}\Z", re.IGNORECASE)
-"""Known words of roles, whatever marks stand around them."""
+"""Known words of roles, inside any marks."""
 _MESSAGES = re.compile(r"""\s*\[?\s*\{\s*["'](?:role|from|messages|conversations)["']\s*:""")
 """Messages as a text of JSON or Python."""
 _SYSTEM_WITHIN = re.compile(TEMPLATES.system_within, re.DOTALL)
@@ -183,7 +183,7 @@ def _turns(prompt: str, family: Family) -> Turns | None:
 
 
 def _asked(turns: Turns) -> Question | None:
-    """A conversation without what the template added to it; null where it is none."""
+    """A conversation without the template's additions; null if it is none."""
     kept: list[tuple[str, str]] = []
     for role, text in chain.from_iterable(_system_apart(*turn) for turn in turns):
         content = text.strip()
@@ -214,7 +214,7 @@ def _system_apart(role: str, text: str) -> Turns:
 
 
 class PolicyTemplate(Policy):
-    """Undoes one chat template, by what it writes around turns.
+    """Undoes one chat template, by its marks around turns.
 
     Args:
         render: the prompt that the template makes of messages.

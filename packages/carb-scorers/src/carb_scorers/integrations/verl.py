@@ -25,7 +25,7 @@ WHOLE_GROUPS = (
 
 
 Info = Mapping[str, Any]
-"""What a row of the data says beside its prompt."""
+"""The fields of a row beside its prompt."""
 
 
 class NoRewardError(RuntimeError):

@@ -1,5 +1,5 @@
-"""Generative judges: a language model that says which answer is right, in several ways of asking
-and reading."""
+"""Generative judges: a language model that picks an answer, with several kinds of prompts and
+readings."""
 
 from carb_scorers.judge.form import form_names, form_text, read_form
 from carb_scorers.judge.judge import Form, JudgeOptions, JudgeScorer, form_of, planned

@@ -1,5 +1,5 @@
-"""Forms of judging as data: what a judge is shown in each mode, how its verdict is found, and its
-usual options."""
+"""Forms of judging as data: the prompt of each mode, the pattern of its verdict, and its usual
+options."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _with_tie_of_mt_bench(wording: Wording | None) -> Wording | None:
 
 
 IN_BRACKETS = Wording(user="")
-"""How a verdict is found where a form says nothing else."""
+"""The default pattern of a verdict."""
 
 
 class FormFile(Frozen):
@@ -98,7 +98,7 @@ class FormFile(Frozen):
     title: str
     """A description in a few words."""
     source: str | None = None
-    """Where the form was published (URL)."""
+    """The URL of its publication."""
     licence: str | None = None
     """Licence of that publication (SPDX)."""
     note: str | None = None

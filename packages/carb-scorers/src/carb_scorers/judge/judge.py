@@ -104,7 +104,7 @@ class Form:
     asks: Callable[[ScoreRequest], list[Ask]]
     """The prompts that an item needs."""
     read: Callable[[LanguageModel, Sequence[Ask]], Awaitable[Sequence[Read | Failure]]]
-    """How the model is asked, and how what comes back is read."""
+    """How a prompt is built, and how the reply is read."""
 
 
 class JudgeScorer:
@@ -193,7 +193,7 @@ def _mean(key: str, presentations: Sequence[Presentation]) -> float:
     """A candidate's mean over the presentations that show it; over pairs, the share of them that it
     won.
 
-    Every two are compared equally often, so the shares rank them as the strengths of Bradley and
+    Every two are compared equally often. So the shares rank them as the strengths of Bradley and
     Terry would (Ford 1957, "Solution of a Ranking Problem from Binary Comparisons", American
     Mathematical Monthly 64). The sum is exact: candidates that won the same shares, in whatever
     order, have the same score.

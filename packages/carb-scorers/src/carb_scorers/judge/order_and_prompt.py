@@ -38,7 +38,7 @@ class Ask:
     labels: tuple[str, ...]
     """The allowed answers: a letter for each candidate, or the ratings."""
     note: str = ""
-    """Text that stands before what is written, in the result's rationale."""
+    """Text before the judge's own, in the result's rationale."""
 
 
 def shown_orders(ids: Sequence[str], mode: Mode, orders: Orders) -> list[tuple[str, ...]]:
@@ -147,7 +147,7 @@ NOT_TOLD = (
 
 
 def _scale(wording: Wording, words: Fields, falling: bool) -> dict[str, Any]:
-    """The ends of the scale and what they mean, in the order in which they are named."""
+    """The ends of the scale with their meanings, in the order of the prompt."""
     ends = [
         (wording.scale[0], fill(words["worst"], {}, "worst")),
         (wording.scale[1], fill(words["best"], {}, "best")),

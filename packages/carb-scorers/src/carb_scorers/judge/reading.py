@@ -88,8 +88,8 @@ def _from_choices(
 async def read_verdicts(
     model: LanguageModel, asks: Sequence[Ask], *, mode: Mode, wording: Wording, writing: Writing
 ) -> list[Read | Failure]:
-    """Answers from what the model writes. A text that was cut off counts only if the verdict is its
-    last thing."""
+    """Answers from the model's text. A text that was cut off counts only if the verdict is its last
+    thing."""
     generations = await model.generate([ask.prompt for ask in asks], writing)
     out: list[Read | Failure] = []
     for ask, written in zip(asks, generations, strict=True):
@@ -127,7 +127,7 @@ def among_labels(
     two reported ones would leave nothing but bounds to compare.
 
     Args:
-        choices: what a model said of the labels.
+        choices: the model's probabilities of the labels.
         labels: the allowed answers.
         least_mass: the share of the probability that the labels must hold together. Below it the
             model does not answer with a label there, and the rest is noise.

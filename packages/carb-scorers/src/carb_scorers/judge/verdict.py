@@ -1,5 +1,5 @@
-"""Verdicts in what a model wrote. Only its own output is read; a candidate's text never reaches
-these functions.
+"""Verdicts in a model's text. Only its own output is read; a candidate's text never reaches these
+functions.
 
 Where a verdict stands is a form's business (``Wording.verdict``); by default it stands in double
 brackets.

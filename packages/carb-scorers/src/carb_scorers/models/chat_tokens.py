@@ -196,7 +196,7 @@ def word_tree(tokenizer: Any, wanted: Texts) -> WordTree:
 
 
 def watched_ids(tokenizer: Any, watch: Watch | None) -> Ids:
-    """The token of each watched word behind what stands before it; none without a watch.
+    """The token of each watched word behind its context; none without a watch.
 
     Raises:
         CarbError: a word is not one token there.
@@ -296,7 +296,7 @@ def _templated(tokenizer: Any, messages: Sequence[Message], **given: bool) -> st
 
 
 def _around_answer(tokenizer: Any) -> tuple[str, str]:
-    """What a chat template writes before and behind an answer to a short question."""
+    """The text of a chat template before and behind an answer to a short question."""
     mark = "quiet"
     text = _rendered(tokenizer, chat([_ASKING, message("assistant", mark)]))
     before, _, behind = text.rpartition(mark)

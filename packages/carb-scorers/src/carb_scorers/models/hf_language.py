@@ -247,7 +247,7 @@ def _finish(
 
 
 class _Notes:
-    """A logits processor that changes nothing, and keeps what is asked about each step."""
+    """A logits processor that changes nothing, and keeps the requested figures of each step."""
 
     def __init__(self, watched: Sequence[int], *, entropies: bool) -> None:
         self._tokens = list(watched)
@@ -285,8 +285,8 @@ class _Gumbel:
     """Sampling as a greedy choice: argmax(logits / T + g), g standard Gumbel, is a draw from
     softmax(logits / T).
 
-    Gumbel 1954; used so that every row draws from a generator of its own, whatever stands beside
-    it.
+    Gumbel 1954; used so that every row draws from a generator of its own, whatever its neighbours
+    are.
     """
 
     def __init__(self, torch: Any, seeds: Sequence[int], writing: Writing) -> None:

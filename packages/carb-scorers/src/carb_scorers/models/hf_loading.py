@@ -183,7 +183,7 @@ def _opened(name: str, options: HFOptions, loader: Any) -> tuple[Any, Any, list[
 def _weights(
     name: str, options: HFOptions, loader: Any, **given: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """A model, and transformers' information about what was loaded."""
+    """A model, and transformers' report of the loading."""
     torch = hf_library("torch")
     transformers = hf_library("transformers")
     placed = {}
@@ -215,8 +215,8 @@ def refuse_dropped(name: str, model: Any, unexpected: Iterable[str]) -> None:
     """Refuse weights of the file that decide a score and that the model's class does not use.
 
     A language model's head is no part of a classifier's score, and a second head no part of a
-    language model's. But a layer of the body would be lost, or computed without them, and a
-    classifier's second head, gate or scale is part of what was trained.
+    language model's. But a layer of the body would be lost, or computed without them. A
+    classifier's second head, gate or scale was trained with it.
 
     Raises:
         CarbError: some weights of the file would be lost.

@@ -308,7 +308,7 @@ class Passes:
         return self._torch.stack(lines)
 
     def _fastest(self, rows_of: RowsOf) -> Way:
-        """The fastest way that gives, on a few texts, what the model's own pass gives for each row
+        """The fastest way that agrees, on a few texts, with the model's own pass over each row
         alone. A row that ends with the padding is among them, since heads look for it."""
         prompts = [Prompt((message("user", question),)) for question, _ in PROBES]
         made = self._fitted(prompts, [answer for _, answer in PROBES], rows_of)
@@ -359,7 +359,7 @@ class Passes:
             return {row: self._padded_right([row])[0, -1] for row in rows}
 
     def _agrees(self, way: Way, rows: Rows, alone: Mapping[Row, Any]) -> bool:
-        """Whether a way gives for rows what the model's own pass gives, within rounding."""
+        """Whether a way agrees with the model's own pass on rows, within rounding."""
         last: dict[Row, Any] = {}
         try:
             with self._torch.inference_mode():

@@ -80,7 +80,7 @@ def _deep_head(transformers: Any, config: Any) -> Any:
 
 
 def _one_output(transformers: Any, _: Any) -> Any:
-    """A classifier with one output, whatever the configuration says."""
+    """A classifier with one output, even against its configuration."""
     plain = transformers.AutoModelForSequenceClassification
     return SimpleNamespace(from_pretrained=partial(plain.from_pretrained, num_labels=1))
 

@@ -30,7 +30,7 @@ class Marks(Frozen):
     thoughts: tuple[tuple[str, str], ...]
     """Beginning and end of a thought."""
     thought_words: str
-    """What a thought is called, as a pattern."""
+    """The words for a thought, as a pattern."""
     thought_tags: tuple[str, str]
     """Patterns of other beginnings and ends, with ``WORDS`` for what a thought is called."""
     channel: str
@@ -86,9 +86,9 @@ def broken_up(match: re.Match[str]) -> str:
 def without_thinking(text: str) -> str:
     """The text without what reasoning models write before they answer.
 
-    That is a thought between its marks, or what stands outside the channel of the answer. A thought
-    whose beginning belongs to the prompt (only its end is in the text) counts too, and one that
-    never ends includes the rest.
+    That is a thought between its marks, or text outside the channel of the answer. A thought whose
+    beginning belongs to the prompt (only its end is in the text) counts too, and one that never
+    ends includes the rest.
     """
     known = marks()
     begin, end = thought_marks()

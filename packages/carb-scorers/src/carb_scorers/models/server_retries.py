@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 Read = Callable[[Json, Usage], T | Failure]
-"""Reads an answer, and what it cost."""
+"""Reads an answer and its cost."""
 
 
 class Clock:
@@ -106,7 +106,7 @@ class Endpoint:
         body: Json,
         read: Read[T],
     ) -> T | Failure:
-        """Send a request until it is answered, and read the answer and what it cost.
+        """Send a request until it is answered, and read the answer and its cost.
 
         A null in the body is left out. Where the answer has another form and ``read`` raises, the
         result is a failure.
@@ -171,7 +171,7 @@ class Endpoint:
         """Whether a request can be sent again by itself, without a field that was refused.
 
         Raises:
-            CarbError: leaving it out would change what is asked, so that the user decides.
+            CarbError: leaving it out would change the prompt, so the user decides.
         """
         name = error.parameter
         if name not in body:
@@ -253,7 +253,7 @@ class Endpoint:
         )
 
     def _hint(self, error: RequestError) -> str:
-        """What to look at where a server has answered nothing."""
+        """Advice for a server that has answered nothing."""
         if error.message.startswith("429"):
             return "It answers that it gets too many requests; lower concurrency=, or wait"
         if "CERTIFICATE_VERIFY_FAILED" in error.message:
@@ -298,7 +298,7 @@ class Endpoint:
 
 
 def check_proxies() -> None:
-    """Say before the first request what a proxy lacks.
+    """Report before the first request what a proxy lacks.
 
     Raises:
         CarbError: it speaks SOCKS, for which the package is not there.

@@ -1,5 +1,4 @@
-"""Where a model is loaded from: a folder, a hub id or a GGUF file, and nothing that is looked for
-in two places.
+"""The source of a model: a folder, a hub id or a GGUF file; an ambiguous name is refused.
 
 Weights of a GGUF file are unpacked while it is loaded. A llama.cpp server computes on packed ones,
 and ``backend=openai`` asks it.
@@ -176,7 +175,7 @@ def _metadata(path: Path) -> dict[str, Any]:
 
 
 def gguf_revision(path: Path) -> str:
-    """The hash of a GGUF file, and of what stands beside it and is read with it."""
+    """The hash of a GGUF file and of the files that are read with it."""
     with path.open("rb") as file:
         revision = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
     named = b""

@@ -72,8 +72,8 @@ async def run(
         names: The names of the data sets, for the record.
         seed: The seed of the order in which candidates are presented. The default is 0.
         window: The number of requests that a scorer gets at once. By default as many as take a few
-            seconds, which are what a kill costs. Scores of models on GPUs depend on neighbours in
-            their last bits. With a number, they are the same to the last bit after a resume, too.
+            seconds: a kill loses one window. Scores of models on GPUs depend on neighbours in their
+            last bits. With a number, they are the same to the last bit after a resume, too.
         fresh: Whether to discard what is in the folder. By default the run goes on from it.
         retry_errors: Whether to ask again for the items that have an error row. By default an error
             is a result like any other, so that resuming ends with the table of an uninterrupted

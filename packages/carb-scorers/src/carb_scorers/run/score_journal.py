@@ -199,8 +199,8 @@ async def score_missing(
     retry_errors: bool = False,
     on_progress: OnProgress | None = None,
 ) -> list[ScoreResult]:
-    """Score what a journal has no result of, and keep each result as it comes; give all results, in
-    order.
+    """Score the requests without a result in the journal, and keep each result at once; give all
+    results, in order.
 
     Last requests without an answer are returned as failed and not kept, since the server may be
     gone. The same call sends them again.
