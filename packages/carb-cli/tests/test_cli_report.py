@@ -39,6 +39,9 @@ from carb_scorers.blind import request_name
 from carb_scorers.run import run
 from cli_helpers import BASELINES, Carb, small_dataset, small_family, small_set
 
+LINES = ("chance", "surface floor", "home line")
+"""The rows of a table for papers that are no scorers."""
+
 CELL = set(Cell().model_dump())
 
 
@@ -431,11 +434,12 @@ def test_forms_for_programs_and_papers(
     names = [line.split("|")[2].strip() for line in lines[2:]]
     mark = " \\[told the culture\\]"
     assert names == [
-        f"{name}{mark if part['told'] else ''}" for name, part in found["scorers"].items()
+        *(f"{name}{mark if part['told'] else ''}" for name, part in found["scorers"].items()),
+        *LINES,
     ]
     tex = carb("report", finished_run, "--latex", "-").out
     assert "Accuracy counts 80 main sets" in tex
-    assert tex.count(r"\\") == 1 + len(BASELINES)
+    assert tex.count(r"\\") == 1 + len(BASELINES) + len(LINES)
     assert not re.search(r"(?<!\\)[%&_#$]", tex.split("\n", 1)[1].replace(" & ", " "))
     files = {"--json": "r.json", "--md": "r.md", "--latex": "r.tex"}
     folder = tmp_path / "new" / "folder"

@@ -135,6 +135,14 @@ def test_accuracy_stands_beside_the_home_line(carb: Carb, told_run: Path) -> Non
         text = carb("report", told_run, form, "-").out.replace("\\", "")
         assert "home line" in text
         assert shown in text
+        rows = [row for row in text.splitlines() if row.count("|") + row.count("&") > 2]
+        chance, floor, line_row, border, control = rows[-5:]
+        assert "chance" in chance
+        assert "surface floor" in floor
+        assert "home line" in line_row
+        assert shown.removesuffix("%") in line_row
+        assert "no rank" in border
+        assert "book" in control
     assert "home line" in render(report, runs)
     assert report.floor is not None
     for test in report.floor.tests:
@@ -154,6 +162,15 @@ def test_the_home_line_stands_in_every_table_of_accuracy(carb: Carb, told_run: P
     assert last[0].text == "home line"
     assert last[1].text == f"{100 * (line.accuracy or 0):.1f}"
     assert "The home line is" in floor.finding
+    (cells,) = sections(report, "cells")
+    at_home = cells.tables[0]
+    assert "home line" in at_home.title
+    ((english, *shown),) = at_home.rows
+    assert english.text == "English"
+    for domain, cell in zip(at_home.columns[1:], shown, strict=True):
+        known = report.home_by["culture_domain"][f"english/{domain}"]
+        assert known == home_line(item for item in runs.dataset if item.domain == domain)
+        assert cell.text == f"{100 * (known.accuracy or 0):.1f}"
     pair = (f"{told_run}#book", f"{told_run}#baseline:length")
     compared = carb("compare", *pair)
     assert "home line" in compared.out

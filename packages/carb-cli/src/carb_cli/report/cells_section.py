@@ -1,11 +1,13 @@
-"""The section of culture by domain: a table for each scorer."""
+"""The section of culture by domain: a table of the home line, and one for each scorer."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from carb_cli.display import percent
 from carb_cli.report.report_json import Report, ScorerPart
 from carb_cli.report.tables import Section, Shown, Table, group_name, scorer_cell, share
-from carb_metrics import Cell
+from carb_data import HomeLine
 
 
 def cells(report: Report) -> Section | None:
@@ -13,6 +15,8 @@ def cells(report: Report) -> Section | None:
     if len(report.dataset.cultures) < 2 and len(report.dataset.domains) < 2:
         return None
     tables = [_table(report, name, part) for name, part in report.scorers.items()]
+    if home := report.home_by.get("culture_domain"):
+        tables.insert(0, _home_lines(home))
     finding = (
         f"Accuracy in percent over main sets, with its interval; chance is "
         f"{percent(report.dataset.chance)}%."
@@ -21,20 +25,22 @@ def cells(report: Report) -> Section | None:
 
 
 def _table(report: Report, name: str, part: ScorerPart) -> Table:
-    by_pair = {tuple(key.split("/", 1)): cell for key, cell in part.by_culture_domain.items()}
-    cultures = list(dict.fromkeys(culture for culture, _ in by_pair))
-    domains = list(dict.fromkeys(domain for _, domain in by_pair))
-    rows = [
-        (
-            Shown(group_name("culture", culture)),
-            *(_cell(by_pair.get((culture, domain))) for domain in domains),
-        )
-        for culture in cultures
-    ]
-    return Table(scorer_cell(report, name).line, ("culture", *domains), rows)
+    shown = {key: share(cell) for key, cell in part.by_culture_domain.items()}
+    return _grid(scorer_cell(report, name).line, shown)
 
 
-def _cell(cell: Cell | None) -> Shown:
-    if cell is None:
-        return Shown("–")
-    return share(cell)
+def _home_lines(home: Mapping[str, HomeLine]) -> Table:
+    shown = {key: Shown(percent(line.accuracy), (f"n {line.n:,}",)) for key, line in home.items()}
+    return _grid("The home line, always the home's answer", shown)
+
+
+def _grid(title: str, shown: Mapping[str, Shown]) -> Table:
+    """A row for each culture and a column for each domain, from keys such as ``thai/values``."""
+    pairs = [key.split("/", 1) for key in shown]
+    cultures = sorted({culture for culture, _ in pairs})
+    domains = sorted({domain for _, domain in pairs})
+    rows = []
+    for culture in cultures:
+        cells = [shown.get(f"{culture}/{domain}", Shown("–")) for domain in domains]
+        rows.append((Shown(group_name("culture", culture)), *cells))
+    return Table(title, ("culture", *domains), rows)

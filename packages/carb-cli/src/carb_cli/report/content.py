@@ -160,6 +160,7 @@ def _home(dataset: Dataset) -> tuple[HomeLine, dict[str, dict[str, HomeLine]]]:
         traits: dict[str, object] = {
             "culture": root.id,
             "domain": item.domain,
+            "culture_domain": f"{root.id}/{item.domain}",
             "kind": item.kind,
             "resource_class": root.resource_class,
             "family": root.family,

@@ -176,7 +176,8 @@ class Report(Frozen):
     """The share that "always the home's answer" gets right without the question, over the main
     sets; null where answers do not say where they are right."""
     home_by: dict[str, dict[str, HomeLine]] = Field(default_factory=dict)
-    """The home line of each group, by the columns of the cells: ``home_by["culture"]["thai"]``."""
+    """The home line of each group, by the columns of the cells: ``home_by["culture"]["thai"]``, and
+    ``home_by["culture_domain"]["thai/values"]``."""
     floor: SurfaceFloor | None
     """How far the surface alone gets, over all sets and in each culture, and the test of each
     scorer against it. None is above that is not above the home line as well."""
