@@ -231,6 +231,28 @@ def test_a_chat_template_can_be_given_or_left_out(base: Path, tmp_path: Path) ->
     assert (result.error.kind, "no nobody" in result.error.message) == ("text", True)
 
 
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        (tiny_models.CHAT, False),
+        (tiny_models.CHAT.replace("{% if add_generation_prompt %}", "{% if true %}"), True),
+        ("{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}", False),
+        ("{% for m in messages %}{{ m.content }}\n{% endfor %}", False),
+        ("{{ raise_exception('never') }}", False),
+    ],
+    ids=["as asked", "always", "only ends of turns", "only lines", "fails"],
+)
+def test_a_turn_that_a_template_always_begins_behind_an_answer_is_said(
+    base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, template: str, said: bool
+) -> None:
+    """A classifier was read behind it without a word."""
+    folder = tiny_models.folder(base, "llama", "SequenceClassification")
+    path = tmp_path / "chat.jinja"
+    path.write_text(template)
+    open_scorer(f"classifier:{folder}?chat_template={path}")
+    assert len([r for r in caplog.records if "chat_template=" in r.getMessage()]) == said
+
+
 def test_dtypes(base: Path) -> None:
     folder = tiny_models.folder(base, "gemma3", "SequenceClassification")
     exact = scores(open_scorer(f"classifier:{folder}?dtype=float64"))

@@ -3,6 +3,7 @@ control tokens."""
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 
+_log = logging.getLogger(__name__)
 Ids = tuple[int, ...]
 """Ids of tokens."""
 _ASKING = message("user", "?")
@@ -301,6 +303,20 @@ def _around_answer(tokenizer: Any) -> tuple[str, str]:
     text = _rendered(tokenizer, chat([_ASKING, message("assistant", mark)]))
     before, _, behind = text.rpartition(mark)
     return before, behind
+
+
+def warn_of_open_turn(tokenizer: Any) -> None:
+    """Say so where a chat template begins another turn of the assistant behind an answer, whether
+    or not one is asked for. A reward model was perhaps trained without it."""
+    with suppress(TemplateError, ValueError):  # each row will name the fault
+        before, behind = _around_answer(tokenizer)
+        begun = before.rpartition(_ASKING.content)[2].replace(str(tokenizer.eos_token), "")
+        if re.search(r"\w\w", begun) and begun.strip() in behind:
+            _log.warning(
+                "The chat template begins another turn of the assistant behind each answer, where "
+                "the score is then read. If the model was trained without it, give another "
+                "chat_template=."
+            )
 
 
 def _rendered(tokenizer: Any, turns: Sequence[Mapping[str, str]], **given: Any) -> str:

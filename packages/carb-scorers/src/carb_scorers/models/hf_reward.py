@@ -18,7 +18,7 @@ from typing import Any
 import anyio.to_thread
 
 from carb_data import CarbError, uncollected
-from carb_scorers.models.chat_tokens import Ids, conversation
+from carb_scorers.models.chat_tokens import Ids, conversation, warn_of_open_turn
 from carb_scorers.models.hf_loading import HFOptions, Loaded, TemplateOptions, load, quiet
 from carb_scorers.models.hf_passes import Passes
 from carb_scorers.models.peft_adapters import adapter_config, base_of
@@ -165,6 +165,7 @@ class HFRewardModel:
         self.model = target
         self.revision: str | None = loaded.revision
         self._tokenizer = loaded.tokenizer
+        warn_of_open_turn(loaded.tokenizer)
         self._output = _output(target, model, adapter, options)
         self._takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
         self._closed = adapter.closed

@@ -22,7 +22,13 @@ from anyio.from_thread import start_blocking_portal
 from pydantic import PositiveInt
 
 from carb_data import CarbError, JsonObject, require
-from carb_scorers.models.chat_tokens import Ids, conversation, watched_choices, watched_ids
+from carb_scorers.models.chat_tokens import (
+    Ids,
+    conversation,
+    warn_of_open_turn,
+    watched_choices,
+    watched_ids,
+)
 from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
 from carb_scorers.models.hf_reward import Adapter, adapter_for
 from carb_scorers.models.marks import until, written_text
@@ -298,6 +304,7 @@ class VLLMRewardModel:
         self.revision: str | None = engine.revision
         self.in_flight: int | None = IN_FLIGHT
         self.engine = engine
+        warn_of_open_turn(engine.tokenizer)
 
     async def rewards(self, prompts: Prompts, answers: Texts) -> list[Reward | Failure]:
         """See ``RewardModel``. The head's own output, without the sigmoid that vLLM would put
