@@ -243,3 +243,38 @@ def test_ctrl_c_while_the_command_line_is_imported_is_no_traceback(module: str) 
 def test_a_ctrl_c_that_python_loses_in_a_callback_still_stops_the_command() -> None:
     waiting = "Lost(); [None for _ in iter(int, 1)]"  # until it is interrupted
     assert stopped("cyclopts", waiting) == (130, "Interrupted.")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run --data nowhere --scorer baseline:length --out {}",
+        "run --data nowhere --scorer baseline:length --out run --md {}/t.md",
+        "run --data nowhere --scorer baseline:length --out run --latex {}/t.tex",
+        "eval baseline:length nowhere --out {}",
+        "report nowhere --json {}/r.json",
+        "report nowhere --html {}/r.html",
+        "report nowhere --figure {}/f.svg",
+        "results add nowhere --out {}",
+        "results site nowhere --out {}",
+        "review page --data nowhere --out {}/r.html",
+        "review serve --data nowhere --out {}/r.reviews",
+        "review apply nowhere --out {}/d.jsonl",
+        "review collect nowhere --written {}/w.jsonl",
+        "data split nowhere --out {}",
+        "data build blend --out {}/b.jsonl",
+        "data check nowhere --write-hard {}/h.jsonl",
+        "data perturb nowhere --model hf:x --out {}/p.jsonl",
+        "data construct --config nowhere --out {}/c.jsonl",
+        "bon --policy file:nowhere --task blend:nowhere --out {}",
+        "train --config demo-cpu --out {}",
+        "validity nowhere --figure {}/f.svg",
+    ],
+)
+def test_a_path_that_cannot_be_written_is_refused_before_any_work(
+    carb: Carb, tmp_path: Path, command: str
+) -> None:
+    """Nothing that these commands read is there, so only the path's own check can name it."""
+    blocked = tmp_path / "file" / "below"
+    blocked.parent.write_text("a file")
+    assert_refused(carb(*command.format(blocked).split()), f"Cannot write {blocked}")

@@ -11,10 +11,11 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carb_cli.family_table import place_name
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.group_chart import panels
 from carb_cli.report.heat_map import HeatMap, beaten, heat_map
-from carb_data import Dataset, ScoreTable
+from carb_data import Dataset, ScoreTable, cultures, load
 from carb_metrics import family_accuracy
 from carb_scorers import evaluate
 from cli_helpers import Carb, small_family, small_set
@@ -92,3 +93,10 @@ def test_a_folder_is_refused_before_anything_is_computed(carb: Carb, tmp_path: P
     assert ended.code == 2
     assert str(tmp_path) in ended.err
     assert "folder" in ended.err
+
+
+def test_places_have_names_of_one_form() -> None:
+    """Thai stood beside Egypt."""
+    names = {place_name(item) for item in load("carb-seed") if item.family is not None}
+    assert {"Thailand", "Japan", "Egypt", "Germany", "Vietnam"} <= names
+    assert names.isdisjoint(culture.name for culture in cultures)

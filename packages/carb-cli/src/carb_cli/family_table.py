@@ -63,6 +63,8 @@ def table_of(name: str, sets: Iterable[BonSet]) -> FamilyTable:
 
 
 def place_name(item: BonSet) -> str:
-    """The culture and the region that a set is about."""
-    name = cultures.name(item.culture)
-    return " · ".join(filter(None, (name, item.region)))
+    """The country, or else the culture, and the province or town that a set is about."""
+    name = cultures.name(item.culture, item.region or "")
+    if "-" in (item.region or ""):
+        return f"{name} · {item.region}"
+    return name

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from carb_cli.main import invoked
-from carb_data import CarbError
+from carb_data import CarbError, DiskError
 
 Several = Parameter(negative=(), consume_multiple=True, show_default=False)
 """An option that takes several values, after one another or by being repeated."""
@@ -20,7 +21,29 @@ Json = Annotated[
     Parameter(name="--json", negative=(), show_default=False, help="Print the result as JSON."),
 ]
 
-TextFile = Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)]
+
+def _folder(_: object, path: Path | None) -> None:
+    """Refuse, before any work, a folder that cannot be written."""
+    if path is None:
+        return
+    whole = path.absolute()
+    there = next(one for one in (whole, *whole.parents) if one.exists())
+    try:
+        with TemporaryFile(dir=there):
+            return
+    except OSError as error:
+        raise DiskError(path, error) from None
+
+
+def _file(_: object, path: Path | None) -> None:
+    """The same for the folder of a file; ``-`` is stdout."""
+    if path is not None and str(path) != "-":
+        _folder(_, path.parent)
+
+
+OutFolder = Parameter(validator=_folder)
+OutFile = Parameter(validator=_file, show_default=False)
+TextFile = Annotated[Path | None, OutFile, Parameter(allow_leading_hyphen=True)]
 """A file for a text, or ``-`` for stdout."""
 MdFile = Annotated[
     TextFile,
@@ -31,7 +54,7 @@ LatexFile = Annotated[
     Parameter(help="Write the leaderboard, or the section, in LaTeX to a file; - for stdout."),
 ]
 
-DataFile = Annotated[Path, Parameter(help="The .jsonl or .parquet file to write.")]
+DataFile = Annotated[Path, OutFile, Parameter(help="The .jsonl or .parquet file to write.")]
 RunFolder = Annotated[
     Path, Parameter(help="Folders that `carb run` wrote, all on the same data set.")
 ]

@@ -196,11 +196,15 @@ class Registry:
             return self.root(culture_id).id
         return culture_id
 
-    def name(self, culture_id: str) -> str:
-        """The name of a culture; of one that is not registered its id."""
+    def name(self, culture_id: str, region: str = "") -> str:
+        """The name of a culture; of one that is not registered its id. With the code of a region,
+        that of its country where the culture is no country's own, as Thai."""
         known = self._all.get(culture_id)
         if known is None:
             return culture_id
+        country = _countries().get(_key(region[:2]))
+        if country is not None and known.parent is None:
+            return country.name
         return known.name
 
     def of_country(self, text: str) -> str | None:

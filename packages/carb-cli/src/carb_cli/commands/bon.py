@@ -14,7 +14,7 @@ import anyio
 from carb_cli.display import interval, percent, say, table
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
-from carb_cli.options import Json, Several, refuse
+from carb_cli.options import Json, OutFolder, Several, refuse
 from carb_cli.progress import Report, progress
 from carb_cli.scoring import show_state
 from carb_data import write_whole
@@ -27,7 +27,7 @@ from carb_scorers.bon_picks import Grades, Samples, Scores, bon_curve, grade, sa
 def bon(
     *,
     policy: str,
-    out: Path,
+    out: Annotated[Path, OutFolder],
     scorer: Annotated[tuple[str, ...], Several] = (),
     task: str,
     n: int = 16,

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from carb_cli.display import advice, say, table
 from carb_cli.json_output import print_json
-from carb_cli.options import DataFile, DataName, Json, refuse
+from carb_cli.options import DataFile, DataName, Json, OutFolder, refuse
 from carb_cli.progress import progress
 from carb_cli.selection import loaded
 from carb_data import SEED, CarbError, load, seed_folders
@@ -55,7 +55,7 @@ def list_(*, json: Json = False) -> None:
 def split(
     data: DataName,
     *,
-    out: Path,
+    out: Annotated[Path, OutFolder],
     train: float = 0.8,
     dev: float = 0.1,
     test: float = 0.1,

@@ -14,7 +14,7 @@ from carb_cli.commands.data_show import show_home
 from carb_cli.display import advice, interval, percent, say, table
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK, invoked
-from carb_cli.options import DataName, Json, Several
+from carb_cli.options import DataName, Json, OutFile, Several
 from carb_cli.selection import loaded
 from carb_data import (
     BonSet,
@@ -37,7 +37,7 @@ def check(
     *,
     against: Annotated[tuple[str, ...], Several] = (),
     form_only: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    write_hard: Path | None = None,
+    write_hard: Annotated[Path | None, OutFile] = None,
     json: Json = False,
 ) -> int:
     """Check a data set: its form, its sets, attacks from the answers alone, and copies in training

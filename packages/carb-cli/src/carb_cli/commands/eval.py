@@ -18,7 +18,7 @@ from carb_cli.gate import FailBelow, judged, read_gate
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK, invoked
-from carb_cli.options import Flag, Json, refuse
+from carb_cli.options import Flag, Json, OutFolder, refuse
 from carb_cli.planning import RunPlan, plan_run
 from carb_cli.probing import WAYS, Mode, probe, probe_plan, why
 from carb_cli.recognise import Recognised, recognise
@@ -44,7 +44,7 @@ def eval_(
     data: str = DATA,
     /,
     *,
-    out: Path | None = None,
+    out: Annotated[Path | None, OutFolder] = None,
     sets: SetOptions = EVERY_SET,
     mode: Mode | None = None,
     fresh: Flag = False,

@@ -19,7 +19,9 @@ from carb_cli.options import (
     Confidence,
     LatexFile,
     MdFile,
+    OutFile,
     RunFolder,
+    TextFile,
     refuse,
     refuse_files,
     refuse_mixed_output,
@@ -40,11 +42,9 @@ WIDE = 150
 def report(
     *runs: RunFolder,
     only: str | None = None,
-    json: Annotated[
-        Path | None, Parameter(name="--json", allow_leading_hyphen=True, show_default=False)
-    ] = None,
-    html: Annotated[Path | None, Parameter(show_default=False)] = None,
-    figure: Annotated[Path | None, Parameter(show_default=False)] = None,
+    json: Annotated[TextFile, Parameter(name="--json")] = None,
+    html: Annotated[Path | None, OutFile] = None,
+    figure: Annotated[Path | None, OutFile] = None,
     md: MdFile = None,
     latex: LatexFile = None,
     confidence: Confidence = 0.95,

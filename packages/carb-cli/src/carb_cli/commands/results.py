@@ -8,7 +8,7 @@ from typing import Annotated
 from carb_cli.display import counted, say
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK
-from carb_cli.options import Json, Several, refuse, refuse_loading
+from carb_cli.options import Json, OutFolder, Several, refuse, refuse_loading
 from carb_cli.report.report_json import marked
 from carb_cli.results import entry as entries
 from carb_cli.runs import run_folders
@@ -18,7 +18,7 @@ from carb_data import CarbError
 
 def add(
     *runs: Path,
-    out: Path = Path("results"),
+    out: Annotated[Path, OutFolder] = Path("results"),
     json: Json = False,
 ) -> None:
     """Turn runs into entries of a folder of results, one for each scorer; an older one of the
@@ -101,7 +101,7 @@ def check(
 
 def site(
     *sources: Path,
-    out: Path = Path("site"),
+    out: Annotated[Path, OutFolder] = Path("site"),
     data: Annotated[tuple[str, ...], Several] = (),
 ) -> None:
     """Write a leaderboard site: a table for each data set, and its report as HTML and JSON.

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from carb_cli.display import advice, number, percent, say, table
 from carb_cli.json_output import print_json
-from carb_cli.options import DataName, Json, Several, refuse, refuse_loading
+from carb_cli.options import DataName, Json, OutFile, Several, refuse, refuse_loading
 from carb_cli.report.key_sections import human_lines
 from carb_cli.review import auth, findings, handing_out, review_file
 from carb_cli.review.asking import ReviewItem
@@ -41,7 +41,7 @@ Cultures = Annotated[
 def serve(
     *,
     data: DataName,
-    out: Path,
+    out: Annotated[Path, OutFile],
     culture: Cultures = (),
     invite: int = 3,
     host: str = "127.0.0.1",
@@ -124,7 +124,7 @@ def _show_links(out: Path, links: dict[str, str], *, reachable: bool) -> None:
 def page(
     *,
     data: DataName,
-    out: Path,
+    out: Annotated[Path, OutFile],
     culture: Cultures = (),
     json: Json = False,
 ) -> None:
@@ -184,7 +184,7 @@ def collect(
     *answers: Path,
     forget: str | None = None,
     renew: str | None = None,
-    written: Path | None = None,
+    written: Annotated[Path | None, OutFile] = None,
     json: Json = False,
 ) -> int:
     """Add answers from files that the page saved; or remove a person, or give one a new link.
@@ -243,7 +243,7 @@ def apply(
     reviews: ReviewFile,
     *,
     data: str | None = None,
-    out: Path | None = None,
+    out: Annotated[Path | None, OutFile] = None,
     json: Json = False,
 ) -> None:
     """Print the results of a review, and put its votes into the data set.

@@ -11,7 +11,7 @@ from carb_cli import display
 from carb_cli.display import number, percent, say, table
 from carb_cli.json_output import print_json
 from carb_cli.main import invoked
-from carb_cli.options import Flag, Json, Several, refuse
+from carb_cli.options import Flag, Json, OutFolder, Several, refuse
 from carb_data import CarbError
 from tal_rlvr import TrainResult, load_config, preset_needs, presets
 from tal_rlvr import train as train_judge
@@ -23,7 +23,7 @@ def train(
     config: str | None = None,
     model: str | None = None,
     data: Annotated[tuple[str, ...], Several] = (),
-    out: Path | None = None,
+    out: Annotated[Path | None, OutFolder] = None,
     resume: Flag = False,
     print_config: Flag = False,
     json: Json = False,

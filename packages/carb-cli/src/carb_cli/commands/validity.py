@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from carb_cli.display import counted, number, p_value, say, table
 from carb_cli.json_output import print_json
-from carb_cli.options import Confidence, Json, refuse, refuse_files
+from carb_cli.options import Confidence, Json, OutFile, refuse, refuse_files
 from carb_cli.report.scatter import scatter
 from carb_data import CarbError, write_whole
 from carb_metrics import Interval, correlate
@@ -37,7 +37,7 @@ def validity(
     *,
     benchmark: Path | None = None,
     against: str | None = None,
-    figure: Path | None = None,
+    figure: Annotated[Path | None, OutFile] = None,
     confidence: Confidence = 0.95,
     json: Json = False,
 ) -> None:
