@@ -268,6 +268,9 @@ def test_four_columns_fit_a_terminal_of_80(
     (head,) = (line for line in first.splitlines() if "rank" in line)
     assert head.split() == ["rank", "scorer", "place", "win", "%", "accuracy", "%"]
     assert "strict %" not in first
+    assert "50.0 [blind]" in first, "a width of zero is no interval"
+    assert "50.0 – 50.0" not in first
+    assert read_runs([run]).dataset.fingerprint[:16] in rest
     assert all(len(line) <= 80 for line in first.partition("Leaderboard")[2].splitlines())
     for name in ("row accuracy %", "strict %", "main sets", "ties", "errors"):
         assert name in rest or name.split()[0] in rest
@@ -479,9 +482,11 @@ def test_the_page_holds_nothing_that_its_policy_would_stop(page: str) -> None:
 
 
 def test_no_interval_of_the_verdict_is_broken_over_two_lines(page: str) -> None:
-    """On a phone a line ended within the brackets."""
+    """On a phone a line ended within the brackets: a line may end after a dash, whatever space
+    follows, unless a word joiner does."""
     (first,) = re.findall(r'<p class="verdict">(.*?)</p>', page)
-    assert "\u00a0–\u00a0" in first
+    assert "\u00a0–\u2060\u00a0" in first
+    assert "–\u00a0" not in first
     assert " – " not in first
 
 

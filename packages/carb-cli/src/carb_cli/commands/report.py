@@ -187,13 +187,13 @@ def _show_board(board: Table) -> None:
 
 
 def _brief(columns: Sequence[str], row: Sequence[Shown]) -> list[Shown]:
-    """A row with no words beside the place win rate but its interval, accuracy alone, and the
-    scorer with the first word of its mark."""
+    """A row with the interval of the place win rate, or in a word why it says nothing, accuracy
+    alone, and the scorer with the first word of its mark."""
     cells = []
     for column, cell in zip(columns, row, strict=True):
         small = cell.small
         if column == "place win %":
-            small = tuple(line for line in small if " – " in line)
+            small = tuple(line.removesuffix(" by construction") for line in small[-1:])
         elif column == "accuracy %":
             small = ()
         elif column == "<scorer":
@@ -206,7 +206,9 @@ def show(made: Report) -> None:
     """Print the first screen: verdict and leaderboard."""
     sentences(made.verdict)
     _show_board(leaderboard(made))
-    if made.dataset.copies:
-        sentences(copies_sentence(made.dataset.copies, made.dataset.sets))
+    data = made.dataset
+    sentences(f"Data: {', '.join(data.names)}, fingerprint {data.fingerprint[:16]}.")
+    if data.copies:
+        sentences(copies_sentence(data.copies, data.sets))
     names = ", ".join(section.name for section in sections(made))
     sentences(f"More: carb report … --only SECTION, with one of {names}; or --html FILE.")
