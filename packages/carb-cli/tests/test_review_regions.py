@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from carb_cli.review import handing_out
 from carb_cli.review.asking import Person, ReviewItem
 from carb_cli.review.findings import find
-from carb_cli.review.regions import choices, covered, region_name
+from carb_cli.review.regions import choices, covered, region_name, region_of
 from carb_cli.review.review_file import introduce, record, transaction
 from carb_cli.selection import is_main
 from carb_data import Dataset, load
@@ -70,6 +71,7 @@ def test_a_vote_counts_from_somebody_who_knows_the_region(sets: Dataset, tmp_pat
         "TH-90": 0,
     }
     assert found.nobody == {"TH-90": 1}
+    assert [one.region for one in found.reviewers] == ["", "เชียงใหม่", "จอมทอง"]
 
 
 def test_a_place_has_its_name() -> None:
@@ -87,7 +89,7 @@ def test_a_place_has_its_name() -> None:
 def test_the_regions_of_the_seed_have_names() -> None:
     """In the sets that people review; regions.json has them, and a code stands in for a new one."""
     asked = [one for one in load("carb-seed") if is_main(one.culture, one.language)]
-    codes = {one.region for one in asked if one.region and "-" in one.region}
+    codes = {*filter(None, map(region_of, asked))}
     path = Path(__file__).parents[1] / "src" / "carb_cli" / "review" / "regions.json"
     missing = codes - json.loads(path.read_text("utf-8")).keys()
     assert len(missing) <= len(codes) / 20, sorted(missing)
@@ -111,3 +113,14 @@ def test_a_page_of_many_cultures_is_refused_with_the_choices(carb: Carb, tmp_pat
     assert "--culture" in page.err
     assert "thai (" in page.err
     assert not list(tmp_path.iterdir())
+
+
+def test_no_place_of_the_seed_is_offered_under_two_codes() -> None:
+    """Who chose one Köln was not asked about the other."""
+    asked = [one for one in load("carb-seed") if is_main(one.culture, one.language)]
+    codes = {*filter(None, map(region_of, asked))}
+    names = Counter((code[:2], region_name(code)) for code in codes)
+    assert [name for name, count in names.items() if count > 1] == []
+    for country in ("DE", "TH"):
+        offered = [one["name"] for one in choices({c for c in codes if c.startswith(country)})]
+        assert len(offered) == len(set(offered))

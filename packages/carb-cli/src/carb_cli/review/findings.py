@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from carb_cli.review.asking import ReviewItem
-from carb_cli.review.regions import covered
+from carb_cli.review.regions import covered, region_name
 from carb_cli.review.review_file import GivenAnswer, given, places, setting
 from carb_data import BonSet, CarbError, Dataset, Frozen, Votes, read_file
 from carb_metrics import HumanLine, human_line
@@ -198,7 +198,7 @@ def find(db: sqlite3.Connection) -> Findings:
             nobody[item.region] += 1
     verdicts = Counter(one.verdict for one in counted)
     picks = [one for one in answers if one.picked is not None]
-    people = db.execute("SELECT id, name, region FROM reviewer ORDER BY rowid")
+    people = db.execute("SELECT id, name, region, places FROM reviewer ORDER BY rowid")
     return Findings(
         data=setting(db, "data"),
         rules=RULES_NAME,
@@ -233,9 +233,10 @@ def _reviewer(
     times = [one.event.active_ms / 1000 for one in answered if one.event.active_ms]
     picked = {one.item.id: one for one in picks if one.reviewer == id_}
     others = [one for one in picks if one.reviewer != id_ and one.item.id in picked]
+    places = ", ".join(map(region_name, person["places"].split()))
     return ReviewerRow(
         name=person["name"],
-        region=person["region"],
+        region=person["region"] or places,
         answered=len(answered),
         picks=len(picked),
         key=_mean([one.picked == one.item.key for one in picked.values()]),

@@ -10,6 +10,16 @@ from importlib import resources
 
 from carb_data import BonSet
 
+SAME = {
+    "DE-koblenz": "DE-RP-koblenz",
+    "DE-koeln": "DE-NW-koeln",
+    "DE-mainz": "DE-RP-mainz",
+    "DE-rottweil": "DE-BW-rottweil",
+    "TH-surin": "TH-32",
+}
+"""Codes of the seed without their province, or with its name, to those of the same places in other
+sets: nobody is asked to choose between two."""
+
 
 @cache
 def _names() -> dict[str, str]:
@@ -21,7 +31,7 @@ def _names() -> dict[str, str]:
 def region_of(item: BonSet) -> str:
     """The code of the province or town that a set is about; empty where it is about a country."""
     if item.region is not None and "-" in item.region:
-        return item.region
+        return SAME.get(item.region, item.region)
     return ""
 
 
