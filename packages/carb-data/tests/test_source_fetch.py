@@ -162,6 +162,6 @@ def test_every_source_states_its_licence_and_where_its_files_come_from():
     }
     for declaration in fetchable().values():
         files = declaration.published.files
-        assert len({file.place for file in files}) == len(files)
+        assert len({file.kept_as for file in files}) == len(files)
     with pytest.raises(CarbError, match="Did you mean 'blend'"):
         fetch("blendd")

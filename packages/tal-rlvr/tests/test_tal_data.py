@@ -230,6 +230,22 @@ def test_no_source_item_is_on_both_sides(files):
     assert mix(files, held_out=0.3, seed=1).parts() != parts
 
 
+def test_held_out_sets_are_those_of_the_pairs_whatever_ids_hold(tmp_path):
+    """An answer's id may have a slash, as paths do; its set was left out of the held-out file."""
+    sets = [bon(n, "thai") for n in range(20)]
+    renamed = [
+        item.changed(responses=tuple(one.changed(id=f"a/{one.id}") for one in item.responses))
+        for item in sets
+    ]
+    Dataset(renamed).save(tmp_path / "sets.jsonl")
+    source = MixSource(form="carb", path=str(tmp_path / "sets.jsonl"))
+    chosen = TrainingMix(sources=(source,), held_out=0.3)
+    held_out = chosen.parts().held_out
+    ids = {pair.id for pair in held_out}
+    of_pairs = {item.id for item in renamed for pair in pairs_from_set(item) if pair.id in ids}
+    assert {item.id for item in chosen.held_out_sets(held_out)} == of_pairs != set()
+
+
 def test_every_beginning_keeps_to_the_weights(files):
     train = mix(files).parts().train
     for end in (20, 40, 80):

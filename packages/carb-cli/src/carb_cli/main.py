@@ -175,6 +175,7 @@ def _described(path: str) -> Callable[..., Any]:
     def command(*given: Any, **options: Any) -> Any:
         return function(*given, **options)
 
+    # cyclopts reads the help of a command here
     command.__doc__ = shown + heading + joined
     return command
 

@@ -136,8 +136,8 @@ def _legend(rows: list[Numbers], dataset: Dataset) -> str:
     if main < len(dataset):
         which = f" of the {main:,} main sets"
     families = any(one.place_win is not None for one in rows)
-    places = "Chance is 50% of the place win rate, and " if families else "Chance is "
+    chances = "Chance is 50% of the place win rate, and " if families else "Chance is "
     return (
-        f"{places}{percent(chance(dataset))}% of the right answers{which}, ties shared; "
+        f"{chances}{percent(chance(dataset))}% of the right answers{which}, ties shared; "
         "brackets are 95% intervals."
     )

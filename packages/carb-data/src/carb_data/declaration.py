@@ -341,7 +341,7 @@ class PublishedFile(Frozen):
     sha256: str
 
     @property
-    def place(self) -> str:
+    def kept_as(self) -> str:
         """Its path in the source's folder."""
         return self.name or self.path
 

@@ -252,7 +252,7 @@ def load_files(
     Raises:
         CarbError: a file cannot be read at all.
     """
-    places: dict[str, str] = {}
+    firsts: dict[str, str] = {}
     by_file: dict[Path, list[BonSet]] = {}
     for path in paths:
         sets = by_file[path] = []
@@ -260,12 +260,12 @@ def load_files(
             item = _valid(content, path, line, problems)
             if item is None:
                 continue
-            place = f"{path}:{line}"
-            first = places.setdefault(item.id, place)
+            here = f"{path}:{line}"
+            first = firsts.setdefault(item.id, here)
             if registry is not None and item.culture not in registry:
                 reason = str(registry.unknown(item.culture))
                 problems.append(Problem(str(path), line, "culture", reason))
-            elif first != place:
+            elif first != here:
                 reason = f"'{item.id}' is the id of an earlier set, {first}"
                 problems.append(Problem(str(path), line, "id", reason))
             else:

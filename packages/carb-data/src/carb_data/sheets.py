@@ -182,18 +182,18 @@ def _number(value: float, form: str) -> str | None:
     match = re.fullmatch(r"(#,##)?0(?:\.(0+))?(%)?", form)
     if match is None:
         return None
-    grouped, places, percent = match.groups("")
+    grouped, decimals, percent = match.groups("")
     if percent:
         value *= 100
-    rounded = _rounded(value, len(places))
+    rounded = _rounded(value, len(decimals))
     if grouped:
         return f"{rounded:,f}{percent}"
     return f"{rounded:f}{percent}"
 
 
-def _rounded(value: float, places: int) -> Decimal:
+def _rounded(value: float, decimals: int) -> Decimal:
     """Rounded as Excel does it: halves away from zero."""
-    step = Decimal(1).scaleb(-places)
+    step = Decimal(1).scaleb(-decimals)
     return Decimal(f"{value:.15g}").quantize(step, ROUND_HALF_UP)
 
 

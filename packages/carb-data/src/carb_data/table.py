@@ -250,11 +250,11 @@ def _refuse_repeated(frame: pl.DataFrame) -> None:
     twice = numbers.filter(times > 1)
     if twice.height:
         first = twice.row(0, named=True)
-        places = " and ".join(map(str, first["row"][:2]))
+        two = " and ".join(map(str, first["row"][:2]))
         raise CarbError(
             f"Not a score table: scorer '{first['scorer']}' has response "
             f"'{first['response_id']}' of item "
-            f"'{first['item_id']}' twice, in rows {places} (counted from 0)."
+            f"'{first['item_id']}' twice, in rows {two} (counted from 0)."
         )
 
 

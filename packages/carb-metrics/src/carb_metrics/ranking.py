@@ -233,9 +233,9 @@ def _pairs(
             )
             pairs.append(pair)
     adjusted = _adjusted([pair.p for pair in pairs])
-    places = _adjusted([_place_p(pair) for pair in pairs])
+    of_place = _adjusted([_place_p(pair) for pair in pairs])
     rows_of_pairs = []
-    for pair, p, place_p in zip(pairs, adjusted, places, strict=True):
+    for pair, p, place_p in zip(pairs, adjusted, of_place, strict=True):
         rows_of_pairs.append(pair.changed(p_adjusted=p, place_p_adjusted=place_p))
     return rows_of_pairs
 

@@ -37,7 +37,8 @@ class FactSearch:
 
     def __init__(self, facts: Sequence[Fact], sets: Sequence[BonSet] = ()) -> None:
         self._facts = sorted(facts, key=lambda fact: fact.id)
-        self._of = {as_text(item.prompt): _fact_of(item) for item in sets}
+        right = ((item.prompt, item.chosen.source) for item in sets)
+        self._of = {as_text(prompt): source.fact for prompt, source in right if source is not None}
         self._words = [Counter(_stems(fact.statement)) for fact in self._facts]
         size = len(self._facts)
         self._weights = {}
@@ -139,15 +140,6 @@ def search_of(bank: str) -> FactSearch:
     """
     folder = seed_folders().get(bank) or Path(bank).expanduser()
     return FactSearch(load_facts(folder), load_families(folder))
-
-
-def _fact_of(item: BonSet) -> str | None:
-    """The fact of the place that a bank's set is about: the place stands in its id."""
-    place = item.id.rpartition("/")[2]
-    for response in item.responses:
-        if response.id == place and response.source is not None:
-            return response.source.fact
-    return None
 
 
 def _stems(text: str) -> list[str]:

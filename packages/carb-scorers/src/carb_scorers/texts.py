@@ -314,8 +314,8 @@ def best_of_n(
         scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
         prompt: the text or the conversation (messages with ``role`` and ``content``) that the
             responses answer; a conversation ends with a turn of the user.
-        responses: one or more responses. The scorer does not see their order; it decides between
-            equal scores alone, where the first is picked.
+        responses: one or more responses. The scorer does not see their order. Of equal
+            scores the first is picked.
         culture: id of the culture that the prompt is about. Without it a judge is not asked about
             any culture, and ``baseline:label``, which looks for its names, is refused.
         language: BCP 47 tag of the prompt's language.

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveFloat, Positiv
 
 from carb_data import BonSet, CarbError, Dataset, Frozen
 from tal_rlvr.layouts import Form, read_pairs, read_sets
-from tal_rlvr.preferences import OrderedPair, Pair, both_orders
+from tal_rlvr.preferences import OrderedPair, Pair, both_orders, pairs_from_set
 
 Pairs = list[Pair]
 
@@ -154,13 +154,15 @@ class TrainingMix(Frozen):
 
     def held_out_sets(self, held_out: Sequence[Pair]) -> Dataset | None:
         """The sets of the held-out pairs; null where no source holds sets."""
-        ids = {pair.id.rpartition("/")[0] for pair in held_out}
+        ids = {pair.id for pair in held_out}
         kept: dict[str, BonSet] = {}
         for source in self.sources:
             if source.form != "carb":
                 continue
             sets = read_sets(source.path, **source.given)
-            kept |= {item.id: item for item in sets if item.id in ids}
+            for item in sets:
+                if any(pair.id in ids for pair in pairs_from_set(item)):
+                    kept[item.id] = item
         if not kept:
             return None
         return Dataset(kept.values())

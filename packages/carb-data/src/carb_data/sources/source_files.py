@@ -150,12 +150,12 @@ def _fetch_one(
     mirror: str,
 ) -> bool:
     """Fetch one file unless it is there; whether it was fetched."""
-    place = PurePosixPath(file.place)
-    if place.is_absolute() or ".." in place.parts:
-        raise CarbError(f"{file.place} would be put outside of the source's folder.")
+    path = PurePosixPath(file.kept_as)
+    if path.is_absolute() or ".." in path.parts:
+        raise CarbError(f"{file.kept_as} would be put outside of the source's folder.")
     pooch = require("pooch", package="carb-data", extra="fetch")
     pooch.get_logger().setLevel("ERROR")
-    target = folder / file.place
+    target = folder / file.kept_as
     if target.exists() and pooch.file_hash(str(target)) == file.sha256:
         return False
     url = f"{mirror.rstrip('/')}/{published.repository}/{published.commit}/{quote(file.path)}"

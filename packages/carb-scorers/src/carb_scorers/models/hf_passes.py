@@ -303,8 +303,8 @@ class Passes:
         last = self._torch.arange(-most, 0, device=self._device)
         lines = []
         for line, row in enumerate(rows):
-            places = (last + len(row.tokens)).clamp(min=0)
-            lines.append(logits[line, places])
+            indices = (last + len(row.tokens)).clamp(min=0)
+            lines.append(logits[line, indices])
         return self._torch.stack(lines)
 
     def _fastest(self, rows_of: RowsOf) -> Way:
