@@ -16,7 +16,6 @@ from carb_metrics import (
     breakdown,
     compare,
     family_accuracy,
-    main_sets,
     place_gap,
 )
 from carb_metrics.clusters import cluster_of
@@ -322,7 +321,7 @@ def test_an_interval_leaves_chance_out_where_the_test_does(seed, families, level
 def test_mirrors_do_not_count_for_a_culture():
     dataset = Dataset(item for i in range(3) for item in family(i))
     table = scored(dataset, lambda _, r: float(r.role.value == "chosen")).with_items(dataset)
-    assert set(main_sets(table).frame["culture"]) == {"german-de", "german-at", "german-ch"}
+    assert set(Scored.of(table).main.frame["culture"]) == {"german-de", "german-at", "german-ch"}
     parts = breakdown(table)
     assert parts.overall.n == 9
     assert parts.by_culture.groups["culture"].to_list() == ["german"]

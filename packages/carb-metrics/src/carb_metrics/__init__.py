@@ -15,7 +15,6 @@ from carb_metrics.items import item_analysis
 from carb_metrics.judges import judge_bias
 from carb_metrics.languages import cross_lingual_consistency
 from carb_metrics.missed import failures
-from carb_metrics.outcome import main_sets
 from carb_metrics.paired import adjust, mean_interval, paired_difference, sets_needed
 from carb_metrics.people import human_line, judge_vs_human
 from carb_metrics.perturbed import perturbation_sensitivity
@@ -47,7 +46,6 @@ __all__ = [
     "item_analysis",
     "judge_bias",
     "judge_vs_human",
-    "main_sets",
     "mean_interval",
     "paired_difference",
     "perturbation_sensitivity",

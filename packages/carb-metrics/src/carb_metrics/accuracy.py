@@ -42,7 +42,7 @@ def bon_accuracy(
         by: columns that define the groups, out of ``scorer``, ``culture``, ``domain``, ``language``
             (of ``chosen``), ``topic``, ``source_item``.
         confidence: The level of all intervals, a share such as 0.95.
-        mirrors: whether sets other than the main ones (``main_sets``) count too. A table without
+        mirrors: whether sets other than the main ones (``Scored.main``) count too. A table without
             ``ScoreTable.with_items`` tells no mirrors, and all its sets count.
 
     Returns:

@@ -16,7 +16,6 @@ __all__ = [
     "RESPONSES",
     "counted_sets",
     "credit_matrix",
-    "main_sets",
     "polars_frame",
 ]
 
@@ -28,19 +27,6 @@ def polars_frame(frame: object, name: str) -> pl.DataFrame:
             f"{name} must be a frame of polars, not {type(frame).__name__}; see polars.from_pandas."
         )
     return frame
-
-
-def main_sets(scores: ScoreTable) -> ScoreTable:
-    """The rows of sets that count for a culture's accuracy: no mirrors, and no controls.
-
-    A mirror asks about a place where another language is spoken, only to keep answers from winning
-    by their looks; controls have no culture. A table without ``ScoreTable.with_items``, or of
-    controls alone, is given back as it is.
-
-    Raises:
-        CarbError: something else than a ``ScoreTable`` is given.
-    """
-    return counted_sets(scores, mirrors=False)[0]
 
 
 def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[Scored, Counted]:

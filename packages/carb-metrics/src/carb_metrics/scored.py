@@ -117,7 +117,11 @@ class Scored(ScoreTable):
 
     @cached_property
     def main(self) -> Scored:
-        """The rows of main sets; empty where no set is one."""
+        """The rows of main sets: no mirrors, and no controls; empty where no set is one.
+
+        A mirror asks about a place where another language is spoken, only to keep answers from
+        winning by their looks; controls have no culture.
+        """
         return self.where(*main_conditions(self.frame))
 
     @cached_property
