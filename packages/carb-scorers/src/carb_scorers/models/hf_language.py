@@ -158,12 +158,13 @@ def generate(
                 size = longest * len(chosen)
                 budget = max(1, min(budget, size) // 2)
                 break
-            for row, i in enumerate(chosen):
-                if written is None:
-                    out[i] = Failure(out_of_memory(longest), usages[i])
-                else:
-                    usage = usages[i] + written[row].usage
-                    out[i] = replace(written[row], usage=usage)
+            if written is None:
+                (alone,) = chosen
+                out[alone] = Failure(out_of_memory(longest), usages[alone])
+                continue
+            for index, answer in zip(chosen, written, strict=True):
+                usage = usages[index] + answer.usage
+                out[index] = replace(answer, usage=usage)
     return [out[i] for i in range(len(encoded))]
 
 

@@ -341,21 +341,15 @@ def read_presentations(folder: Path) -> pl.DataFrame:
         for item in dataset:
             blinded = next(blind(item, seed=head.seed, comparative=head.spec.comparative))
             result = results.get(blinded.request_id)
-            shown = []
-            if result is not None:
-                shown = [p for p in result.presentations if len(p.order) > 1]
-            rows += [
-                (
-                    head.spec.name,
-                    item.id,
-                    str(number),
-                    blinded.recorded[key],
-                    position,
-                    presentation.scores[key],
-                )
-                for number, presentation in enumerate(shown)
-                for position, key in enumerate(presentation.order)
-            ]
+            if result is None:
+                continue
+            shown = [one for one in result.presentations if len(one.order) > 1]
+            for number, presentation in enumerate(shown):
+                for position, key in enumerate(presentation.order):
+                    response = blinded.recorded[key]
+                    score = presentation.scores[key]
+                    row = (head.spec.name, item.id, str(number), response, position, score)
+                    rows.append(row)
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
