@@ -111,13 +111,16 @@ def _valid(
 
 def to_json(item: BonSet) -> str:
     """One set as one line of JSON, without the newline; empty fields are left out."""
-    content = {"schema": VERSION, **item.model_dump(mode="json", exclude_none=True)}
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(_content(item), ensure_ascii=False, separators=(",", ":"))
+
+
+def _content(item: BonSet) -> dict[str, Any]:
+    return {"schema": VERSION, **item.model_dump(mode="json", exclude_none=True)}
 
 
 def to_row(item: BonSet) -> dict[str, Any]:
     """One set as a row of ``SCHEMA``, without what is null."""
-    row = {"schema": VERSION, **item.model_dump(mode="json", exclude_none=True)}
+    row = _content(item)
     if not isinstance(item.prompt, str):
         row["messages"] = row.pop("prompt")
     return row
@@ -125,13 +128,15 @@ def to_row(item: BonSet) -> dict[str, Any]:
 
 def _table(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
     """Rows of sets as a table; their responses apart, which takes half the time."""
-    lists = [row.pop("responses") for row in rows]
-    flat = pl.DataFrame([*chain.from_iterable(lists)], schema=_RESPONSE)
-    owners = [number for number, group in enumerate(lists) for _ in group]
-    owned = pl.DataFrame({"owner": owners, "responses": flat.to_struct()})
-    by_owner = owned.group_by("owner", maintain_order=True).agg("responses")
-    table = pl.DataFrame(rows, schema=SCHEMA)
-    return table.with_columns(by_owner["responses"])
+    answers = [
+        {"row": number, **answer}
+        for number, row in enumerate(rows)
+        for answer in row.pop("responses")
+    ]
+    flat = pl.DataFrame(answers, schema={"row": pl.Int64, **_RESPONSE})
+    by_row = flat.group_by("row", maintain_order=True)
+    lists = by_row.agg(responses=pl.struct(*_RESPONSE))
+    return pl.DataFrame(rows, schema=SCHEMA).with_columns(lists["responses"])
 
 
 _ID = attrgetter("id")

@@ -118,10 +118,7 @@ def _answers(rule: OptionsAsGiven, record: Record, system: System) -> tuple[Answ
 
 
 def _answers_at(record: Record, paths: Sequence[str], field: str) -> Answers:
-    gathered: Answers = []
-    for path in paths:
-        gathered += answers(at(record, path), field)
-    return gathered
+    return [answer for path in paths for answer in answers(at(record, path), field)]
 
 
 def _check(rule: OptionsAsGiven, right: Sequence[str], wrong: Sequence[str]) -> None:
@@ -149,9 +146,7 @@ def _pair(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
 def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
     options = _answers_at(record, rule.options, "options")
     field, *_ = rule.scores
-    scores: list[Any] = []
-    for path in rule.scores:
-        scores += _flat(at(record, path))
+    scores = [score for path in rule.scores for score in _flat(at(record, path))]
     if len(options) != len(scores) or not options:
         reason = f"{len(scores)} scores do not fit {len(options)} options"
         raise UnreadError((field, reason))
@@ -325,11 +320,7 @@ def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
     entries = _rankings(value)
     if rule.keys:
         entries = _flat(value)
-    keys = set()
-    for entry in entries:
-        key = text(_best_ranked(entry), "answer")
-        if key:
-            keys.add(key)
+    keys = {text(_best_ranked(entry), "answer") for entry in entries} - {""}
     if len(keys) > 1:
         raise TieError
     return {"answer": next(iter(keys), "")}
@@ -339,10 +330,7 @@ def _flat(value: Any) -> list[Any]:
     value = unpacked(value)
     if not isinstance(value, list):
         return [value]
-    entries: list[Any] = []
-    for entry in value:
-        entries += _flat(entry)
-    return entries
+    return [one for entry in value for one in _flat(entry)]
 
 
 def _rankings(value: Any) -> list[Any]:

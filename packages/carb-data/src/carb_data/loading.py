@@ -190,9 +190,8 @@ def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> Loaded:
         if missing:
             used.update(missing)
             content = item.model_dump(exclude_unset=True)
-            for field in missing:
-                content[field] = given[field]
-            item = BonSet.model_validate(content).compacted()
+            filling = {field: given[field] for field in missing}
+            item = BonSet.model_validate(content | filling).compacted()
         filled.append(item)
     notes = [] if filled else ["It holds no sets."]
     return Loaded(filled, notes, used)

@@ -130,12 +130,8 @@ class Shape:
 
 def _tops(fields: Iterable[str]) -> set[str]:
     """The columns in which fields lie; a dot may be part of a column's name."""
-    tops = set()
-    for field in fields:
-        for path in field.split("|"):
-            tops.add(path)
-            tops.add(path.split(".")[0])
-    return tops
+    paths = [path for field in fields for path in field.split("|")]
+    return {*paths, *(path.split(".")[0] for path in paths)}
 
 
 def is_known(names: Sequence[str], own: Sequence[Declaration] = ()) -> bool:
@@ -396,22 +392,18 @@ def _note_ties(table: Table, ties: Sequence[_Tie], records: Sequence[Record]) ->
     """Note in how many rows the columns of ties say that no answer is better, or the wrong one."""
     rows = len(records)
     scores = [pair for pair in ties if len(pair) == 2]
-    lower = 0
-    for row in records:
-        lower += any(_difference(row, *pair) < 0 for pair in scores)
+    both = [" and ".join(table.titles.get(name, name) for name in pair) for pair in ties]
+    columns = ", ".join(both)
+    lower = sum(any(_difference(row, *pair) < 0 for pair in scores) for row in records)
     if lower:
-        both = ", ".join(table.titles.get(name, name) for name in scores[0])
         table.notes.append(
             f"In {lower:,} of {rows:,} rows the chosen answer has a lower score than "
-            f"the rejected one ({both})."
+            f"the rejected one ({columns})."
         )
-    tied = 0
-    for row in records:
-        tied += any(_is_tie(row, pair) for pair in ties)
+    tied = sum(any(_is_tie(row, pair) for pair in ties) for row in records)
     if tied:
-        equations = [" = ".join(table.titles.get(name, name) for name in pair) for pair in ties]
         table.notes.append(
-            f"{tied:,} of {rows:,} rows are ties by their own columns ({', '.join(equations)}), "
+            f"{tied:,} of {rows:,} rows are ties by their own columns ({columns}), "
             "and count all the same."
         )
 

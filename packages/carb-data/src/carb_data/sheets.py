@@ -111,11 +111,8 @@ def _sheet(path: Path, sheet: Any, formulas: Any) -> Sheet:
 
 def _filled(sheet: Any, formulas: Any) -> set[int]:
     """The numbers of the rows that hold something: others of a large area take no memory."""
-    numbers = set()
-    every = formulas.iter_rows(values_only=True)
-    for number, cells in enumerate(every, 1):
-        if any(cell is not None for cell in cells):
-            numbers.add(number)
+    every = enumerate(formulas.iter_rows(values_only=True), 1)
+    numbers = {number for number, cells in every if any(cell is not None for cell in cells)}
     for merged in sheet.merged_cells.ranges:
         numbers.update(range(merged.min_row, merged.max_row + 1))
     return numbers

@@ -433,10 +433,8 @@ class _Reader:
 
 
 def _filled(template: Template, record: Record, field: str) -> str:
-    texts = {}
-    for name in template_fields(template):
-        texts[name] = text_at(record, name, field)
-    return fill(template, texts)
+    names = template_fields(template)
+    return fill(template, {name: text_at(record, name, field) for name in names})
 
 
 def _system(table: Table, shape: Shape) -> System:
@@ -480,15 +478,15 @@ def _content(draft: _Draft, declared: Declaration | None) -> dict[str, Any]:
     """The content of a set."""
     fields = draft.fields
     source = declared or _UNDECLARED
-    responses = []
-    for index, text in enumerate(draft.texts):
-        response = {
+    responses = [
+        {
             "id": str(index + 1),
             "text": text,
             "role": "chosen" if index == draft.right else "rejected",
             "language": fields["language"],
         }
-        responses.append(response)
+        for index, text in enumerate(draft.texts)
+    ]
     return {
         "id": draft.id,
         "culture": fields["culture"] or UNSPECIFIED,

@@ -403,11 +403,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _records_of(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Record]:
-    records = []
-    for row in rows:
-        cells = zip(names, row, strict=False)
-        records.append(dict(cells))
-    return records
+    return [dict(zip(names, row, strict=False)) for row in rows]
 
 
 def _without(

@@ -225,9 +225,7 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
 
 
 def _rows(text: str, format_: str, header: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    separator = ","
-    if format_ == "tsv":
-        separator = "\t"
+    separator = {"csv": ",", "tsv": "\t"}[format_]
     file = io.StringIO(text, newline="")
     return csv.DictReader(file, header or None, delimiter=separator)
 
