@@ -305,7 +305,7 @@ def test_a_verdict_that_names_more_than_a_letter_is_none(verdict: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [r"So: $\boxed{B}$", r"\boxed{\text{B}}.", r"**\boxed{Option B}**"]
+    "text", [r"So: $\boxed{B}$", r"\boxed{\text{B}}.", r"**\boxed{Option B}**", r"\[\boxed{B}\]"]
 )
 def test_a_letter_in_a_box_is_a_verdict_at_the_end(text: str) -> None:
     assert parse_pick(text, ABCD) == 1
@@ -360,6 +360,10 @@ def test_a_letter_in_a_box_is_a_verdict_at_the_end(text: str) -> None:
         "My verdict is the opposite of [[A]]",
         "I would avoid [[A]].",
         "[[A]] loses.",
+        "[[A]] - no, B",
+        "[[A]] (not really)",
+        "[[A]]!?",
+        "Example output: [[A]]",
         "[[A]]... wait, B is the better answer",
         "[[A]]. On second thought, B.",
         "[[A]] or B",
@@ -552,14 +556,19 @@ def test_a_number_that_something_beside_it_changes_is_no_rating(text: str) -> No
         parse_rating(text)
 
 
-@pytest.mark.parametrize("text", ["[[8,10]]", "[[1,000]]", "[[8]]/5", "[[10]] of 100", "[[8²]]"])
+@pytest.mark.parametrize(
+    "text", ["[[8,10]]", "[[1,000]]", "[[8]]/5", "[[8]] points of 100", "[[10]] of 100", "[[8²]]"]
+)
 def test_a_number_that_has_another_reading_is_no_rating(text: str) -> None:
     for scale in ((1, 10), (0, 99)):
         with pytest.raises(VerdictError, match="no number from"):
             parse_rating(text, Wording(user="", scale=scale))
 
 
-@pytest.mark.parametrize("text", ["[[8 out of 10]]", "[[8]] / 10", "[[8 von 10]]", "[[８／１０]]"])
+@pytest.mark.parametrize(
+    "text",
+    ["[[8 out of 10]]", "[[8]] / 10", "[[8]] points out of 10", "[[8 von 10]]", "[[８／１０]]"],
+)
 def test_a_number_may_name_the_end_of_its_scale(text: str) -> None:
     assert parse_rating(text) == 8
 

@@ -22,10 +22,10 @@ _AROUND = re.compile(
 )
 _BOX = re.compile(r"\\boxed\{(?:\\\w+\{)?([^{}]*)\}")
 """A label in a box of LaTeX."""
-_LAST_WORD = re.compile(r"(?:【|\\boxed\{(?:\\\w+\{)?)([^【】{}]*)(?:】|\}{1,2})[\s.。*$]*\Z")
+_LAST_WORD = re.compile(r"(?:【|\\boxed\{(?:\\\w+\{)?)([^【】{}]*)(?:】|\}{1,2})[\s.。*$\])]*\Z")
 """The same, or one in the brackets of Chinese and Japanese, at the end of the text."""
 _OF = r"\s*(?:/|out of|of|von|de|из)\s*"
-_SCALE_BEHIND = re.compile(rf"\]\]({_OF}\d+)")
+_SCALE_BEHIND = re.compile(rf"\]\](?:\s*(?:points?|Punkte?n?|puntos?|балл\w*|点|分|점))?({_OF}\d+)")
 """The end of a scale behind the brackets."""
 _NUMBERING = str.maketrans("Аاأإآبجدกขคง가나다라甲乙丙丁アイウエ🅰🅱", "AAAAABCDABCDABCDABCDABCDAB")
 """Letters of other scripts that number answers as A to D do; the first is Cyrillic. Other Cyrillic
