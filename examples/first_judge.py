@@ -1,8 +1,7 @@
-"""A first training run that needs no download: a judge of random weights, pairs, and a
-configuration.
+"""A first training run that needs no download: it makes a judge of random weights, pairs, and a
+configuration on the preset ``demo-cpu``, and starts ``carb train`` on them.
 
     python examples/first_judge.py runs/first
-    carb train --config runs/first/run.toml
 
 Each pair is a Thai dish and one from elsewhere. The warm-up teaches the form of a judgement, with
 the wrong verdict in 35% of its targets. GRPO then has nothing but its rewards to tell which of them
@@ -14,12 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, set_seed
 
+from carb_cli import main as carb
 from tal_rlvr.judge_prompts import PromptConfig, render_plain, render_prompt
 from tal_rlvr.judgement import write_judgement
 
@@ -32,40 +33,19 @@ OTHERS = (
 END = "<|end|>"
 Row = dict[str, str]
 
-RUN = """model = "{folder}/model"
+RUN = """preset = "demo-cpu"
+model = "{folder}/model"
 out = "{folder}/judge"
 seed = {seed}
-max_new_tokens = 32
-
-[prompts]
-style = "compact"
-chat = "no"
 
 [mix]
 sources = [{{form = "preference", path = "{folder}/pairs.jsonl"}}]
-held_out_limit = 60
 
 [warmup]
 steps = {warmup}
-batch_size = 32
-learning_rate = 3e-3
-flipped = 0.35
-quote = true
-
-[evaluation]
-on_contamination = "drop"
-decoding = ["sample"]
 
 [grpo]
 max_steps = {steps}
-learning_rate = 3e-4
-per_device_train_batch_size = 64
-gradient_accumulation_steps = 1
-num_generations = 8
-lr_scheduler_type = "constant"
-beta = 0.0
-save_strategy = "steps"
-save_steps = 20
 """
 
 
@@ -146,6 +126,7 @@ def main() -> None:
     model.save_pretrained(folder / "model")
     tokens.save_pretrained(folder / "model")
     (folder / "run.toml").write_text(RUN.format(**vars(options)), encoding="utf-8")
+    sys.exit(carb(["train", "--config", str(folder / "run.toml")]))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import random
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -38,6 +39,7 @@ from carb_data.language import in_language
 from carb_scorers import as_trl_reward
 
 NAMES = ("reward", "judge")
+DPO_BATCH = 4
 Measures = dict[str, float | None]
 LIMITS = {"length": 1.5, "language": 0.1, "repetition": 0.1, "same": 0.4, "empty": 0.1, "kl": 10.0}
 """How far a measure may move before there is an alarm: a factor for ``length``, nats for ``kl``,
@@ -193,7 +195,9 @@ def dpo(
 ) -> DPOTrainer:
     """DPO (Rafailov et al. 2023, equation 7) on the policy's own samples as the scorer ranks
     them."""
-    _, written = sampled(load_policy(given.policy), tokenizer, rows, given)
+    wanted = min(len(rows), given.steps * DPO_BATCH)  # as many prompts as the steps take
+    asked = random.Random(given.seed).sample(rows, wanted)
+    _, written = sampled(load_policy(given.policy), tokenizer, asked, given)
     scores = reward(**columns(written))
     by_prompt: dict[str, list[tuple[float, dict[str, Any]]]] = defaultdict(list)
     for row, score in zip(written, scores, strict=True):
@@ -215,7 +219,7 @@ def dpo(
             "The scorer prefers no sample to another of the same prompt; there is nothing "
             "to learn from."
         )
-    config = DPOConfig(per_device_train_batch_size=4, **settings(given))
+    config = DPOConfig(per_device_train_batch_size=DPO_BATCH, **settings(given))
     model = load_policy(given.policy)
     return DPOTrainer(
         model, args=config, train_dataset=Dataset.from_list(pairs), processing_class=tokenizer

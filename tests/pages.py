@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
+import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+ROOT = Path(__file__).parents[1]
 _BLOCK = re.compile(
     r"(?:^<!--\s*(?P<note>[^\n]*?)\s*-->\n)?^```(?P<language>\w*)(?:[ "
     r"](?P<file>\S+))?\n(?P<text>.*?)^```$",
@@ -78,12 +82,26 @@ class Page:
 
     def _shell(self, command: str) -> None:
         words = shlex.split(command)
+        if words[0] == "python":
+            self._script(words[1:])
+            return
         assert words[0] == "carb", f"not a carb command, and not marked as not run: {command}"
         target = words[words.index(">") + 1] if ">" in words else None
         code, out = self._call(words[1 : words.index(">")] if target else words[1:])
         assert code == 0, (command, code)
         if target is not None:
             (self.folder / target).write_text(out, encoding="utf-8")
+
+    @staticmethod
+    def _script(words: list[str]) -> None:
+        """Run a script of the repository, here, where its libraries are imported already."""
+        code: object = None
+        with mock.patch.object(sys, "argv", words):
+            try:
+                runpy.run_path(str(ROOT / words[0]), run_name="__main__")
+            except SystemExit as ended:
+                code = ended.code
+        assert not code, (words, code)
 
     def _call(self, arguments: list[str]) -> tuple[int, str]:
         import contextlib

@@ -93,10 +93,7 @@ def test_the_first_training_run_needs_nothing_from_elsewhere(tmp_path: Path) -> 
     """Two steps of it; its curve is measured on the page of training."""
     pytest.importorskip("trl", reason="needs tal-rlvr[train]")
     folder = tmp_path / "first"
-    made = run("first_judge.py", folder, "--warmup", 2, "--steps", 2)
-    assert made.returncode == 0, made.stderr[-3000:]
-    command = [sys.executable, "-m", "carb_cli", "train", "--config", str(folder / "run.toml")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = run("first_judge.py", folder, "--warmup", 2, "--steps", 2)
     assert done.returncode == 0, done.stderr[-3000:]
     result = json.loads((folder / "judge" / "result.json").read_text())
     assert [step["format_rate"] >= 0 for step in result["curve"]] == [True, True]

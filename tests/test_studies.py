@@ -47,6 +47,17 @@ def test_the_page_of_the_open_book_study_has_the_figures_of_its_verdicts() -> No
     assert set(shown) <= numbers
     assert "in 99.9%, R_corr / 2 in 98.1%" in printed
     assert "2431 well-formed" in printed
+    lines = len((STUDY / "table.py").read_text(encoding="utf-8").splitlines())
+    assert lines <= 35
+
+
+def test_the_page_of_training_has_the_figures_of_todays_form_on_the_kept_outputs() -> None:
+    printed = run("bent.py").stdout
+    page = (STUDY.parents[1] / "docs" / "train.md").read_text(encoding="utf-8").replace("−", "-")
+    told = page.partition("Measured on the outputs that")[2].partition("This judge trusts")[0]
+    shown = [figure for figure in re.findall(r"\d\.\d+", told) if figure != "0.5"]
+    assert len(shown) == 8
+    assert set(shown) <= set(re.findall(r"\d\.\d+", printed))
 
 
 def test_the_power_of_a_test_of_two_arms_comes_from_a_pilots_variances(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class JudgeTaskset(vf.Taskset[JudgeTask, JudgeConfig]):
     def load(self) -> Iterator[JudgeTask]:
         """See ``verifiers.v1.Taskset``."""
         config = load_config(self.config.config_file)
-        parts, prompts = config.mix.parts(), config.prompts
+        parts, prompts = config.mix.mixed()[0], config.prompts
         pairs = parts.held_out if self.config.held_out else parts.train
         for row in ordered(pairs, seed=config.seed, shuffle=not self.config.held_out):
             pair, shown = row.pair, (row.first, row.second)

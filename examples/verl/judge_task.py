@@ -52,7 +52,7 @@ def compute_score(
 
 def rows(config: TrainConfig, part: str) -> list[dict[str, Any]]:
     """Pairs of one part of the mix, each in both orders, as verl reads them."""
-    parts = config.mix.parts()
+    parts = config.mix.mixed()[0]
     pairs = parts.train if part == "train" else parts.held_out
     found = []
     for row in ordered(pairs, seed=config.seed, shuffle=part == "train"):

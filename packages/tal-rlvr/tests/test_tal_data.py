@@ -216,18 +216,18 @@ def mix(files, **options):
 
 
 def test_no_source_item_is_on_both_sides(files):
-    parts = mix(files, held_out=0.3).parts()
+    parts = mix(files, held_out=0.3).mixed()[0]
     sides = [{pair.source_item for pair in part} for part in parts]
     assert all(sides[:2])
     assert not sides[0] & sides[1]
-    three = mix(files, held_out=0.3, dev=0.3).parts()
+    three = mix(files, held_out=0.3, dev=0.3).mixed()[0]
     assert three.held_out == parts.held_out
     assert not {pair.source_item for pair in three.dev} & {
         p.source_item for p in (*three.train, *three.held_out)
     }
     assert three.dev
-    assert mix(files, held_out=0.3).parts() == parts
-    assert mix(files, held_out=0.3, seed=1).parts() != parts
+    assert mix(files, held_out=0.3).mixed()[0] == parts
+    assert mix(files, held_out=0.3, seed=1).mixed()[0] != parts
 
 
 def test_held_out_sets_are_those_of_the_pairs_whatever_ids_hold(tmp_path):
@@ -247,7 +247,7 @@ def test_held_out_sets_are_those_of_the_pairs_whatever_ids_hold(tmp_path):
 
 
 def test_every_beginning_keeps_to_the_weights(files):
-    train = mix(files).parts().train
+    train = mix(files).mixed()[0].train
     for end in (20, 40, 80):
         assert sum(pair.culture == "german" for pair in train[:end]) == pytest.approx(
             end / 4, abs=1
@@ -285,7 +285,7 @@ def test_the_mix_accounts_for_every_pair(tmp_path, options, drawn):
 
 def test_contamination_is_found_named_and_dropped(files):
     pytest.importorskip("numpy", reason="needs carb-data[checks]")
-    parts = mix(files).parts()
+    parts = mix(files).mixed()[0]
     assert report_contamination(parts).found == ()
     leaked = [
         *parts.train,
@@ -351,7 +351,7 @@ def test_rewards_begin_with_the_base_that_is_named(tmp_path):
     path = tmp_path / "c.toml"
     path.write_text('preset = "qwen2.5-7b"\n[rewards]\nbase = "ours"\n')
     assert load_config(path, values).rewards == RewardConfig(criteria_weight=1.0)
-    path.write_text('preset = "demo-cpu"\nrewards = "paper"\n')
+    path.write_text('preset = "demo-cpu"\n[rewards]\nbase = "paper"\n')
     config = load_config(path, values)
     assert config.rewards == PAPER_REWARDS
     assert TrainConfig.model_validate_json(config.model_dump_json()) == config
@@ -382,11 +382,14 @@ def test_a_file_builds_on_a_preset_and_every_mistake_is_named(tmp_path):
     path.write_text("a = ")
     with pytest.raises(CarbError, match="is not TOML"):
         load_config(path)
+    path.write_text(f'preset = "{path}"')
+    with pytest.raises(CarbError, match="itself"):
+        load_config(path)
 
 
 def test_training_and_held_out_pairs_of_the_seed_share_no_fact():
     mix = TrainingMix(sources=[{"form": "carb", "path": "carb-seed"}], held_out=0.3)
-    parts = mix.parts()
+    parts = mix.mixed()[0]
     facts = {item.id: set(cited(item.responses)) for item in load("carb-seed")}
     trained, held = (
         {fact for pair in pairs for fact in facts[pair.id.rpartition("/")[0]]}

@@ -7,7 +7,6 @@ import json
 import random
 import shutil
 from datetime import timedelta
-from importlib import resources
 from pathlib import Path
 
 import anyio
@@ -35,6 +34,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
+ABSENT = {"form": "preference", "path": "absent.jsonl"}
 WEIGHTS = ("correctness_weight", "criteria_weight", "format_weight")
 
 
@@ -54,13 +54,10 @@ def config(tiny_folder, tmp_path):
         for n in range(30)
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    shipped = resources.files("tal_rlvr") / "presets" / "demo-cpu.toml"
-    whole = tmp_path / "whole.toml"  # the preset, with all weights trained
-    whole.write_text(shipped.read_text().replace("[lora]", ""))
     path = tmp_path / "run.toml"
     path.write_text(
         f"""
-preset = "{whole}"
+preset = "demo-cpu"
 model = "{tiny_folder}"
 out = "{tmp_path}/out"
 max_new_tokens = 36
@@ -69,10 +66,11 @@ sources = [{{ form = "preference", path = "{tmp_path}/pairs.jsonl" }}]
 held_out_limit = 3
 [warmup]
 steps = 2
-[evaluation]
-decoding = ["sample"]
+batch_size = 4
 [grpo]
 max_steps = 2
+per_device_train_batch_size = 8
+num_generations = 4
 save_steps = 1
 """
     )
@@ -231,6 +229,17 @@ def test_unfit_settings_and_models_are_named_and_a_begun_run_is_taken_up_only_by
         train(config)
     with pytest.raises(CarbError, match="other settings"):
         train(config, resume=True)
+    for text in ('{"of another version": 1}', '{"model": "half', ""):
+        begun.write_text(text)
+        with pytest.raises(CarbError, match=r"config\.json"):
+            train(config, resume=True)
+
+
+def test_an_output_folder_that_cannot_be_made_is_refused_before_pairs_are_read(config, tmp_path):
+    (tmp_path / "pairs.jsonl").unlink()
+    for out in (config, config / "below"):
+        with pytest.raises(CarbError, match=r"Cannot write into .*run\.toml"):
+            train(config, overrides={"out": str(out)})
 
 
 ROW = both_orders(
@@ -402,6 +411,9 @@ def test_too_few_that_fit_are_refused_with_the_numbers():
         ({"resume_from_checkpoint": "x"}, "resume_from_checkpoint.*--resume"),
         ({"do_train": False}, "do_train"),
         ({"remove_unused_columns": True}, "remove_unused_columns"),
+        ({"steps_per_generation": 0}, "steps_per_generation"),
+        ({"ignore_data_skip": True}, "ignore_data_skip"),
+        ({"eval_on_start": True}, "dev"),
     ],
 )
 def test_a_wrong_setting_of_trl_is_refused_before_data_and_weights_are_read(
@@ -425,6 +437,13 @@ def test_a_wrong_setting_of_trl_is_refused_before_data_and_weights_are_read(
         ({"rewards": {"clip": float("inf")}}, "clip"),
         ({"rewards": dict.fromkeys(WEIGHTS, 0)}, "rewards.*weight"),
         ({"grpo": {"use_vllm": True}}, "vllm"),
+        ({"prompts": {"style": "compcat"}}, "compcat"),
+        ({"prompts": {"style": "full", "language": "xx"}}, "'xx'"),
+        ({"evaluation": {"sets": ["carb-sed"]}}, "carb-seed"),
+        ({"mix": {"held_out": 0.6, "dev": 0.4}}, "held_out.*dev"),
+        ({"mix": {"sources": [ABSENT | {"languages": ["english"]}]}}, "english.*'en'"),
+        ({"mix": {"sources": [ABSENT | {"language": "jp"}]}}, "jp"),
+        ({"direct": True, "rewards": dict.fromkeys(WEIGHTS, 0) | {WEIGHTS[1]: 1}}, "direct"),
         (
             {
                 "mix": {"dev": 0.2},

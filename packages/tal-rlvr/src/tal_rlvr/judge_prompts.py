@@ -79,6 +79,19 @@ def prompt_folder() -> Path:
     return Path(str(resources.files("tal_rlvr") / "prompts"))
 
 
+def check_prompts(prompts: PromptConfig) -> None:
+    """Refuse a choice for which there is no prompt, before there is an item.
+
+    Raises:
+        CarbError: the folder has none in the language; for ``item``, none at all.
+    """
+    folder = prompts.folder()
+    if prompts.language == "item" and any(folder.glob("*.jinja")):
+        return
+    if _find(f"{GENERAL}-", prompts.language, folder) is None:
+        _file(prompts.language, folder)
+
+
 def prompt_languages(folder: Path | None = None) -> list[str]:
     """Languages in which there is a prompt."""
     names = (path.stem for path in (folder or prompt_folder()).glob("*.jinja"))
@@ -193,10 +206,10 @@ def _file(language: str, folder: Path) -> Path:
     if path is not None:
         return path
     raise CarbError(
-        f"There is no prompt in the language '{language}' (there is: "
+        f"There is no prompt in the language '{language}' in {folder} (there is: "
         f"{', '.join(prompt_languages(folder)) or 'none'}). "
         f"Use language='en', or put a file {language}.jinja into a folder of your own and "
-        "name that folder."
+        "name that folder as the style."
     )
 
 

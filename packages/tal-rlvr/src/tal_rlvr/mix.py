@@ -6,9 +6,16 @@ import hashlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import (
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from carb_data import BonSet, CarbError, Dataset, Frozen
 from tal_rlvr.layouts import Form, read_pairs, read_sets
@@ -117,9 +124,11 @@ class TrainingMix(Frozen):
     seed: int = 0
     """Seed of every random draw of the mix."""
 
-    def parts(self) -> Parts:
-        """The pairs of ``mixed`` without the account."""
-        return self.mixed()[0]
+    @model_validator(mode="after")
+    def _leaves_some(self) -> Self:
+        if self.held_out + self.dev >= 1:
+            raise ValueError("held_out and dev together leave nothing to train on: lower them")
+        return self
 
     def mixed(self) -> tuple[Parts, MixAccount]:
         """Read, split by source item, weigh, balance, order; with an account of every pair.

@@ -6,9 +6,16 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from carb_data import CarbError, Frozen, closest, parse_file, validate, write_whole
 from tal_rlvr.judge_prompts import PromptConfig
@@ -79,7 +86,6 @@ class TrainConfig(Frozen):
     prompts: PromptConfig = PromptConfig()
     warmup: WarmupConfig = WarmupConfig()
     rewards: RewardConfig = RewardConfig()
-    """The rewards; a text such as ``"paper"`` is their ``base`` alone."""
     lora: LoraSettings | None = None
     evaluation: EvaluationConfig = EvaluationConfig()
     direct: bool = False
@@ -94,12 +100,11 @@ class TrainConfig(Frozen):
     """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``).
     With ``max_steps = 0`` the run ends after the warm-up: supervised training alone."""
 
-    @field_validator("rewards", mode="before")
-    @classmethod
-    def _base(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        return {"base": value}
+    @model_validator(mode="after")
+    def _is_rewarded(self) -> Self:
+        if self.direct and not self.rewards.correctness_weight + self.rewards.format_weight:
+            raise ValueError("with direct there is no R_appr: another reward must have a weight")
+        return self
 
     def loading(self, model: str | Path) -> Values:
         """How transformers loads one of the run's models for training."""
@@ -157,8 +162,10 @@ def write_json(path: Path, content: BaseModel) -> None:
     write_whole(path, content.model_dump_json(indent=1) + "\n")
 
 
-def _read(name: str) -> Values:
+def _read(name: str, above: tuple[str, ...] = ()) -> Values:
     """The values of a preset or a file, over those of the preset that it names."""
+    if name in above:
+        raise CarbError(f"{name} names itself as its preset, in the end. Name another one.")
     source: Traversable = Path(name)
     if name in presets():
         source = resources.files("tal_rlvr") / "presets" / f"{name}.toml"
@@ -171,15 +178,13 @@ def _read(name: str) -> Values:
     base = values.pop("preset", None)
     if base is None:
         return values
-    return _merge(_read(str(base)), values)
+    return _merge(_read(str(base), (*above, name)), values)
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Values:
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
-        if key == "rewards" and isinstance(old, str):
-            old = {"base": old}
         merged[key] = value
         if isinstance(old, Mapping) and isinstance(value, Mapping):
             merged[key] = _merge(old, value)

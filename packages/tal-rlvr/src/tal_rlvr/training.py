@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from carb_data import CarbError, Frozen, write_whole
+from carb_data import CarbError, Frozen, read_file, write_whole
 from carb_metrics import Interval
 from carb_scorers.models.source import model_source
 from tal_rlvr.curve import svg
@@ -145,7 +145,8 @@ def _check_begun(config: TrainConfig, resume: bool) -> None:
             f"{config.out} holds a run that was begun. Resume it, choose another 'out', or "
             "remove it."
         )
-    if TrainConfig.model_validate_json(begun.read_bytes()) != config:
+    remedy = "Choose another 'out', or remove it."
+    if read_file(TrainConfig, begun, "configuration of a run", remedy) != config:
         raise CarbError(
             f"{config.out} holds a run with other settings (see {begun}). Resume it with "
             "the same ones, "

@@ -22,8 +22,9 @@ from transformers.integrations import get_reporting_integration_callbacks
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 from trl import GRPOConfig
 
-from carb_data import CarbError, MissingExtraError
+from carb_data import CarbError, MissingExtraError, check_language, load
 from carb_scorers.models.protocol import read_backend_options
+from tal_rlvr.judge_prompts import check_prompts
 from tal_rlvr.memory import Shape, check_fits, needed
 from tal_rlvr.mix import MixAccount, Parts
 from tal_rlvr.mix_check import report_contamination
@@ -127,6 +128,7 @@ MANAGED = {
     "do_eval": "eval_strategy says when the pairs of mix.dev are judged",
     "remove_unused_columns": "the rewards read every column",
     "generation_kwargs": "'max_new_tokens' and keys such as temperature and top_p have it all",
+    "ignore_data_skip": "a resumed run goes on with the pairs that would have come",
     "push_to_hub": "a run writes into 'out' alone",
     "label_smoothing_factor": "GRPO has no labels",
 }
@@ -159,6 +161,7 @@ BOUNDS: dict[str, Any] = {
     "per_device_train_batch_size": _Count,
     "gradient_accumulation_steps": _Count,
     "num_iterations": _Count,
+    "steps_per_generation": _Count,
     "save_total_limit": _Count,
 }
 """The values that each setting may have. TRL takes others, too, and computes something else."""
@@ -194,7 +197,8 @@ def grpo_arguments(config: TrainConfig, base: str) -> GRPOConfig:
         raise CarbError(f"The settings under [grpo] are not valid: {error}.") from None
     if arguments.use_cpu and "ddp_timeout" in config.grpo:
         raise CarbError("[grpo] ddp_timeout has no effect on a CPU. Leave it out.")
-    if arguments.eval_strategy != "no" and not config.mix.dev:
+    judged = arguments.eval_strategy != "no" or arguments.eval_on_start
+    if judged and not config.mix.dev:
         raise CarbError("[grpo] eval_strategy judges no pairs: set [mix] dev, or leave it out.")
     _check_resumable(arguments)
     _check_reports(arguments.report_to)
@@ -295,6 +299,15 @@ def check_settings(config: TrainConfig) -> None:
             "machine has none. Start it on one that has, take --config demo-cpu, or set "
             "needs.gpus = 0 for a small model."
         )
+    nearest = next(path for path in (config.out, *config.out.absolute().parents) if path.exists())
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
+        raise CarbError(f"Cannot write into {config.out}. Choose another 'out'.")
+    check_prompts(config.prompts)
+    for source in config.mix.sources:
+        for tag in filter(None, (source.language, *source.languages)):
+            check_language(tag)
+    for name in config.evaluation.sets:
+        load(name)
     check_backend(config)
     grpo_arguments(config, config.model)
 

@@ -126,8 +126,7 @@ class _OfOutputs:
 
 
 class CorrectnessFunction(_OfOutputs):
-    """R_corr for TRL. Logs the format rate, the accuracy of either order, and the length of the
-    reasoning."""
+    """R_corr for TRL. Logs the format rate, the share of verdicts, and their accuracy."""
 
     __name__ = "R_corr"
 
@@ -151,14 +150,6 @@ class CorrectnessFunction(_OfOutputs):
             log_metric("verdict_rate", len(read) / len(rewards))
             if read:
                 log_metric("verdict_accuracy/parsed", fmean(read))
-            for side in ("A", "B"):
-                of_side = [one for one, better in zip(right, label, strict=True) if better == side]
-                if of_side:
-                    log_metric(f"verdict_accuracy/better_is_{side}", fmean(of_side))
-            well_formed = [j for j in judgements if isinstance(j, Judgement)]
-            if well_formed:
-                log_metric("criteria/count", fmean([len(j.criteria) for j in well_formed]))
-                log_metric("criteria/characters", fmean([j.reasoning_end for j in well_formed]))
         return rewards
 
 
