@@ -57,6 +57,7 @@ class Answers:
 
     def credit(self, utility: Floats) -> Floats:
         """(sets,) 1/k where the right answer is among k of the highest utility."""
+        # Not as scores: predictions lie around 0, where noise has significant digits, too.
         level = np.round(utility, 9)
         won, top = tops(level, self.right, self.starts)
         return won / top
