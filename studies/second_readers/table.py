@@ -13,7 +13,8 @@ Chinese and Russian; the ninth read these three. The tenth and the eleventh read
 three, shuffled with sets of the paper's published sample (``published``), and gave marks alone.
 ``perturbed.csv`` says of each perturbed version whether its reader found it as it should be,
 ``families.csv`` what readers found who had the facts before them, and ``every_family.csv`` what
-editors found so in all families; each before correction.
+editors found so in all families; each before correction. ``cues.csv`` is of later texts: 12 implied
+wordings of each language, drawn by lot, and the country that a reader took each one to be about.
 """
 
 from __future__ import annotations
@@ -88,6 +89,13 @@ def whole_line(rows: list[Row]) -> str:
     )
 
 
+def cues_line(rows: list[Row]) -> str:
+    """In how many implied wordings a reader recovered the country."""
+    right = sum(row["country"] == row["region"].partition("-")[0] for row in rows)
+    several = sum(bool(row["others"]) for row in rows)
+    return f"implied wordings, {len(rows)}: {share(right, len(rows))} told, {several} fit others too"
+
+
 def share(count: int, of: int) -> str:
     limits = binomtest(count, of).proportion_ci(0.95, "exact")
     return f"{count} (exact 95% interval {100 * limits.low:.1f} to {100 * limits.high:.1f}%)"
@@ -102,6 +110,7 @@ def main() -> None:
     printed = [*lines(read("marks.csv")), perturbed_line(read("perturbed.csv"))]
     printed += families_lines(read("families.csv"))
     printed.append(whole_line(read("every_family.csv")))
+    printed.append(cues_line(read("cues.csv")))
     sys.stdout.writelines(f"{line}\n" for line in printed)
 
 
