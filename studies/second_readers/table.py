@@ -56,9 +56,17 @@ def summary(rows: list[Row]) -> str:
     return f"{right} of {len(rows)} right ({shares}), {marks}"
 
 
-def perturbed_line(rows: list[Row]) -> str:
+def perturbed_lines(rows: list[Row]) -> list[str]:
+    """A line for each reading; the second one was by lot, after corrections of the first."""
+    readings: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        readings[row["reading"]].append(row)
+    return [f"perturbed versions, reading {name}: {perturbed(of)}" for name, of in readings.items()]
+
+
+def perturbed(rows: list[Row]) -> str:
     counts = (f"{kind.upper()} {sum(row[kind] == 'yes' for row in rows)}" for kind in PERTURBED)
-    return f"perturbed versions as they should be, of {len(rows)}: {', '.join(counts)}"
+    return f"as they should be, of {len(rows)}: {', '.join(counts)}"
 
 
 def families_lines(rows: list[Row]) -> list[str]:
@@ -93,7 +101,9 @@ def cues_line(rows: list[Row]) -> str:
     """In how many implied wordings a reader recovered the country."""
     right = sum(row["country"] == row["region"].partition("-")[0] for row in rows)
     several = sum(bool(row["others"]) for row in rows)
-    return f"implied wordings, {len(rows)}: {share(right, len(rows))} told, {several} fit others too"
+    return (
+        f"implied wordings, {len(rows)}: {share(right, len(rows))} told, {several} fit others too"
+    )
 
 
 def share(count: int, of: int) -> str:
@@ -107,7 +117,7 @@ def read(name: str) -> list[Row]:
 
 
 def main() -> None:
-    printed = [*lines(read("marks.csv")), perturbed_line(read("perturbed.csv"))]
+    printed = [*lines(read("marks.csv")), *perturbed_lines(read("perturbed.csv"))]
     printed += families_lines(read("families.csv"))
     printed.append(whole_line(read("every_family.csv")))
     printed.append(cues_line(read("cues.csv")))
