@@ -344,7 +344,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ) as error:  # which says what is wrong, and of values without a name not what to do
         if isinstance(error, MissingArgumentError | UnusedCliTokensError):
             sys.stderr.write(
-                "Write the option's name before a value, such as --data FILE; --help lists "
+                "Give the option's name and its value, such as --data FILE; --help lists "
                 "the options.\n"
             )
         return USAGE
