@@ -131,6 +131,13 @@ BAD = {
         "refused",
     ),
     "filtered": (reply(chat("", finish_reason="content_filter")), "refused", "refused"),
+    "refusal beside a text": (
+        reply(chat(None, message={"content": "[[A]]", "refusal": "I can't"})),
+        "refused",
+        "refused",
+    ),
+    "refusal of Anthropic": (reply(chat("[[A]]", finish_reason="refusal")), "refused", "refused"),
+    "filtered by Gemini": (reply(chat("[[A]]", finish_reason="SAFETY")), "refused", "refused"),
 }
 
 
@@ -146,6 +153,14 @@ def test_a_bad_answer_is_one_failure(serve: Callable[..., Server], name: str) ->
     assert said in bad.error.message
     assert len(bad.error.message) <= 400
     assert len(server.bodies) == 3  # not tried again
+
+
+def test_a_part_that_is_a_thought_is_no_answer(serve: Callable[..., Server]) -> None:
+    """Gemini marks it beside its type."""
+    parts = [{"type": "text", "text": "[[B]]", "thought": True}, {"type": "text", "text": "Hm."}]
+    (written,) = ask(model(serve([reply(chat(None, message={"content": parts}))]).url))
+    assert isinstance(written, Generation)
+    assert written.text == "Hm."
 
 
 def test_an_answer_without_end_is_cut_off(serve: Callable[..., Server]) -> None:

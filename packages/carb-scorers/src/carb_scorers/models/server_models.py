@@ -49,6 +49,7 @@ moves by 0.01."""
 _ENDS = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "complete"}
 """Reasons for which a text is over. For every other one (``length``, ``abort``, ``null``, one that
 is new) it may have broken off."""
+_REFUSED = {"content_filter", "refusal", "safety", "recitation", "blocklist", "prohibited_content"}
 
 _ONLY_THOUGHT = (
     "the server put everything into reasoning_content and wrote no answer; raise max_tokens, turn "
@@ -211,10 +212,12 @@ class ServerLanguageModel(ServerModel):
         content = message.get("content") if self._chat else choice["text"]
         if isinstance(content, list):  # content in parts
             content = "".join(
-                part["text"] for part in content if part.get("type", "text") == "text"
+                part["text"]
+                for part in content
+                if part.get("type", "text") == "text" and not part.get("thought")
             )
-        reason = choice.get("finish_reason")
-        if reason == "content_filter" or (content is None and message.get("refusal")):
+        reason = str(choice.get("finish_reason")).lower()
+        if reason in _REFUSED or message.get("refusal"):
             return failure("refused", "the server refused to answer", usage)
         if not content and _thought(message):
             return failure("parse", _ONLY_THOUGHT, usage)
@@ -223,8 +226,7 @@ class ServerLanguageModel(ServerModel):
         choices = None
         if watch is not None:
             choices = self._watched(watch, choice)
-        finished = str(reason).lower() in _ENDS
-        return Generation(content or "", usage=usage, finished=finished, choices=choices)
+        return Generation(content or "", usage=usage, finished=reason in _ENDS, choices=choices)
 
     def _steps(self, choice: Json) -> list[Step]:
         """Each token of an answer with the most probable ones in its place."""
