@@ -54,8 +54,8 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
 
     Args:
         model: folder, hub id or GGUF file of a chat model.
-        out: folder of the probe's run; a second call goes on from what it holds.
-        fresh: whether to discard what it holds.
+        out: folder of the probe's run; a second call continues it.
+        fresh: whether to discard its content.
     """
     sets = probing_families(load(DATA))
     note(

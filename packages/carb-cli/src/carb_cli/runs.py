@@ -1,4 +1,4 @@
-"""Reading runs back: one scorer's scores out of a folder, found by what a user types."""
+"""Reading runs back: one scorer's scores out of a folder, by the name that a user types."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def score(
     out: Path,
     options: RunOptions = AS_USUAL,
 ) -> RunRecord:
-    """Score a data set into a folder; what the folder holds already is not scored again.
+    """Score a data set into a folder; results in the folder are not scored again.
 
     Args:
         data: names of the data sets, for the record.

@@ -1,4 +1,4 @@
-"""Which sets a command scores."""
+"""The sets that a command scores."""
 
 from __future__ import annotations
 

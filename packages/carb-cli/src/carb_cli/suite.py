@@ -182,9 +182,8 @@ def run_suite(
 ) -> dict[str, Outcome]:
     """Score a data set with each model, in a folder of ``out`` that has its name.
 
-    What a folder holds already is not scored again. Models wait for a GPU; without GPUs they take
-    turns. Where ``RAY_ADDRESS`` names a Ray cluster, they run on its machines, which share the
-    folder.
+    Results in a folder are not scored again. Models wait for a GPU; without GPUs they take turns.
+    Where ``RAY_ADDRESS`` names a Ray cluster, they run on its machines, which share the folder.
 
     Args:
         models: the models.
@@ -280,8 +279,8 @@ class _Machine:
 
 
 class _Cluster:
-    """A Ray cluster that this process has joined. A model waits until one of its machines has what
-    it needs."""
+    """A Ray cluster that this process has joined. A model waits until one of its machines has
+    room."""
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray

@@ -145,7 +145,7 @@ def check_language(tag: str) -> None:
     """Check that a text is the tag of a language, and refuse others such as ``jp`` or ``Deutsch``.
 
     Args:
-        tag: What a user wrote: a BCP 47 tag, such as ``en`` or ``zh-Hant``.
+        tag: A user's value: a BCP 47 tag, such as ``en`` or ``zh-Hant``.
 
     Raises:
         CarbError: it is no such tag; the message names the nearest one.

@@ -259,7 +259,7 @@ _MARK = re.compile(f"[{_CLASSES['marks']}]")
 
 
 class _Characters(dict[int, str | None]):
-    """Code point to what stands for it: letters, marks and numbers stay, all others go, white space
+    """Code point to its replacement: letters, marks and numbers stay, all others go, white space
     among them.
 
     So a text is found that was cut into words, or that lost its punctuation.

@@ -37,7 +37,7 @@ class OfSets(Result):
     """The figures over some sets."""
 
     counted: Counted = "all"
-    """Which sets count."""
+    """The counted sets."""
 
 
 class ScorerRow(Result):

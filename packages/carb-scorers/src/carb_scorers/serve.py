@@ -144,7 +144,7 @@ class RewardServer:
         """Open the scorer, then score whatever waits, until cancelled.
 
         Args:
-            note: is called with what a client must know of the open scorer.
+            note: is called with the notes of the open scorer.
         """
         scorer = await anyio.to_thread.run_sync(self._opened.get)
         missing = [name for name in needs(scorer.spec) if self._constants[name] is None]

@@ -100,7 +100,7 @@ def check_label(label: object, number: int) -> None:
     """Refuse a label that no verdict can be equal to.
 
     Args:
-        label: what is given as the right verdict.
+        label: the right verdict.
         number: its place among the labels, from 1.
 
     Raises:

@@ -166,7 +166,7 @@ class Recorded:
 
 
 def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Recorded:
-    """Keep what a reviewer sent, in a transaction of the caller.
+    """Keep a reviewer's answer, in a transaction of the caller.
 
     The same id counts once. ``base`` is the revision that the reviewer saw. Where it is older than
     the current one, the reviewer decides between both. Where it is newer, a backup was restored in

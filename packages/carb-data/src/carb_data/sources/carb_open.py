@@ -1,10 +1,10 @@
 """carb-open: the seed and all open sources in one benchmark, each cell filled to a cap, from
 several sources evenly.
 
-A cell is a listed culture and a domain. Keys of a higher tier come first: what people voted for,
-wrote or catalogued before what a model wrote. Within a tier the sources of a cell take turns, its
-local language and English as well. A family is taken whole. The words of a source's cultural sets
-may give the right answer away. Then only as many of them are taken as leave that attack at chance.
+A cell is a listed culture and a domain. Keys of a higher tier come first: people's votes, texts and
+catalogues before a model's texts. Within a tier the sources of a cell take turns, its local
+language and English as well. A family is taken whole. The words of a source's cultural sets may
+give the right answer away. Then only as many of them are taken as leave that attack at chance.
 Controls have cells of their own, so that they displace none.
 """
 

@@ -57,7 +57,7 @@ Texts = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A place in what a model writes at which the probabilities of some words are wanted."""
+    """A point in a model's text whose probabilities of some words are wanted."""
 
     after: str
     """The place is behind the last of these in the text: ``Verdict:``."""
@@ -210,8 +210,8 @@ def spec_of(
     comparative: bool,
     **added: Any,
 ) -> ScorerSpec:
-    """The spec of a scorer that asks a model: it records all options, with what the revisions came
-    to."""
+    """The spec of a scorer that asks a model: it records all options, with the resolved
+    revisions."""
     options = read.model_dump(mode="json", exclude={"revision", "ref_revision"})
     return ScorerSpec(
         name=name,

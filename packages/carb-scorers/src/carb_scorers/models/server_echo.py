@@ -30,8 +30,8 @@ def answer_tokens(
 
     Args:
         tokens: the reply's tokens as text.
-        prompt: what stands before the answer.
-        answer: what is to be spelled.
+        prompt: the text before the answer.
+        answer: the text that the tokens must spell.
         counted: how many tokens the server read, where it reports them.
 
     Raises:

@@ -32,8 +32,8 @@ class Row:
 
     tokens: Ids
     shared: int | None = None
-    """How many of the first tokens are computed once for all rows that share them; ``None``: what
-    is common to the rows of an item."""
+    """How many of the first tokens are computed once for all rows that share them; ``None``: the
+    common part of an item's rows."""
     keep: int = 1
     """How many of the last places are read."""
     targets: Ids = ()
