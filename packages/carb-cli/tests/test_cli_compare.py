@@ -115,6 +115,20 @@ def test_families_are_compared_where_every_main_set_failed(carb: Carb, mirrors_a
     assert "right with ties shared" not in ended.out
 
 
+def test_failures_are_said_and_decide_nothing(carb: Carb, families: Path) -> None:
+    """Whatever the failed comparisons would have given stays within the interval."""
+    path = families / "scores.parquet"
+    before = carb("compare", families, "--json").json["place_win"]
+    frame = ScoreTable.load(path).frame
+    fails = pl.col("item_id").cast(pl.String).str.contains("f[0-3]-[12]")
+    fails &= pl.col("scorer") == "baseline:random"
+    ScoreTable(frame.with_columns(score=pl.when(~fails).then("score"))).save(path)
+    found = carb("compare", families, "--json").json["place_win"]
+    assert (found["failed_a"], found["failed_b"]) == (pytest.approx(5 / 12), 0.0)
+    assert found["low"] < before["low"] < before["high"] < found["high"]
+    assert "41.7% of a and 0.0% of b failed" in carb("compare", families).out.replace("\n", " ")
+
+
 def test_sets_that_only_one_of_both_scored_are_counted(
     carb: Carb, families: Path, tmp_path: Path
 ) -> None:

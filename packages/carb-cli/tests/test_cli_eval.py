@@ -84,7 +84,7 @@ def test_a_gate_for_ci(carb: Carb) -> None:
         assert (ended.code, "from 0 to 1" in ended.err, "mean" in ended.err) == (2, True, False)
 
 
-def test_a_comparison_that_failed_counts_half_in_gate_verdict_and_entry(carb: Carb) -> None:
+def test_a_failed_comparison_counts_half_in_the_verdict_and_as_lost_at_the_gate(carb: Carb) -> None:
     """A model that knows the key, and fails on every second family, as one does that answers only
     where it is sure."""
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
@@ -117,9 +117,9 @@ def test_a_comparison_that_failed_counts_half_in_gate_verdict_and_entry(carb: Ca
         json.loads(path.read_text(encoding="utf-8")) for path in Path("results").rglob("entry.json")
     ]
     numbers = {entry["run"]["scorers"][0]["spec"]["name"]: entry["numbers"] for entry in entries}
-    effect = numbers["sure"]["place_win"]
-    assert effect["estimate"] < 1
-    assert f"place_win {effect['estimate']:.3f} [" in ended.out
+    half, lost = (numbers["sure"][name]["estimate"] for name in ("place_win", "place_win_if_lost"))
+    assert 0.5 < lost < half < 1
+    assert f"place_win with failures lost {lost:.3f} [" in ended.out
 
 
 @pytest.mark.parametrize("limit", [20, 80])

@@ -718,6 +718,31 @@ def test_a_gate_holds_each_model_of_a_run_and_no_baseline(carb: Carb, tmp_path: 
     assert (ended.code, "Did you mean 'place_win'?" in ended.err) == (2, True)
 
 
+def test_a_gate_counts_failures_as_lost_and_the_tables_say_what_is_left(
+    carb: Carb, tmp_path: Path
+) -> None:
+    """A rate above the gate's that hides losses behind failures does not pass."""
+    sets = [item for number in range(12) for item in small_family(number)]
+    folder = tmp_path / "run"
+    anyio.run(run, Dataset(sets), [ByPlace(), "baseline:length"], folder)
+    path = folder / "scores.parquet"
+    frame = ScoreTable.load(path).frame
+    fails = pl.col("scorer").eq("half") & pl.col("item_id").cast(pl.String).str.ends_with("-1")
+    ScoreTable(frame.with_columns(score=pl.when(~fails).then("score"))).save(path)
+    families = carb("report", folder, "--json", "-").json["families"]["rows"]
+    (row,) = [row for row in families if (row["scorer"], row["group"]) == ("half", None)]
+    rate, lost = row["place_win"]["estimate"], row["place_win_if_lost"]["estimate"]
+    assert lost < rate
+    between = f"place_win={(rate + lost) / 2}"
+    assert carb("report", folder, "--fail-below", between).code == 1
+    assert carb("report", folder, "--fail-below", f"place_win={lost}").code == 0
+    shown = f"if lost {100 * lost:.1f}"
+    page = tmp_path / "page.html"
+    ended = carb("report", folder, "--html", page, "--md", tmp_path / "t.md")
+    for text in (ended.out, page.read_text(), (tmp_path / "t.md").read_text()):
+        assert shown in text
+
+
 def test_a_gate_fails_where_its_measure_has_no_value(carb: Carb, finished_run: Path) -> None:
     """The sets of this run are of no family; a gate that cannot fail is none."""
     ended = carb("report", finished_run, "--fail-below", "place_win=0.1")

@@ -25,6 +25,14 @@ HIDE = (
     "**Place win rate, hidden losses**: how often the 95% interval lies above 50% where a scorer "
     "fails on the sets on which it would lose most, or on sets at random:"
 )
+BETTER = (
+    "**Place win rate, two scorers, failures**: how often `compare` calls a scorer that fails "
+    "better than one without knowledge, over 200 families of 4:"
+)
+RANK = (
+    "**Place win rate, ranks, failures**: the mean rank of a scorer that fails among four that do "
+    "not, with rates of about 50, 55, 59, 62.5 and 66%, over 100 families of 4:"
+)
 
 pytestmark = pytest.mark.coverage
 
@@ -252,3 +260,84 @@ def test_a_scorer_with_knowledge_that_fails_rarely_still_shows_it(cell):
         cell(HIDE, row, "failures count half", shown[0])
         cell(HIDE, row, "failures count as lost", shown[1])
         assert shown[1] > 0.9 or share == 0.1
+
+
+def failing_at_random(rng: np.random.Generator, scores: Scores, share: float) -> Scores:
+    return np.where(rng.random(scores.shape[:2])[..., None] < share, np.nan, scores)
+
+
+def is_better(a: Scores, b: Scores, a_failed: float) -> bool:
+    """Whether the interval of a − b lies above 0, b without failures."""
+    d = place_win(a, a_failed) - place_win(b)
+    n = np.full(len(d), a.shape[-1])
+    found = clustered_mean(
+        d, np.zeros(len(d)), 2 * chance_variance(n), np.arange(len(d)), 0.95, (-1.0, 1.0)
+    )
+    return found.low > 0
+
+
+@pytest.mark.parametrize("share", [1.0, 0.2, 0.05])
+def test_who_fails_where_it_loses_is_not_called_better(share, cell):
+    rng = np.random.default_rng(6)
+    better = np.zeros(2)
+    for _ in range(RUNS):
+        a, b = likelihoods(rng, 200, 4, 0.0), likelihoods(rng, 200, 4, 0.0)
+        a = failing_where_it_loses(a, share)
+        half, lost = is_better(a, b, 0.5), is_better(a, b, 0.0)
+        better += half, half and lost
+    better /= RUNS
+    row = f"no knowledge, at most {share:.0%} of the sets where it loses"
+    cell(BETTER, row, "failures count half", better[0])
+    cell(BETTER, row, "either way", better[1])
+    assert better[1] < 0.04
+
+
+def test_who_knows_and_fails_rarely_is_called_better(cell):
+    rng = np.random.default_rng(7)
+    for share in (0.0, 0.01, 0.05, 0.1):
+        better = np.zeros(2)
+        for _ in range(RUNS):
+            a, b = likelihoods(rng, 200, 4, 0.5), likelihoods(rng, 200, 4, 0.0)
+            a = failing_at_random(rng, a, share)
+            half, lost = is_better(a, b, 0.5), is_better(a, b, 0.0)
+            better += half, half and lost
+        better /= RUNS
+        row = f"knowledge, {share:.0%} of the sets at random"
+        cell(BETTER, row, "failures count half", better[0])
+        cell(BETTER, row, "either way", better[1])
+        assert better[0] > 0.9
+        assert better[1] > 0.7 or share > 0.01
+
+
+FIELD = (0.0, 0.2, 0.35, 0.5, 0.65)
+"""What is added to the right cells of five scorers."""
+
+
+def rank_in_field(
+    rng: np.random.Generator, who: int, fail: Callable[[Scores], Scores]
+) -> np.ndarray:
+    """The mean rank of one of ``FIELD`` that fails: where failures count half, and as lost."""
+    ranks = np.zeros(2)
+    for _ in range(RUNS // 5):
+        field = [likelihoods(rng, 100, 4, delta) for delta in FIELD]
+        field[who] = fail(field[who])
+        for column, if_failed in enumerate((0.5, 0.0)):
+            rates = [place_win(one, if_failed).mean() for one in field]
+            ranks[column] += 1 + sum(rate > rates[who] for rate in rates)
+    return ranks / (RUNS // 5)
+
+
+def test_no_failing_improves_a_rank(cell):
+    rng = np.random.default_rng(8)
+    for share in (0.0, 0.05, 0.2, 1.0):
+        half, lost = rank_in_field(rng, 0, lambda one, m=share: failing_where_it_loses(one, m))
+        row = f"the worst, at most {share:.0%} of the sets where it loses"
+        cell(RANK, row, "failures count half", half)
+        cell(RANK, row, "failures count as lost", lost)
+        assert lost > 4.9
+    for share in (0.01, 0.05, 0.1):
+        half, lost = rank_in_field(rng, 4, lambda one, m=share: failing_at_random(rng, one, m))
+        row = f"the best, {share:.0%} of the sets at random"
+        cell(RANK, row, "failures count half", half)
+        cell(RANK, row, "failures count as lost", lost)
+        assert half <= lost

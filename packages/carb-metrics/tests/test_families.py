@@ -17,6 +17,7 @@ from carb_metrics import (
     compare,
     family_accuracy,
     place_gap,
+    rank,
 )
 from carb_metrics.clusters import cluster_of
 from carb_metrics.families import BLIND
@@ -363,6 +364,39 @@ def test_failing_where_it_would_lose_lifts_the_rate_but_not_the_one_with_failure
         == place_win(dataset, lambda s, r: float(drawn[numbers_of(s, r)])).estimate
     )
     assert row.place_win_if_lost.low < 0.5 < row.place_win_if_lost.high
+
+
+def test_failing_where_it_would_lose_makes_no_scorer_better_and_no_rank():
+    """A scorer without knowledge that fails on every set of which it would lose a comparison,
+    beside its twin that does not fail and one that knows a little."""
+    dataset = Dataset(item for i in range(200) for item in family(i, answers=2))
+    rng = np.random.default_rng(0)
+    twin, weak = rng.normal(size=(2, 200, 2, 2))
+    weak[:, [0, 1], [0, 1]] += 0.3
+    right = twin[:, [0, 1], [0, 1]]
+    loses = (right < twin[:, [1, 0], [0, 1]]).any(1)
+    table = scores_of(
+        dataset,
+        {
+            "twin": lambda s, r: float(twin[numbers_of(s, r)]),
+            "weak": lambda s, r: float(weak[numbers_of(s, r)]),
+            "cheat": lambda s, r: (
+                None if loses[int(s.family[1:])] else float(twin[numbers_of(s, r)])
+            ),
+        },
+    )
+    alone = {name: ScoreTable(part) for (name,), part in table.frame.group_by("scorer")}
+    before = compare(alone["twin"], alone["weak"], dataset=dataset).place_win
+    found = compare(alone["cheat"], alone["weak"], dataset=dataset).place_win
+    assert found.a > found.b > before.a
+    assert (found.failed_a, found.failed_b) == (loses.mean(), 0.0)
+    assert found.better is None
+    assert found.difference.p == 1.0
+    assert found.difference.low < before.difference.estimate < found.difference.high
+    assert found.turned() == compare(alone["weak"], alone["cheat"], dataset=dataset).place_win
+    ranks = {row.scorer: row.standing for row in rank(table, dataset=dataset).scorers}
+    assert [ranks[name].rank for name in ("weak", "twin", "cheat")] == [1, 2, 3]
+    assert (ranks["cheat"].low, ranks["cheat"].high) == (1, 3), "nothing is settled"
 
 
 def test_no_failure_leaves_one_rate():

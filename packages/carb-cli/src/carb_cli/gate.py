@@ -18,7 +18,7 @@ FailBelow = Annotated[
     str | None,
     Parameter(
         help="A gate for CI, as NAME=NUMBER: end with 1 where a model's place_win, row (accuracy "
-        "over families) or accuracy is lower, for example place_win=0.52.",
+        "over families) or accuracy is lower, failures lost: for example place_win=0.52.",
         show_default=False,
     ),
 ]
@@ -60,7 +60,11 @@ def judged(report: Report, scorer: str, gate: Gate) -> tuple[bool, str]:
     if measure != "accuracy":
         reading = Interval()
         if report.families is not None:
-            reading = getattr(report.families.of(scorer), measure)
+            row = report.families.of(scorer)
+            reading = row.row
+            if measure == "place_win":
+                reading = row.surest
+                measure += " with failures lost" if row.failed else ""
     if reading.estimate is None:
         return False, f"{measure} has no value in these data: --fail-below failed."
     limits = "no interval"

@@ -33,7 +33,7 @@ class Asked(Frozen):
     mode: Mode
     spec: str
     place_win: float | None
-    """As in ``family_accuracy``; null where every comparison failed."""
+    """As in ``family_accuracy``, failures lost; null where every comparison failed."""
     agreement: float | None
     """Share of pairs of orders in which the same answer is picked; null where there is one
     order."""
@@ -71,7 +71,7 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
         one = Asked(
             mode=mode,
             spec=way.format(model=model),
-            place_win=report.families.of(mode).place_win.estimate,
+            place_win=report.families.of(mode).surest.estimate,
             agreement=alike.get(mode),
         )
         asked.append(one)

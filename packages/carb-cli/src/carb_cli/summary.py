@@ -36,13 +36,19 @@ class Numbers(Frozen):
     place_win: Interval | None
     """How often an answer scores higher under its own place than under another one
     (``carb_metrics.family_accuracy``)."""
+    place_win_if_lost: Interval | None = None
+    """The same with failed comparisons lost; null where none failed."""
 
     @property
     def sentence(self) -> str:
         """The numbers as people read them, the place win rate first where there is one."""
         if self.sets and self.failed == self.sets:
             return "no scores, every set failed"
-        shares = {"place win rate": self.place_win, "row accuracy": self.row}
+        shares = {
+            "place win rate": self.place_win,
+            "if failures lost": self.place_win_if_lost,
+            "row accuracy": self.row,
+        }
         parts = [f"{name} {shown(one)}" for name, one in shares.items() if one is not None]
         cell = self.accuracy
         parts.append(f"accuracy {shown(cell)} of {cell.n:,} main sets")
@@ -81,6 +87,7 @@ def numbers(
             home_line=home if home.n else None,
             row=None if row is None else row.row,
             place_win=None if row is None else row.place_win,
+            place_win_if_lost=None if row is None else row.place_win_if_lost,
         )
     return rows
 

@@ -126,11 +126,15 @@ def _coverages(
     unit = np.concatenate([surest_first[:count] for count in counts])
     row = np.repeat(np.arange(len(counts)), counts)
     result = means_of(row, credit[unit], cluster[unit], len(counts), confidence, (0.0, 1.0))
-    limits = np.stack([result.estimate, result.low, result.high], axis=1)
     rows = []
-    for count, (estimate, low, high) in zip(counts.tolist(), limits.tolist(), strict=True):
-        accuracy = Interval(estimate=estimate, low=low, high=high)
-        rows.append(Coverage(coverage=count / len(lead), accuracy=accuracy))
+    for index, count in enumerate(counts):
+        accuracy = Interval(
+            estimate=float(result.estimate[index]),
+            low=float(result.low[index]),
+            high=float(result.high[index]),
+        )
+        share = float(count / len(lead))
+        rows.append(Coverage(coverage=share, accuracy=accuracy))
     return tuple(rows)
 
 

@@ -14,7 +14,7 @@ from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.matrices import Matrices
 from carb_metrics.means import FEWEST, clustered_mean, effective_clusters
-from carb_metrics.readings import Reading, family_means
+from carb_metrics.readings import Reading
 from carb_metrics.scored import Scored
 
 __all__ = ["BLIND", "FamilyReport", "FamilyRow", "PlaceComparison", "family_accuracy", "place_gap"]
@@ -66,6 +66,11 @@ class FamilyRow(Result):
     note: str | None = None
     """Why the interval is missing, or has no width."""
 
+    @property
+    def surest(self) -> Interval:
+        """The place win rate that no failure can have lifted."""
+        return self.place_win_if_lost or self.place_win
+
 
 class PlaceComparison(Result):
     """The place win rates of two scorers on the same families, or of one on two wordings."""
@@ -74,18 +79,28 @@ class PlaceComparison(Result):
     """Families in which both scored the same pair of sets."""
     a: float
     b: float
+    failed_a: float
+    """Share of the comparisons of a that failed; each counts one half."""
+    failed_b: float
     difference: Interval
-    """a minus b."""
+    """a minus b. The interval holds whichever way failed comparisons end: its lower limit leaves
+    room for those of a lost and those of b won, its upper one for the contrary."""
     better: Literal["a", "b"] | None
     """Null where the interval holds 0, or there is none."""
+
+    @property
+    def lead(self) -> float:
+        """a minus b where each failed comparison is lost: no failure lifts it."""
+        return self.a - self.failed_a / 2 - (self.b - self.failed_b / 2)
 
     def turned(self) -> PlaceComparison:
         """The same of b and a."""
         better: dict[str | None, Literal["a", "b"]] = {"a": "b", "b": "a"}
-        return PlaceComparison(
-            families=self.families,
+        return self.changed(
             a=self.b,
             b=self.a,
+            failed_a=self.failed_b,
+            failed_b=self.failed_a,
             difference=self.difference.turned(),
             better=better.get(self.better),
         )
@@ -226,20 +241,16 @@ def place_gap(
         if not both:
             continue
         named, cued = np.array(both, dtype=np.int64).T
-        lost = one.lost == one.pairs
-        lost_named = lost[named].all()
-        lost_cued = lost[cued].all()
-        if lost_named or lost_cued:
-            continue
-        a = one.value[named]
-        b = one.value[cued]
-        gaps[scorer] = _difference(
+        values = one.values()
+        gap = _difference(
             matrix,
-            a,
-            b,
+            values[:, named],
+            values[:, cued],
             named,
             confidence,
         )
+        if max(gap.failed_a, gap.failed_b) < 1:
+            gaps[scorer] = gap
     return gaps
 
 
@@ -271,13 +282,13 @@ def compared(
     for one in (first, second):
         if np.isnan(one.won[both]).all():
             return None  # so it is without such pairs
-    a = family_means(matrix, first.won, both)
-    b = family_means(matrix, second.won, both)
-    families = np.flatnonzero(~np.isnan(a))
+    a = first.values(both)
+    b = second.values(both)
+    families = np.flatnonzero(~np.isnan(a[0]))
     return _difference(
         matrix,
-        a[families],
-        b[families],
+        a[:, families],
+        b[:, families],
         families,
         confidence,
     )
@@ -307,15 +318,16 @@ def _row(
     sets = int(reading.sets[where].sum())
     errors = int(reading.errors[where].sum())
     cluster = reading.matrix.cluster[where]
+    values = reading.values()[:, where]
     place_win = row = Interval(n=0)
     if_lost = note = None
     if lost < pairs:
-        place_win = _place_win(reading, where, confidence)
+        place_win = _place_win(reading, values[1], where, confidence)
     if 0 < lost < pairs:
-        if_lost = _place_win(reading, where, confidence, 0.0)
+        if_lost = _place_win(reading, values[0], where, confidence)
     if errors < sets:
         row = _row_accuracy(reading, whole, confidence)
-    if blind and (reading.value[where] == 0.5).all():
+    if blind and (values[1] == 0.5).all():
         if lost < pairs:
             place_win = place_win.changed(low=0.5, high=0.5, p=1.0)
         note = "It does not read the place by construction."
@@ -339,15 +351,7 @@ def _row(
     )
 
 
-def _place_win(
-    reading: Reading,
-    where: Bools,
-    confidence: float,
-    if_failed: float = 0.5,
-) -> Interval:
-    """The mean over families in which a pair with a failed score has the value ``if_failed``."""
-    failed = reading.lost[where] / reading.pairs[where]
-    values = reading.value[where] + failed * (if_failed - 0.5)
+def _place_win(reading: Reading, values: Floats, where: Bools, confidence: float) -> Interval:
     matrix = reading.matrix
     variance = chance_variance(matrix.answers[where])
     half = np.full(len(values), 0.5)
@@ -390,22 +394,42 @@ def _difference(
     families: Ints,
     confidence: float,
 ) -> PlaceComparison:
-    """Two values of each of some families."""
-    d = a - b
+    """Two sides of some families, each with its ``Reading.values`` of them."""
+    count = len(families)
     variance = 2 * chance_variance(matrix.answers[families])
     cluster = matrix.cluster[families]
-    interval = clustered_mean(
-        d,
-        np.zeros(len(d)),
-        variance,
-        cluster,
-        confidence,
-        (-1.0, 1.0),
-    )
+    null = np.zeros(count)
+    bounds = (-1.0, 1.0)
+    least, middle, most = [
+        clustered_mean(d, null, variance, cluster, confidence, bounds) for d in a - b[::-1]
+    ]
+    interval = _covering(least, middle, most)
     return PlaceComparison(
-        families=len(d),
-        a=float(a.mean()),
-        b=float(b.mean()),
+        families=count,
+        a=float(a[1].mean()),
+        b=float(b[1].mean()),
+        failed_a=float((a[2] - a[0]).mean()),
+        failed_b=float((b[2] - b[0]).mean()),
         difference=interval,
         better=interval.favours(confidence),
+    )
+
+
+def _covering(least: Interval, middle: Interval, most: Interval) -> Interval:
+    """The middle with limits that hold those of all three, and with p of what all three show: 1
+    where their signs differ."""
+    if middle.p is None:
+        return middle
+    three = (least, middle, most)
+    rows = [(one.estimate, one.low, one.high, one.p) for one in three]
+    estimate, low, high, p = np.array(rows, dtype=float).T
+    sign = np.sign(estimate)
+    alike = (sign == sign[0]).all()
+    largest = 1.0
+    if alike:
+        largest = float(p.max())
+    return middle.changed(
+        low=float(low.min()),
+        high=float(high.max()),
+        p=largest,
     )

@@ -363,8 +363,13 @@ def _above(
     """The scorers that are above the floor before any correction: these may copy the surface."""
     if not models:
         return []
-    tests = paired_rows(np.stack([*models.values()]) - best, cluster, confidence)
-    return [name for name, test in zip(models, tests, strict=True) if (test.low or 0.0) > 0]
+    credit = np.stack([*models.values()])
+    tests = paired_rows(credit - best, cluster, confidence)
+    above = []
+    for name, test in zip(models, tests, strict=True):
+        if (test.low or 0.0) > 0:
+            above.append(name)
+    return above
 
 
 def _tests(

@@ -96,6 +96,7 @@ def rank(
     Scorers are ordered by the place win rate where the data set has families enough for its
     interval, else by accuracy. Each pair is compared as ``compare`` does, on the sets that both
     scored. A scorer's rank is 1 + the number of scorers that are better on the sets in common.
+    Failures count as lost in both measures, so that no failing improves a rank.
 
     The lower limit of a rank is 1 + the number of scorers that are significantly better. The upper
     limit is the number of scorers − those that are significantly worse. The limits hold for all
@@ -166,7 +167,7 @@ def _lead(pair: PairRow, by_place: bool) -> tuple[float, float | None]:
     win = pair.place_win
     lead = 0.0
     if win is not None:
-        lead = win.a - win.b
+        lead = win.lead
     return lead, pair.place_p_adjusted
 
 

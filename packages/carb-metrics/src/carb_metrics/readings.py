@@ -27,8 +27,6 @@ class Reading:
     """(families,) pairs of scored sets."""
     lost: Ints
     """(families,) those with a failed score."""
-    value: Floats
-    """(families,) mean over pairs, 1/2 for those with a failed score; NaN without a pair."""
     whole: Bools
     """(families,) whether the scored sets are complete."""
     row: Floats
@@ -43,6 +41,22 @@ class Reading:
         """(families,) whether there is a pair."""
         compared: Bools = self.pairs > 0
         return compared
+
+    def values(self, where: Bools | None = None) -> Floats:
+        """(3, families) the mean over pairs, or those of ``where``; NaN without one. Failed ones
+        count 0 in the first row, 1/2 in the second, and 1 in the third."""
+        if where is None:
+            where = self.scored
+        family = self.matrix.of_pair[where]
+        count = len(self.matrix.names)
+        won = self.won[where]
+        totals = []
+        for if_failed in (0.0, 0.5, 1.0):
+            value = np.nan_to_num(won, nan=if_failed)
+            totals.append(np.bincount(family, value, count))
+        with nan_where_undefined():
+            means: Floats = np.stack(totals) / _count(family, count)
+        return means
 
 
 def readings(frame: pl.DataFrame, matrix: Matrices) -> dict[str, Reading]:
@@ -91,7 +105,6 @@ def _reading(matrix: Matrices, table: pl.DataFrame) -> Reading:
         won=won,
         pairs=_count(matrix.of_pair[scored], count),
         lost=_count(matrix.of_pair[lost], count),
-        value=family_means(matrix, won, scored),
         whole=whole,
         row=np.where(whole, shares, np.nan),
         sets=_count(matrix.family[sets], count),
@@ -106,17 +119,6 @@ def _won(scores: Floats) -> Floats:
     second = higher(of_b, of_b_elsewhere)
     won: Floats = (first + second) / 2
     return won
-
-
-def family_means(matrix: Matrices, won: Floats, where: Bools) -> Floats:
-    """(families,) the mean over pairs; a failed one counts 1/2. NaN without a pair."""
-    family = matrix.of_pair[where]
-    count = len(matrix.names)
-    value = np.nan_to_num(won[where], nan=0.5)
-    total = np.bincount(family, value, count)
-    with nan_where_undefined():
-        mean: Floats = total / np.bincount(family, minlength=count)
-    return mean
 
 
 def _count(numbers: Ints, count: int) -> Ints:

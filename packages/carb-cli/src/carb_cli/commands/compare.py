@@ -167,7 +167,7 @@ def _place_win(comparison: Comparison) -> dict[str, Any] | None:
     if (win := comparison.place_win) is None:
         return None
     limits = win.difference.model_dump(include={"low", "high", "p"})
-    sides = win.model_dump(include={"a", "b", "better"})
+    sides = win.model_dump(include={"a", "b", "failed_a", "failed_b", "better"})
     return sides | limits | {"difference": win.difference.estimate, "n": win.families}
 
 
@@ -290,6 +290,11 @@ def _show_place_win(win: PlaceComparison, a: str, b: str) -> None:
         f"Place win rate: a ({a}) {percent(win.a)}%, b ({b}) {percent(win.b)}%, a − b "
         f"{signed(difference.estimate)} points{limits}, {win.families:,} families."
     )
+    if win.failed_a or win.failed_b:
+        say(
+            f"Of the comparisons, {percent(win.failed_a)}% of a and {percent(win.failed_b)}% of b "
+            "failed. They count half, and the interval holds whichever way they end."
+        )
     if difference.p is None:
         say("There are too few families for an interval, which needs six clusters.")
     elif win.better is None:

@@ -62,7 +62,7 @@ def _reads(row: FamilyRow, words: Interval) -> tuple[str, str]:
         return not_shown, f" Rates below {percent(LEAST_RATE)}% are too small to count."
     if _by_failing(row):
         return not_shown, " Its failures may hide losses."
-    if (_surest(row).low or 0.0) < (words.estimate or 0.0):
+    if (row.surest.low or 0.0) < (words.estimate or 0.0):
         reached = f" Words that question and answer share reach {percent(words.estimate)}%."
         return f"{not_shown} beyond shared words", reached
     return "reads the place", ""
@@ -72,14 +72,9 @@ def _above(row: FamilyRow) -> bool:
     return (row.place_win.estimate or 0.0) > 0.5
 
 
-def _surest(row: FamilyRow) -> Interval:
-    """The place win rate that no failure can have lifted."""
-    return row.place_win_if_lost or row.place_win
-
-
 def _by_failing(row: FamilyRow) -> bool:
     """Whether a scorer that does not read the place may have this rate because of its failures."""
-    return row.failed > 0 and (_surest(row).low or 0.0) <= 0.5
+    return row.failed > 0 and (row.surest.low or 0.0) <= 0.5
 
 
 def _not_shown(report: Report, best: FamilyRow, tested: int) -> str:
@@ -109,7 +104,7 @@ def _failed(row: FamilyRow) -> str:
         return ""
     return (
         f" {row.failed:,} of {row.comparisons:,} comparisons failed and count half; "
-        f"if they were lost, the rate would be {shown(_surest(row))}."
+        f"if they were lost, the rate would be {shown(row.surest)}."
     )
 
 

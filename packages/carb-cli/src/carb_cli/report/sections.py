@@ -67,9 +67,12 @@ def leaderboard(report: Report) -> Table:
 
 
 def _place_cells(row: FamilyRow) -> list[Shown]:
-    """Place win rate, with the reason for a missing interval or one of no width, and row
-    accuracy."""
-    return [share(row.place_win, *_why(row)), share(row.row)]
+    """Place win rate, with the reason for a missing interval or one of no width and with what it
+    is if failures lost, and row accuracy."""
+    lost = []
+    if row.place_win_if_lost is not None:
+        lost = [f"if lost {percent(row.place_win_if_lost.estimate)}"]
+    return [share(row.place_win, *_why(row), *lost), share(row.row)]
 
 
 def _why(row: FamilyRow) -> tuple[str, ...]:
@@ -95,7 +98,7 @@ def _leaderboard_note(report: Report) -> str:
         why = ", since there are too few families"
     note = "; ".join(parts)
     if report.ranked_by == "place_win":
-        return f"{note}. Ranks are by place win rate."
+        return f"{note}. Ranks are by place win rate, with failed comparisons lost."
     return f"{note}. Ranks are by accuracy{why}."
 
 
@@ -148,8 +151,6 @@ def _family_cells(report: Report, row: FamilyRow) -> tuple[Shown, ...]:
     failed = []
     if row.failed:
         failed = [f"{row.failed:,} failed"]
-    if row.place_win_if_lost is not None:
-        failed.append(f"if lost {percent(row.place_win_if_lost.estimate)}%")
     incomplete = []
     if row.incomplete:
         incomplete = [f"{row.incomplete:,} incomplete"]
