@@ -8,13 +8,14 @@ import gzip
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from carb_cli.report.content import clearly_above, content, read_runs
 from carb_cli.report.page import render
 from carb_cli.report.payload import payload
 from carb_cli.report.sections import leaderboard, sections
-from carb_data import BonSet, Dataset, HomeLine, home_line
+from carb_data import BonSet, Dataset, HomeLine, ScoreTable, home_line
 from carb_metrics.rows import Cell
 from carb_scorers.scorer import ScorerSpec
 from cli_helpers import Carb, small_dataset, small_family
@@ -80,6 +81,17 @@ def test_the_summary_of_a_run_marks_controls_and_told_scorers(carb: Carb, told_r
     assert "  book (control: shown facts): place win rate" in again
     assert "  baseline:label (told the culture): place win rate" in again
     assert "  baseline:length: place win rate" in again
+
+
+def test_the_verdict_marks_a_scorer_that_is_told_the_culture(told_run: Path) -> None:
+    """The sentences that people quote named it as any other."""
+    runs = read_runs([told_run])
+    (record,) = runs.records
+    label = tuple(one for one in record.scorers if one.spec.name == "baseline:label")
+    scores = ScoreTable(runs.scores.frame.filter(pl.col("scorer") == "baseline:label"))
+    alone = record.model_copy(update={"scorers": label})
+    found = content(dataclasses.replace(runs, records=(alone,), scores=scores)).verdict
+    assert found.count("baseline:label") == found.count("baseline:label (told the culture)") == 3
 
 
 def test_the_gap_of_a_told_scorer_is_not_printed(told_run: Path) -> None:

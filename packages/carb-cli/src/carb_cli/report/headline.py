@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from carb_cli.display import counted, percent, shown
-from carb_cli.labels import labels
 from carb_cli.power import detectable
 from carb_cli.report.report_json import Report
-from carb_cli.report.tables import settled
+from carb_cli.report.tables import marked_labels, settled
 from carb_metrics import Interval
 from carb_metrics.rows import FamilyRow, FloorTest
 
@@ -43,7 +42,7 @@ def _of_families(report: Report) -> str:
     best = max(rows, key=lambda row: (shown_to_read(row), row.place_win.estimate))
     if best.scorer not in sure:
         return _not_shown(report, best, len(rows))
-    name = labels(report.scorers)[best.scorer]
+    name = marked_labels(report)[best.scorer]
     how, why = _reads(best, report.shared_words or Interval())
     rate = f"its place win rate is {_rate(best)}; chance is 50%."
     return f"{name} {how}: {rate}{why}{_failed(best)} {_on_top(best, name)}"
@@ -79,7 +78,7 @@ def _by_failing(row: FamilyRow) -> bool:
 
 def _not_shown(report: Report, best: FamilyRow, tested: int) -> str:
     """The sentence where no scorer is told from chance."""
-    name = labels(report.scorers)[best.scorer]
+    name = marked_labels(report)[best.scorer]
     if tested == 1:
         finding = f"{name} is not shown to read the place. Its place win rate is {_rate(best)}"
     else:
@@ -142,7 +141,7 @@ def _of_sets(report: Report) -> str:
         return ""
     best = max(known, key=lambda name: known[name].accuracy or 0.0)
     cell = known[best]
-    name = labels(report.scorers)[best]
+    name = marked_labels(report)[best]
     sets = counted(cell.n, "main set" if report.dataset.mirrors else "set")
     sentence = (
         f"On {sets}, {name} is right in {shown(cell)}{', the most' if len(known) > 1 else ''}."
@@ -190,7 +189,7 @@ def _of_people(report: Report) -> str:
 def _of_failures(report: Report) -> str:
     """The share of failed sets; a scorer that failed on every set is named for it."""
     parts = []
-    short = labels(report.scorers)
+    short = marked_labels(report)
     for name in report.models:
         cell = report.scorers[name].overall
         if cell.errors and report.scorers[name].failed:
