@@ -120,10 +120,12 @@ def test_failures_are_said_and_decide_nothing(carb: Carb, families: Path) -> Non
     path = families / "scores.parquet"
     before = carb("compare", families, "--json").json["place_win"]
     frame = ScoreTable.load(path).frame
-    fails = pl.col("item_id").cast(pl.String).str.contains("f[0-3]-[12]")
+    fails = pl.col("item_id").cast(pl.String).str.contains("f[0-3]-[01]")
     fails &= pl.col("scorer") == "baseline:random"
     ScoreTable(frame.with_columns(score=pl.when(~fails).then("score"))).save(path)
-    found = carb("compare", families, "--json").json["place_win"]
+    whole = carb("compare", families, "--json").json
+    assert (whole["n"], whole["errors_a"], whole["errors_b"]) == (10, 4, 0), "main sets alone"
+    found = whole["place_win"]
     assert (found["failed_a"], found["failed_b"]) == (pytest.approx(5 / 12), 0.0)
     assert found["low"] < before["low"] < before["high"] < found["high"]
     assert "41.7% of a and 0.0% of b failed" in carb("compare", families).out.replace("\n", " ")

@@ -236,19 +236,23 @@ def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(
     assert "above about 66.6%" in said(0.9, 0.9, confidence=0.8), "the interval's own level counts"
     assert "few families cannot show one" in said(0.5, low=0.1, high=1.0)
     reads, small = said(0.02), said(0.001, 0.9, estimate=0.51)
-    assert reads.startswith("baseline:label reads the place: ")
+    assert reads.startswith("baseline:label (told the culture) reads the place: ")
     assert "60.0% [50.0 – 70.0]" in reads.split(". ")[0]
-    assert small.startswith("baseline:label is not shown to read the place: ")
+    assert small.startswith("baseline:label (told the culture) is not shown to read the place: ")
     assert "below 52.0%" in small
     assert said(0.02, words=0.5) == reads
     beyond = said(0.02, words=0.51)
-    assert beyond.startswith("baseline:label is not shown to read the place beyond shared words")
+    assert beyond.startswith(
+        "baseline:label (told the culture) is not shown to read the place beyond shared words"
+    )
     assert "share reach 51.0%" in beyond
     hidden = said(0.001, 0.9, if_lost=0.52, low=0.57)
-    assert hidden.startswith("baseline:label is not shown to read the place: ")
+    assert hidden.startswith("baseline:label (told the culture) is not shown to read the place: ")
     assert "2 of 9 comparisons failed" in hidden
     assert "52.0% [48.0 – 56.0]" in hidden
-    assert said(0.001, 0.9, if_lost=0.55, low=0.57).startswith("baseline:label reads the place: ")
+    assert said(0.001, 0.9, if_lost=0.55, low=0.57).startswith(
+        "baseline:label (told the culture) reads the place: "
+    )
     assert "beyond shared words" in said(0.001, 0.9, words=0.52, if_lost=0.55, low=0.57)
     honest = said(0.001, 0.001, if_lost=0.52, low=0.57)
     assert honest.startswith("baseline:length reads the place: "), "not hidden by one that fails"

@@ -75,7 +75,7 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
             agreement=alike.get(mode),
         )
         asked.append(one)
-    asked.sort(key=lambda one: (one.place_win is None, -(one.place_win or 0.0)))
+    asked.sort(key=lambda one: -(one.place_win or 0.0))
     return tuple(asked)
 
 

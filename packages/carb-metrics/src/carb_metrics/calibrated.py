@@ -122,10 +122,12 @@ def _coverages(
 ) -> tuple[Coverage, ...]:
     """Accuracy among the surest tenth, two tenths, …, all sets."""
     surest_first = np.argsort(-lead, kind="stable")
-    counts = np.ceil(len(lead) * np.arange(1, 11) / 10).astype(int)
+    sets = len(lead) * np.arange(1, 11)
+    counts = np.ceil(sets / 10).astype(int)
     unit = np.concatenate([surest_first[:count] for count in counts])
     row = np.repeat(np.arange(len(counts)), counts)
-    result = means_of(row, credit[unit], cluster[unit], len(counts), confidence, (0.0, 1.0))
+    bounds = (0.0, 1.0)
+    result = means_of(row, credit[unit], cluster[unit], len(counts), confidence, bounds)
     rows = []
     for index, count in enumerate(counts):
         accuracy = Interval(

@@ -71,6 +71,9 @@ class Comparison(Difference, OfSets):
     ties_a: int | None = None
     """Sets in which the right answer of a shares the highest score."""
     ties_b: int | None = None
+    errors_a: int | None = None
+    """Sets on which a failed; they count as wrong."""
+    errors_b: int | None = None
     accuracy_a: float | None = None
     accuracy_b: float | None = None
     strict_a: float | None = None
@@ -312,6 +315,8 @@ class _Pairs:
             "strict_b": float((self.b == 1).mean()),
             "ties_a": int((both["tied"] > 0).sum()),
             "ties_b": int((both["tied_b"] > 0).sum()),
+            "errors_a": int(both["error"].sum()),
+            "errors_b": int(both["error_b"].sum()),
             "test": f"t test of paired differences over {units}",
             "better": whole.favours(self.confidence),
             "design_effect": whole.design_effect,
@@ -355,7 +360,7 @@ def _planning(
     """The difference that these sets can detect, and the number of sets that would detect the
     observed one."""
     if not discordance or whole.estimate is None or whole.p is None:
-        return {"detectable": None, "more_sets": None}
+        return {}
     alpha = 1 - confidence
     effect = whole.design_effect
     difference = whole.estimate

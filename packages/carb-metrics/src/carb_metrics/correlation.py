@@ -425,7 +425,8 @@ def _partial(
         return Partial(covariates=taken, pearson=Interval(), spearman=Interval())
     from scipy.stats import rankdata
 
-    of_x, of_y, of_z = (rankdata(values, axis=0) for values in (x, y, z))
+    measured = (x, y, z)
+    of_x, of_y, of_z = (rankdata(values, axis=0) for values in measured)
     return Partial(
         covariates=taken,
         pearson=_partial_estimate(x, y, z, taken, "pearson", confidence),

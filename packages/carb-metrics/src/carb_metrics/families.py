@@ -186,13 +186,12 @@ def family_accuracy(
         groups = _groups(matrix, by)
     rows: list[FamilyRow] = []
     for name, reading in scored.readings.items():
-        everything = np.ones(len(matrix.names), dtype=bool)
-        parts: list[tuple[str | None, Bools]] = [(None, everything)]
+        counted = reading.counted
+        parts: list[tuple[str | None, Bools]] = [(None, counted)]
         if groups is not None:
-            values = np.unique(groups[reading.counted])
-            parts += [(value, groups == value) for value in values]
-        for value, of_group in parts:
-            where = reading.counted & of_group
+            values = np.unique(groups[counted])
+            parts += [(value, counted & (groups == value)) for value in values]
+        for value, where in parts:
             if where.any():
                 row = _row(name, value, reading, where, confidence, name in blind)
                 rows.append(row)
@@ -234,14 +233,14 @@ def place_gap(
         first, *others = names
         if first in number and not others:
             wordings.append((number[first], implied))
+    wanted = np.array(wordings, dtype=np.int64).reshape(-1, 2)
     gaps = {}
     for scorer, one in scored.readings.items():
-        counted = one.counted
-        both = [(a, b) for a, b in wordings if counted[a] and counted[b]]
-        if not both:
+        scored_twice = one.counted[wanted].all(1)
+        if not scored_twice.any():
             continue
-        named, cued = np.array(both, dtype=np.int64).T
-        values = one.values()
+        named, cued = wanted[scored_twice].T
+        values = one.values(one.scored)
         gap = _difference(
             matrix,
             values[:, named],
@@ -312,13 +311,12 @@ def _row(
 ) -> FamilyRow:
     """The row of a scorer over the families of ``where``, at least one."""
     whole = where & reading.whole
-    chance = 1 / reading.matrix.answers[whole]
     pairs = int(reading.pairs[where].sum())
     lost = int(reading.lost[where].sum())
     sets = int(reading.sets[where].sum())
     errors = int(reading.errors[where].sum())
     cluster = reading.matrix.cluster[where]
-    values = reading.values()[:, where]
+    values = reading.values(reading.scored)[:, where]
     place_win = row = Interval(n=0)
     if_lost = note = None
     if lost < pairs:
@@ -343,7 +341,7 @@ def _row(
         errors=errors,
         comparisons=2 * pairs,
         failed=2 * lost,
-        chance=float(chance.mean()) if len(chance) else None,
+        chance=_chance(reading.matrix.answers[whole]),
         place_win=place_win,
         place_win_if_lost=if_lost,
         row=row,
@@ -351,7 +349,20 @@ def _row(
     )
 
 
-def _place_win(reading: Reading, values: Floats, where: Bools, confidence: float) -> Interval:
+def _chance(answers: Ints) -> float | None:
+    """The mean of 1/N; null without families."""
+    if not len(answers):
+        return None
+    chance = 1 / answers
+    return float(chance.mean())
+
+
+def _place_win(
+    reading: Reading,
+    values: Floats,
+    where: Bools,
+    confidence: float,
+) -> Interval:
     matrix = reading.matrix
     variance = chance_variance(matrix.answers[where])
     half = np.full(len(values), 0.5)

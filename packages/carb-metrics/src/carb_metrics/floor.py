@@ -189,11 +189,13 @@ def surface_floor(
         above = _above(models, best, cluster, confidence)
         groups.append((row, where, best, models, above))
     suspects = {name for *_, above in groups for name in above}
-    rows_of = {name: frame.filter(pl.col("scorer") == name) for name in sorted(suspects)}
+    scorer = pl.col("scorer")
+    rows_of = {name: frame.filter(scorer == name) for name in sorted(suspects)}
     copies = surface.copies(rows_of)
     for row, where, best, models, above in groups:
         known = {name: copies[name][where] for name in above if name in copies}
-        rivals = {name: copy for name, copy in known.items() if copy.mean() > best.mean()}
+        reached = best.mean()
+        rivals = {name: copy for name, copy in known.items() if copy.mean() > reached}
         tests += _tests(row, best, rivals, models, surface.cluster[where], confidence)
     return SurfaceFloor(
         rows=tuple(rows),
@@ -205,7 +207,8 @@ def surface_floor(
 
 def _check_known(frame: pl.DataFrame, dataset: Dataset) -> None:
     """Raise ``CarbError`` where the data set lacks a set of the table."""
-    lost = set(frame["item_id"].unique()) - {item.id for item in dataset}
+    known = {item.id for item in dataset}
+    lost = set(frame["item_id"].unique()) - known
     if lost:
         raise CarbError(f"The data set has no set '{min(lost)}', which the table scores.")
 
@@ -235,7 +238,8 @@ class _Surface:
     def predictors(self) -> dict[str, Floats]:
         """(sets,) credit of each predictor."""
         answers = self.answers
-        credit = {CHANCE: 1 / np.diff(answers.starts, append=len(answers.right))}
+        width = np.diff(answers.starts, append=len(answers.right))
+        credit = {CHANCE: 1 / width}
         for name, feature in BASELINES.items():
             credit[name] = answers.credit(answers.features[feature])
         fold = assign_folds(self._unit)
@@ -296,7 +300,8 @@ def _kept_together(
         ties = [(every, cluster), (known, codes(topic.drop_nulls()))]
         unit = _in_order(connected(sets.height, ties))
         sizes = np.bincount(unit)
-        if len(sizes) >= 3 * FOLDS and sizes.max() <= len(unit) / FOLDS:
+        several = len(sizes) >= 3 * FOLDS
+        if several and sizes.max() <= len(unit) / FOLDS:
             return "topics", unit
     return (None if assign_folds(cluster) is None else "source items"), cluster
 
@@ -392,7 +397,8 @@ def _tests(
     if not models:
         return []
     apart = [credit - rivals.get(name, best) for name, credit in models.items()]
-    differences = paired_rows(np.stack(apart), cluster, confidence)
+    together = np.stack(apart)
+    differences = paired_rows(together, cluster, confidence)
     p = adjust([one.p for one in differences])
     tests = []
     for name, difference, adjusted in zip(models, differences, p, strict=True):

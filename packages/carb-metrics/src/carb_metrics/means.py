@@ -275,7 +275,8 @@ def means(
             units.
     """
     row, unit = np.nonzero(~np.isnan(values))
-    return means_of(row, values[row, unit], cluster[unit], len(values), confidence, bounds)
+    of_row = values[row, unit]
+    return means_of(row, of_row, cluster[unit], len(values), confidence, bounds)
 
 
 def means_of(

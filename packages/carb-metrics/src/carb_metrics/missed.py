@@ -204,7 +204,8 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
     half_missed = col.missed.mean() >= 0.5
     units = sets.group_by(*group, "cluster").agg(missed=half_missed)
     marked = int(units["missed"].sum())
-    drawn = units.group_by(group).agg(hits=col.missed.sum(), drawn=pl.len())
+    of_group = units.group_by(group)
+    drawn = of_group.agg(hits=col.missed.sum(), drawn=pl.len())
     ids = col.item_id.filter("missed")
     groups = sets.group_by(group, maintain_order=True).agg(
         col.alone.sum(), missed=ids, sets=pl.len()
@@ -216,9 +217,11 @@ def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...
         for hits, size in rows.select("hits", "drawn").rows()
     ]
     clusters = []
-    for row, p, adjusted in zip(rows.iter_rows(named=True), ps, adjust(ps), strict=True):
+    named = rows.iter_rows(named=True)
+    for row, p, adjusted in zip(named, ps, adjust(ps), strict=True):
         missed = row["missed"]
-        examples = [Example(item_id=item, prompt=prompts[item]) for item in missed[:EXAMPLES]]
+        shown = missed[:EXAMPLES]
+        examples = [Example(item_id=item, prompt=prompts[item]) for item in shown]
         cluster = Cluster(
             culture=row["culture"],
             topic=row["topic"],

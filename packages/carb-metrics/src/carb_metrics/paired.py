@@ -70,9 +70,9 @@ def paired_difference(
             f"a and b must be lists of the same length; their shapes are {first.shape} and "
             f"{second.shape}."
         )
-    both = np.concatenate([first, second])
     if bounded:
-        _check_bounds(both)
+        _check_bounds(first)
+        _check_bounds(second)
     cluster = numbered(clusters, len(first), "pairs")
     d = first - second
     (paired,) = paired_rows(d[None], cluster, confidence, bounded=bounded)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import numpy as np
 import polars as pl
-from polars import col
 
 from carb_data import Dataset, ScoreTable
 from carb_metrics.accuracy import grouped_accuracy
@@ -18,9 +15,9 @@ from carb_metrics.clusters import CLUSTER
 from carb_metrics.families import PlaceComparison, compared
 from carb_metrics.frames import text
 from carb_metrics.interval import Difference
-from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.intervals import check_confidence
 from carb_metrics.outcome import counted_sets, credit_matrix
-from carb_metrics.paired import Paired, adjust, paired_rows, won_alone
+from carb_metrics.paired import adjust, paired_rows
 from carb_metrics.readings import Reading
 from carb_metrics.scored import Scored
 
@@ -58,12 +55,6 @@ class PairRow(Difference):
 
     a: str
     b: str
-    ties_a: int | None
-    """Sets of both in which the right answer of a shares the highest score."""
-    ties_b: int | None
-    only_a: int | None
-    """Sets in which a earns more than b."""
-    only_b: int | None
     p_adjusted: float | None
     """``p`` corrected over all pairs."""
     place_win: PlaceComparison | None = None
@@ -125,13 +116,8 @@ def rank(
     table, counted = counted_sets(scores, mirrors=mirrors)
     sets = table.sets
     totals = grouped_accuracy(sets, "scorer", confidence).scorers
-    cells = {}
-    judged = []
-    for name, of_scorer in sorted(totals.items()):
-        cell = of_scorer.overall
-        cells[name] = cell
-        if cell.errors != cell.n:
-            judged.append(name)
+    cells = {name: of_scorer.overall for name, of_scorer in sorted(totals.items())}
+    judged = [name for name, cell in cells.items() if cell.errors != cell.n]
     pairs = _pairs(sets, judged, read, confidence)
     by_place = any(_place_p(pair) is not None for pair in pairs)
     if len(judged) == 1 and read:
@@ -153,9 +139,7 @@ def rank(
 
 def _best_first(row: RankedRow) -> tuple[float, float, str]:
     """The order of rows: by rank, those without one last."""
-    rank = math.inf
-    if row.standing.rank is not None:
-        rank = row.standing.rank
+    rank = row.standing.rank or math.inf
     accuracy = row.cell.accuracy or 0.0
     return rank, -accuracy, row.scorer
 
@@ -209,8 +193,6 @@ def _pairs(
     """A row per pair of scorers, in the order of their names."""
     known = sets.filter(text("scorer").is_in(names))
     credit, order, items = credit_matrix(known)
-    is_tied = (col.tied > 0).cast(pl.Float64)
-    tied, _, _ = credit_matrix(known.with_columns(credit=is_tied))
     index = {name: row for row, name in enumerate(order)}
     cluster = items[CLUSTER].to_numpy()
     pairs: list[PairRow] = []
@@ -219,16 +201,14 @@ def _pairs(
         rows = [index[b] for b in others]
         d = credit[index[a]] - credit[rows]
         tests = paired_rows(d, cluster, confidence)
-        for b, row, test in zip(others, d, tests, strict=True):
+        for b, test in zip(others, tests, strict=True):
             place_win = None
             if a in read and b in read:
                 place_win = compared(read[a], read[b], confidence)
-            counts = _counts(row, tied[index[a]], tied[index[b]], test)
             pair = PairRow.of(
                 test,
                 a=a,
                 b=b,
-                **counts,
                 p_adjusted=None,
                 place_win=place_win,
             )
@@ -239,24 +219,6 @@ def _pairs(
     for pair, p, place_p in zip(pairs, adjusted, of_place, strict=True):
         rows_of_pairs.append(pair.changed(p_adjusted=p, place_p_adjusted=place_p))
     return rows_of_pairs
-
-
-def _counts(
-    d: Floats,
-    tied_a: Floats,
-    tied_b: Floats,
-    test: Paired,
-) -> dict[str, Any]:
-    """The fields of a pair that sets give."""
-    both = ~np.isnan(d)
-    counts = {
-        "ties_a": int(tied_a[both].sum()),
-        "ties_b": int(tied_b[both].sum()),
-        **won_alone(d),
-    }
-    if test.n:
-        return counts
-    return dict.fromkeys(counts)
 
 
 def _adjusted(p: Sequence[float | None]) -> list[float | None]:
@@ -281,9 +243,5 @@ def _better_first(pair: PairRow, by_place: bool) -> PairRow:
     return pair.turned().changed(
         a=pair.b,
         b=pair.a,
-        ties_a=pair.ties_b,
-        ties_b=pair.ties_a,
-        only_a=pair.only_b,
-        only_b=pair.only_a,
         place_win=win,
     )

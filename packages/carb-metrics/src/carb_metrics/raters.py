@@ -98,6 +98,8 @@ def agreement(
     second = chosen[:, 1]
     same = (first * second).sum(1)
     cluster = numbered(clusters, len(codes), "items")
+    others = np.where(paired, m - 1, 1)
+    rated = np.where(some, m, 1)
     over = partial(_interval, cluster, confidence)
     return Agreement(
         items=int(paired.sum()),
@@ -112,13 +114,13 @@ def agreement(
             partial(_cohen, size),
             both,
             same,
-            chosen[:, 0],
-            chosen[:, 1],
+            first,
+            second,
         ),
         krippendorff=over(
             some,
             _krippendorff,
-            equal / np.where(paired, m - 1, 1),
+            equal / others,
             counts * paired[:, None],
         ),
         gwet=over(
@@ -126,7 +128,7 @@ def agreement(
             _gwet,
             paired,
             share_equal,
-            counts / np.where(some, m, 1)[:, None],
+            counts / rated[:, None],
         ),
     )
 

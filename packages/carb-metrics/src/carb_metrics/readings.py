@@ -42,11 +42,9 @@ class Reading:
         compared: Bools = self.pairs > 0
         return compared
 
-    def values(self, where: Bools | None = None) -> Floats:
-        """(3, families) the mean over pairs, or those of ``where``; NaN without one. Failed ones
-        count 0 in the first row, 1/2 in the second, and 1 in the third."""
-        if where is None:
-            where = self.scored
+    def values(self, where: Bools) -> Floats:
+        """(3, families) the mean over the pairs of ``where``; NaN without one. Failed ones count 0
+        in the first row, 1/2 in the second, and 1 in the third."""
         family = self.matrix.of_pair[where]
         count = len(self.matrix.names)
         won = self.won[where]
@@ -71,12 +69,9 @@ def readings(frame: pl.DataFrame, matrix: Matrices) -> dict[str, Reading]:
     texts = rows.select(text("scorer", *keys), "score")
     shares = with_shares(texts)
     cells = shares.join(matrix.numbers, on=keys, maintain_order="left")
-    readings = {}
     ordered = cells.sort("scorer")
-    for part in ordered.partition_by("scorer", maintain_order=True):
-        scorer = part["scorer"][0]
-        readings[scorer] = _reading(matrix, part)
-    return readings
+    parts = ordered.partition_by("scorer", maintain_order=True, as_dict=True)
+    return {scorer: _reading(matrix, part) for (scorer,), part in parts.items()}
 
 
 def _reading(matrix: Matrices, table: pl.DataFrame) -> Reading:

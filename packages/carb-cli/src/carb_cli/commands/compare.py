@@ -7,9 +7,6 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-from polars import col
-
 from carb_cli import display
 from carb_cli.display import p_clause, p_value, percent, say, signed, whole
 from carb_cli.json_output import print_json
@@ -69,7 +66,6 @@ def compare(
     one = only(scores_of(folder_a), name_a).with_items(data_a)
     two = only(scores_of(folder_b), name_b).with_items(data_b)
     result = compare_tables(one, two, confidence=confidence, margin=margin, dataset=sets)
-    errors = {"errors_a": _failed(one, two), "errors_b": _failed(two, one)}
     keys = ["culture", "domain"]
     if any(item.kind for item in sets):
         keys.append("kind")
@@ -78,9 +74,9 @@ def compare(
     if json:
         home = home_line(sets).accuracy
         more = {"mark_a": marks[0], "mark_b": marks[1], "home_line": home}
-        print_json(_as_json(result, errors | more, groups, planned))
+        print_json(_as_json(result, more, groups, planned))
     else:
-        _show(result, confidence, marks, **errors)
+        _show(result, confidence, marks)
         _show_home(sets)
         _show_groups(groups)
         _show_plan(planned)
@@ -151,24 +147,18 @@ def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
     return shared
 
 
-def _failed(table: ScoreTable, other: ScoreTable) -> int:
-    """The number of sets of both, mirrors included, on which the table's scorer failed."""
-    shared = other.frame.select(col.item_id.cast(pl.String)).to_series()
-    failed = table.frame.filter(
-        col.perturbation.is_null(),
-        col.score.is_null(),
-        col.item_id.cast(pl.String).is_in(shared.unique().to_list()),
-    )
-    return failed["item_id"].n_unique()
-
-
 def _place_win(comparison: Comparison) -> dict[str, Any] | None:
     """The comparison over families, in the form of that over sets: ``n`` counts families."""
     if (win := comparison.place_win) is None:
         return None
-    limits = win.difference.model_dump(include={"low", "high", "p"})
-    sides = win.model_dump(include={"a", "b", "failed_a", "failed_b", "better"})
-    return sides | limits | {"difference": win.difference.estimate, "n": win.families}
+    sides = win.model_dump(exclude={"difference", "families"})
+    difference = win.difference
+    return {
+        **sides,
+        **difference.model_dump(include={"low", "high", "p"}),
+        "difference": difference.estimate,
+        "n": win.families,
+    }
 
 
 def _plan(comparison: Comparison, confidence: float) -> list[dict[str, Any]]:
@@ -209,9 +199,7 @@ def _mark(folder: Path, name: str) -> str:
     return next(mark_of(one.spec) for one in scorers if one.spec.name == name)
 
 
-def _show(
-    comparison: Comparison, confidence: float, marks: list[str], errors_a: int, errors_b: int
-) -> None:
+def _show(comparison: Comparison, confidence: float, marks: list[str]) -> None:
     names = [comparison.a or "a", comparison.b or "b"]
     short = labels(names)
     for name, mark in zip(names, marks, strict=True):
@@ -226,8 +214,14 @@ def _show(
             "cannot be compared."
         )
         return
-    _show_side("a", a, comparison.accuracy_a, comparison.strict_a, comparison.ties_a)
-    _show_side("b", b, comparison.accuracy_b, comparison.strict_b, comparison.ties_b)
+    for side, name in (("a", a), ("b", b)):
+        accuracy, strict, ties = (
+            getattr(comparison, f"{field}_{side}") for field in ("accuracy", "strict", "ties")
+        )
+        say(
+            f"{side}  {name}: {percent(accuracy)}% right with ties shared, "
+            f"{percent(strict)}% where a tie is a loss ({ties:,} ties)"
+        )
     which = "sets"
     if comparison.counted == "main":
         which = "main sets"
@@ -239,19 +233,11 @@ def _show(
     say(f"       {comparison.only_a:,} won by a, {comparison.only_b:,} by b.")
     if comparison.unpaired:
         say(f"Left out: {comparison.unpaired:,} {which} that only one of both scored.")
-    if errors_a or errors_b:
-        say(f"Sets on which a scorer failed count as wrong: {errors_a:,} of a, {errors_b:,} of b.")
+    if comparison.errors_a or comparison.errors_b:
+        failed = f"{whole(comparison.errors_a)} of a, {whole(comparison.errors_b)} of b"
+        say(f"{which.capitalize()} that failed count as wrong: {failed}.")
     _show_accuracy_verdict(comparison, confidence)
     _show_margin(comparison)
-
-
-def _show_side(
-    side: str, name: str, accuracy: float | None, strict: float | None, ties: int | None
-) -> None:
-    say(
-        f"{side}  {name}: {percent(accuracy)}% right with ties shared, "
-        f"{percent(strict)}% where a tie is a loss ({ties:,} ties)"
-    )
 
 
 def _show_accuracy_verdict(comparison: Comparison, confidence: float) -> None:
