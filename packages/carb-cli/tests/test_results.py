@@ -147,6 +147,21 @@ def test_a_site_shows_the_newest_of_each_scorer(results: Path, carb: Carb, tmp_p
     assert sorted(found["scorers"]) == ["baseline:length", "baseline:random"]
 
 
+def test_a_folder_of_runs_is_taken_for_a_site_and_named_for_entries(
+    results: Path, carb: Carb, tmp_path: Path
+) -> None:
+    """The site refused a suite's own folder, and entries were to be made in the run's folder."""
+    for name in ("length", "random"):
+        scored = ("--scorer", f"baseline:{name}", "--out", f"suite/{name}")
+        assert carb("run", "--data", "data.jsonl", *scored).code == 0
+    assert carb("results", "site", "suite", "--out", "site").code == 0
+    found = json.loads(next((tmp_path / "site").glob("*.json")).read_text())
+    assert sorted(found["scorers"]) == ["baseline:length", "baseline:random"]
+    for folder in ("suite", "suite/length"):
+        ended = carb("results", "check", folder)
+        assert f"carb results add {folder} --out results" in ended.err
+
+
 def test_results_need_a_run(carb: Carb, tmp_path: Path) -> None:
     assert carb("results", "add").code == 2
     assert carb("results", "site").code == 2

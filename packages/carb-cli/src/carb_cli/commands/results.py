@@ -131,8 +131,9 @@ def site(
         raise CarbError(
             "Name at least one folder, for example: carb results site results --out site"
         )
-    if all((source / "run.json").is_file() for source in sources):
+    folders = [run for source in sources for run in run_folders(source)]
+    if all((folder / "run.json").is_file() for folder in folders):
         refuse(data, "--data", "where no folder holds entries, since a run keeps its own data")
     known = entries.candidates([loaded(name) for name in data])
-    pages = write_site(sources, out, known)
+    pages = write_site(folders, out, known)
     say(f"Written: {(out / 'index.html').resolve()} and {counted(pages, 'report')}")

@@ -16,7 +16,7 @@ from polars import col
 from pydantic import Field
 
 from carb_cli.json_output import digest
-from carb_cli.runs import dataset_of, only, scores_of
+from carb_cli.runs import dataset_of, only, run_folders, scores_of
 from carb_cli.summary import Numbers, numbers, of_run
 from carb_data import (
     BonSet,
@@ -153,7 +153,10 @@ def found_in(results: Path) -> list[Path]:
     if results.is_dir():
         folders = sorted(path.parent for path in results.rglob(ENTRY))
     if not folders:
-        again = shlex.join(["carb", "results", "add", "runs/first", "--out", str(results)])
+        run, out = "runs/first", str(results)
+        if (run_folders(results)[0] / "run.json").is_file():
+            run, out = out, "results"
+        again = shlex.join(["carb", "results", "add", run, "--out", out])
         raise CarbError(f"{results} holds no entry. Make one with: {again}")
     return folders
 
