@@ -52,7 +52,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS: dict[str, Budget] = {
-    "tokens under packages/*/src": Budget(260_000, 190_000),
+    "tokens under packages/*/src": Budget(261_000, 190_000),
     "tokens a code line": Budget(8.0, 8.0),
     "- carb-data": Budget(8.1, 8.5),
     "- carb-scorers": Budget(8.0, 8.0),
