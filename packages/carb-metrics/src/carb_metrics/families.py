@@ -190,7 +190,9 @@ def family_accuracy(
         parts: list[tuple[str | None, Bools]] = [(None, counted)]
         if groups is not None:
             values = np.unique(groups[counted])
-            parts += [(value, counted & (groups == value)) for value in values]
+            for value in values:
+                of_group = groups == value
+                parts.append((value, counted & of_group))
         for value, where in parts:
             if where.any():
                 row = _row(name, value, reading, where, confidence, name in blind)
