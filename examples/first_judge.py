@@ -1,5 +1,5 @@
 """A first training run that needs no download: it makes a judge of random weights, pairs, and a
-configuration on the preset ``demo-cpu``, and starts ``carb train`` on them.
+configuration on the preset ``first-judge``, and starts ``carb train`` on them.
 
     python examples/first_judge.py runs/first
 
@@ -33,7 +33,7 @@ OTHERS = (
 END = "<|end|>"
 Row = dict[str, str]
 
-RUN = """preset = "demo-cpu"
+RUN = """preset = "first-judge"
 model = "{folder}/model"
 out = "{folder}/judge"
 seed = {seed}

@@ -146,7 +146,7 @@ def test_a_sharded_run_is_evaluated_and_saved_whole(tmp_path, adapters):
     (tmp_path / "zero3.yaml").write_text(ZERO3)
     (tmp_path / "run.toml").write_text(
         f"""
-preset = "demo-cpu"
+preset = "first-judge"
 model = "{tiny}"
 out = "{tmp_path}/out"
 max_new_tokens = 36

@@ -240,7 +240,7 @@ def test_held_out_sets_are_those_of_the_pairs_whatever_ids_hold(tmp_path):
     Dataset(renamed).save(tmp_path / "sets.jsonl")
     source = MixSource(form="carb", path=str(tmp_path / "sets.jsonl"))
     chosen = TrainingMix(sources=(source,), held_out=0.3)
-    held_out = chosen.parts().held_out
+    held_out = chosen.mixed()[0].held_out
     ids = {pair.id for pair in held_out}
     of_pairs = {item.id for item in renamed for pair in pairs_from_set(item) if pair.id in ids}
     assert {item.id for item in chosen.held_out_sets(held_out)} == of_pairs != set()

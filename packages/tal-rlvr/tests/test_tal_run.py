@@ -57,7 +57,7 @@ def config(tiny_folder, tmp_path):
     path = tmp_path / "run.toml"
     path.write_text(
         f"""
-preset = "demo-cpu"
+preset = "first-judge"
 model = "{tiny_folder}"
 out = "{tmp_path}/out"
 max_new_tokens = 36

@@ -186,6 +186,7 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Values:
     for key, value in above.items():
         old = merged.get(key)
         merged[key] = value
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
+        # Rewards that name a base begin with it, and not with the changes of a preset.
+        if isinstance(old, Mapping) and isinstance(value, Mapping) and "base" not in value:
             merged[key] = _merge(old, value)
     return merged
