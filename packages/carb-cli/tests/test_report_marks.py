@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from carb_cli.report.content import clearly_above, content, read_runs
+from carb_cli.report.headline import verdict
 from carb_cli.report.page import render
 from carb_cli.report.payload import payload
 from carb_cli.report.sections import leaderboard, sections
@@ -155,12 +156,32 @@ def test_accuracy_stands_beside_the_home_line(carb: Carb, told_run: Path) -> Non
         assert shown.removesuffix("%") in line_row
         assert "no rank" in border
         assert "book" in control
+    names = [row[1].text for row in leaderboard(report).rows]
+    assert names[-5:-2] == ["chance", "surface floor", "home line"]
+    board = carb("report", told_run).out.partition("Leaderboard")[2]
+    assert shown.removesuffix("%") in next(x for x in board.splitlines() if "home line" in x)
     assert "home line" in render(report, runs)
     assert report.floor is not None
     for test in report.floor.tests:
         low = report.scorers[test.scorer].overall.low
         if not test.group and (low is None or low <= (line.accuracy or 0)):
             assert test.above is not True
+
+
+@pytest.mark.parametrize(("low", "home", "explains"), [(0.4, 0.5, 1), (0.6, 0.5, 0), (0.2, 0.5, 0)])
+def test_the_verdict_says_where_preferring_home_explains_an_accuracy(
+    told_run: Path, low: float, home: float, explains: int
+) -> None:
+    report = content(read_runs([told_run]))
+    part = report.scorers["baseline:length"]
+    overall = part.overall.model_copy(update={"estimate": 0.7, "accuracy": 0.7, "low": low})
+    changes = {
+        "scorers": report.scorers
+        | {"baseline:length": part.model_copy(update={"overall": overall})},
+        "home_line": HomeLine(accuracy=home, n=12),
+    }
+    assert report.dataset.chance == 0.25
+    assert verdict(report.model_copy(update=changes)).count("explains it") == explains
 
 
 def test_the_home_line_stands_in_every_table_of_accuracy(carb: Carb, told_run: Path) -> None:

@@ -9,7 +9,7 @@ from operator import itemgetter
 from carb_cli.display import percent, safe
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import leaderboard, sections
-from carb_cli.report.tables import Shown, Table
+from carb_cli.report.tables import Table
 from carb_data import CarbError
 from carb_metrics.show import latex_table, markdown_escape, markdown_table
 
@@ -21,10 +21,7 @@ def exported(report: Report, *, latex: bool, only: str | None = None) -> str:
     Raises:
         CarbError: these runs have nothing for the section.
     """
-    board = leaderboard(report)
-    ranked = sum(not part.control for part in report.scorers.values())
-    rows = [*board.rows[:ranked], *_lines(report, board), *board.rows[ranked:]]
-    tables = [replace(board, title="", rows=rows)]
+    tables = [replace(leaderboard(report), title="")]
     if only is not None:
         tables = [table for section in sections(report, only) for table in section.tables]
     if not tables:
@@ -35,27 +32,6 @@ def exported(report: Report, *, latex: bool, only: str | None = None) -> str:
     if latex:
         return f"% {safe(about)} Needs booktabs.\n{shown}"
     return f"{markdown_escape(safe(about))}\n\n{shown}"
-
-
-def _lines(report: Report, board: Table) -> list[list[Shown]]:
-    """Rows for what an accuracy is read against, where "always the home's answer" is one: a comment
-    of LaTeX is not printed."""
-    home = report.home_line
-    if home is None:
-        return []
-    chance = percent(report.dataset.chance)
-    lines = [("chance", {"place win %": "50.0", "row accuracy %": chance, "accuracy %": chance})]
-    if report.floor is not None:
-        cell = report.floor.overall.floor
-        known = {"accuracy %": percent(cell.accuracy), "main sets": f"{cell.n:,}"}
-        lines.append(("surface floor", known))
-    known = {"accuracy %": percent(home.accuracy), "main sets": f"{home.n:,}"}
-    lines.append(("home line", known))
-    titles = [title for title, _ in board.heads]
-    return [
-        [Shown({"scorer": name, **known}.get(title, "")) for title in titles]
-        for name, known in lines
-    ]
 
 
 def _about(report: Report, note: str) -> str:

@@ -149,6 +149,8 @@ def _of_sets(report: Report) -> str:
     sentence += f" Chance is {percent(chance)}%"
     if (home := report.home_line) is not None:
         sentence += f", the home line {percent(home.accuracy)}%"
+        if chance < (cell.low or 0.0) <= (home.accuracy or 0.0):
+            sentence += ": preferring the home's answer explains it"
     if report.floor is None:
         return f"{sentence}."
     floor = f"{percent(report.floor.overall.floor.accuracy)}%"

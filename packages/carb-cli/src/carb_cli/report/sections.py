@@ -49,13 +49,12 @@ def leaderboard(report: Report) -> Table:
     columns += ["accuracy %", "strict %", "main sets", "ties", "errors"]
     empty = Shown("")
     border = (empty, Shown("controls: shown facts, no rank"), *[empty] * (len(columns) - 2))
-    rows: list[Sequence[Shown]] = []
+    ranked: list[Sequence[Shown]] = []
+    controls: list[Sequence[Shown]] = []
     for name, part in report.scorers.items():
-        standing = part.rank.text
+        rows, standing = ranked, part.rank.text
         if part.control:
-            standing = "control"
-            if border not in rows:
-                rows.append(border)
+            rows, standing = controls, "control"
         row = [Shown(standing), scorer_cell(report, name)]
         if report.families is not None:
             row += _place_cells(report.families.of(name))
@@ -63,7 +62,29 @@ def leaderboard(report: Report) -> Table:
         row += [share(cell), Shown(percent(cell.strict))]
         row += map(count, (cell.n, cell.ties, cell.errors))
         rows.append(row)
-    return Table("Leaderboard", tuple(columns), rows, _leaderboard_note(report))
+    if controls:
+        controls.insert(0, border)
+    every = [*ranked, *_lines(report, columns), *controls]
+    return Table("Leaderboard", tuple(columns), every, _leaderboard_note(report))
+
+
+def _lines(report: Report, columns: Sequence[str]) -> list[list[Shown]]:
+    """Rows for what an accuracy is read against, where "always the home's answer" is one."""
+    home = report.home_line
+    if home is None:
+        return []
+    chance = percent(report.dataset.chance)
+    lines = [("chance", {"place win %": "50.0", "row accuracy %": chance, "accuracy %": chance})]
+    if report.floor is not None:
+        cell = report.floor.overall.floor
+        known = {"accuracy %": percent(cell.accuracy), "main sets": f"{cell.n:,}"}
+        lines.append(("surface floor", known))
+    known = {"accuracy %": percent(home.accuracy), "main sets": f"{home.n:,}"}
+    lines.append(("home line", known))
+    return [
+        [Shown({"<scorer": name, **known}.get(column, "")) for column in columns]
+        for name, known in lines
+    ]
 
 
 def _place_cells(row: FamilyRow) -> list[Shown]:

@@ -10,6 +10,7 @@ import hashlib
 import re
 import struct
 from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def reachable(name: str) -> str:
     client would try again for half a minute, file by file.
 
     Raises:
-        CarbError: it is neither here nor there.
+        CarbError: it names the nearest folder that holds a model.
     """
     if Path(name).exists():
         return name
@@ -111,9 +112,12 @@ def reachable(name: str) -> str:
     try:
         utils.get_session().head(constants.ENDPOINT, timeout=HUB_ANSWERS_WITHIN)
     except Exception:  # each version of the hub's client has its own errors of connection
+        configs = chain(Path().glob("*/config.json"), Path().glob("*/*/config.json"))
+        folders = (path.parent.as_posix() for path in islice(configs, 1000))
+        near = closest(name, folders)
         raise CarbError(
             f"There is no model folder '{name}', and the model hub cannot be reached to look for "
-            "a model of this id."
+            f"a model of this id.{near}"
         ) from None
     return name
 
