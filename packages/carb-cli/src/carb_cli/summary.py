@@ -126,7 +126,10 @@ def _show_doubts(record: RunRecord) -> None:
         name = short[scorer.spec.name]
         if scorer.lost:
             asked = counted(scorer.lost, "request")
-            say(f"  {name}: {asked} more, lost by interruptions, are in no cost or usage.")
+            say(
+                f"  {name}: the calls of {asked} more, lost by interruptions, are in no cost "
+                "or usage."
+            )
         if scorer.unanswered:
             say(
                 f"  {name}: the last {counted(scorer.unanswered, 'request')} had no answer "
