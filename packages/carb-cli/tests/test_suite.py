@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -342,6 +342,20 @@ def test_a_cluster_is_asked_for_what_a_model_needs(
     assert sorted(asked) == [(0, 100_000_000), (2, 0)]
 
 
+@pytest.fixture
+def terminal() -> Iterator[None]:
+    """Processes that are started here heed signals as in a terminal, also where the tests
+    themselves run under ``nohup`` or in the background."""
+    kept = {sent: signal.getsignal(sent) for sent in (signal.SIGINT, signal.SIGHUP)}
+    for sent, handler in kept.items():
+        if handler is signal.SIG_IGN:
+            signal.signal(sent, signal.SIG_DFL)
+    yield
+    for sent, handler in kept.items():
+        signal.signal(sent, handler)
+
+
+@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize(
     ("sent", "shell"),
     [
