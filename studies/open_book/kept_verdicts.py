@@ -8,7 +8,7 @@ right = pl.col("verdict") == pl.col("label")
 
 
 def log_odds(column: str) -> pl.Expr:
-    """Of a log-probability; the label's, over the two verdicts."""
+    """The log-odds of the right verdict, from the column of its log-probability."""
     below_one = pl.col(column).clip(upper_bound=-1e-9)
     return pl.col(column) - (1 - below_one.exp()).log()
 

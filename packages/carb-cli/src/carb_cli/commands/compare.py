@@ -214,10 +214,9 @@ def _show(comparison: Comparison, confidence: float, marks: list[str]) -> None:
             "cannot be compared."
         )
         return
-    for side, name in (("a", a), ("b", b)):
-        accuracy, strict, ties = (
-            getattr(comparison, f"{field}_{side}") for field in ("accuracy", "strict", "ties")
-        )
+    one = comparison.accuracy_a, comparison.strict_a, comparison.ties_a
+    other = comparison.accuracy_b, comparison.strict_b, comparison.ties_b
+    for side, name, (accuracy, strict, ties) in (("a", a, one), ("b", b, other)):
         say(
             f"{side}  {name}: {percent(accuracy)}% right with ties shared, "
             f"{percent(strict)}% where a tie is a loss ({ties:,} ties)"

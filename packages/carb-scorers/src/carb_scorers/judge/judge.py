@@ -104,7 +104,7 @@ class Form:
     asks: Callable[[ScoreRequest], list[Ask]]
     """The prompts that an item needs."""
     read: Callable[[LanguageModel, Sequence[Ask]], Awaitable[Sequence[Read | Failure]]]
-    """How a prompt is built, and how the reply is read."""
+    """Asks the model, and reads its replies."""
 
 
 class JudgeScorer:
