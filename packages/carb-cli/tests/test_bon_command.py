@@ -63,6 +63,17 @@ def test_length_picks_the_longest(carb, task, tmp_path):
     assert json.loads((tmp_path / "o" / "bon.json").read_text())["random"] == found["random"]
 
 
+def test_a_scorer_that_is_told_the_culture_is_marked(carb, task, tmp_path):
+    spec, policy = task
+    scorers = ("baseline:label", "baseline:length")
+    call = ["bon", "--policy", policy, "--task", spec, "--n", 4, "--scorer", *scorers]
+    done = carb(*call, "--out", tmp_path / "o", "--json", "--quiet").json
+    assert [one["mark"] for one in done["scorers"]] == ["told the culture", ""]
+    shown = carb(*call, "--out", tmp_path / "o").out
+    [line] = [line for line in shown.splitlines() if "told the culture" in line]
+    assert "baseline:label" in line
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -16,11 +16,12 @@ from carb_cli.json_output import print_json
 from carb_cli.labels import labels
 from carb_cli.options import Json, OutFolder, Several, refuse
 from carb_cli.progress import Report, progress
+from carb_cli.report.report_json import mark_of
 from carb_cli.scoring import show_state
 from carb_data import write_whole
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
-from carb_scorers import using
+from carb_scorers import ScorerSpec, using
 from carb_scorers.bon_picks import Grades, Samples, Scores, bon_curve, grade, sample, score_samples
 
 
@@ -67,7 +68,7 @@ def bon(
         samples = anyio.run(_sampled, policy, asked, n, out, report)
         grades = grade(samples, asked)
         scored = partial(_scored, samples=samples, task=asked, out=out, seed=seed, report=report)
-        scores = dict(anyio.run(scored, spec) for spec in dict.fromkeys(scorer))
+        scores = [anyio.run(scored, spec) for spec in dict.fromkeys(scorer)]
     result = _result(policy, samples, asked, scores, grades)
     result |= {"out": str(out), "n": n}
     text = json_module.dumps(result, ensure_ascii=False, indent=1)
@@ -87,17 +88,21 @@ async def _sampled(policy: str, task: Task, n: int, out: Path, report: Report) -
 
 async def _scored(
     spec: str, *, samples: Samples, task: Task, out: Path, seed: int, report: Report
-) -> tuple[str, Scores]:
-    """The name of a scorer and its scores of the samples."""
+) -> tuple[ScorerSpec, Scores]:
+    """The spec of a scorer and its scores of the samples."""
     async with using(spec) as scorer:
         folder = out / "scores"
         shown = partial(show_state, report)
         scores = await score_samples(samples, task, scorer, folder, seed=seed, on_progress=shown)
-        return scorer.spec.name, scores
+        return scorer.spec, scores
 
 
 def _result(
-    policy: str, samples: Samples, task: Task, scored: Mapping[str, Scores], grades: Grades
+    policy: str,
+    samples: Samples,
+    task: Task,
+    scored: Sequence[tuple[ScorerSpec, Scores]],
+    grades: Grades,
 ) -> dict[str, Any]:
     """The content of ``bon.json``; qualities are null where nothing is graded."""
     means = []
@@ -111,8 +116,9 @@ def _result(
             means.append(fmean(graded))
             best.append(max(graded))
     scorers = []
-    for name, scores in scored.items():
-        scorers.append({"scorer": name, **_picked(samples, task, scores, grades)})
+    for spec, scores in scored:
+        picked = _picked(samples, task, scores, grades)
+        scorers.append({"scorer": spec.name, "mark": mark_of(spec), **picked})
     return {
         "policy": policy,
         "task": task.name,
@@ -175,6 +181,8 @@ def _show_curves(task: str, graded: Sequence[Mapping[str, Any]]) -> None:
         picked = [percent(point["picked"]) for point in one["curve"]]
         limits = interval(one["low"], one["high"])
         label = short[one["scorer"]]
+        if one["mark"]:
+            label += f" ({one['mark']})"
         rows.append((label, *picked, limits, percent(one["regret"]), one["prompts"]))
     best = [percent(point["best"]) for point in points]
     rows.append(("best available", *best, "", "", ""))
