@@ -4,6 +4,7 @@ report."""
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,11 +12,14 @@ import pytest
 
 from carb_cli import main
 from carb_data import BonSet, Dataset, cultures, load
+from carb_data.audit import audit
 from carb_data.dataset import SEED
 from carb_data.sources import build, carb_open, rows
 from carb_data.sources.blend_files import PLACES
 from carb_data.tasks import open_task
 from carb_data.tasks.blend_task import form
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +65,36 @@ def test_a_source_item_stands_in_several_languages(sample: Path) -> None:
     survey = [item for item in sets if item.topic == "WVS"]
     assert len(survey) == 470
     assert all("mean" in (item.provenance.notes or "") for item in survey)
+
+
+def test_the_page_of_the_sample_prints_what_the_check_finds(sample: Path) -> None:
+    """A point of slack, since scikit-learn's solvers change between versions."""
+    text = (ROOT / "docs" / "sample.md").read_text("utf-8")
+    sets = Dataset(row for row in rows("carb-sample", sample) if isinstance(row, BonSet))
+    report = audit(sets)
+    attacks = {
+        attack.group or attack.level: attack
+        for attack in report.attacks
+        if attack.attack == "character n-grams"
+    }
+    lines = re.findall(r"^\| (\w+) \| ([\d.]+)% \| ([\d.]+) – ([\d.]+) \|", text, re.MULTILINE)
+    assert [group for group, *_ in lines] == [
+        "all",
+        "safety",
+        "commonsense",
+        "linguistics",
+        "values",
+    ]
+    for group, *shares in lines:
+        attack = attacks[group]
+        measured = [attack.accuracy or 0, attack.low or 0, attack.high or 0]
+        assert [float(share) / 100 for share in shares] == pytest.approx(measured, abs=0.01)
+    hard = Counter(str(sets[name].domain) for name in report.hard)
+    sentence = text.partition("Only ")[2].partition(".")[0]
+    total, *_ = re.findall(r"\d+", sentence)
+    said = Counter({name: int(n) for name, n in re.findall(r"(\w+)\s+(\d+)[,)]", sentence)})
+    assert int(total) == said.total()
+    assert (hard - said).total() + (said - hard).total() <= 4
 
 
 def built(public_data: Path, seed: str) -> Dataset:
