@@ -42,7 +42,7 @@ class Rude:
 
     def __init__(self, name: str, kind: str = "judge") -> None:
         known = JudgeOptions().model_dump(mode="json")
-        self.spec = ScorerSpec(name=name, kind=kind, model=name, parameters=known)
+        self.spec = ScorerSpec(name=name, kind=kind, model=name, revision="1", parameters=known)
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         return [

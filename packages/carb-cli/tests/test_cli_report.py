@@ -685,7 +685,7 @@ def test_near_copies_are_counted_and_printed_by_run_and_report(carb: Carb, tmp_p
 class ByPlace:
     """Reads the place in every second family, and likes all answers the same in the others."""
 
-    spec = ScorerSpec(name="half", kind="rule", comparative=False)
+    spec = ScorerSpec(name="half", kind="rule", revision="1", comparative=False)
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         return [

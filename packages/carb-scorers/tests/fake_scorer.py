@@ -21,7 +21,7 @@ class FakeScorer:
     asked."""
 
     def __init__(self, rule: Rule = lengths, *, name: str = "fake", **spec: Any) -> None:
-        self.spec = ScorerSpec(name=name, kind="test", **spec)
+        self.spec = ScorerSpec(name=name, kind="test", **{"revision": "1", **spec})
         self.rule = rule
         self.requests: list[ScoreRequest] = []
         self.calls: list[list[str]] = []

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carb_data import CarbError
+from carb_data import CarbError, ScoreTable
 from carb_scorers import ScoreRequest, ScoreResult, evaluate, evaluate_async
 from carb_scorers.blind import blind
 from carb_scorers.evaluation import score_all, score_window, windows
+from carb_scorers.run import run
+from carb_scorers.scorer import failed
 from carb_scorers.testing import example_dataset
 from fake_scorer import FakeScorer
 
@@ -274,6 +277,116 @@ def test_a_data_set_may_be_named_or_a_list_and_a_scorer_may_stand_alone(tmp_path
     for wrong in (7, None, [None]):
         with pytest.raises(CarbError, match="no scorer"):
             evaluate(data, wrong)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from carb_scorers import ScoreResult, ScorerSpec, evaluate
+
+folder, left = Path(sys.argv[1]), int(sys.argv[2])
+
+class Lengths:
+    spec = ScorerSpec(name="lengths", kind="rule", revision="1", in_flight=sys.argv[3] or None)
+
+    async def score(self, requests):
+        global left
+        for request in requests:
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left -= 1
+            with open(folder / "asked", "a") as file:
+                print(request.request_id, file=file)
+        return [
+            ScoreResult(request_id=r.request_id, scores={c.id: len(c.text) for c in r.candidates})
+            for r in requests
+        ]
+
+    async def aclose(self):
+        pass
+
+table = evaluate(folder / "data.jsonl", Lengths(), folder=folder / "kept")
+table.save(folder / "scores.parquet")
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="only where a process can be killed so")
+@pytest.mark.parametrize(("in_flight", "kept"), [("", 64), ("1", 100)], ids=["windows", "one each"])
+def test_a_killed_process_goes_on_from_its_folder(
+    tmp_path: Path, in_flight: str, kept: int
+) -> None:
+    """Nothing that was kept is asked again, and the table is that of a process that lived."""
+    data = example_dataset(200, perturbed=False)
+    data.save(tmp_path / "data.jsonl")
+    asked = tmp_path / "asked"
+
+    def call(most: int) -> int:
+        command = [sys.executable, "-c", KILLED, str(tmp_path), str(most), in_flight]
+        return subprocess.run(command, timeout=120, check=False).returncode
+
+    assert call(100) == -signal.SIGKILL
+    first = asked.read_text().split()
+    asked.unlink()
+    assert call(1000) == 0
+    then = asked.read_text().split()
+    assert (len(first), len(then)) == (100, 200 - kept)
+    assert not {*first[:kept]} & {*then}
+    whole = evaluate(data, FakeScorer(name="lengths"))
+    assert ScoreTable.load(tmp_path / "scores.parquet") == whole
+
+
+def test_a_folder_is_kept_for_what_decides_a_score(tmp_path: Path) -> None:
+    data = example_dataset(6, perturbed=False)
+    first = FakeScorer(comparative=False)
+    table = evaluate(data, first, folder=tmp_path)
+    again = FakeScorer(comparative=False)
+    assert evaluate(data, again, folder=str(tmp_path)) == table
+    assert (len(first.requests), len(again.requests)) == (6, 0)
+    changed = FakeScorer(comparative=False, revision="2")
+    for sets, scorer, seed, said in (
+        (example_dataset(5, perturbed=False), again, 0, "another data set"),
+        (data, again, 1, "another seed"),
+        (data, changed, 0, "another scorer"),
+        (data, FakeScorer(revision=None), 0, "'fake'.*revision"),
+    ):
+        with pytest.raises(CarbError, match=said):
+            evaluate(sets, scorer, seed=seed, folder=tmp_path)
+    assert not again.requests
+    assert not changed.requests
+
+
+def test_a_run_and_a_call_from_python_share_a_folder(tmp_path: Path) -> None:
+    """``carb report`` needs a finished run: the same scorers in the command end one at once."""
+    data = example_dataset(6, perturbed=False)
+    table = evaluate(data, FakeScorer(), folder=tmp_path)
+    later = FakeScorer()
+    anyio.run(run, data, [later], tmp_path)
+    assert not later.requests
+    assert ScoreTable.load(tmp_path / "scores.parquet").with_items(data) == table
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_the_scores_before_a_server_is_gone_are_not_lost(tmp_path: Path, in_memory: bool) -> None:
+    data = example_dataset(80, perturbed=False)
+
+    class Dies(FakeScorer):
+        def result(self, request: ScoreRequest) -> ScoreResult:
+            if len(self.calls) > 40:
+                return failed(request, "connection", "refused")
+            return super().result(request)
+
+    dies = Dies(in_flight=1)
+    if in_memory:
+        with pytest.warns(UserWarning, match="'fake'.*40 of 80.*connection.*refused"):
+            table = evaluate(data, dies)
+        assert table.frame["score"].null_count() == 40 * 4
+    else:
+        with pytest.raises(CarbError, match="in a row"):
+            evaluate(data, dies, folder=tmp_path)
+        revived = FakeScorer(in_flight=1)
+        assert evaluate(data, revived, folder=tmp_path) == evaluate(data, FakeScorer())
+        assert len(revived.requests) == 40
+    assert len(dies.requests) < 80
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only where a process can fork")

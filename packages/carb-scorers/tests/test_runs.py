@@ -229,13 +229,13 @@ def test_cost_is_tokens_times_price(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "revision", "said"),
     [
-        ({"dataset": example_dataset(9)}, None, "(another data set|10 sets, .* 9 .*--limit)"),
-        ({"seed": 1}, None, "another seed"),
+        ({"dataset": example_dataset(9)}, "1", "(another data set|10 sets, .* 9 .*--limit)"),
+        ({"seed": 1}, "1", "another seed"),
         ({}, "r", "another scorer"),
     ],
 )
 def test_a_changed_run_is_refused_unless_fresh(
-    tmp_path: Path, change: dict[str, object], revision: str | None, said: str
+    tmp_path: Path, change: dict[str, object], revision: str, said: str
 ) -> None:
     go(tmp_path, Counting())
     scorer = Counting()

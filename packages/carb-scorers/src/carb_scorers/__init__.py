@@ -1,10 +1,11 @@
 """Every kind of reward model behind one blind, batch-invariant scorer contract."""
 
 from carb_scorers.blind import in_order, request_name
-from carb_scorers.evaluation import Progress, evaluate, evaluate_async
+from carb_scorers.evaluation import Progress
 from carb_scorers.integrations import as_inspect_scorer, as_trl_reward, as_verl_reward
 from carb_scorers.known import KnownModel, known_model, known_models
 from carb_scorers.run import RunRecord, ScorerRecord, read_presentations
+from carb_scorers.run.one_call import evaluate, evaluate_async
 from carb_scorers.run.score_journal import read_journal
 from carb_scorers.scorer import (
     Candidate,

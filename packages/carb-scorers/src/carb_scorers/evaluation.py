@@ -1,15 +1,10 @@
-"""The whole road in one call: hide the labels, score, join the labels back."""
+"""How scorers are fed: windows, requests in flight, and what becomes of a failure."""
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from inspect import isawaitable
-from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
@@ -17,8 +12,8 @@ import anyio
 from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
-from carb_data import BonSet, CarbError, Dataset, ScoreTable, first_defect, load
-from carb_scorers.blind import Asked, Blinded, blind, checked, made, unblind
+from carb_data import CarbError, Dataset, first_defect
+from carb_scorers.blind import Asked, Blinded, blind, checked, made
 from carb_scorers.scorer import (
     Results,
     Scorer,
@@ -28,8 +23,6 @@ from carb_scorers.scorer import (
     failed,
     told_culture,
 )
-from carb_scorers.spec import check_given, using
-from carb_scorers.waiting import wait_for
 
 __all__ = ["WINDOW", "Progress", "score_all"]
 
@@ -231,148 +224,3 @@ class ProgressCounter:
             self._on_progress(
                 Progress(self._scorer, self._done, self._total, self._errors, self._tokens)
             )
-
-
-async def results_of(
-    scorer: Scorer, requests: Sequence[Asked], on_progress: OnProgress | None = None
-) -> dict[str, ScoreResult]:
-    """The results by the id of their request.
-
-    Raises:
-        CarbError: as ``score_all``.
-    """
-    tally = ProgressCounter(scorer.spec.name, len(requests), on_progress)
-    results: dict[str, ScoreResult] = {}
-
-    def keep(part: Results) -> None:
-        results.update((result.request_id, result) for result in part)
-        tally.add(part)
-
-    await score_all(scorer, requests, keep)
-    return results
-
-
-Sets = Dataset | Iterable[BonSet] | str | Path
-"""A data set, a list of sets, or the name or path of a data set as ``carb_data.load`` takes it."""
-_polars_began: set[int] = set()
-"""Processes, by id, whose polars has threads. A forked process inherits the set, not the threads,
-and would wait for them for ever."""
-
-
-async def evaluate_async(
-    dataset: Sets,
-    scorers: Sequence[Scorer | str] | Scorer | str,
-    *,
-    seed: int = 0,
-    on_progress: OnProgress | None = None,
-) -> ScoreTable:
-    """Do what ``evaluate`` does, for callers that have an event loop already (asyncio or trio).
-
-    Arguments, result and errors are those of ``evaluate``.
-    """
-    _refuse_a_fork()
-    sets = _dataset(dataset)
-    given = _list(scorers)
-    names: set[str] = set()
-    tables: list[ScoreTable] = []
-    failures: list[str] = []
-    for one in given:
-        async with using(one) as scorer:
-            name = scorer.spec.name
-            if name in names:
-                raise CarbError(f"Two scorers are named '{name}'; give each a name of its own.")
-            names.add(name)
-            table, failure = await _evaluate_one(sets, scorer, seed, on_progress)
-        tables.append(table)
-        if failure is not None:
-            failures.append(failure)
-    whole = ScoreTable.concat(tables)
-    if failures and whole.frame["score"].null_count() == len(whole.frame):
-        raise CarbError("\n".join(failures))
-    for failure in failures:
-        warnings.warn(failure, stacklevel=2)
-    return whole.with_items(sets)
-
-
-async def _evaluate_one(
-    dataset: Dataset, scorer: Scorer, seed: int, on_progress: OnProgress | None
-) -> tuple[ScoreTable, str | None]:
-    """The scores, and a sentence about missing ones."""
-    blinded = requests_for(dataset, scorer.spec, seed)
-    results = await results_of(scorer, blinded, on_progress)
-    outcomes = [(one, results[one.request_id]) for one in blinded]
-    table = unblind(dataset, scorer.spec.name, outcomes)
-    return table, _failure(scorer.spec.name, list(results.values()))
-
-
-def _failure(name: str, results: Results) -> str | None:
-    """How many requests lack a score, and the most frequent reasons."""
-    incomplete = [result for result in results if not result.complete]
-    if not incomplete:
-        return None
-    reasons: Counter[str] = Counter()
-    for result in incomplete:
-        error = result.error or next(iter(result.errors.values()))
-        reasons[f"{error.kind}: {error.message}"] += 1
-    told = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))
-    return f"'{name}' did not score {len(incomplete)} of {len(results)} requests: {told}."
-
-
-def _dataset(given: Sets) -> Dataset:
-    if isinstance(given, Dataset):
-        return given
-    if isinstance(given, str | Path):
-        return load(given)
-    if not isinstance(given, Iterable):
-        kind = type(given).__name__
-        raise CarbError(f"evaluate takes a Dataset or its name first, then scorers; got a {kind}.")
-    return Dataset(given)
-
-
-def _list(scorers: Sequence[Scorer | str] | Scorer | str) -> Sequence[Scorer | str]:
-    if isinstance(scorers, str) or not isinstance(scorers, Sequence):
-        scorers = [scorers]
-    for one in scorers:
-        check_given(one)
-    return scorers
-
-
-def _refuse_a_fork() -> None:
-    if _polars_began and os.getpid() not in _polars_began:
-        raise CarbError(
-            "This process was forked from one that evaluated, and would hang: polars' threads are "
-            "not forked. Start it with multiprocessing.get_context('spawn')."
-        )
-    _polars_began.add(os.getpid())
-
-
-def evaluate(
-    dataset: Sets,
-    scorers: Sequence[Scorer | str] | Scorer | str,
-    *,
-    seed: int = 0,
-    on_progress: OnProgress | None = None,
-) -> ScoreTable:
-    """Score every response of a data set with every scorer.
-
-    The labels are hidden, candidates are put into a seeded random order under opaque ids, scored,
-    and the labels are joined back. It may be called where an event loop runs, as in a notebook.
-
-    Args:
-        dataset: the sets to score: a ``Dataset``, a list of sets, or a name or path for ``load``.
-        scorers: spec strings (opened and closed here) or ``Scorer`` objects (left open); a list of
-            them, or one.
-        seed: seed of the order in which candidates are presented.
-        on_progress: the function that is called after each window.
-
-    Returns:
-        A row per scorer and response, perturbed ones included. ``score`` is on the scorer's own
-        scale, higher being better. It is null where scoring failed, and a warning gives the
-        reasons. The table has the columns of ``with_items``, so that main
-        sets and mirrors differ as in the command.
-
-    Raises:
-        CarbError: a spec is wrong, an argument is no scorer or no data set, or a model or extra is
-            missing. Or two scorers share a name, or nothing could be scored.
-    """
-    return wait_for(partial(evaluate_async, dataset, scorers, seed=seed, on_progress=on_progress))

@@ -22,9 +22,10 @@ from carb_data import (
     shuffled,
     validate,
 )
-from carb_scorers.evaluation import results_of
+from carb_scorers.evaluation import score_all
 from carb_scorers.scorer import (
     Candidate,
+    Results,
     ScoreError,
     Scorer,
     ScoreRequest,
@@ -136,7 +137,12 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
     groups = {}
     for number, (about, responses) in enumerate(grouped(texts).items()):
         groups[about] = request_about(str(number), *about, responses, seed)
-    results = await results_of(scorer, list(groups.values()))
+    results: dict[str, ScoreResult] = {}
+
+    def keep(part: Results) -> None:
+        results.update((result.request_id, result) for result in part)
+
+    await score_all(scorer, list(groups.values()), keep)
     scored = {}
     for about, request in groups.items():
         for answer, one in scores_of(request, results[request.request_id]):

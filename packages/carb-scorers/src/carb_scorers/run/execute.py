@@ -34,7 +34,7 @@ from carb_scorers.run.score_journal import (
     score_missing,
 )
 from carb_scorers.scorer import ScoreError, Scorer, ScoreResult, ScorerSpec, failed
-from carb_scorers.spec import check_given, parse_spec, plan_of, provider, using
+from carb_scorers.spec import check_given, kinds, parse_spec, plan_of, provider, using
 
 JOURNAL = "journal"
 """The folder of the journals within a run's folder."""
@@ -85,14 +85,14 @@ async def run(
         CarbError: a spec is wrong, a model is missing, or the disk is full. Another process writes
             into the folder, or it holds results of another data set, seed, scorer or version.
     """
-    labels = _labels(scorers)
+    labels = labels_of(scorers)
     mistakes: list[tuple[str, CarbError]] = []
-    job = _Job(dataset, out, seed, window, retry_errors, on_progress)
+    job = Job(dataset, out / JOURNAL, seed, window, retry_errors, on_progress)
     with _locked(out, fresh=fresh):
         outcomes = _kept(out, dataset, seed, set(labels))
         for label, given in zip(labels, scorers, strict=True):
             try:
-                outcomes.append(await _scored(job, label, given))
+                outcomes.append(await scored(job, label, given))
             except (DiskError, OtherRunError):
                 raise  # the next scorer would fail alike
             except CarbError as error:
@@ -123,27 +123,33 @@ def _described(dataset: Dataset, names: Sequence[str]) -> DatasetRecord:
     )
 
 
-class _Job(NamedTuple):
+class Job(NamedTuple):
     """Shared by all scorers of a run."""
 
     dataset: Dataset
-    out: Path
+    journals: Path | None
+    """The folder of the journals; null keeps no result."""
     seed: int
     window: int | None
     retry_errors: bool
     on_progress: OnProgress | None
 
 
-async def _scored(job: _Job, label: str, given: Scorer | str) -> _Outcome:
+async def scored(job: Job, label: str, given: Scorer | str) -> Outcome:
     """One scorer's results, those that its journal had and the new ones."""
     async with using(given) as scorer:
         spec = scorer.spec
         if spec.name != label:
             raise CarbError(f"'{label}' calls itself '{spec.name}'. A scorer keeps its given name.")
+        if job.journals and not spec.revision and spec.kind not in kinds():
+            raise CarbError(
+                f"'{label}' may change, and its kept scores would not. Give its spec a revision, "
+                "and change it with the code."
+            )
         places = (item.culture for item in job.dataset)
         head = journal_head(spec, fingerprint=job.dataset.fingerprint, seed=job.seed, places=places)
         blinded = requests_for(job.dataset, spec, job.seed)
-        with ScoreJournal(job.out / JOURNAL, head) as journal:
+        with ScoreJournal(job.journals, head) as journal:
             try:
                 results = await score_missing(
                     scorer,
@@ -154,10 +160,14 @@ async def _scored(job: _Job, label: str, given: Scorer | str) -> _Outcome:
                     on_progress=job.on_progress,
                 )
             except NoAnswerError as error:
-                if error.ever:
+                if error.ever and job.journals:
                     raise
-                message = f"no answer at all; {error.last.message}"
-                results = [failed(one.request, error.last.kind, message) for one in blinded]
+                message = f"no answer; {error.last.message}"
+                results = [
+                    journal.values.get(one.request_id)
+                    or failed(one.request, error.last.kind, message)
+                    for one in blinded
+                ]
             return _outcome(job.dataset, spec, blinded, results, journal)
 
 
@@ -194,7 +204,7 @@ def _locked(out: Path, *, fresh: bool) -> Iterator[None]:
         lock.release()
 
 
-def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Outcome]:
+def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[Outcome]:
     """The scorers that an earlier finished run left in this folder and that this run does not name.
 
     Raises:
@@ -225,7 +235,7 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Out
         name = record.spec.name
         table = ScoreTable(frame.filter(pl.col("scorer") == name))
         of_scorer = tuple(row for row in errors if row.scorer == name)
-        kept.append(_Outcome(table, record, of_scorer))
+        kept.append(Outcome(table, record, of_scorer))
     return kept
 
 
@@ -254,13 +264,13 @@ def _other_sets(folder: Path, dataset: Dataset) -> str:
     return f"these sets {how} their perturbed texts; to resume them {option} --perturbed"
 
 
-class _Outcome(NamedTuple):
+class Outcome(NamedTuple):
     table: ScoreTable
     record: ScorerRecord
     errors: tuple[ErrorRow, ...]
 
 
-def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
+def labels_of(scorers: Sequence[Scorer | str]) -> list[str]:
     """The names under which the scorers have their journals; mistakes in specs are found before any
     work is done."""
     labels = []
@@ -286,7 +296,7 @@ def _outcome(
     blinded: Sequence[Blinded],
     results: Sequence[ScoreResult],
     journal: ScoreJournal,
-) -> _Outcome:
+) -> Outcome:
     outcomes = list(zip(blinded, results, strict=True))
     masses = [result.label_mass for result in results if result.label_mass is not None]
     label_mass = None
@@ -306,7 +316,7 @@ def _outcome(
     errors: list[ErrorRow] = []
     for one, result in outcomes:
         errors += _error_rows(spec.name, one, result)
-    return _Outcome(unblind(dataset, spec.name, outcomes), record, tuple(errors))
+    return Outcome(unblind(dataset, spec.name, outcomes), record, tuple(errors))
 
 
 def _error_rows(scorer: str, blinded: Blinded, result: ScoreResult) -> Iterator[ErrorRow]:
@@ -338,7 +348,7 @@ def _all_of(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) ->
     return CarbError("\n".join([head, *lines]))
 
 
-def _write(folder: Path, dataset: Dataset, outcomes: Sequence[_Outcome], record: RunRecord) -> None:
+def _write(folder: Path, dataset: Dataset, outcomes: Sequence[Outcome], record: RunRecord) -> None:
     """The files of a finished run; ``run.json``, the mark of a finished run, comes last."""
     table = ScoreTable.concat([outcome.table for outcome in outcomes])
     errors = "".join(f"{row.model_dump_json()}\n" for outcome in outcomes for row in outcome.errors)

@@ -50,8 +50,8 @@ class OtherRunError(CarbError):
 
     def __init__(self, folder: Path, what: str) -> None:
         super().__init__(
-            f"{folder} holds results of {what}. Choose another --out, or discard the old "
-            "results with --fresh."
+            f"{folder} holds results of {what}. Choose another folder (--out), or discard the "
+            "old results (--fresh)."
         )
 
 
@@ -76,7 +76,7 @@ class OtherModelError(CarbError):
         super().__init__(
             f"'{scorer}' is answered by {', '.join(sorted(now))}, and the kept results are from "
             f"{', '.join(sorted(before))}: one number would stand for two models. Serve the first "
-            "one again, or choose another --out, or discard the old results with --fresh."
+            "one again, or choose another folder (--out), or discard the old results (--fresh)."
         )
 
 
