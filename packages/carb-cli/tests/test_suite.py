@@ -363,8 +363,9 @@ def terminal() -> Iterator[None]:
         (signal.SIGHUP, ""),
         (signal.SIGTERM, ""),
         (signal.SIGTERM, "trap '' INT; "),
+        (signal.SIGKILL, ""),
     ],
-    ids=["Ctrl-C", "hang-up", "SIGTERM", "SIGTERM of a script's job in the background"],
+    ids=["Ctrl-C", "hang-up", "SIGTERM", "SIGTERM of a script's job in the background", "SIGKILL"],
 )
 def test_ctrl_c_stops_the_children(
     plugin: Path, data_file: Path, tmp_path: Path, sent: signal.Signals, shell: str
@@ -393,8 +394,11 @@ def test_ctrl_c_stops_the_children(
         process.send_signal(sent)  # to the parent alone
         assert fifo.read() == "", "the child is gone, and its own child"
     _, said = process.communicate()
-    assert process.returncode == 130, said
-    assert "run the same command again" in said
+    if sent == signal.SIGKILL:
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 130, said
+        assert "run the same command again" in said
     assert not (tmp_path / "out" / "later").exists()
 
 

@@ -29,6 +29,9 @@ from carb_scorers import ParsedSpec, RunRecord, parse_spec, provider
 
 LOG = "log.txt"
 """The output of a model's process, in its folder."""
+_ENDED = 'exec 3<&0 </dev/null; { read -r _ <&3; kill -KILL 0; } & exec 3<&- "$@"'
+"""A shell's program that becomes a model's process, beside one that ends it once nobody holds the
+other end of its input: after SIGKILL a suite can end no model itself."""
 _HINT = (
     "A table takes name (letters, digits and . _ @ -), spec, and perhaps revision, memory_gb "
     "and gpus."
@@ -198,11 +201,10 @@ def run_suite(
     outcomes: dict[str, Outcome] = {}
 
     async def one(task: _Task, where: _Machine | _Cluster, bar: _Bar) -> None:
-        done = _is_done(task, dataset)
-        if done:
-            outcomes[task.model.name] = Outcome(shown=True)
-        else:
-            outcomes[task.model.name] = await where.score(task, bar)
+        outcome = Outcome(shown=True)
+        if not _is_done(task, dataset):
+            outcome = await where.score(task, bar)
+        outcomes[task.model.name] = outcome
         bar.ended()
 
     async def work(where: _Machine | _Cluster) -> None:
@@ -362,22 +364,21 @@ async def _scored(task: _Task, environment: dict[str, str]) -> Outcome:
     task.folder.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
         start = file.tell()
-        process = await anyio.open_process(
-            [sys.executable, "-m", "carb_cli", *task.arguments],
-            stdin=subprocess.DEVNULL,
+        async with await anyio.open_process(
+            ["/bin/sh", "-c", _ENDED, "sh", sys.executable, "-m", "carb_cli", *task.arguments],
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=file,
             env=environment,
             start_new_session=True,
-        )
-        try:
-            with anyio.move_on_after(task.seconds) as limit:
-                await process.wait()
-        finally:  # with the processes that it has started
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            with anyio.CancelScope(shield=True):
-                code = await process.wait()
+        ) as process:
+            try:
+                with anyio.move_on_after(task.seconds) as limit:
+                    await process.wait()
+            finally:  # with the processes that it has started
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        code = await process.wait()
     if limit.cancelled_caught:
         return Outcome(why=f"it took more than {task.seconds:g} seconds ({log})")
     printed = log.read_bytes()[start:].decode("utf-8", "replace").strip()
