@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -16,7 +17,8 @@ from carb_cli.display import money
 from carb_cli.selection import SetOptions, select, spread
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
 from carb_metrics import bon_accuracy, family_accuracy
-from cli_helpers import Carb, small_dataset, small_family, small_set
+from carb_scorers import RunRecord
+from cli_helpers import Carb, answering, small_dataset, small_family, small_set
 
 
 def test_json_is_the_run_record(carb: Carb, data_file: Path, tmp_path: Path) -> None:
@@ -47,6 +49,34 @@ def test_json_is_the_run_record(carb: Carb, data_file: Path, tmp_path: Path) -> 
         cell = accuracy.cell(found["scorer"])
         assert found["accuracy"] == cell.model_dump()
         assert (found["sets"], found["failed"]) == (12, 0)
+
+
+def test_calls_that_a_kill_loses_are_printed_and_recorded(data_file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
+    calls: list[object] = []
+    running: list[subprocess.Popen[str]] = []
+
+    def judge(_: str, asked: object) -> tuple[int, object]:
+        calls.append(asked)
+        if len(calls) == 10:  # the second of the third set's four
+            running[0].kill()
+        return 200, {"choices": [{"message": {"content": "[[7]]"}, "finish_reason": "stop"}]}
+
+    def start(url: str) -> subprocess.Popen[str]:
+        spec = f"judge:m?backend=openai&mode=pointwise&read=generate&concurrency=1&url={url}/v1"
+        program = [sys.executable, "-m", "carb_cli", "run", "--quiet"]
+        where = ["--data", str(data_file), "--scorer", spec, "--out", str(tmp_path / "r")]
+        return subprocess.Popen([*program, *where], stdout=subprocess.PIPE, text=True)
+
+    with answering(judge) as url:
+        for code in (-signal.SIGKILL, 0):
+            running[:] = [start(url)]
+            said, _ = running[0].communicate()
+            assert running[0].returncode == code
+    (scorer,) = RunRecord.read(tmp_path / "r").scorers
+    assert (scorer.usage.requests, scorer.lost) == (48, 2)
+    assert len(calls) == 50
+    assert "2 more calls, lost by interruptions" in said
 
 
 def test_families_are_summed_up_by_the_place_win_rate(carb: Carb, tmp_path: Path) -> None:

@@ -256,6 +256,32 @@ def test_a_text_is_over_for_known_reasons_alone(
     assert found.finished == finished
 
 
+@pytest.mark.parametrize(
+    ("beside", "finished"),
+    [
+        ({"native_finish_reason": "STOP"}, True),  # OpenRouter and Gemini
+        ({"native_finish_reason": "completed"}, True),  # and OpenAI's newer interface
+        ({"native_finish_reason": None, "matched_stop": 151645}, True),
+        ({"stop_reason": None, "provider_specific_fields": None}, True),  # vLLM
+        ({"native_finish_reason": "MAX_TOKENS"}, False),
+        ({"native_finish_reason": "max_output_tokens"}, False),
+        ({"native_finish_reason": "error"}, False),
+        # LiteLLM calls every reason that it does not know a stop
+        ({"provider_specific_fields": {"native_finish_reason": "end_turn"}}, True),
+        ({"provider_specific_fields": {"native_finish_reason": "network_error"}}, False),
+        ({"provider_specific_fields": {"native_finish_reason": "server_overloaded"}}, False),
+        ({"matched_stop": "NaN happened"}, False),  # SGLang, of a model that gave no numbers
+    ],
+    ids=str,
+)
+def test_a_stop_that_something_beside_it_denies_is_none(
+    serve: Callable[..., Server], beside: dict[str, object], finished: bool
+) -> None:
+    (found,) = ask(model(serve([chat("At first [[A]]", **beside)]).url))
+    assert isinstance(found, Generation)
+    assert found.finished == finished
+
+
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 def test_an_answer_that_went_into_the_thought_is_said_so(
     serve: Callable[..., Server], name: str

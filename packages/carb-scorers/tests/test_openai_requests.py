@@ -138,6 +138,16 @@ BAD = {
     ),
     "refusal of Anthropic": (reply(chat("[[A]]", finish_reason="refusal")), "refused", "refused"),
     "filtered by Gemini": (reply(chat("[[A]]", finish_reason="SAFETY")), "refused", "refused"),
+    "refused behind a router": (
+        reply(chat("[[A]]", provider_specific_fields={"native_finish_reason": "refusal"})),
+        "refused",
+        "refused",
+    ),
+    "prompt filtered by Azure": (
+        reply({"error": {"message": "a policy", "code": "content_filter", "param": "prompt"}}, 400),
+        "refused",
+        "a policy",
+    ),
 }
 
 

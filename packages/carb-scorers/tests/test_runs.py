@@ -19,7 +19,7 @@ from carb_scorers.evaluation import Progress
 from carb_scorers.run import RunRecord, run
 from carb_scorers.run.record import cost
 from carb_scorers.run.score_journal import STOP_AFTER
-from carb_scorers.scorer import failed
+from carb_scorers.scorer import before_call, failed
 from carb_scorers.testing import example_dataset
 from fake_scorer import FakeScorer
 
@@ -44,6 +44,8 @@ class Counting(FakeScorer):
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         if self.stop_after is not None and len(self.asked) >= self.stop_after:
             raise CarbError("the server is gone")
+        for _ in requests:
+            before_call.get()()
         return await super().score(requests)
 
     def result(self, request: ScoreRequest) -> ScoreResult:
@@ -184,14 +186,14 @@ def test_errors_are_kept_until_they_are_to_be_retried(tmp_path: Path) -> None:
     assert plain(table(tmp_path)).equals(plain(evaluate(DATASET, [Counting()]).frame))
 
 
-def test_requests_that_a_kill_loses_are_recorded(tmp_path: Path) -> None:
+def test_calls_that_a_kill_loses_are_recorded(tmp_path: Path) -> None:
     """What was asked and not answered was paid for, and stood nowhere."""
 
     class Killed(Counting):
-        async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-            if len(self.asked) >= 8:
+        def result(self, request: ScoreRequest) -> ScoreResult:
+            if len(self.asked) > 8:
                 raise KeyboardInterrupt
-            return await super().score(requests)
+            return super().result(request)
 
     with pytest.raises(KeyboardInterrupt):
         go(tmp_path, Killed())
@@ -470,7 +472,7 @@ def test_the_machine_is_recorded(tmp_path: Path) -> None:
     assert (machine.system, machine.cores) == (platform.system(), os.cpu_count())
 
 
-def test_retries_are_not_lost_requests(tmp_path: Path) -> None:
+def test_retries_are_not_lost_calls(tmp_path: Path) -> None:
     bad = [next(blind(DATASET[2], seed=0, comparative=True)).request.request_id]
     go(tmp_path, Counting(errors=bad))
     assert go(tmp_path, Counting(errors=bad), retry_errors=True).scorers[0].lost == 0

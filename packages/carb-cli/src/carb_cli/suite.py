@@ -31,7 +31,7 @@ LOG = "log.txt"
 """The output of a model's process, in its folder."""
 _ENDED = 'exec 3<&0 </dev/null; { read -r _ <&3; kill -KILL 0; } & exec 3<&- "$@"'
 """A shell's program that becomes a model's process, beside one that ends it once nobody holds the
-other end of its input: after SIGKILL a suite can end no model itself."""
+other end of its input: a suite that was killed, or whose terminal was closed, can end none."""
 _HINT = (
     "A table takes name (letters, digits and . _ @ -), spec, and perhaps revision, memory_gb "
     "and gpus."
@@ -410,18 +410,16 @@ def _outcome(code: int, printed: str, folder: Path) -> Outcome:
 
 @contextmanager
 def _stopping(out: Path) -> Iterator[None]:
-    """Within, SIGTERM and the end of the terminal are as Ctrl-C, which stops the models' processes,
-    and each prints how to go on. A shell starts a script's jobs in the background so that they
-    ignore Ctrl-C; then SIGTERM would do nothing. ``nohup`` is heeded."""
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler)}
-    for sent in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(sent) != signal.SIG_IGN:
-            before[sent] = signal.signal(sent, lambda *_: signal.raise_signal(signal.SIGINT))
+    """Within, SIGTERM is as Ctrl-C, which stops the models' processes, and each prints how to go
+    on. A shell starts a script's jobs in the background so that they ignore Ctrl-C; then SIGTERM
+    would do nothing."""
+    interrupts = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
     except KeyboardInterrupt:
         say_how_to_go_on(out)
         raise
     finally:
-        for sent, handler in before.items():
-            signal.signal(sent, handler)
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, interrupts)

@@ -125,11 +125,8 @@ def _show_doubts(record: RunRecord) -> None:
     for scorer in record.scorers:
         name = short[scorer.spec.name]
         if scorer.lost:
-            asked = counted(scorer.lost, "request")
-            say(
-                f"  {name}: the calls of {asked} more, lost by interruptions, are in no cost "
-                "or usage."
-            )
+            calls = counted(scorer.lost, "more call")
+            say(f"  {name}: {calls}, lost by interruptions, are in no cost or usage.")
         if scorer.unanswered:
             say(
                 f"  {name}: the last {counted(scorer.unanswered, 'request')} had no answer "

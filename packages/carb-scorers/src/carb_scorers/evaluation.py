@@ -134,14 +134,12 @@ async def score_all(
     on_results: OnResults,
     *,
     window: int | None = WINDOW,
-    on_asked: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Score requests and hand over the results as they come, each exactly once, in any order.
 
     A scorer with ``spec.in_flight`` gets its requests one by one, that many at a time, any other in
     ``windows`` (null: those that go by time). Scores from before an interruption are handed over
-    before it goes on. A request about a blinded set is made when its turn comes. ``on_asked`` is
-    given the number of requests before each call of the scorer.
+    before it goes on. A request about a blinded set is made when its turn comes.
 
     Raises:
         CarbError: the scorer met a user's mistake, the window is below 1, or ``on_results`` raised
@@ -152,10 +150,9 @@ async def score_all(
             f"window is the number of requests handed over at once, at least 1, got {window}."
         )
     if scorer.spec.in_flight is not None:
-        await _score_each(scorer, requests, on_results, scorer.spec.in_flight, on_asked)
+        await _score_each(scorer, requests, on_results, scorer.spec.in_flight)
         return
     for part in windows(requests, window):
-        on_asked(len(part))
         on_results(await score_window(scorer, [*map(made, part)]))
 
 
@@ -164,7 +161,6 @@ async def _score_each(
     requests: Sequence[Asked],
     on_results: OnResults,
     in_flight: int,
-    on_asked: Callable[[int], None],
 ) -> None:
     """One request a call, several calls at a time; whatever has come in is handed over together."""
     waiting = iter(requests)  # shared by all workers
@@ -178,7 +174,6 @@ async def _score_each(
 
     async def work() -> None:
         for request in waiting:
-            on_asked(1)
             ready.extend(await score_window(scorer, [made(request)]))
             await checkpoint()  # whoever else is done adds a result meanwhile
             hand_over()

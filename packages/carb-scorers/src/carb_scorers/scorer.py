@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Annotated, Protocol, Self, runtime_checkable
 
 from pydantic import (
@@ -125,6 +126,9 @@ class Usage(Frozen):
         )
 
 
+before_call: ContextVar[Callable[[], None]] = ContextVar("before_call", default=lambda: None)
+"""Called before each call of a remote server. A run counts them, so that it knows those whose
+outcome a kill loses."""
 TRANSPORT = frozenset({"connection", "http", "timeout"})
 """Kinds of errors that mean that a server gave no answer, whatever the request."""
 

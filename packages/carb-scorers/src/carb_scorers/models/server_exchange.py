@@ -167,6 +167,8 @@ def _refused(
     kind = "http"
     if too_long:
         kind = "too-long"
+    if code == "content_filter":  # as Azure says it
+        kind = "refused"
     raise RequestError(kind, f"{status}: {message}")
 
 

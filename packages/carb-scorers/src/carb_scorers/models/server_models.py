@@ -46,9 +46,20 @@ _NEGLIGIBLE = 1e-3
 """Probability of a string below which it does not matter what follows it: a rating from 1 to 10
 moves by 0.01."""
 
-_ENDS = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "complete"}
+_ENDS = {
+    "stop",
+    "eos",
+    "eos_token",
+    "end_turn",
+    "stop_sequence",
+    "stop_token",
+    "complete",
+    "completed",
+}
 """Reasons for which a text is over. For every other one (``length``, ``abort``, ``null``, one that
 is new) it may have broken off."""
+_NO_NUMBERS = "NaN happened"
+"""The stop string with which SGLang ends a text where the model gave NaN."""
 _REFUSED = {"content_filter", "refusal", "safety", "recitation", "blocklist", "prohibited_content"}
 
 _ONLY_THOUGHT = (
@@ -216,8 +227,12 @@ class ServerLanguageModel(ServerModel):
                 for part in content
                 if part.get("type", "text") == "text" and not part.get("thought")
             )
-        reason = str(choice.get("finish_reason")).lower()
-        if reason in _REFUSED or message.get("refusal"):
+        # A router (OpenRouter, LiteLLM) renames the model's reason, LiteLLM even an error to stop.
+        told = {**(choice.get("provider_specific_fields") or {}), **choice}
+        reason = told.get("finish_reason")
+        native = told.get("native_finish_reason") or reason
+        reasons = {str(reason).lower(), str(native).lower()}
+        if reasons & _REFUSED or message.get("refusal"):
             return failure("refused", "the server refused to answer", usage)
         if not content and _thought(message):
             return failure("parse", _ONLY_THOUGHT, usage)
@@ -226,7 +241,8 @@ class ServerLanguageModel(ServerModel):
         choices = None
         if watch is not None:
             choices = self._watched(watch, choice)
-        return Generation(content or "", usage=usage, finished=reason in _ENDS, choices=choices)
+        finished = reasons <= _ENDS and told.get("matched_stop") != _NO_NUMBERS
+        return Generation(content or "", usage=usage, finished=finished, choices=choices)
 
     def _steps(self, choice: Json) -> list[Step]:
         """Each token of an answer with the most probable ones in its place."""

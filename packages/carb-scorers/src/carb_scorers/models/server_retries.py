@@ -27,7 +27,7 @@ from carb_scorers.models.server_exchange import (
     shown,
 )
 from carb_scorers.models.server_options import ServerOptions, is_this_machine, key_of
-from carb_scorers.scorer import Usage
+from carb_scorers.scorer import Usage, before_call
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
@@ -195,6 +195,7 @@ class Endpoint:
         timeout = self._options.timeout
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         received = bytearray()
+        before_call.get()()
         try:
             with anyio.fail_after(timeout):
                 async with client.stream("POST", f"{self.url}{path}", content=content) as response:

@@ -44,8 +44,8 @@ class ScorerRecord(Frozen):
     usage: Usage
     """Cost of all calls whose outcome was kept, including those that were retried later."""
     lost: int = 0
-    """Requests made whose result was not kept, since the run was killed or the server went away.
-    Each takes one call or more, as ``usage`` counts them; neither usage nor cost holds these."""
+    """Calls of a server whose result was not kept, since the run was killed or the server went
+    away. They come to the requests of ``usage``; neither usage nor cost holds them."""
     unanswered: int = 0
     """The last requests, which a server did not answer. They count as errors, and none is kept: the
     same command asks them again."""

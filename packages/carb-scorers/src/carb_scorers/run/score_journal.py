@@ -35,6 +35,7 @@ from carb_scorers.scorer import (
     ScoreResult,
     ScorerSpec,
     Usage,
+    before_call,
     told_culture,
 )
 from carb_scorers.spec import identity, kinds, provider
@@ -136,7 +137,6 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
                 writes into it, or it cannot be written.
         """
         self._replaced = Usage()
-        self._again = 0
         path = None
         if folder is not None:
             path = journal_path(folder, head.spec.name)
@@ -151,23 +151,23 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
         if path is not None:
             self._count = path.with_suffix(".asked")
 
-    def asked(self, count: int) -> None:
-        """Note that requests are about to be made: a byte for each, which survives a kill."""
+    def called(self) -> None:
+        """Note that a server is about to be called: a byte, which survives a kill."""
         if self._count is None:
             return
         try:
             with self._count.open("ab") as file:
-                file.write(b"." * count)
+                file.write(b".")
         except OSError as error:
             raise DiskError(self._count, error) from None
 
     @property
     def lost(self) -> int:
-        """Requests that were made, and whose result is not here."""
+        """Calls of a server that no result here counts."""
         if self._count is None or not self._count.exists():
             return 0
         made = self._count.stat().st_size
-        return max(0, made - len(self.values) - self._again)
+        return max(0, made - self.spent.requests)
 
     @property
     def spent(self) -> Usage:
@@ -185,7 +185,6 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
         dropped = new
         if replaces:
             dropped = old
-        self._again += 1
         self._replaced += dropped.usage or Usage()
         return replaces
 
@@ -229,7 +228,8 @@ async def score_missing(
         # last: whoever looks at the progress may stop the run, and nothing is lost then
         tally.add(results)
 
-    await score_all(scorer, missing, keep, window=window, on_asked=journal.asked)
+    before_call.set(journal.called)
+    await score_all(scorer, missing, keep, window=window)
     if unanswered and not journal.values:
         raise NoAnswerError(name, unanswered, ever=False)
     tail = {result.request_id: result for result in unanswered}
