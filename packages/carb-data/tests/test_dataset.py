@@ -270,3 +270,26 @@ def test_a_table_refuses_what_is_no_data_set(wrong: object) -> None:
     empty = ScoreTable.concat([])
     with pytest.raises(CarbError, match=type(wrong).__name__):
         empty.with_items(wrong)  # type: ignore[arg-type]
+
+
+HOSTILE = "<img src=x onerror=alert(1)> & <script>"
+
+
+@given(st.from_type(BonSet))
+def test_a_notebook_shows_sets_as_tables_whose_texts_are_inert(item):
+    chosen = item.chosen.model_copy(update={"text": HOSTILE})
+    changed = {"prompt": HOSTILE, "responses": (chosen, *item.rejected), "family": HOSTILE}
+    hostile = item.model_copy(update=changed)
+    for shown in (hostile, Dataset([hostile])):
+        html = shown._repr_html_()
+        assert html.count("&lt;script&gt;") >= 2
+        assert "<img" not in html
+        assert "<script" not in html
+        assert html.count("<table>") == html.count("</table>")
+
+
+def test_a_notebook_shows_the_head_of_a_large_set():
+    data = load("carb-seed")
+    html = data._repr_html_()
+    assert f"{len(data)} sets" in html
+    assert [item.id in html for item in data[:9]] == [True] * 8 + [False]

@@ -18,7 +18,7 @@ from carb_data.errors import CarbError, UnknownNameError, require
 from carb_data.family import load_families
 from carb_data.joined import Joined
 from carb_data.loading import load_path
-from carb_data.models import BonSet, Domain, cited
+from carb_data.models import BonSet, Domain, cited, html_table
 from carb_data.origins import Origins, origins
 from carb_data.overlap import sharing
 from carb_data.registry import Registry
@@ -30,6 +30,8 @@ from carb_data.validation import closest, repeated
 __all__ = ["SEED", "seed_folders"]
 
 SEED = "carb-seed"
+_SHOWN_SETS = 8
+"""Sets that a notebook shows."""
 _SEED_FOLDER = Path(str(resources.files("carb_data") / "seed"))
 
 
@@ -287,6 +289,14 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({len(self)} sets, {self.fingerprint[:12]})"
+
+    def _repr_html_(self) -> str:
+        """The first sets as a notebook shows them."""
+        rows = [
+            (item.id, item.culture, item.prompt_text, item.chosen.text)
+            for item in self._sets[:_SHOWN_SETS]
+        ]
+        return html_table([(repr(self), "culture", "prompt", "chosen"), *rows])
 
 
 def _several(names: Collection[str] | None) -> Collection[str] | None:

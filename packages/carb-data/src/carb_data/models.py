@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from enum import StrEnum
+from html import escape
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -165,6 +166,31 @@ def _is_model(kind: type) -> bool:
     return Frozen in kind.__mro__  # pydantic's own check of an instance takes microseconds
 
 
+def html_table(rows: Iterable[Iterable[object]]) -> str:
+    """A table for a notebook, whose cells may hold tables; texts are escaped."""
+    lines = []
+    for row in rows:
+        cells = [f"<td>{_html(value)}</td>" for value in row]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _html(value: object) -> str:
+    if isinstance(value, float):
+        value = f"{value:.4g}"
+    if isinstance(value, Mapping):
+        return html_table(value.items())
+    if _is_model(type(value)):
+        value = (value,)
+    if isinstance(value, tuple) and value and _is_model(type(value[0])):
+        rows = (dict(one).values() for one in value)
+        return html_table([dict(value[0]), *rows])
+    show = getattr(value, "_repr_html_", None)
+    if show is None:
+        return escape(str(value))
+    return str(show())
+
+
 class Frozen(BaseModel):
     """The base of all models of all packages: fixed once made, without unknown fields."""
 
@@ -177,6 +203,10 @@ class Frozen(BaseModel):
     def __dir__(self) -> Iterable[str]:
         """The names that an editor completes, without those that pydantic deprecates."""
         return {*super().__dir__()} - _DEPRECATED
+
+    def _repr_html_(self) -> str:
+        """The fields as a notebook shows them."""
+        return html_table(self)
 
     def compacted(self) -> Self:
         """The same model and its parts, in place, in a third of the memory.
