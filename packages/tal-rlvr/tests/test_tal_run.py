@@ -367,9 +367,11 @@ def test_too_few_that_fit_are_refused_with_the_numbers():
         ({"temperature": "hot"}, "temperature"),
         ({"beta": "some"}, "beta"),
         ({"model_init_kwargs": 3}, "model_init_kwargs"),
-        ({"learning_rate": "1e-4"}, "learning_rate.*quotes"),
+        ({"learning_rate": "1e-4"}, "learning_rate.*number"),
+        ({"max_steps": True}, "max_steps.*integer"),
+        ({"mask_truncated_completions": 1}, "mask_truncated_completions"),
         ({"learning_rate": float("nan")}, "learning_rate"),
-        ({"mask_truncated_completions": "yes"}, "mask_truncated_completions.*quotes"),
+        ({"mask_truncated_completions": "yes"}, "mask_truncated_completions"),
         ({"beta": float("inf")}, "beta"),
         ({"temperature": 0}, "temperature"),
         ({"top_p": 1.5}, "top_p"),
@@ -435,6 +437,7 @@ def test_a_wrong_setting_of_trl_is_refused_before_data_and_weights_are_read(
         ({"warmup": {"learning_rate": float("inf")}}, "learning_rate.*finite"),
         ({"rewards": {"criteria_weight": float("inf")}}, "criteria_weight.*finite"),
         ({"rewards": {"clip": float("inf")}}, "clip"),
+        ({"rewards": {"clip": 0}}, "clip.*more than 0"),
         ({"rewards": dict.fromkeys(WEIGHTS, 0)}, "rewards.*weight"),
         ({"grpo": {"use_vllm": True}}, "vllm"),
         ({"prompts": {"style": "compcat"}}, "compcat"),
@@ -444,6 +447,13 @@ def test_a_wrong_setting_of_trl_is_refused_before_data_and_weights_are_read(
         ({"mix": {"sources": [ABSENT | {"languages": ["english"]}]}}, "english.*'en'"),
         ({"mix": {"sources": [ABSENT | {"language": "jp"}]}}, "jp"),
         ({"direct": True, "rewards": dict.fromkeys(WEIGHTS, 0) | {WEIGHTS[1]: 1}}, "direct"),
+        ({"max_new_tokens": 512}, "512 tokens: max_new_tokens = 512"),
+        ({"max_prompt_tokens": 500}, "512 tokens.* = 36 and .* = 500"),
+        ({"warmup": {"learning_rate": "3e-3"}}, "learning_rate.*number"),
+        ({"warmup": {"batch_size": True}}, "batch_size.*whole number"),
+        ({"seed": "1"}, "seed.*whole number"),
+        ({"direct": "yes"}, "direct.*true or false"),
+        ({"mix": {"sources": [ABSENT | {"weight": "2"}]}}, "weight.*number"),
         (
             {
                 "mix": {"dev": 0.2},
@@ -461,6 +471,13 @@ def test_a_run_that_could_not_end_is_refused_before_pairs_and_weights_are_read(
     with pytest.raises(CarbError, match=f"(?s){fact}"):
         train(config, overrides=given)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("part", ["held_out", "dev"])
+def test_a_share_that_leaves_no_pair_is_refused_before_the_warm_up(config, tmp_path, part):
+    with pytest.raises(CarbError, match=rf"\[mix\] {part} = 1e-09"):
+        train(config, overrides={"mix": {part: 1e-9}})
+    assert not (tmp_path / "out" / "warmup").exists()
 
 
 def halved(file):

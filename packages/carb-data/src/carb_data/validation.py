@@ -46,6 +46,8 @@ def validate(
     content: object,
     owner: str,
     hint: str = "",
+    *,
+    strict: bool | None = None,
 ) -> _M:
     """Validate content against a model.
 
@@ -54,6 +56,7 @@ def validate(
         content: Python values, or the bytes of a JSON file.
         owner: The beginning of the message, such as ``suite.toml is not a suite``.
         hint: A sentence with the remedy; none by default.
+        strict: Whether a text that reads as a number is no number.
 
     Raises:
         CarbError: Names every field that is unknown (with the nearest known one, or all), missing,
@@ -62,7 +65,7 @@ def validate(
     adapter: TypeAdapter[_M] = _adapter(form)  # type: ignore[arg-type]  # a type is hashable
     try:
         if isinstance(content, bytes):
-            return adapter.validate_json(content)
+            return adapter.validate_json(content, strict=strict)
         return adapter.validate_python(content)
     except ValidationError as error:
         sentences = [_sentence(*each, form) for each in _each(error)]

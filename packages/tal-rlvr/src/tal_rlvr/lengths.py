@@ -19,14 +19,9 @@ class Lengths(Frozen):
     room: int | None
     """Longest prompt that fits beside an output; null where nothing bounds it."""
     train_pairs: int
-    train_pairs_fit: int
-    """Pairs whose prompt fits in both orders; the others are left out."""
+    too_long: int
+    """Training pairs that are left out: their prompt does not fit in both orders."""
     longest_prompt: int
-
-    @property
-    def too_long(self) -> int:
-        """Training pairs that are left out."""
-        return self.train_pairs - self.train_pairs_fit
 
 
 def fitting(
@@ -51,10 +46,9 @@ def fitting(
     Raises:
         CarbError: too few pairs fit; the message has the numbers and names the options.
     """
-    rooms = [] if max_prompt_tokens is None else [max_prompt_tokens]
-    if context is not None:
-        rooms.append(context - max_new_tokens)
-    room = min(rooms, default=None)
+    room = max_prompt_tokens
+    if room is None and context is not None:
+        room = context - max_new_tokens
     kept = Parts([], [], [])
     longest = 0
     for side, pairs in zip(kept, parts, strict=True):
@@ -76,7 +70,7 @@ def fitting(
     return kept, Lengths(
         room=room,
         train_pairs=all_pairs,
-        train_pairs_fit=fit,
+        too_long=all_pairs - fit,
         longest_prompt=longest,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -154,7 +155,9 @@ def load_config(
         CarbError: no such preset or file, or a value is wrong; all wrong values are named.
     """
     values = _merge(_read(str(name_or_path)), overrides or {})
-    return validate(TrainConfig, values, f"The training configuration {name_or_path} is not valid")
+    written = json.dumps(values, default=str).encode()
+    owner = f"The training configuration {name_or_path} is not valid"
+    return validate(TrainConfig, written, owner, strict=True)
 
 
 def write_json(path: Path, content: BaseModel) -> None:

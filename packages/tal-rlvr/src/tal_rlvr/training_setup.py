@@ -9,7 +9,8 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
@@ -276,12 +277,11 @@ def _check_types(grpo: Mapping[str, Any]) -> None:
     kinds = get_type_hints(GRPOConfig) | BOUNDS
     for name, value in grpo.items():
         try:
-            read = TypeAdapter(kinds.get(name, Any)).validate_python(value)
+            kind = TypeAdapter(kinds.get(name, Any))
+            kind.validate_json(json.dumps(value, default=str), strict=True)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise CarbError(f"[grpo] {name} is {value!r}: {reason}.") from None
-        if isinstance(value, str) and isinstance(read, int | float):
-            raise CarbError(f"[grpo] {name} is {value!r}, a text: write it without quotes.")
     if grpo.get("max_steps", -1) > 0 and "num_train_epochs" in grpo:
         raise CarbError("[grpo] num_train_epochs has no effect beside max_steps. Leave one out.")
 
@@ -312,10 +312,24 @@ def check_settings(config: TrainConfig) -> None:
     grpo_arguments(config, config.model)
 
 
+@contextmanager
+def reading(part: str, model: str | Path) -> Iterator[None]:
+    """A block in which transformers reads a part of a model.
+
+    Raises:
+        CarbError: it cannot.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise CarbError(f"Cannot load the {part} of '{model}': {reason}") from None
+
+
 def _without_weights(config: TrainConfig) -> Any:
-    read = AutoConfig.from_pretrained(config.model, revision=config.revision)
-    with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(read)
+    with reading("configuration", config.model), torch.device("meta"):
+        shape = AutoConfig.from_pretrained(config.model, revision=config.revision)
+        return AutoModelForCausalLM.from_config(shape)
 
 
 def check_adapters(config: TrainConfig) -> None:
@@ -384,11 +398,22 @@ def machine_memory() -> float:
 
 def context(config: TrainConfig) -> int | None:
     """Longest prompt and output together that the model takes, in tokens; null where its
-    configuration does not say."""
+    configuration does not say.
+
+    Raises:
+        CarbError: the run's are longer.
+    """
     shape = _without_weights(config).config.get_text_config()
     longest = getattr(shape, "max_position_embeddings", None)
     if not longest:
         return None
+    written = config.max_new_tokens
+    prompt = config.max_prompt_tokens
+    if (prompt or 1) + written > longest:
+        raise CarbError(
+            f"The model's context has {longest} tokens: max_new_tokens = {written} and "
+            f"max_prompt_tokens = {prompt} do not fit. Lower them."
+        )
     return int(longest)
 
 
@@ -437,10 +462,8 @@ def load_weights(model: str | Path, config: TrainConfig) -> Any:
         CarbError: it cannot be loaded.
     """
     whole_weights()
-    try:
+    with reading("weights", model):
         return AutoModelForCausalLM.from_pretrained(model, **config.loading(model))
-    except (OSError, ValueError) as error:
-        raise CarbError(f"Cannot load the model '{model}': {str(error).splitlines()[0]}") from None
 
 
 def save_whole(trainer: Any, base: str, folder: Path, config: TrainConfig) -> None:

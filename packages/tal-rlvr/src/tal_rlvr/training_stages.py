@@ -47,6 +47,7 @@ from tal_rlvr.training_setup import (
     last_whole_checkpoint,
     load_weights,
     lora,
+    reading,
     save_whole,
     whole_weights,
 )
@@ -79,12 +80,8 @@ class TrainingRun:
         self.on_log = on_log
         self.on_note = on_note
         self.state = PartialState()
-        try:
+        with reading("tokenizer", config.model):
             self.tokenizer = AutoTokenizer.from_pretrained(config.model, revision=config.revision)
-        except (OSError, ValueError) as error:
-            raise CarbError(
-                f"Cannot load the tokenizer of '{config.model}': {str(error).splitlines()[0]}"
-            ) from None
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
         if config.prompts.template:
@@ -99,9 +96,10 @@ class TrainingRun:
         several processes, nothing is rehearsed.
 
         Raises:
-            CarbError: the step fails, or the adapters do not fit the model.
+            CarbError: the step fails, or the adapters or the lengths do not fit the model.
         """
         check_adapters(self.config)
+        context(self.config)
         # No tracker hears of it, and no engine starts for it.
         grpo = self.config.grpo | {
             "max_steps": 1,
@@ -167,6 +165,10 @@ class TrainingRun:
             context=context(self.config),
             max_prompt_tokens=self.config.max_prompt_tokens,
         )
+        for part in ("held_out", "dev"):
+            share = getattr(self.config.mix, part)
+            if share and not getattr(kept, part):
+                raise CarbError(f"[mix] {part} = {share} leaves no pair. Raise it, or set it to 0.")
         longest_prompt = lengths.longest_prompt
         check_memory(self.config, min(longest_prompt, lengths.room or longest_prompt))
         rows = self._targets(kept.train, checked.targets)

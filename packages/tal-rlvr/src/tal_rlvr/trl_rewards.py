@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveInt, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from carb_data import CarbError, Frozen
 from tal_rlvr.judge_prompts import Prompt
@@ -70,7 +77,7 @@ class RewardConfig(Frozen):
     odds: bool = True
     """R_appr is a difference of the label's log-odds against the other verdict. Ours; false is the
     paper's form, of the label's log-probability over the vocabulary."""
-    clip: float | Literal["none"] = CLIP
+    clip: PositiveFloat | Literal["none"] = CLIP
     """R_appr is ``x / (1 + |x| / clip)`` of the gain ``x`` in nats. It stays below the clip, and a
     larger gain earns more at any size. At 1 or below, a right verdict earns more than a wrong one
     whatever the criteria do. Ours; ``none`` is the paper's form."""
@@ -109,9 +116,7 @@ class RewardConfig(Frozen):
         return {**PAPER_FORM, **values}
 
     @model_validator(mode="after")
-    def _positive(self) -> RewardConfig:
-        if self.bound is not None and self.bound <= 0:
-            raise ValueError(f"clip must be a number above 0 or 'none', got {self.clip}")
+    def _has_weight(self) -> RewardConfig:
         if self.correctness_weight + self.criteria_weight + self.format_weight == 0:
             raise ValueError("a reward must have a weight above 0")
         return self
@@ -126,7 +131,7 @@ class _OfOutputs:
 
 
 class CorrectnessFunction(_OfOutputs):
-    """R_corr for TRL. Logs the format rate, the share of verdicts, and their accuracy."""
+    """R_corr for TRL. Logs the format rate and the accuracy of verdicts."""
 
     __name__ = "R_corr"
 
@@ -142,14 +147,8 @@ class CorrectnessFunction(_OfOutputs):
         judgements = parse_all(self.tokenizer, completion_ids, direct=self.direct, prompts=prompts)
         rewards = correctness_reward(judgements, label)
         if log_metric is not None:
-            right = [(reward + 1) / 2 for reward in rewards]
             log_metric("format_rate", fmean(format_reward(judgements)))
-            log_metric("verdict_accuracy", fmean(right))
-            pairs = zip(right, judgements, strict=True)
-            read = [one for one, judgement in pairs if judgement.verdict is not None]
-            log_metric("verdict_rate", len(read) / len(rewards))
-            if read:
-                log_metric("verdict_accuracy/parsed", fmean(read))
+            log_metric("verdict_accuracy", (fmean(rewards) + 1) / 2)
         return rewards
 
 
