@@ -9,8 +9,10 @@ The prompts of ``--data`` are divided by source item; the policy is trained on o
 at on the other, before and after. GRPO takes the scorer as a reward function (``as_trl_reward``).
 DPO samples first, and prefers the best-scored answer of each prompt to the worst. ``--judge`` is a
 scorer that is *not* trained against: a reward that rises while the judge's score falls is the sign
-of overoptimisation (Gao, Schulman and Hilton 2023). ``report.json`` keeps the two looks, KL(policy
-‖ start) in nats per answer, and the alarms; the policy is in ``OUT/model``.
+of overoptimisation (Gao, Schulman and Hilton 2023). ``report.json`` keeps the two looks, each
+change with its 95% interval over the held-out prompts, KL(policy ‖ start) in nats per answer, and
+the alarms; the policy is in ``OUT/model``. A change whose interval holds 0 is ``not shown``, and
+raises no alarm: more prompts (``--looks``) narrow it.
 
 Needs ``tal-rlvr[train]``.
 """
@@ -36,10 +38,13 @@ from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer
 
 from carb_data import load
 from carb_data.language import in_language
+from carb_metrics import paired_difference
 from carb_scorers import as_trl_reward
 
 NAMES = ("reward", "judge")
 DPO_BATCH = 4
+Look = dict[str, list[float | None]]
+"""Each measure's mean over the answers to each held-out prompt; null where there is none."""
 Measures = dict[str, float | None]
 LIMITS = {"length": 1.5, "language": 0.1, "repetition": 0.1, "same": 0.4, "empty": 0.1, "kl": 10.0}
 """How far a measure may move before there is an alarm: a factor for ``length``, nats for ``kl``,
@@ -63,12 +68,16 @@ def main() -> int:
     trainer.train()
     policy = trainer.accelerator.unwrap_model(trainer.model)
     after, written = look(policy, tokenizer, held_out[: given.looks], given, (reward, judge))
-    after["kl"] = divergence(policy, start, written, given.temperature)
+    items = [row["source_item"] for row in held_out[: given.looks]]
+    changes = {name: change(before[name], after[name], items, name) for name in before}
+    kl = divergence(policy, start, written, given.temperature)
+    was, now = ({name: mean(values) for name, values in one.items()} for one in (before, after))
     report = {
         "method": given.method,
-        "before": before,
-        "after": after,
-        "alarms": alarms(before, after),
+        "before": was,
+        "after": now | {"kl": kl},
+        "changes": changes,
+        "alarms": alarms(was, now, changes, kl),
     }
     policy.save_pretrained(given.out / "model")
     tokenizer.save_pretrained(given.out / "model")
@@ -117,18 +126,13 @@ def rows_of(given: argparse.Namespace, tokenizer: Any) -> list[dict[str, Any]]:
     for item in load(given.data):
         chat = [{"role": "user", "content": item.prompt_text}]
         prompt = chat if tokenizer.chat_template else f"{item.prompt_text}\n\nAnswer:"
-        known = {
-            "culture": item.culture,
-            "language": item.language,
-            "source_item": item.source_item,
-        }
+        names = ("culture", "language", "source_item")
+        known = {name: getattr(item, name) for name in names}
         rows[item.prompt_text, item.culture] = {"prompt": prompt, **known}
     return list(rows.values())
 
 
-def divided(
-    rows: list[dict[str, Any]], share: float, seed: int
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def divided(rows: list[dict[str, Any]], share: float, seed: int) -> tuple[list[Any], list[Any]]:
     """Training and held-out rows; those of one source item are on one side."""
 
     def place(row: dict[str, Any]) -> float:
@@ -237,8 +241,8 @@ def sampled(
         "temperature": given.temperature,
         "top_k": 0,
         "max_new_tokens": given.max_new_tokens,
+        "num_return_sequences": given.generations,
     }
-    how["num_return_sequences"] = given.generations
     for row in rows:
         prompt = row["prompt"]
         plain = isinstance(prompt, str)
@@ -282,24 +286,54 @@ def columns(written: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 def look(
     model: Any, tokenizer: Any, rows: list[Any], given: argparse.Namespace, scorers: Any
-) -> tuple[Measures, Any]:
+) -> tuple[Look, Any]:
     """What can be said of a policy's answers: their reward, the judge's score, and their form."""
     texts, written = sampled(model.eval(), tokenizer, rows, given)
-    kept = [(text, row["language"]) for text, row in zip(texts, written, strict=True) if text]
-    groups = [texts[n : n + given.generations] for n in range(0, len(texts), given.generations)]
-    return {
-        **{
-            name: mean(one(**columns(written))) if one else None
-            for name, one in zip(NAMES, scorers, strict=True)
-        },
-        "length": mean([float(len(text)) for text in texts]),
-        "empty": mean([float(not text) for text in texts]),
-        "language": mean([float(in_language(text, language)) for text, language in kept]),
-        "repetition": mean([repetition(text) for text in texts]),
-        "same": mean(
-            [1 - (len(set(group)) - 1) / (len(group) - 1) for group in groups if len(group) > 1]
-        ),
-    }, written
+    size = given.generations
+    starts = range(0, len(texts), size)
+
+    def by_prompt(values: list[Any]) -> list[float | None]:
+        return [mean(values[start : start + size]) for start in starts]
+
+    unknown = [None] * len(texts)
+    found = {
+        name: by_prompt(one(**columns(written)) if one else unknown)
+        for name, one in zip(NAMES, scorers, strict=True)
+    }
+    languages = [row["language"] for row in written]
+    right = [
+        float(in_language(text, language)) if text else None
+        for text, language in zip(texts, languages, strict=True)
+    ]
+    groups = [texts[start : start + size] for start in starts]
+    found["length"] = by_prompt([float(len(text)) for text in texts])
+    found["empty"] = by_prompt([float(not text) for text in texts])
+    found["language"] = by_prompt(right)
+    found["repetition"] = by_prompt([repetition(text) for text in texts])
+    found["same"] = [
+        1 - (len(set(group)) - 1) / (len(group) - 1) if len(group) > 1 else None for group in groups
+    ]
+    return found, written
+
+
+def change(
+    before: list[float | None], after: list[float | None], items: list[str], name: str
+) -> dict[str, Any]:
+    """The change of a measure over prompts, those of one source item as a cluster, and what it
+    shows: ``rose``, ``fell``, or ``not shown`` where the 95% interval holds 0."""
+    pairs = zip(after, before, items, strict=True)
+    known = [(now, was, item) for now, was, item in pairs if now is not None and was is not None]
+    told: dict[str, Any] = {"prompts": len(known), "shown": "not shown"}
+    if len({item for _, _, item in known}) < 2:
+        return told
+    now, was, of = zip(*known, strict=True)
+    paired = paired_difference(now, was, of, bounded=name not in (*NAMES, "length"))
+    told |= paired.model_dump(include={"estimate", "low", "high"})
+    if paired.low is not None and paired.low > 0:
+        told["shown"] = "rose"
+    if paired.high is not None and paired.high < 0:
+        told["shown"] = "fell"
+    return told
 
 
 def repetition(text: str) -> float | None:
@@ -334,22 +368,26 @@ def divergence(
     return mean(found)
 
 
-def alarms(before: Measures, after: Measures) -> list[str]:
-    """What moved further than its limit."""
+def alarms(
+    before: Measures, after: Measures, changes: dict[str, dict[str, Any]], kl: float | None
+) -> list[str]:
+    """What moved further than its limit, and was shown to have moved."""
     told = []
     was, now = before["length"] or 0.0, after["length"] or 0.0
-    if was and not 1 / LIMITS["length"] <= now / was <= LIMITS["length"]:
-        told.append(f"length: answers are {now / was:.2f} times as long as before")
-    for name, sign in (("language", -1), ("repetition", 1), ("same", 1), ("empty", 1)):
-        if sign * ((after[name] or 0.0) - (before[name] or 0.0)) > LIMITS[name]:
-            told.append(f"{name}: {before[name]} before, {after[name]:.2f} now")
-    if (after["kl"] or 0.0) > LIMITS["kl"]:
-        told.append(f"kl: {after['kl']:.1f} nats per answer from where it started")
-    gains = {name: (after[name] or 0.0) - (before[name] or 0.0) for name in NAMES}
-    if after["judge"] is not None and gains["reward"] > 0 > gains["judge"]:
-        told.append(
-            f"overoptimised: the reward rose by {gains['reward']:.3g}, the judge's score fell"
-        )
+    longer = now / was if was else 1.0
+    limit = LIMITS["length"]
+    if changes["length"]["shown"] != "not shown" and not 1 / limit <= longer <= limit:
+        told.append(f"length: answers are {longer:.2f} times as long as before")
+    for name in ("language", "repetition", "same", "empty"):
+        way = "fell" if name == "language" else "rose"
+        moved = changes[name]
+        if moved["shown"] == way and abs(moved["estimate"]) > LIMITS[name]:
+            told.append(f"{name}: it {way} by {abs(moved['estimate']):.2f}")
+    if kl and kl > LIMITS["kl"]:
+        told.append(f"kl: {kl:.1f} nats per answer from where it started")
+    if (changes["reward"]["shown"], changes["judge"]["shown"]) == ("rose", "fell"):
+        rise = changes["reward"]["estimate"]
+        told.append(f"overoptimised: the reward rose by {rise:.3g}, the judge's score fell")
     return told
 
 

@@ -144,23 +144,43 @@ def test_a_policy_is_optimised_and_looked_at(
     assert (tmp_path / "out" / "model" / "config.json").is_file()
 
 
-def test_the_alarms_tell_what_moved_too_far() -> None:
+def test_a_change_is_told_where_its_interval_leaves_out_zero() -> None:
     pytest.importorskip("trl", reason="needs tal-rlvr[train]")
-    alarms = module("optimise_policy.py").alarms
-    calm = {
-        "reward": 0.1,
-        "judge": 0.2,
-        "length": 80.0,
-        "empty": 0.0,
-        "language": 1.0,
-        "repetition": 0.1,
-        "same": 0.0,
-    }
-    assert alarms(calm, {**calm, "kl": 1.0}) == []
-    moved = {"reward": 0.9, "judge": 0.1, "length": 200.0, "language": 0.5}
-    moved |= {"repetition": 0.4, "same": 1.0, "empty": 0.3}
-    told = [one.partition(":")[0] for one in alarms(calm, {**moved, "kl": 12.0})]
-    assert told == ["length", "language", "repetition", "same", "empty", "kl", "overoptimised"]
+    change = module("optimise_policy.py").change
+    many = [f"item {number}" for number in range(60)]
+
+    def shown(late: list[float | None], items: list[str]) -> str:
+        return change([0.5] * len(items), late, items, "same")["shown"]
+
+    assert shown([0.9] * 60, many) == "rose"
+    assert shown([0.1] * 60, many) == "fell"
+    assert shown([0.9, 0.2] * 30, many) == "not shown"
+    assert shown([0.9] * 3, many[:3]) == "not shown"
+    assert shown([0.9] * 60, ["one item"] * 60) == "not shown"
+    assert shown([None] * 60, many) == "not shown"
+    assert change([0.5] * 60, [None, 0.9] * 30, many, "same")["prompts"] == 30
+
+
+def test_the_alarms_tell_what_moved_too_far_and_was_shown() -> None:
+    pytest.importorskip("trl", reason="needs tal-rlvr[train]")
+    script = module("optimise_policy.py")
+    early = {"reward": 0.1, "judge": 0.2, "length": 80.0, "empty": 0.0, "language": 1.0}
+    early |= {"repetition": 0.1, "same": 0.0}
+    late = {"reward": 0.9, "judge": 0.1, "length": 200.0, "empty": 0.3, "language": 0.5}
+    late |= {"repetition": 0.4, "same": 1.0}
+
+    def told(late: dict[str, float], prompts: int, kl: float) -> list[str]:
+        items = [f"item {number}" for number in range(prompts)]
+        changes = {
+            name: script.change([was] * prompts, [late[name]] * prompts, items, name)
+            for name, was in early.items()
+        }
+        return [one.partition(":")[0] for one in script.alarms(early, late, changes, kl)]
+
+    names = ["length", "language", "repetition", "same", "empty", "kl", "overoptimised"]
+    assert told(late, 60, 12.0) == names
+    assert told(late, 1, 12.0) == ["kl"]  # one prompt shows no change
+    assert told(early, 60, 1.0) == []
 
 
 def test_the_divergence_is_that_of_the_next_tokens(tiny: Path) -> None:
