@@ -216,7 +216,7 @@ def test_contaminated_training_data_stops_a_run_before_it_starts(config, tmp_pat
 def test_unfit_settings_and_models_are_named_and_a_begun_run_is_taken_up_only_by_itself(
     config, tmp_path
 ):
-    with pytest.raises(CarbError, match="Cannot load the tokenizer"):
+    with pytest.raises(CarbError, match="Cannot load the configuration"):
         train(config, overrides={"model": str(tmp_path), "out": str(tmp_path / "other")})
     with pytest.raises(CarbError, match="no model folder"):
         train(

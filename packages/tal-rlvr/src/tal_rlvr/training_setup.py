@@ -310,6 +310,7 @@ def check_settings(config: TrainConfig) -> None:
         load(name)
     check_backend(config)
     grpo_arguments(config, config.model)
+    context(config)
 
 
 @contextmanager

@@ -96,10 +96,9 @@ class TrainingRun:
         several processes, nothing is rehearsed.
 
         Raises:
-            CarbError: the step fails, or the adapters or the lengths do not fit the model.
+            CarbError: the step fails, or the adapters do not fit the model.
         """
         check_adapters(self.config)
-        context(self.config)
         # No tracker hears of it, and no engine starts for it.
         grpo = self.config.grpo | {
             "max_steps": 1,
