@@ -115,6 +115,17 @@ TABLES = {
             "domain": "chat",
         }
     ],
+    "rm-bench-files": [
+        {
+            "id": 8,
+            "prompt": ASKED,
+            "chosen": [RIGHT, f"{RIGHT} Always.", f"* {RIGHT}"],
+            "rejected": [WRONG, f"{WRONG} Always.", f"* {WRONG}"],
+            "subset": "alpacaeval",
+            "error_key": "bell",
+            "error": "It names the bell.",
+        }
+    ],
     "judgebench": [
         {
             "pair_id": f"p{label}",
@@ -554,7 +565,7 @@ def test_the_right_answer_is_right_in_every_row(tmp_path, name):
     rows = TABLES[name]
     found = load(write(tmp_path / "rows.jsonl", rows))
     ties = sum(row.get("overall_preference") == 0 or "tie" in row.get("winner", "") for row in rows)
-    assert len(found) == len(rows) - ties + 2 * (name == "rm-bench")
+    assert len(found) == len(rows) - ties + 2 * name.startswith("rm-bench")
     for item in found:
         asked = item.prompt_text.rpartition("\n")[2]
         assert asked in (ASKED, ALSO)
@@ -834,6 +845,9 @@ def test_a_table_that_no_shape_is_near_to_names_none(tmp_path):
     with pytest.raises(CarbError, match=r"its columns \(height, weight\)") as caught:
         load(write(tmp_path / "a.jsonl", [{"height": "1", "weight": "2"}]))
     assert "Nearest" not in str(caught.value)
+    with pytest.raises(CarbError) as caught:
+        load(write(tmp_path / "b.jsonl", [{f"a column {n}": n for n in range(5_000)}]))
+    assert len(str(caught.value)) < 2_000
 
 
 def test_texts_that_the_hubs_viewer_cut_off_are_refused(tmp_path):

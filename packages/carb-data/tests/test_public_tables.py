@@ -162,6 +162,18 @@ SHAPES = {
         {"doc_id": n, "doc": {"question": asked, "choices": CHOICES}, "target": key, "resps": []}
         for n, (asked, key) in enumerate([(ASKED, "1"), (ALSO, "0")])
     ],
+    "marks in columns": [
+        {
+            "question": asked,
+            "A": A,
+            "B": B,
+            "C": c,
+            "label_A": n,
+            "label_B": 1 - n,
+            "label_C": c and 0,
+        }
+        for n, (asked, c) in enumerate([(ASKED, C), (ALSO, "")])
+    ],
     "an arena of our own": both(
         "Response B", "response a", "preference", asks="prompt", response_a=A, response_b=B
     ),
@@ -233,11 +245,27 @@ def test_what_a_table_lacks_is_said(tmp_path, columns, missing):
         load(saved(tmp_path, [columns]))
 
 
-@pytest.mark.parametrize("tie", ["Both", "equal", "Tie", "neither"])
+@pytest.mark.parametrize("votes", [{"A": 2, "C": 2}, {"B": 2}, {"A": 0, "B": True}, {A: 3, B: 1}])
+@pytest.mark.parametrize("written", [dict, json.dumps])
+def test_numbers_of_several_options_are_no_key(tmp_path, votes, written):
+    rows = [{"question": ASKED, "options": CHOICES, "gold": key} for key in ("4", written(votes))]
+    with pytest.raises(CarbError, match=r"rows\.jsonl:2: answer: holds numbers of several options"):
+        load(saved(tmp_path, rows))
+
+
+@pytest.mark.parametrize("tie", ["Both", "equal", "Tie", "neither", "1.5"])
 def test_words_for_a_tie_leave_the_row_out(tmp_path, tie):
     rows = [{**SHAPES["an arena of our own"][0], "preference": key} for key in (tie, "B")]
     found = load(saved(tmp_path, [row | {"id": n} for n, row in enumerate(rows)]))
     assert [item.chosen.text for item in found] == [B]
+
+
+def test_words_of_a_declaration_do_not_tell_the_language(tmp_path):
+    row = {"premise": "Saya kosongkan kantong saya.", "question": "effect", "label": 0}
+    ends = {"choice1": "Saya temukan tiket.", "choice2": "Saya temukan sebuah senjata."}
+    (item,) = load(saved(tmp_path, [row | ends]))
+    assert item.prompt_text.endswith("What happened as a result?")
+    assert item.language == "id"
 
 
 def test_a_domain_that_is_a_topic_is_not_read(tmp_path):

@@ -141,7 +141,8 @@ def _option_columns(names: Sequence[str]) -> list[str]:
 
 
 def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
-    """A row under the names of fields: options and keys by column, several contexts as a list."""
+    """A row under the names of fields: options by column, several keys as pairs with their columns,
+    and several contexts as a list."""
     whole = columns.whole
     if not columns.options and len(whole) == len(columns.by_field):
         return {whole[name]: value for name, value in row.items() if name in whole}
@@ -151,7 +152,9 @@ def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
         values = {name: parts_of(name, row[name]) for name in filled}
         if len(values) == 1:
             (record[field],) = values.values()
-        elif values and field in ("options", "answer"):
+        elif values and field == "answer":
+            record[field] = tuple(values.items())
+        elif values and field == "options":
             record[field] = values
         elif values:
             record[field] = [*values.values()]

@@ -145,8 +145,12 @@ def _pair(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
 
 def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
     options = _answers_at(record, rule.options, "options")
-    field, *_ = rule.scores
-    scores = [score for path in rule.scores for score in _flat(at(record, path))]
+    paths = [*rule.scores]
+    field = paths[0]
+    if len(paths) == len(rule.options):
+        pairs = zip(rule.options, paths, strict=True)
+        paths = [path for option, path in pairs if at(record, option) is not None]
+    scores = [score for path in paths for score in _flat(at(record, path))]
     if len(options) != len(scores) or not options:
         reason = f"{len(scores)} scores do not fit {len(options)} options"
         raise UnreadError((field, reason))
@@ -305,6 +309,9 @@ def _labelled(options: Any) -> Any:
     return by_label
 
 
+_NUMBERED = "holds numbers of several options; write the letter or the text of the right one"
+
+
 def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
     """The key of a record, by the column that holds it; several people's keys are one where they
     agree, else a tie.
@@ -314,9 +321,13 @@ def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
     """
     value = None
     if rule.key:
-        value = at(record, rule.key)
+        value = unpacked(at(record, rule.key))
     if isinstance(value, Mapping) and value and not _is_ranking(value):
-        return {name: text(key, name) for name, key in value.items()}
+        if not any(isinstance(key, str) for key in value.values()):
+            raise UnreadError(("answer", _NUMBERED))
+        value = tuple(value.items())
+    if isinstance(value, tuple):
+        return {name: text(key, name) for name, key in value}
     entries = _rankings(value)
     if rule.keys:
         entries = _flat(value)

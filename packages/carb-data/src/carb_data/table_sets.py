@@ -191,7 +191,7 @@ def sets_of(
     reader = _Reader(table, shape, defaults, registry, prefix)
     drafts = reader.drafts()
     while batch := list(islice(drafts, _BATCH)):
-        _detect(batch)
+        _detect(batch, shape.part.clean)
         for draft in batch:
             try:
                 yield reader.made(draft)
@@ -463,10 +463,12 @@ def _system(table: Table, shape: Shape) -> System:
     return system
 
 
-def _detect(batch: Sequence[_Draft]) -> None:
-    """Set the language of sets without one."""
+def _detect(batch: Sequence[_Draft], clean: Iterable[tuple[object, str]]) -> None:
+    """Set the language of sets without one; words that the declaration wrote do not count."""
     unsaid = [draft for draft in batch if not draft.fields["language"]]
     texts = [draft.asked for draft in unsaid]
+    for _, written in clean:
+        texts = [text.replace(written, "") for text in texts]
     languages = detect_all(texts)
     for draft, language in zip(unsaid, languages, strict=True):
         spoken = {"language": language or UNDETERMINED}
