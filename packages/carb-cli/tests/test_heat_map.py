@@ -3,6 +3,7 @@ file."""
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -100,3 +101,5 @@ def test_places_have_names_of_one_form() -> None:
     names = {place_name(item) for item in load("carb-seed") if item.family is not None}
     assert {"Thailand", "Japan", "Egypt", "Germany", "Vietnam"} <= names
     assert names.isdisjoint(culture.name for culture in cultures)
+    assert "Vietnam · Huế" in names
+    assert not [name for name in names if re.search("[A-Z]{2}-", name)], "no code is a name"

@@ -513,5 +513,5 @@ def test_a_suite_or_scorers(carb: Carb, data_file: Path, tmp_path: Path) -> None
         "--json",
     )
     assert [scorer["scorer"] for scorer in plan.json["scorers"]] == ["a"]
-    with pytest.raises(CarbError, match=r"Cannot read the suite .*none\.toml"):
+    with pytest.raises(CarbError, match=r"Cannot read the suite .*none\.toml.*Check"):
         read_suite(tmp_path / "none.toml")

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from carb_cli.review.regions import region_name, region_of
 from carb_data import BonSet, Dataset, cultures
 
 
@@ -65,6 +66,7 @@ def table_of(name: str, sets: Iterable[BonSet]) -> FamilyTable:
 def place_name(item: BonSet) -> str:
     """The country, or else the culture, and the province or town that a set is about."""
     name = cultures.name(item.culture, item.region or "")
-    if "-" in (item.region or ""):
-        return f"{name} · {item.region}"
+    region = region_of(item)
+    if region:
+        return f"{name} · {region_name(region)}"
     return name

@@ -184,7 +184,7 @@ def _opened(path: Path) -> Iterator[tuple[str, BinaryIO]]:
         raise CarbError(f"{path} is not text in UTF-8; save it as UTF-8.") from None
     except (EOFError, zlib.error, zipfile.BadZipFile, OSError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise CarbError(f"Cannot read {path}: {reason}.") from None
+        raise CarbError(f"Cannot read {path}: {reason}. Check the path.") from None
 
 
 def _checked(path: Path, kind: str, start: bytes) -> str:

@@ -189,7 +189,9 @@ def _content(file: Traversable, kind: str) -> object:
     try:
         return read(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise CarbError(f"Cannot read the {kind} {file}: {error.strerror or error}.") from None
+        raise CarbError(
+            f"Cannot read the {kind} {file}: {error.strerror or error}. Check the path."
+        ) from None
     except (ValueError, RecursionError) as error:  # a decoder's, which names line and column
         raise CarbError(f"{file} is not {written}: {error}.") from None
 

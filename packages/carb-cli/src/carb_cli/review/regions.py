@@ -16,6 +16,8 @@ SAME = {
     "DE-mainz": "DE-RP-mainz",
     "DE-rottweil": "DE-BW-rottweil",
     "TH-surin": "TH-32",
+    "VN-hue": "VN-26",
+    "VN-thai-binh": "VN-20",
 }
 """Codes of the seed without their province, or with its name, to those of the same places in other
 sets: nobody is asked to choose between two."""

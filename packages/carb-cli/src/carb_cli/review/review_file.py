@@ -88,7 +88,9 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
             db.execute(f"PRAGMA {pragma}")
     except sqlite3.DatabaseError as error:
         db.close()
-        raise CarbError(f"{path} cannot be used as a review file: {error}.") from None
+        raise CarbError(
+            f"{path} is no review file: {error}. `carb review serve` makes one."
+        ) from None
     return db
 
 
