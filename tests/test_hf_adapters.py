@@ -46,14 +46,14 @@ from transformers.utils import ModelOutput
 @dataclass
 class Output(ModelOutput):
     rewards: torch.Tensor | None = None
-    score: torch.Tensor | None = None
+    logits: torch.Tensor | None = None
 
 
 class LlamaForRewardModelWithGating(LlamaPreTrainedModel):
-    """ArmoRM's form: three objectives at the last token, mixed by a gate at the first.
-
-The mixed score is ``output.score``.
-"""
+    """The form of ArmoRM, URM and QRM: three objectives at the last token, mixed by a gate at the
+    first. The mixed score is ``output.logits``, in some a number for each row, in others a list of
+    one.
+    """
 
     def __init__(self, config):
         super().__init__(config)
@@ -67,7 +67,7 @@ The mixed score is ``output.score``.
         last = attention_mask.sum(-1) - 1
         rewards = self.regression_layer(states[torch.arange(len(last)), last])
         weights = self.gating(states[:, 0]).softmax(-1)
-        return Output(rewards=rewards, score=(weights * rewards).sum(-1))
+        return Output(rewards=rewards, logits=(weights * rewards).sum(-1))
 '''
 
 VALUE = '''
@@ -87,11 +87,36 @@ class InternLM2ForRewardModel(LlamaPreTrainedModel):
         return SequenceClassifierOutputWithPast(logits=torch.gather(values, 1, ends))
 '''
 
+SEVERAL = '''
+class {name}(LlamaPreTrainedModel):
+    """More numbers for an answer than its configuration names: {name}."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = LlamaModel(config)
+        self.score = nn.Linear(config.hidden_size, {width}, bias=False)
+        self.post_init()
+
+    def forward(self, input_ids=None, attention_mask=None, **kwargs):
+        states = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return SequenceClassifierOutputWithPast(logits=self.score(states{read}))
+'''
+
 pytestmark = pytest.mark.real
 
 FORMS = {
     "LlamaForRewardModelWithGating": (GATED, "AutoModelForSequenceClassification", False),
     "InternLM2ForRewardModel": (VALUE, "AutoModel", True),
+}
+LOADER = "AutoModelForSequenceClassification"
+UNKNOWN = {
+    "LlamaQuantileReward": (7, "[:, -1]"),
+    "LlamaTwoColumnReward": (2, "[:, -1]"),
+    "LlamaTokenReward": (1, ""),
+}
+FORMS_OF_UNKNOWN = {
+    name: (SEVERAL.format(name=name, width=width, read=read), LOADER, False)
+    for name, (width, read) in UNKNOWN.items()
 }
 REWARD_TOKEN = 7
 
@@ -108,7 +133,7 @@ def folder(
     )
     monkeypatch.syspath_prepend(str(tmp_path / "modules"))
     architecture: str = request.param
-    code, loader, _ = FORMS[architecture]
+    code, loader, _ = {**FORMS, **FORMS_OF_UNKNOWN}[architecture]
     base = tmp_path_factory.getbasetemp() / "tiny"
     made = tmp_path / "model"
     shutil.copytree(
@@ -160,10 +185,7 @@ def test_the_score_is_that_of_the_models_own_code(folder: Path) -> None:
         row = torch.tensor([ids])
         with torch.no_grad():
             output = model(input_ids=row, attention_mask=torch.ones_like(row))
-        expected = (
-            output.score if architecture == "LlamaForRewardModelWithGating" else output.logits
-        )
-        assert result.scores[candidate.id] == pytest.approx(expected.item(), abs=1e-5)
+        assert result.scores[candidate.id] == pytest.approx(output.logits.item(), abs=1e-5)
     assert wholes == (0 if shared else answers)  # where the question is read once, no row is whole
     anyio.run(check_scorer, scorer)
     anyio.run(
@@ -176,3 +198,10 @@ def test_a_models_own_code_is_not_run_unasked(folder: Path) -> None:
     with pytest.raises(CarbError, match="trust_remote_code"):
         open_scorer(f"classifier:{folder}")
     assert not (folder.parent / "was-run").exists()
+
+
+@pytest.mark.parametrize("folder", UNKNOWN, indirect=True)
+def test_more_numbers_than_outputs_are_no_score(folder: Path) -> None:
+    """The first of them was taken."""
+    with pytest.raises(CarbError, match="numbers for an answer"):
+        open_scorer(f"classifier:{folder}?trust_remote_code=true")

@@ -42,7 +42,7 @@ class Adapter:
     """A transformers class by name, or a function ``(transformers, config) -> class with
     from_pretrained``."""
     output: Callable[[Any], Any] = attrgetter("logits")
-    """Function from the output of the model's own forward pass to ``(rows, outputs)``."""
+    """Function from the output of the model's own forward pass to one row for each answer."""
     head: str | None = "score"
     """Name of the module that turns the final hidden state of a row's last token into outputs,
     where nothing else makes the score. Where it is ``None`` or the model has no such module, its
@@ -90,11 +90,10 @@ OPENRLHF = "RewardModel"
 ADAPTERS: dict[str, Adapter] = {
     # openrlhf/datasets/reward_dataset.py puts the end of text behind a conversation.
     OPENRLHF: Adapter(loader=_one_output, closed=True),
-    # Wang et al. 2024, ArmoRM: many objectives, mixed by a gate into output.score. Needs
+    # Wang et al. 2024, ArmoRM; URM, QRM: many objectives, mixed by a gate. Needs
     # trust_remote_code.
-    "LlamaForRewardModelWithGating": Adapter(
-        output=lambda output: output.score.reshape(-1, 1), head=None, outputs=1
-    ),
+    "LlamaForRewardModelWithGating": Adapter(head=None, outputs=1),
+    "Gemma2ForRewardModelWithGating": Adapter(head=None, outputs=1),
     # INF-ORM-Llama3.1-70B: a head of two layers, code on the model card only.
     "INFORMForSequenceClassification": Adapter(loader=_deep_head, outputs=1),
     # Qwen2.5-Math-RM-72B, WorldPM: a head of two layers. Needs trust_remote_code.
@@ -166,7 +165,8 @@ class HFRewardModel:
         self.revision: str | None = loaded.revision
         self._tokenizer = loaded.tokenizer
         warn_of_open_turn(loaded.tokenizer)
-        self._output = _output(target, model, adapter, options)
+        labels = adapter.outputs or int(model.config.num_labels)
+        self._output = _output(target, model, labels, options)
         self._takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
         self._closed = adapter.closed
         if adapter.closed:
@@ -181,7 +181,7 @@ class HFRewardModel:
             self._rows_of,
             forward=None if head is None else model.base_model,
             outputs=lambda output: head(output.last_hidden_state[:, -1:]),
-            whole=lambda inputs: adapter.output(model(**inputs))[:, None],
+            whole=lambda inputs: _rows(target, adapter.output(model(**inputs)), labels),
             head=True,
         )
         self.in_flight: int | None = self._passes.in_flight
@@ -229,9 +229,24 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
     return HFRewardModel(target, load(target, options, loader), adapter, options)
 
 
-def _output(target: str, model: Any, adapter: Adapter, options: RewardOptions) -> int:
+def _rows(target: str, given: Any, labels: int) -> Any:
+    """Outputs as ``(rows, 1, labels)``.
+
+    Raises:
+        CarbError: there are more or fewer of them.
+    """
+    outputs = given.reshape(len(given), 1, -1)
+    if outputs.shape[-1] != labels:
+        raise CarbError(
+            f"'{target}' gives {outputs.shape[-1]} numbers for an answer, and its configuration "
+            f"names {labels} (num_labels), so that its score is not known. Serve it with the code "
+            "that trained it, and score the server (docs/servers.md)."
+        )
+    return outputs
+
+
+def _output(target: str, model: Any, labels: int, options: RewardOptions) -> int:
     """The index of the output that is the score."""
-    labels = adapter.outputs or int(model.config.num_labels)
     names = [str(model.config.id2label.get(index, index)) for index in range(labels)]
     if options.objective is not None:
         matches = [i for i, name in enumerate(names) if options.objective in (name, str(i))]
