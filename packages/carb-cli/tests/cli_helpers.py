@@ -117,7 +117,13 @@ def answering(answer: Callable[[str, Any], tuple[int, Any]]) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    class Patient(ThreadingHTTPServer):
+        """One that lets as many callers wait as a scorer has under way: by default five may, and
+        another one tries again after a second, and then after ever longer ones."""
+
+        request_queue_size = 64
+
+    with Patient(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
