@@ -1,7 +1,9 @@
 """Verdicts in double brackets: exactly one, in the model's own words, or none."""
 
 import contextlib
+import json
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -592,3 +594,34 @@ def test_a_form_reads_no_number_of_another_scale(form: str, number: str) -> None
             parse_rating(text, wording)
     text = {"prometheus": "[RESULT] 4.5", "mr3": '{"score": "4.5"}'}[form]
     assert parse_rating(text, wording) == 4.5
+
+
+@pytest.mark.parametrize(
+    ("verdict", "lost", "read"),
+    [
+        (Wording(user="").verdict, 0, 23),
+        (r"\[\[(\w)\]\]\W*\Z", 52, 10),
+        (r"(?m)^\W*\[\[(\w)\]\]\W*\Z", 79, 1),
+    ],
+    ids=["anywhere", "nothing behind it", "on a last line of its own"],
+)
+def test_what_a_rule_for_verdicts_costs(verdict: str, lost: int, read: int) -> None:
+    """No list of phrases knows every text that takes a verdict back, and a stricter rule loses
+    honest replies. The hundred honest ones and thirty others were written before a rule was chosen;
+    docs/evaluate.md quotes these numbers."""
+    wording = Wording(user="", verdict=verdict)
+
+    def pick(text: str) -> str | None:
+        with contextlib.suppress(VerdictError):
+            index = parse_pick(text, ("A", "B"), wording)
+            return None if index is None else "AB"[index]
+        return None
+
+    lines = Path(__file__).with_name("judge_replies.jsonl").read_text("utf-8").splitlines()
+    replies = [json.loads(line) for line in lines]
+    given = [(reply["meant"], pick(reply["text"])) for reply in replies]
+    honest = [(meant, got) for meant, got in given if meant]
+    assert len(honest) == 100
+    assert all(got in (meant, None) for meant, got in honest), "a reply was turned round"
+    assert sum(got is None for _, got in honest) == lost
+    assert sum(got is not None for meant, got in given if meant is None) == read
