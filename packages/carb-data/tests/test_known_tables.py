@@ -72,6 +72,18 @@ TABLES = {
             ],
         }
     ],
+    "ultrafeedback-raw": [
+        {
+            "source": "flan",
+            "instruction": ASKED,
+            "completions": [
+                {"model": "a", "response": WRONG, "overall_score": 6.5},
+                {"model": "b", "response": RIGHT, "overall_score": 8.0},
+            ],
+            "correct_answers": ["None"],
+            "incorrect_answers": ["None"],
+        }
+    ],
     "ultrafeedback-binarized": [
         {
             "prompt": ASKED,

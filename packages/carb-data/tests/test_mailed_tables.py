@@ -315,9 +315,10 @@ def test_ties_and_lower_scores_by_a_tables_own_columns_are_named(tmp_path, one, 
     assert note.startswith(said)
 
 
-def test_margins_that_are_none_or_negative_are_named(tmp_path):
+@pytest.mark.parametrize("name", ["margin", "score_diff"])
+def test_margins_that_are_none_or_negative_are_named(tmp_path, name):
     row = {"prompt": "q?", "chosen": "bow", "rejected": "sing"}
-    rows = [row | {"prompt": f"{margin}?", "margin": margin} for margin in (0, "-0,5", 2.0)]
+    rows = [row | {"prompt": f"{margin}?", name: margin} for margin in (0, "-0,5", 2.0)]
     lower, ties = load(lines(tmp_path, *rows)).notes
     assert lower.startswith("In 1 of 3 rows the chosen answer has a lower score")
     assert ties.startswith("1 of 3 rows are ties by their own columns")

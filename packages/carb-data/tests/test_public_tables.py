@@ -162,6 +162,10 @@ SHAPES = {
         {"doc_id": n, "doc": {"question": asked, "choices": CHOICES}, "target": key, "resps": []}
         for n, (asked, key) in enumerate([(ASKED, "1"), (ALSO, "0")])
     ],
+    "better and worse": [
+        {"prompt": asked, "better": better, "worse": C} for asked, better in [(ASKED, B), (ALSO, A)]
+    ],
+    "a gold index": both(3, 0, "gold_index", choices=[A, E, D, B]),
     "marks in columns": [
         {
             "question": asked,

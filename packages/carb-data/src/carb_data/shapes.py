@@ -433,7 +433,7 @@ def _tie_columns(names: Sequence[str], records: Sequence[Record]) -> list[_Tie]:
     for name in names:
         if name in ("tie", "is_tie", "ties"):
             ties.append((name,))
-        if name.endswith("margin"):
+        if name.endswith(("margin", "score_diff")):
             ties.append((name, "0"))
         other = name.replace("chosen", "rejected")
         if name == "chosen" or name == other or other not in names:
