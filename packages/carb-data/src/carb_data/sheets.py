@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 
 from carb_data.errors import CarbError, require
 
-_LARGEST = 128 * 1024 * 1024
-"""Bytes of an unpacked workbook; more is refused, since each cell takes some hundred bytes."""
+_LARGEST = 48 * 1024 * 1024
+"""Bytes of an unpacked workbook: its cells take twelve to twenty times as much memory."""
 _MOST_CELLS = 20_000_000
 """Cells of a sheet's area, the empty ones too: a stray cell far away makes it huge."""
 _LONGEST_CELL = 32_767
