@@ -655,6 +655,14 @@ def test_a_known_table_drops_no_country_passage_or_system_turn(tmp_path, name):
         assert item.prompt[1].content in (f"A guest came.\n\n{q}" for q in (ASKED, ALSO))
 
 
+@pytest.mark.parametrize("context", [said("Hello.", "Hi."), json.dumps(said("Hello.", "Hi."))])
+def test_a_known_table_drops_no_turns_before_its_question(tmp_path, context):
+    row = TABLES["m-rewardbench"][0]
+    rows = [row | {"id": 1, "context": context}, row | {"id": 2, "context": []}]
+    first, second = load(write(tmp_path / "a.jsonl", rows))
+    assert [turn.content for turn in first.prompt] == ["Hello.", "Hi.", second.prompt]
+
+
 def test_a_culture_that_is_a_mark_is_none(tmp_path):
     row = {"premise": "A guest came.", "choice1": WRONG, "choice2": RIGHT, "label": 1}
     marks = {"question": "cause", "Culture": 1, "Language": 0}

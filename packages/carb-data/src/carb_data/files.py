@@ -212,9 +212,7 @@ def write(path: Path, sets: Iterable[BonSet]) -> None:
             if suffix == ".jsonl.gz"
             else partial.open("wb") as file
         ):
-            for item in sets:
-                line = to_json(item) + "\n"
-                file.write(line.encode())
+            file.writelines(f"{to_json(item)}\n".encode() for item in sets)
 
     def rows(partial: Path) -> None:
         waiting = map(to_json, sets)

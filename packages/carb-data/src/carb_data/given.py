@@ -145,11 +145,9 @@ def _pair(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
 
 def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
     options = _answers_at(record, rule.options, "options")
-    paths = [*rule.scores]
-    field = paths[0]
-    if len(paths) == len(rule.options):
-        pairs = zip(rule.options, paths, strict=True)
-        paths = [path for option, path in pairs if at(record, option) is not None]
+    field, *_ = rule.scores
+    pairs = zip(rule.options, rule.scores, strict=False)
+    paths = [path for option, path in pairs if at(record, option) is not None]
     scores = [score for path in paths for score in _flat(at(record, path))]
     if len(options) != len(scores) or not options:
         reason = f"{len(scores)} scores do not fit {len(options)} options"

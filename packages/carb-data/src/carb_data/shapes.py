@@ -235,7 +235,10 @@ def _completed(shape: Shape, columns: Columns, records: Sequence[Record]) -> Sha
         is_read = getattr(part, field, None) or getattr(rule, field, None)
         if is_read or not read.isdisjoint(names):
             continue
-        if not cells or not all(map(_is_name, cells)):
+        alone = cells
+        if field == "context":
+            alone = [cell for cell in cells if not isinstance(unpacked(cell), list)]
+        if not cells or not all(map(_is_name, alone)):
             continue
         if field == "context":
             make[field] = tuple(names)
