@@ -170,7 +170,7 @@ def shortened(text: str) -> str:
 def keep_phrases() -> None:
     """Keep what a rule scores that knows only which language each place speaks: how likely the
     phrase that an answer quotes, or else its text, is in that language."""
-    lingua = require("lingua", package="carb-data", extra="checks")
+    lingua = require("lingua", "carb-data[checks]")
     detector = lingua.LanguageDetectorBuilder.from_all_languages().build()
     scores = {score_key(row): row for row in read_csv("scores.csv") if row["model"] != PHRASE}
     items = short_families()

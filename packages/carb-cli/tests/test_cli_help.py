@@ -106,11 +106,11 @@ def test_what_the_doctor_says(carb: Carb) -> None:
     found = carb("doctor", "--json").json
     assert set(found["packages"]) >= {"carb-data", "carb-cli"}
     assert all(
-        extra["install"] == install_line(extra["package"], extra["extra"])
+        extra["install"] == install_line(f"{extra['package']}[{extra['extra']}]")
         for extra in found["extras"]
     )
     shown = "".join(carb("doctor").out.split())  # a long path is folded
-    assert "".join(install_line("carb-scorers", "hf").split()) in shown
+    assert "".join(install_line("carb-scorers[hf]").split()) in shown
 
 
 def test_the_doctor_says_installed_only_of_what_imports(

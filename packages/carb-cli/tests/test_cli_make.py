@@ -86,4 +86,4 @@ def test_train_mistakes(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "trl", None)
     ended = carb(*(tmp_path if part == "m" else part for part in TRAIN), "--out", tmp_path / "out")
     assert ended.code == 2
-    assert install_line("tal-rlvr", "train") in ended.err
+    assert install_line("tal-rlvr[train]") in ended.err

@@ -88,7 +88,7 @@ def test_missing_extra(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "model").mkdir()
     assert_refused(
-        run("carb-seed", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf")
+        run("carb-seed", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers[hf]")
     )
 
 

@@ -136,8 +136,8 @@ def test_the_line_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: object, line: str
 ) -> None:
     installed(tmp_path, monkeypatch, origin)
-    assert install_line("borrowed-name", "hf") == line
+    assert install_line("borrowed-name[hf]") == line
 
 
 def test_a_package_that_is_not_installed() -> None:
-    assert install_line("no-such-distribution", "hf") == "pip install 'no-such-distribution[hf]'"
+    assert install_line("no-such-distribution[hf]") == "pip install 'no-such-distribution[hf]'"

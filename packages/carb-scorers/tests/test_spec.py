@@ -163,7 +163,8 @@ def test_a_missing_extra_is_named(
     for name in [name for name in sys.modules if name == module or name.startswith(f"{module}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
-    with pytest.raises(MissingExtraError, match=re.escape(install_line("carb-scorers", extra))):
+    line = install_line(f"carb-scorers[{extra}]")
+    with pytest.raises(MissingExtraError, match=re.escape(line)):
         use()
 
 

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from carb_data import UNSPECIFIED
 
 
@@ -26,11 +28,13 @@ def digest(text: str) -> str:
 
 
 def print_json(content: Any) -> None:
-    """Print a value as JSON on stdout, nothing else; characters that stdout cannot show are
-    escaped."""
+    """Print a value, which may hold models, as JSON on stdout, nothing else; characters that stdout
+    cannot show are escaped."""
     encoding = (sys.stdout.encoding or "utf-8").lower()
     plain = encoding.replace("-", "") != "utf8"
-    text = json.dumps(content, ensure_ascii=plain, indent=2, allow_nan=False)
+    text = json.dumps(
+        content, ensure_ascii=plain, indent=2, allow_nan=False, default=to_jsonable_python
+    )
     sys.stdout.write(f"{text}\n")
 
 

@@ -14,6 +14,8 @@ from carb_data import CarbError, DiskError
 
 Several = Parameter(negative=(), consume_multiple=True, show_default=False)
 """An option that takes several values, after one another or by being repeated."""
+Names = Annotated[tuple[str, ...], Several]
+"""Several texts."""
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 """A switch that is off unless it is given."""
 Json = Annotated[
@@ -43,7 +45,9 @@ def _file(_: object, path: Path | None) -> None:
 
 OutFolder = Parameter(validator=_folder)
 OutFile = Parameter(validator=_file, show_default=False)
-TextFile = Annotated[Path | None, OutFile, Parameter(allow_leading_hyphen=True)]
+MaybeFile = Annotated[Path | None, OutFile]
+"""A file to write, if it is given."""
+TextFile = Annotated[MaybeFile, Parameter(allow_leading_hyphen=True)]
 """A file for a text, or ``-`` for stdout."""
 MdFile = Annotated[
     TextFile,

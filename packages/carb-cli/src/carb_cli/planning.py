@@ -62,7 +62,7 @@ class RunPlan(Frozen):
     def show(self, *, json: bool) -> None:
         """Print for programs or for people."""
         if json:
-            print_json(self.model_dump())
+            print_json(self)
             return
         texts = f"{self.responses:,} responses and {self.perturbed:,} perturbed texts"
         say(f"Plan; no score was kept. {', '.join(self.data)}: {self.sets:,} sets with {texts}.")

@@ -131,7 +131,7 @@ def _writer(model: str, named: str, has_template: bool) -> Recognised:
 
 def _server(url: str) -> Recognised:
     """A judge behind a server that serves one model."""
-    httpx = require("httpx", package="carb-scorers", extra="api")
+    httpx = require("httpx", "carb-scorers[api]")
     base = url.rstrip("/")
     try:
         answer = httpx.get(f"{base}/models", timeout=10)
@@ -183,7 +183,7 @@ def _file(model: str, name: str) -> Path | None:
         if path.is_file():
             return path
         return None
-    hub = require("huggingface_hub", package="carb-scorers", extra="hf")
+    hub = require("huggingface_hub", "carb-scorers[hf]")
     try:
         return Path(hub.hf_hub_download(source, name, etag_timeout=HUB_ANSWERS_WITHIN))
     except hub.errors.EntryNotFoundError as error:

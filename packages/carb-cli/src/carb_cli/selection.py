@@ -13,7 +13,7 @@ from cyclopts import Parameter, validators
 
 from carb_cli.display import advice
 from carb_cli.main import invoked
-from carb_cli.options import OptionGroup, Several
+from carb_cli.options import Names, OptionGroup
 from carb_cli.progress import announced, progress
 from carb_data import (
     BonSet,
@@ -35,9 +35,9 @@ class SetOptions(OptionGroup):
 
     limit: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None
     """At most so many sets: complete families first, spread over domains. Default: all."""
-    cultures: Annotated[tuple[str, ...], Several] = ()
+    cultures: Names = ()
     """Only the sets about these cultures; may be repeated. Default: all."""
-    domains: Annotated[tuple[str, ...], Several] = ()
+    domains: Names = ()
     """Only the sets of these domains; may be repeated. Default: all."""
     perturbed: bool = False
     """Score the perturbed texts too: more calls, and a section on robustness in the report."""

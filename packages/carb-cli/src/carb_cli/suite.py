@@ -318,7 +318,7 @@ def _workplace() -> Iterator[_Machine | _Cluster]:
     if not os.environ.get("RAY_ADDRESS"):
         yield _Machine(gpus())
         return
-    ray = require("ray", package="carb-cli", extra="ray")
+    ray = require("ray", "carb-cli[ray]")
     with redirect_stdout(
         sys.stderr
     ):  # Ray prints what goes wrong on its machines, and stdout is for the table

@@ -43,7 +43,7 @@ def of_hub(models: Sequence[Model], **options: Any) -> Iterator[tuple[str, str |
     """
     # whatever a missing network, a proxy, the offline mode or a missing library raises
     with suppress(Exception):
-        hub = require("huggingface_hub", package="carb-scorers", extra="hf")
+        hub = require("huggingface_hub", "carb-scorers[hf]")
         options["timeout"] = HUB_ANSWERS_WITHIN
         for name, revision in models:
             with suppress(hub.errors.HfHubHTTPError):  # an answer about this model alone
@@ -101,7 +101,7 @@ def _on_disk(name: str, revision: str | None) -> int | None:
     path = Path(name).expanduser()
     if not path.exists() and "/" in name:
         with suppress(Exception):  # as above; a name that is no hub id
-            hub = require("huggingface_hub", package="carb-scorers", extra="hf")
+            hub = require("huggingface_hub", "carb-scorers[hf]")
             cached = hub.try_to_load_from_cache(name, "config.json", revision=revision)
             if isinstance(cached, str):
                 path = Path(cached).parent

@@ -248,7 +248,7 @@ def share_won(item: BonSet, row: Sequence[float]) -> float:
 
 def clopper_pearson(share: float, n: float, error: float) -> tuple[float, float]:
     """Clopper and Pearson's interval; an effective number of trials need not be whole."""
-    stats = require("scipy.stats", package="carb-data", extra="checks")
+    stats = require("scipy.stats", "carb-data[checks]")
     beta = stats.beta
     wins = share * n
     losses = n - wins
@@ -344,8 +344,8 @@ def learned(
     Raises:
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
     """
-    linear = require("sklearn.linear_model", package="carb-data", extra="checks")
-    text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
+    linear = require("sklearn.linear_model", "carb-data[checks]")
+    text = require("sklearn.feature_extraction.text", "carb-data[checks]")
     tied = _with_topics(items, origin)
     right = []
     fold_of = []

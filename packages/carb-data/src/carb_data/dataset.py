@@ -376,7 +376,7 @@ def _hub_folder(name: str) -> Path:
             f"'{name}' does not name a data set repository; write hf://owner/name, "
             "hf://owner/name@revision, or hf://owner/name/folder for one of its folders."
         )
-    hub = require("huggingface_hub", package="carb-data", extra="hf")
+    hub = require("huggingface_hub", "carb-data[hf]")
     try:
         folder: str = hub.snapshot_download(
             f"{owner}/{repository}",

@@ -87,24 +87,23 @@ def _also(lines: Sequence[int]) -> str:
     return f" (also in {len(lines)} more lines: {listed})"
 
 
-def install_line(package: str, extra: str) -> str:
+def install_line(need: str) -> str:
     """The command that adds an extra, for the way in which the package was installed.
 
     Args:
-        package: The distribution that declares the extra, such as ``carb-scorers``.
-        extra: The extra's name, such as ``hf``.
+        need: a distribution and one of its extras, such as ``carb-scorers[hf]``.
 
     Returns:
         A line for a shell. A package that was installed from a folder or a repository is installed
         from there again (``direct_url.json``, PEP 610); any other from the package index.
     """
+    package, _, extra = need.removesuffix("]").partition("[")
     try:
         text = distribution(package).read_text("direct_url.json")
         record = json.loads(text or "{}")
     except (PackageNotFoundError, ValueError):
         record = {}
     url = record.get("url", "")
-    need = f"{package}[{extra}]"
     option = ""
     if "vcs_info" in record:
         need = f"{need} @ {record['vcs_info']['vcs']}+{url}"
@@ -120,25 +119,19 @@ def install_line(package: str, extra: str) -> str:
 class MissingExtraError(CarbError, ImportError):
     """An optional dependency that the request needs is not installed."""
 
-    def __init__(
-        self,
-        package: str,
-        extra: str,
-        module: str,
-    ) -> None:
+    def __init__(self, module: str, need: str) -> None:
         super().__init__(
             f"This needs the Python module '{module}', which is not installed. "
-            f"Install it with: {install_line(package, extra)}"
+            f"Install it with: {install_line(need)}"
         )
 
 
-def require(module: str, *, package: str, extra: str) -> Any:
+def require(module: str, need: str) -> Any:
     """Import ``module``, or raise the error that names the extra that installs it.
 
     Args:
         module: dotted module name, for example ``"torch"``.
-        package: the distribution that declares the extra, for example ``"carb-scorers"``.
-        extra: the extra's name, for example ``"hf"``.
+        need: the distribution and its extra that install it, for example ``"carb-scorers[hf]"``.
 
     Raises:
         MissingExtraError: the module, or the top-level package that holds it, is not installed. Any
@@ -150,5 +143,5 @@ def require(module: str, *, package: str, extra: str) -> Any:
         absent, *_ = (error.name or "").split(".")
         wanted, *_ = module.split(".")
         if absent == wanted:
-            raise MissingExtraError(package, extra, module) from None
+            raise MissingExtraError(module, need) from None
         raise

@@ -162,7 +162,7 @@ def check_language(tag: str) -> None:
 
 @cache
 def _detector(*, long: bool, every: bool = False) -> Any:
-    lingua = require("lingua", package="carb-data", extra="checks")
+    lingua = require("lingua", "carb-data[checks]")
     languages = lingua.Language.all()
     if not every:
         languages = [language for language in languages if _code(language) in DETECTED]

@@ -61,7 +61,7 @@ def read_sheets(path: Path, file: BinaryIO) -> list[Sheet]:
     Raises:
         CarbError: the file is damaged, or too large to be held in memory.
     """
-    library = require("openpyxl", package="carb-data", extra="excel")
+    library = require("openpyxl", "carb-data[excel]")
     if file.read(len(_OLD)) == _OLD:
         raise CarbError(
             f"{path} has a password, or is an .xls file; save it without one as .xlsx or CSV UTF-8."

@@ -13,7 +13,7 @@ import anyio
 
 from carb_data import CarbError, require
 
-require("starlette", package="carb-scorers", extra="serve")
+require("starlette", "carb-scorers[serve]")
 from starlette.exceptions import HTTPException  # noqa: E402 - the line above names the extra
 from starlette.requests import Request  # noqa: E402
 from starlette.responses import Response  # noqa: E402
@@ -177,7 +177,7 @@ def server_config(
         idle_seconds: how long a connection is kept between requests.
         options: more of uvicorn's options.
     """
-    uvicorn = require("uvicorn", package="carb-scorers", extra="serve")
+    uvicorn = require("uvicorn", "carb-scorers[serve]")
     return uvicorn.Config(
         app,
         http=_punctual_protocol(head_seconds),
@@ -193,7 +193,7 @@ def server_config(
 
 def _punctual_protocol(head_seconds: float) -> Any:
     """Uvicorn's protocol, which closes a connection whose next head takes too long."""
-    base: Any = require("uvicorn.protocols.http.auto", package="carb-scorers", extra="serve")
+    base: Any = require("uvicorn.protocols.http.auto", "carb-scorers[serve]")
 
     class Protocol(base.AutoHTTPProtocol):  # type: ignore[misc]  # the extra may lack
         late: asyncio.TimerHandle | None = None

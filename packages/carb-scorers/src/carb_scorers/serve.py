@@ -30,7 +30,7 @@ from carb_scorers.models.marks import has_tokens
 from carb_scorers.spec import asked_about, needs
 from carb_scorers.texts import Opened, Question, Scored, Text, check_company
 
-require("starlette", package="carb-scorers", extra="serve")
+require("starlette", "carb-scorers[serve]")
 from starlette.applications import Starlette  # noqa: E402 - the line above names the extra
 from starlette.exceptions import HTTPException  # noqa: E402
 from starlette.requests import ClientDisconnect, Request  # noqa: E402
@@ -392,7 +392,7 @@ def serve(
     Raises:
         CarbError: the scorer cannot be opened.
     """
-    uvicorn = require("uvicorn", package="carb-scorers", extra="serve")
+    uvicorn = require("uvicorn", "carb-scorers[serve]")
     config = server_config(server, timeout_graceful_shutdown=ENDING_SECONDS)
 
     async def run() -> None:

@@ -12,7 +12,7 @@ from tal_rlvr.preferences import OrderedPair
 from tal_rlvr.trl_rewards import CorrectnessFunction, CriteriaFunction, FormatFunction, RewardConfig
 from tal_rlvr.verdict_tokens import make_prompt, verdict_tokens
 
-require("trl", package="tal-rlvr", extra="train")
+require("trl", "tal-rlvr[train]")
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402 - the line above names the missing extra
 
 PAPER: dict[str, Any] = {

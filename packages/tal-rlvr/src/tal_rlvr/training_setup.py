@@ -55,7 +55,7 @@ def check_backend(config: TrainConfig) -> None:
     read_backend_options(ThinkOptions, "[evaluation] options", options)
     asked = config.evaluation.backend == "vllm" or config.grpo.get("use_vllm")
     if asked and importlib.util.find_spec("vllm") is None:
-        raise MissingExtraError("tal-rlvr", "gpu", "vllm")
+        raise MissingExtraError("vllm", "tal-rlvr[gpu]")
     if config.evaluation.backend == "openai":
         open_judge(
             "[evaluation] options", config.model, options, config.judge
@@ -215,7 +215,7 @@ def _check_reports(names: Sequence[str]) -> None:
             raise CarbError(f"[grpo] report_to: {error}") from None
         except RuntimeError as error:
             if name in ("trackio", "wandb"):
-                raise MissingExtraError("tal-rlvr", name, name) from None
+                raise MissingExtraError(name, f"tal-rlvr[{name}]") from None
             raise CarbError(f"[grpo] report_to: {error}") from None
 
 

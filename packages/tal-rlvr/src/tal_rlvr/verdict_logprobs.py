@@ -31,7 +31,7 @@ class PolicyVerdicts:
         self.budget = budget
 
     def __call__(self, rows: Rows) -> list[OfVerdicts]:
-        torch = require("torch", package="tal-rlvr", extra="train")
+        torch = require("torch", "tal-rlvr[train]")
         accelerator = self.trainer.accelerator
         window = sliding_window(self.trainer.model)
         count = len(passes_of(rows, budget=self.budget, window=window))
@@ -108,7 +108,7 @@ def verdict_logprobs(
         passes: forward passes to run in any case (sharded training needs the same number
             everywhere); surplus ones repeat the first row. Only without ``share_prefix``.
     """
-    torch = require("torch", package="tal-rlvr", extra="train")
+    torch = require("torch", "tal-rlvr[train]")
     batches = passes_of(rows, budget=budget, window=sliding_window(model))
     out: list[OfVerdicts] = [(0.0, 0.0)] * len(rows)
     device = next(model.parameters()).device

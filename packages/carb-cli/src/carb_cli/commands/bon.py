@@ -14,7 +14,7 @@ import anyio
 from carb_cli.display import interval, percent, say, table
 from carb_cli.json_output import print_json
 from carb_cli.labels import labels
-from carb_cli.options import Json, OutFolder, Several, refuse
+from carb_cli.options import Json, Names, OutFolder, refuse
 from carb_cli.progress import Report, progress
 from carb_cli.report.report_json import mark_of
 from carb_cli.scoring import show_state
@@ -29,7 +29,7 @@ def bon(
     *,
     policy: str,
     out: Annotated[Path, OutFolder],
-    scorer: Annotated[tuple[str, ...], Several] = (),
+    scorer: Names = (),
     task: str,
     n: int = 16,
     seed: int = 0,

@@ -104,9 +104,7 @@ def _as_json(
     groups: dict[str, list[ComparedGroup]],
     planned: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    by_key = {}
-    for key, rows in groups.items():
-        by_key[f"by_{key}"] = [row.model_dump() for row in rows]
+    by_key = {f"by_{key}": rows for key, rows in groups.items()}
     return {
         "a": result.a,
         "b": result.b,

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from carb_cli.display import advice, say, table
 from carb_cli.json_output import print_json
-from carb_cli.options import DataFile, DataName, Json, OutFolder, refuse
+from carb_cli.options import DataFile, DataName, Flag, Json, OutFolder, refuse
 from carb_cli.progress import progress
 from carb_cli.selection import loaded
 from carb_data import SEED, CarbError, load, seed_folders
@@ -100,7 +100,7 @@ def split(
 
 def fetch(
     *names: str,
-    accept_no_licence: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    accept_no_licence: Flag = False,
     json: Json = False,
 ) -> None:
     """Fetch the published files of open sources, pinned and checked, so that `carb data build`
@@ -142,7 +142,7 @@ def fetch(
         licensed = [*names]
     sources = [fetched(name) for name in licensed]
     if json:
-        print_json({"fetched": [one.model_dump(mode="json") for one in sources]})
+        print_json({"fetched": sources})
         return
     for one in sources:
         say(
@@ -199,7 +199,7 @@ def build(
             **options,
         )
     if json:
-        print_json(result.model_dump(mode="json"))
+        print_json(result)
         return
     for sentence in result.notes:
         advice(sentence)

@@ -4,17 +4,13 @@ other texts."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from carb_cli.commands.data_show import show_home
 from carb_cli.display import advice, interval, percent, say, table
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK, invoked
-from carb_cli.options import DataName, Json, OutFile, Several
+from carb_cli.options import DataName, Flag, Json, MaybeFile, Names
 from carb_cli.selection import loaded
 from carb_data import (
     BonSet,
@@ -35,9 +31,9 @@ SHOWN = 30
 def check(
     data: DataName,
     *,
-    against: Annotated[tuple[str, ...], Several] = (),
-    form_only: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    write_hard: Annotated[Path | None, OutFile] = None,
+    against: Names = (),
+    form_only: Flag = False,
+    write_hard: MaybeFile = None,
     json: Json = False,
 ) -> int:
     """Check a data set: its form, its sets, attacks from the answers alone, and copies in training
@@ -72,8 +68,7 @@ def check(
         dataset = loaded(data)
     except DataError as error:
         if json:
-            rows = [*map(asdict, error.problems)]
-            print_json({"valid": False, "problems": rows})
+            print_json({"valid": False, "problems": error.problems})
         else:
             say(str(error))
         return FAILED
@@ -101,7 +96,7 @@ def _form_only(dataset: Dataset, against: tuple[str, ...], *, json: bool) -> int
     clean = copies is None or copies.clean
     if json:
         facts = {"valid": clean, "sets": len(dataset), "fingerprint": dataset.fingerprint}
-        print_json(facts | {"contamination": copies and copies.model_dump(mode="json")})
+        print_json(facts | {"contamination": copies})
     elif copies is not None:
         _show_contamination(copies)
     return OK if clean else FAILED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
@@ -43,13 +42,13 @@ def show(data: DataName, *, family: str | None = None, json: Json = False) -> No
         if family not in families:
             raise CarbError(f"{data} has no family '{family}'.{closest(family, families)}")
         table = table_of(family, families[family])
-        print_json(asdict(table)) if json else _show_family(table)
+        print_json(table) if json else _show_family(table)
         return
     home = home_line(dataset)
     by_language = home_lines(dataset)
     facts = _facts(data, dataset)
-    facts["home_line"] = home.model_dump()
-    facts["home_by_language"] = {name: line.model_dump() for name, line in by_language.items()}
+    facts["home_line"] = home
+    facts["home_by_language"] = by_language
     if json:
         print_json(facts)
         return

@@ -137,7 +137,7 @@ def extras() -> list[dict[str, Any]]:
                 "what_for": WHAT_FOR.get(full, full),
                 "missing": sorted(names.difference(present)),
                 "broken": {name: why for name, why in faults.items() if why is not None},
-                "install": install_line(package, extra),
+                "install": install_line(full),
             }
             rows.append(row)
     return rows

@@ -145,7 +145,7 @@ def _show_verdict(
         name = asked and parse_spec(asked.spec).name
         head = {"verdict": report.verdict, "scorer": name, "why": asked and asked.why}
         files = {"run": str(page.parent), "html": str(page), "gate": gate}
-        print_json(head | files | {"report": report.model_dump(mode="json")})
+        print_json(head | files | {"report": report})
         return
     say("")
     show(report)

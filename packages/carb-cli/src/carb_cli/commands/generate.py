@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from carb_cli.display import money, say, table
 from carb_cli.json_output import print_json
-from carb_cli.options import DataFile, DataName, Flag, Json, Several, refuse
+from carb_cli.options import DataFile, DataName, Flag, Json, Names, Several, refuse
 from carb_cli.progress import progress
 from carb_cli.selection import loaded
 from carb_scorers import generate
@@ -52,7 +52,7 @@ def perturb(
         "CL",
         "RP",
     ),
-    languages: Annotated[tuple[str, ...], Several] = (),
+    languages: Names = (),
     seed: int = 0,
     json: Json = False,
 ) -> None:

@@ -48,7 +48,7 @@ def models(
     model = known_model(name)
     if model is None and name in form_names():
         if json:
-            print_json(read_form(name).model_dump(mode="json"))
+            print_json(read_form(name))
         else:
             sys.stdout.write(form_text(name))
         return
@@ -112,17 +112,8 @@ def _list(*, json: bool) -> None:
     registry = known_models()
     forms = {form: read_form(form) for form in form_names()}
     if json:
-        written = {form: read.model_dump(mode="json") for form, read in forms.items()}
-        benchmarks = {
-            key: benchmark.model_dump(mode="json") for key, benchmark in registry.benchmarks.items()
-        }
-        print_json(
-            {
-                "models": list(map(_facts, registry.models)),
-                "forms": written,
-                "benchmarks": benchmarks,
-            }
-        )
+        models = list(map(_facts, registry.models))
+        print_json({"models": models, "forms": forms, "benchmarks": registry.benchmarks})
         return
     lines = [
         (

@@ -8,7 +8,7 @@ from typing import Annotated
 from carb_cli.display import counted, say
 from carb_cli.json_output import print_json
 from carb_cli.main import FAILED, OK
-from carb_cli.options import Json, OutFolder, Several, refuse, refuse_loading
+from carb_cli.options import Json, Names, OutFolder, refuse, refuse_loading
 from carb_cli.report.report_json import marked
 from carb_cli.results import entry as entries
 from carb_cli.runs import run_folders
@@ -46,7 +46,7 @@ def add(
     ]
     folders = tuple(str(entries.save(one, packed, out)) for one, packed in made)
     if json:
-        numbers = [one.numbers.model_dump(mode="json") for one, _ in made]
+        numbers = [one.numbers for one, _ in made]
         print_json({"folders": folders, "numbers": numbers})
         return
     for (one, _), folder in zip(made, folders, strict=True):
@@ -57,7 +57,7 @@ def add(
 def check(
     results: Path = Path("results"),
     *,
-    data: Annotated[tuple[str, ...], Several] = (),
+    data: Names = (),
     json: Json = False,
 ) -> int:
     """Recompute every number of a folder's entries from their rows.
@@ -102,7 +102,7 @@ def check(
 def site(
     *sources: Path,
     out: Annotated[Path, OutFolder] = Path("site"),
-    data: Annotated[tuple[str, ...], Several] = (),
+    data: Names = (),
 ) -> None:
     """Write a leaderboard site: a table for each data set, and its report as HTML and JSON.
 

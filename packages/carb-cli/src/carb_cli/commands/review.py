@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from carb_cli.display import advice, number, percent, say, table
 from carb_cli.json_output import print_json
-from carb_cli.options import DataName, Json, OutFile, Several, refuse, refuse_loading
+from carb_cli.options import DataName, Json, MaybeFile, OutFile, Several, refuse, refuse_loading
 from carb_cli.report.key_sections import human_lines
 from carb_cli.review import auth, findings, handing_out, review_file
 from carb_cli.review.asking import ReviewItem
@@ -78,7 +78,7 @@ def serve(
         ([NAME=]KIND:TARGET?key=value&...); `none` lets them write without one. `carb review collect
         --written` writes their questions to a file.
     """
-    require("uvicorn", package="carb-cli", extra="review")
+    require("uvicorn", "carb-cli[review]")
     from carb_cli.review import page_server
 
     sets = reviewable(data, culture)
@@ -184,7 +184,7 @@ def collect(
     *answers: Path,
     forget: str | None = None,
     renew: str | None = None,
-    written: Annotated[Path | None, OutFile] = None,
+    written: MaybeFile = None,
     json: Json = False,
 ) -> int:
     """Add answers from files that the page saved; or remove a person, or give one a new link.
@@ -243,7 +243,7 @@ def apply(
     reviews: ReviewFile,
     *,
     data: str | None = None,
-    out: Annotated[Path | None, OutFile] = None,
+    out: MaybeFile = None,
     json: Json = False,
 ) -> None:
     """Print the results of a review, and put its votes into the data set.
@@ -285,7 +285,7 @@ def apply(
                 f"{len(made)} sets written to {out}, {verified} of them verified. Details: {beside}"
             )
     if json:
-        print_json(results.model_dump(mode="json"))
+        print_json(results)
 
 
 def _show(results: findings.Findings) -> None:

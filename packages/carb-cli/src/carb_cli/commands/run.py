@@ -17,8 +17,8 @@ from carb_cli.options import (
     Json,
     LatexFile,
     MdFile,
+    Names,
     OutFolder,
-    Several,
     refuse,
     refuse_files,
     refuse_mixed_output,
@@ -33,8 +33,8 @@ from carb_scorers import RunRecord, known_model
 
 def run(
     *,
-    data: Annotated[tuple[str, ...], Several],
-    scorer: Annotated[tuple[str, ...], Several] = (),
+    data: Names,
+    scorer: Names = (),
     suite: Path | None = None,
     out: Annotated[Path, OutFolder],
     sets: SetOptions = EVERY_SET,
@@ -174,9 +174,7 @@ def _show_suite(
             {"name": name, "out": str(out / name), "why": outcome.why}
             for name, outcome in outcomes.items()
         ]
-        print_json(
-            {"models": models, "report": None if report is None else report.model_dump(mode="json")}
-        )
+        print_json({"models": models, "report": report})
         return FAILED if failed else OK
     if report is not None and not printed:
         show(report)

@@ -57,7 +57,7 @@ def serve(
         with {} for the question. By default the templates of known families are undone, and others
         are refused.
     """
-    require("uvicorn", package="carb-scorers", extra="serve")
+    require("uvicorn", "carb-scorers[serve]")
     from carb_scorers import serve as rewards
     from carb_scorers.integrations.openrlhf import policy_of
 

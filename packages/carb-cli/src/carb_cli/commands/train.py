@@ -11,7 +11,7 @@ from carb_cli import display
 from carb_cli.display import number, percent, say, table
 from carb_cli.json_output import print_json
 from carb_cli.main import invoked
-from carb_cli.options import Flag, Json, OutFolder, Several, refuse
+from carb_cli.options import Flag, Json, Names, OutFolder, refuse
 from carb_data import CarbError
 from tal_rlvr import TrainResult, load_config, preset_needs, presets
 from tal_rlvr import train as train_judge
@@ -22,7 +22,7 @@ def train(
     *,
     config: str | None = None,
     model: str | None = None,
-    data: Annotated[tuple[str, ...], Several] = (),
+    data: Names = (),
     out: Annotated[Path | None, OutFolder] = None,
     resume: Flag = False,
     print_config: Flag = False,
@@ -59,7 +59,7 @@ def train(
                 f"Give a TOML file or a preset with --config. Presets: {', '.join(presets())}."
             )
         if json:
-            needs = {name: one.model_dump(mode="json") for name, one in preset_needs().items()}
+            needs = preset_needs()
             print_json({"presets": list(needs), "needs": needs})
             return
         _list_presets()
@@ -75,7 +75,7 @@ def train(
     log, note = (None, None) if invoked.quiet else (_log, display.note)
     result = train_judge(wanted, resume=resume, on_log=log, on_note=note)
     if json:
-        print_json(result.model_dump(mode="json"))
+        print_json(result)
         return
     _show(result)
     scorer = shlex.quote(f"think:{result.model}")

@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from carb_cli.display import counted, number, p_value, say, table
 from carb_cli.json_output import print_json
-from carb_cli.options import Confidence, Json, OutFile, refuse, refuse_files
+from carb_cli.options import Confidence, Json, MaybeFile, refuse, refuse_files
 from carb_cli.report.scatter import scatter
 from carb_data import CarbError, write_whole
 from carb_metrics import Interval, correlate
@@ -37,7 +37,7 @@ def validity(
     *,
     benchmark: Path | None = None,
     against: str | None = None,
-    figure: Annotated[Path | None, OutFile] = None,
+    figure: MaybeFile = None,
     confidence: Confidence = 0.95,
     json: Json = False,
 ) -> None:
@@ -96,10 +96,9 @@ def validity(
 
 def _dumped(correlations: Mapping[str, Correlation]) -> dict[str, Any]:
     """The content of ``--json``: a single correlation as it is, several by policy."""
-    content = {name: one.model_dump(mode="json") for name, one in correlations.items()}
-    if list(content) == [""]:
-        return content[""]
-    return {"policies": content}
+    if list(correlations) == [""]:
+        return correlations[""].model_dump(mode="json")
+    return {"policies": correlations}
 
 
 def _pairs(points: Points) -> list[tuple[str, float, float]]:

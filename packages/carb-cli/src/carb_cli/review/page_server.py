@@ -34,7 +34,7 @@ from carb_data import BonSet, CarbError, first_defect, require, validate
 from carb_metrics.ties import tied
 from carb_scorers import Scorer, best_of_n
 
-require("starlette", package="carb-cli", extra="review")
+require("starlette", "carb-cli[review]")
 from starlette.applications import Starlette  # noqa: E402 - the line above names the extra
 from starlette.datastructures import MutableHeaders  # noqa: E402
 from starlette.exceptions import HTTPException  # noqa: E402

@@ -153,7 +153,7 @@ def _fetch_one(
     path = PurePosixPath(file.kept_as)
     if path.is_absolute() or ".." in path.parts:
         raise CarbError(f"{file.kept_as} would be put outside of the source's folder.")
-    pooch = require("pooch", package="carb-data", extra="fetch")
+    pooch = require("pooch", "carb-data[fetch]")
     pooch.get_logger().setLevel("ERROR")
     target = folder / file.kept_as
     if target.exists() and pooch.file_hash(str(target)) == file.sha256:

@@ -284,7 +284,7 @@ def plain_fault(
 
 def similarity(first: str, second: str) -> float:
     """Cosine of two texts' counts of character 2- and 3-grams: it sees wording, not meaning."""
-    feature = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
+    feature = require("sklearn.feature_extraction.text", "carb-data[checks]")
     hashing = feature.HashingVectorizer(
         analyzer="char_wb", ngram_range=(2, 3), alternate_sign=False
     )

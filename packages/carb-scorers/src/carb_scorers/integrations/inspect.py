@@ -36,7 +36,7 @@ def as_inspect_scorer(
             opened, or reads a culture or language that is missing. Or it compares, and the sample
             has no target.
     """
-    inspect = require("inspect_ai.scorer", package="carb-scorers", extra="inspect")
+    inspect = require("inspect_ai.scorer", "carb-scorers[inspect]")
     opened = Opened(scorer)
 
     # Inspect is imported when first used, so mypy does not see its decorators' types.

@@ -105,7 +105,7 @@ def load_adapted(
         CarbError: it cannot be put into its base.
         MissingExtraError: peft is not installed.
     """
-    peft = require("peft", package="carb-scorers", extra="peft")
+    peft = require("peft", "carb-scorers[peft]")
     weights = adapter_file(name, WEIGHTS, revision)
     if weights is None:
         raise CarbError(f"The adapter '{name}' has no {WEIGHTS}; save it in safetensors format.")

@@ -80,7 +80,7 @@ class Endpoint:
     def __init__(self, options: ServerOptions, clock: Clock | None = None) -> None:
         self.url = options.url.rstrip("/")
         self.key = Secret(key_of(options))
-        self._httpx = require("httpx", package="carb-scorers", extra="api")
+        self._httpx = require("httpx", "carb-scorers[api]")
         self._options = options
         self._clock = clock or Clock()
         self._jitter = random.Random()

@@ -38,7 +38,7 @@ def hf_library(name: str) -> Any:
     Raises:
         MissingExtraError: it is not installed.
     """
-    return require(name, package="carb-scorers", extra="hf")
+    return require(name, "carb-scorers[hf]")
 
 
 def first_line(error: Exception) -> str:
@@ -130,11 +130,7 @@ def gguf_arguments(path: Path) -> dict[str, Any]:
         MissingExtraError: ``carb-scorers[gguf]`` is not installed, or is too old.
     """
     metadata = _metadata(path)
-    known = require(
-        "transformers.integrations.gguf.gguf_tokenizer_mapping",
-        package="carb-scorers",
-        extra="gguf",
-    )
+    known = require("transformers.integrations.gguf.gguf_tokenizer_mapping", "carb-scorers[gguf]")
     rule = metadata.get("tokenizer.ggml.pre", "default")
     named = (
         metadata.get("tokenizer.ggml.model") == "gpt2"
@@ -165,8 +161,8 @@ def has_chat_template(path: Path) -> bool:
 
 def _metadata(path: Path) -> dict[str, Any]:
     for module in ("gguf", "accelerate"):
-        require(module, package="carb-scorers", extra="gguf")
-    reader = require("transformers.integrations.gguf", package="carb-scorers", extra="gguf")
+        require(module, "carb-scorers[gguf]")
+    reader = require("transformers.integrations.gguf", "carb-scorers[gguf]")
     try:
         metadata: dict[str, Any] = reader.read_gguf_metadata(str(path))[0]
     except (ValueError, OSError, struct.error) as error:

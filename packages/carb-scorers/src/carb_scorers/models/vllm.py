@@ -89,8 +89,8 @@ class VLLMEngine:
 
     def __init__(self, target: str, options: VLLMOptions, **arguments: Any) -> None:
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
-        vllm = require("vllm", package="carb-scorers", extra="vllm")
-        transformers = require("transformers", package="carb-scorers", extra="vllm")
+        vllm = require("vllm", "carb-scorers[vllm]")
+        transformers = require("transformers", "carb-scorers[vllm]")
         name = reachable(model_source(target))
         source = options.source
         try:
@@ -360,7 +360,7 @@ def open_language_model(target: str, options: VLLMOptions) -> VLLMLanguageModel:
     Raises:
         CarbError: vLLM is not installed, is too old, or cannot load the model.
     """
-    vllm = require("vllm", package="carb-scorers", extra="vllm")
+    vllm = require("vllm", "carb-scorers[vllm]")
     if "logprob_token_ids" not in vllm.SamplingParams.__struct_fields__:
         raise CarbError(
             f"vLLM {vllm.__version__} is too old: it cannot report the log-probabilities of "
@@ -375,7 +375,7 @@ def open_reward_model(target: str, options: VLLMOptions) -> VLLMRewardModel:
     Raises:
         CarbError: vLLM is not installed or cannot load the model, or the head has several outputs.
     """
-    require("vllm", package="carb-scorers", extra="vllm")
+    require("vllm", "carb-scorers[vllm]")
     adapter, _ = adapter_for(target, options)
     if adapter != Adapter():
         raise CarbError(f"'{target}' has a head that backend=vllm does not read; use backend=hf.")
