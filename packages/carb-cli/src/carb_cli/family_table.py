@@ -35,8 +35,11 @@ def families_of(dataset: Dataset) -> dict[str, list[BonSet]]:
 def is_complete(sets: Sequence[BonSet]) -> bool:
     """Whether the sets show the same answers, each right under one place."""
     right = {item.chosen.text for item in sets}
-    shown = [{answer.text for answer in item.responses} for item in sets]
-    return len(right) == len(sets) and all(answers == right for answers in shown)
+    for item in sets:
+        shown = {answer.text for answer in item.responses}
+        if shown != right:
+            return False
+    return len(right) == len(sets)
 
 
 def examples(families: Mapping[str, Sequence[BonSet]], most: int) -> list[str]:

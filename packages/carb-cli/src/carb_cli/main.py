@@ -10,7 +10,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib import import_module
@@ -239,14 +239,20 @@ def what_runs(command: Invocation) -> str | None:
     """The summary of a command; null for ``--quiet``, ``--help`` and an unknown one."""
     if command.quiet or {"--help", "-h"} & {*command.arguments}:
         return None
-    words = [one for one in command.arguments if not one.startswith("-")]
-    first, second, *_ = [*words, "", ""]
+    first, second = _words(command.arguments)
     if first in COMMANDS:
         return f"carb {first}: {COMMANDS[first][1]}"
     group = GROUPS.get(first)
     if group and second in group[0]:
         return f"carb {first} {second}: {group[0][second][1]}"
     return None
+
+
+def _words(arguments: Iterable[str]) -> tuple[str, str]:
+    """The words that may name a command and a command of a group; empty where they lack."""
+    words = [one for one in arguments if not one.startswith("-")]
+    first, second, *_ = [*words, "", ""]
+    return first, second
 
 
 def say_what_runs() -> None:
@@ -271,8 +277,7 @@ def _without_those_of_every_command(arguments: Sequence[str]) -> list[str]:
     ``invoked``."""
     "".join(arguments).encode()  # fails where the locale cannot read an argument
     vars(invoked).update(vars(Invocation(tuple(arguments))))
-    words = [one for one in arguments if not one.startswith("-")]
-    first, second, *_ = [*words, "", ""]
+    first, second = _words(arguments)
     loading = LOADING.get(first) or LOADING.get(f"{first} {second}", ())
     noted = {"--culture-file", *(f"--{option}" for option in loading)}
     rest: list[str] = []

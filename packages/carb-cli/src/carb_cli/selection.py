@@ -187,16 +187,19 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
         mains = (item for item in sets if is_main(item.culture, item.language))
         first = next(mains, sets[0])
         root = registry.root_id(first.culture)
-        culture = cultures.setdefault((root, first.language), len(cultures))
+        spoken = (root, first.language)
+        culture = cultures.setdefault(spoken, len(cultures))
         domain = domains.setdefault(first.domain, len(domains))
-        incomplete = len({item.chosen.text for item in sets}) < len(first.responses)
+        right = {item.chosen.text for item in sets}
+        incomplete = len(right) < len(first.responses)
         group = (incomplete, culture, domain)
         keyed.append((incomplete, taken[group], domain, culture, sets))
         taken[group] += 1
 
     def turn(unit: tuple[bool, int, int, int, list[BonSet]]) -> tuple[bool, int, int, int]:
         incomplete, number, domain, culture, _ = unit
-        return incomplete, number, (domain - culture) % len(domains), culture
+        shifted = (domain - culture) % len(domains)
+        return incomplete, number, shifted, culture
 
     kept: set[str] = set()
     for *_, sets in sorted(keyed, key=turn):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,18 +14,20 @@ import anyio
 from carb_data import CarbError, require
 
 require("starlette", "carb-scorers[serve]")
-from starlette.exceptions import HTTPException  # noqa: E402 - the line above names the extra
-from starlette.requests import Request  # noqa: E402
+from starlette.applications import Starlette  # noqa: E402 - the line above names the extra
+from starlette.exceptions import HTTPException  # noqa: E402
+from starlette.requests import ClientDisconnect, Request  # noqa: E402
 from starlette.responses import Response  # noqa: E402
-from starlette.types import Receive, Scope, Send  # noqa: E402
+from starlette.routing import BaseRoute  # noqa: E402
+from starlette.types import ASGIApp, Receive, Scope, Send  # noqa: E402
 
 __all__ = [
     "LOOPBACK",
     "RefusalError",
     "Room",
+    "guarded",
     "json_response",
     "read_body",
-    "refused",
     "server_config",
     "take_port",
 ]
@@ -131,7 +133,45 @@ def json_response(
     return Response(text, status, dict(headers or {}), "application/json")
 
 
-def refused(request: Request, content: object, error: HTTPException) -> Response:
+def guarded(
+    routes: Sequence[BaseRoute],
+    admit: Callable[[Request], None],
+    content_of: Callable[[HTTPException], object],
+) -> ASGIApp:
+    """Routes behind a check of each request. A mistake of the sender is refused with 422.
+
+    Args:
+        routes: the routes.
+        admit: raises ``RefusalError`` for a request that comes to no route.
+        content_of: what the response to a refused request says.
+    """
+
+    def refuse(request: Request, error: Exception) -> Response:
+        if isinstance(error, ClientDisconnect):  # nobody reads this
+            return Response(status_code=499)
+        if not isinstance(error, HTTPException):
+            error = RefusalError(422, str(error))
+        return _refused(request, content_of(error), error)
+
+    handlers = dict.fromkeys((HTTPException, CarbError, ClientDisconnect), refuse)
+    routed = Starlette(routes=routes, exception_handlers=handlers)
+    routed.router.redirect_slashes = False
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope)
+        try:
+            admit(request)
+        except RefusalError as refusal:
+            await refuse(request, refusal)(scope, receive, send)
+        else:
+            await routed(scope, receive, send)
+
+    return application
+
+
+def _refused(request: Request, content: object, error: HTTPException) -> Response:
     """The response to a refused request. A connection with an unread body is closed after it."""
     more = dict(error.headers or {})
     sends = request.headers.get("content-length", "0") != "0"

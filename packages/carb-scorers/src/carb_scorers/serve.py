@@ -31,8 +31,7 @@ from carb_scorers.spec import asked_about, needs
 from carb_scorers.texts import Opened, Question, Scored, Text, check_company
 
 require("starlette", "carb-scorers[serve]")
-from starlette.applications import Starlette  # noqa: E402 - the line above names the extra
-from starlette.exceptions import HTTPException  # noqa: E402
+from starlette.exceptions import HTTPException  # noqa: E402 - the line above names the extra
 from starlette.requests import ClientDisconnect, Request  # noqa: E402
 from starlette.responses import Response  # noqa: E402
 from starlette.routing import Route  # noqa: E402
@@ -42,9 +41,9 @@ from carb_scorers.http_server import (  # noqa: E402
     LOOPBACK,
     RefusalError,
     Room,
+    guarded,
     json_response,
     read_body,
-    refused,
     server_config,
     take_port,
 )
@@ -129,16 +128,13 @@ class RewardServer:
         self._policy = policy or Policy()
         self._room = Room(memory)
         self._queue: RewardQueue | None = None
-        self._app = Starlette(
-            routes=[
-                Route("/health", self._health),
-                Route("/spec", self._spec),
-                Route("/get_reward", self._get_reward, methods=["POST"]),
-                Route("/score", self._score, methods=["POST"]),
-            ],
-            exception_handlers={HTTPException: _refused, ClientDisconnect: _gone},
-        )
-        self._app.router.redirect_slashes = False
+        routes = [
+            Route("/health", self._health),
+            Route("/spec", self._spec),
+            Route("/get_reward", self._get_reward, methods=["POST"]),
+            Route("/score", self._score, methods=["POST"]),
+        ]
+        self._app = guarded(routes, self._admit, _content)
 
     async def work(self, note: Callable[[str], object] = lambda _: None) -> None:
         """Open the scorer, then score whatever waits, until cancelled.
@@ -164,14 +160,7 @@ class RewardServer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] != "http":
-            return
-        try:
-            self._admit(Request(scope))
-        except RefusalError as refusal:
-            await _refused(Request(scope), refusal)(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+        await self._app(scope, receive, send)
 
     def _admit(self, request: Request) -> None:
         """Check the host of a request, its token, and its content.
@@ -279,10 +268,7 @@ class RewardServer:
         culture = culture or self._constants["culture"]
         language = language or self._constants["language"]
         remedy = "send it to /score, or start the server with --{name}."
-        try:
-            return asked_about(self._opened.get().spec, culture, language, remedy)
-        except CarbError as error:
-            raise RefusalError(422, str(error)) from None
+        return asked_about(self._opened.get().spec, culture, language, remedy)
 
     async def _scored(
         self, request: Request, read: Callable[[bytes], list[Text]]
@@ -296,10 +282,7 @@ class RewardServer:
             texts = await anyio.to_thread.run_sync(read, body)
             hold(EACH_RESPONSE * len(texts))
             spec = self._opened.get().spec
-            try:
-                check_company(spec, texts, "Send all of them in one call")
-            except CarbError as error:
-                raise RefusalError(422, str(error)) from None
+            check_company(spec, texts, "Send all of them in one call")
             call = await anyio.to_thread.run_sync(make_call, texts, spec)
             await self._wait(request, queue, call)
         if call.reason:
@@ -348,17 +331,11 @@ def _read(model: type[_Sent], body: bytes) -> _Sent:
     return sent
 
 
-def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+def _content(error: HTTPException) -> dict[str, Any]:
+    """What the response to a refused request says."""
     if isinstance(error, RefusalError):
-        return refused(request, {"error": error.detail, **error.more}, error)
-    reason = _ADVICE.get(error.status_code, error.detail)
-    return refused(request, {"error": reason}, error)
-
-
-def _gone(request: Request, error: Exception) -> Response:  # noqa: ARG001 - Starlette's signature
-    """The client has left, so nothing reads this."""
-    return Response(status_code=499)
+        return {"error": error.detail, **error.more}
+    return {"error": _ADVICE.get(error.status_code, error.detail)}
 
 
 def _host(name: str) -> str:

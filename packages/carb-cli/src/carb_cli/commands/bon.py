@@ -64,8 +64,13 @@ def bon(
     """
     refuse(seed and not scorer, "--seed", "without --scorer")
     asked = open_task(task)
+    path = out / "samples.jsonl"
     with progress() as report:
-        samples = anyio.run(_sampled, policy, asked, n, out, report)
+
+        def on_samples(done: int, total: int) -> None:
+            report("policy", done, total, "samples")
+
+        samples = anyio.run(partial(sample, policy, asked, n, path, on_samples=on_samples))
         grades = grade(samples, asked)
         scored = partial(_scored, samples=samples, task=asked, out=out, seed=seed, report=report)
         scores = [anyio.run(scored, spec) for spec in dict.fromkeys(scorer)]
@@ -77,13 +82,6 @@ def bon(
         print_json(result)
     else:
         _show(result)
-
-
-async def _sampled(policy: str, task: Task, n: int, out: Path, report: Report) -> Samples:
-    def on_samples(done: int, total: int) -> None:
-        report("policy", done, total, "samples")
-
-    return await sample(policy, task, n, out / "samples.jsonl", on_samples=on_samples)
 
 
 async def _scored(

@@ -94,8 +94,12 @@ def _show_home(sets: Dataset) -> None:
 
 def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> list[ComparedGroup]:
     """The groups of one column, most different first."""
-    groups = compare_tables(a, b, key, confidence=confidence).groups
-    return sorted(groups, key=lambda row: (-abs(row.estimate or 0.0), row.key))
+
+    def most_different(row: ComparedGroup) -> tuple[float, str]:
+        return -abs(row.estimate or 0.0), row.key
+
+    compared = compare_tables(a, b, key, confidence=confidence)
+    return sorted(compared.groups, key=most_different)
 
 
 def _as_json(

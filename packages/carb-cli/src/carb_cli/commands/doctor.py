@@ -146,7 +146,8 @@ def extras() -> list[dict[str, Any]]:
 def keys(variables: Mapping[str, str]) -> dict[str, bool]:
     """Whether each key is set: the usual ones, and every variable that ends in _API_KEY. No value
     is shown."""
-    others = sorted(name for name in variables if name.endswith("_API_KEY") and name not in KEYS)
+    of_servers = {name for name in variables if name.endswith("_API_KEY")}
+    others = sorted(of_servers.difference(KEYS))
     return {name: bool(variables.get(name)) for name in (*KEYS, *others)}
 
 

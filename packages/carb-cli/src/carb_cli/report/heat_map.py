@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
-from polars import col
 
 from carb_cli.family_table import FamilyTable, examples, families_of, table_of
 from carb_cli.report.content import Runs
+from carb_cli.report.payload import chosen_first, scores_of
 from carb_cli.report.report_json import Report
 from carb_cli.report.tables import marked_labels
-from carb_data import BonSet
 from carb_metrics.ties import higher
 
 
@@ -50,12 +48,12 @@ def heat_map(report: Report, runs: Runs) -> HeatMap | None:
     scorer = next(iter(report.scorers))
     sets = sorted(families[name], key=lambda item: item.id)  # as the page's script draws them
     table = table_of(name, sets)
-    scores = _scores(runs, scorer, sets)
+    scores = scores_of(runs, [scorer], sets)
     values = []
     for item in sets:
-        id_of = {answer.text: answer.id for answer in reversed(item.responses)}
-        row = [scores.get((item.id, id_of[text])) for text in table.answers]
-        values.append(row)
+        texts = [answer.text for answer in chosen_first(item)]
+        of_text = dict(zip(texts, *scores[item.id], strict=True))
+        values.append([of_text[text] for text in table.answers])
     return HeatMap(table, marked_labels(report)[scorer], beaten(values))
 
 
@@ -71,20 +69,3 @@ def beaten(values: Sequence[Sequence[float | None]]) -> tuple[tuple[float | None
     known = counts.astype(object)
     known[np.isnan(counts)] = None
     return tuple(map(tuple, known.tolist()))
-
-
-def _scores(
-    runs: Runs, scorer: str, sets: Sequence[BonSet]
-) -> Mapping[tuple[str, str], float | None]:
-    """The scores of one scorer by set and answer."""
-    ids = [item.id for item in sets]
-    rows = runs.scores.frame.filter(
-        col.perturbation.is_null(),
-        col.scorer == scorer,
-        col.item_id.cast(pl.String).is_in(ids),
-    )
-    keys = col("item_id", "response_id").cast(pl.String)
-    scores = {}
-    for item, answer, score in rows.select(keys, "score").rows():
-        scores[item, answer] = score
-    return scores

@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,7 @@ def payload(
     given = {scorer.spec.name: record.seed for record in runs.records for scorer in record.scorers}
     seeds = list(dict.fromkeys(given.values()))
     outcomes = _outcomes(runs, names)
-    scores = _scores(runs, names)
+    scores = scores_of(runs, names, runs.dataset)
     judges = {index: texts[name] for index, name in enumerate(names) if name in texts}
     sets: list[dict[str, Any]] = []
     left = most
@@ -106,7 +106,8 @@ def payload(
 
 def _packed(data: Mapping[str, Any]) -> str:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    packed = gzip.compress(text.encode("utf-8", "replace"), LEVEL, mtime=0)
+    content = text.encode("utf-8", "replace")
+    packed = gzip.compress(content, LEVEL, mtime=0)
     return base64.b64encode(packed).decode("ascii")
 
 
@@ -187,28 +188,31 @@ def _order(outcomes: Mapping[str, str], is_model: Sequence[bool], dataset: Datas
     return sorted(dataset, key=key)
 
 
-def _scores(runs: Runs, names: Sequence[str]) -> dict[str, list[list[float | None]]]:
+def scores_of(
+    runs: Runs, names: Sequence[str], sets: Collection[BonSet]
+) -> dict[str, list[list[float | None]]]:
     """Each scorer's scores of each set, the right answer first, rounded as ties are."""
     known = col.perturbation.is_null() & col.score.is_not_null()
     score = rounded(col.score)
     rows = runs.scores.frame.filter(known).select("scorer", "item_id", "response_id", value=score)
     answers = []
     sizes = []
-    for item in runs.dataset:
-        of_set = _chosen_first(item)
+    for item in sets:
+        of_set = chosen_first(item)
         answers += [(item.id, answer.id) for answer in of_set]
         sizes.append(len(of_set))
     keys = pl.DataFrame(answers, schema=["item_id", "response_id"], orient="row")
     matrix = _matrix(rows, keys, names, math.nan)
     ends = np.cumsum(sizes)
     scores = {}
-    for item, of_answers in zip(runs.dataset, np.split(matrix, ends[:-1]), strict=True):
+    for item, of_answers in zip(sets, np.split(matrix, ends[:-1]), strict=True):
         of_scorers = of_answers.T.tolist()
         scores[item.id] = [[None if math.isnan(one) else one for one in row] for row in of_scorers]
     return scores
 
 
-def _chosen_first(item: BonSet) -> tuple[Response, ...]:
+def chosen_first(item: BonSet) -> tuple[Response, ...]:
+    """The right answer, then the wrong ones."""
     return (item.chosen, *item.rejected)
 
 
@@ -220,7 +224,7 @@ def _entry(
 ) -> dict[str, Any]:
     """The texts of one set, the right answer first. Beside them are the order of each seed, and
     each scorer's outcome and scores."""
-    answers = _chosen_first(item)
+    answers = chosen_first(item)
     ids = [answer.id for answer in answers]
     orders = []
     for seed in seeds:

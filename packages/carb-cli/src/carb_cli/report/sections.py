@@ -36,8 +36,9 @@ from carb_metrics.rows import FamilyRow, FloorTest, KindRow, PairRow, PositionRo
 
 def sections(report: Report, only: str | None = None) -> list[Section]:
     """The sections that say something of these runs, or the one that is asked for."""
-    made = (make(report) for name, make in SECTIONS.items() if only in (None, name))
-    return [section for section in made if section is not None]
+    names = SECTIONS if only is None else (only,)
+    made = (SECTIONS[name](report) for name in names)
+    return [*filter(None, made)]
 
 
 def leaderboard(report: Report) -> Table:

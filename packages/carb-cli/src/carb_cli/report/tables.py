@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,9 +95,9 @@ class Section:
 def settled(p_values: Mapping[Any, float | None], confidence: float) -> set[Any]:
     """The keys whose p is below the level after correction over all of them; null stands for no
     test."""
-    tested = {key: p for key, p in p_values.items() if p is not None}
-    corrected = zip(tested, adjust([*tested.values()]), strict=True)
-    return {key for key, p in corrected if p < 1 - confidence}
+    corrected = adjust([*p_values.values()])
+    sure = corrected < 1 - confidence  # false where there is no test
+    return {*itertools.compress(p_values, sure)}
 
 
 def colour(value: float | None, sure: bool) -> str:

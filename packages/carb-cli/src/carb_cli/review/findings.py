@@ -291,8 +291,10 @@ def voted(item: BonSet, counted: SetTally) -> BonSet:
 
 def _noted(item: BonSet, *notes: str, **more: object) -> BonSet:
     """The set with further notes and fields in its provenance."""
-    joined = "; ".join(part for part in (item.provenance.notes, *notes) if part)
-    return item.changed(provenance=item.provenance.changed(notes=joined, **more))
+    before = item.provenance
+    parts = filter(None, (before.notes, *notes))
+    noted = before.changed(notes="; ".join(parts), **more)
+    return item.changed(provenance=noted)
 
 
 def written(db: sqlite3.Connection) -> Dataset:

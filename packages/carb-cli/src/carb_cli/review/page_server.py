@@ -35,22 +35,21 @@ from carb_metrics.ties import tied
 from carb_scorers import Scorer, best_of_n
 
 require("starlette", "carb-cli[review]")
-from starlette.applications import Starlette  # noqa: E402 - the line above names the extra
-from starlette.datastructures import MutableHeaders  # noqa: E402
+from starlette.datastructures import MutableHeaders  # noqa: E402 - the line above names the extra
 from starlette.exceptions import HTTPException  # noqa: E402
-from starlette.requests import ClientDisconnect, Request  # noqa: E402
+from starlette.requests import Request  # noqa: E402
 from starlette.responses import Response  # noqa: E402
 from starlette.routing import BaseRoute, Mount, Route  # noqa: E402
-from starlette.types import Message, Receive, Scope, Send  # noqa: E402
+from starlette.types import ASGIApp, Message, Receive, Scope, Send  # noqa: E402
 
 from carb_cli.review.same_origin import HEADERS, check  # noqa: E402
 from carb_scorers.http_server import (  # noqa: E402
     LOOPBACK,
     RefusalError,
     Room,
+    guarded,
     json_response,
     read_body,
-    refused,
     server_config,
     take_port,
 )
@@ -196,7 +195,7 @@ class ReviewPage:
         self._room = Room(MEMORY)
         self._app = self._routed()
 
-    def _routed(self) -> Starlette:
+    def _routed(self) -> ASGIApp:
         routes: list[BaseRoute] = [Route(path, partial(self._file, path)) for path in _FILES]
         jobs = {path: partial(self._job, job) for path, job in _JOBS.items()}
         posts = jobs | {"/api/enter": self._enter, "/api/beat": self._beat}
@@ -204,10 +203,7 @@ class ReviewPage:
             routes.append(Route(path, handler, methods=["POST"]))
         if self._prefix:  # a proxy may keep the prefix
             routes.append(Mount(self._prefix, routes=routes[:]))
-        handlers = {HTTPException: _refused, CarbError: _wrong, ClientDisconnect: _gone}
-        app = Starlette(routes=routes, exception_handlers=handlers)
-        app.router.redirect_slashes = False
-        return app
+        return guarded(routes, partial(check, self._origins), _content)
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Do a job in the one thread that has the file. Its writes are on the disk before this
@@ -221,8 +217,6 @@ class ReviewPage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] != "http":
-            return
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -231,13 +225,7 @@ class ReviewPage:
                     carried.setdefault(name, value)
             await send(message)
 
-        request = Request(scope)
-        try:
-            check(request.method, request.headers, self._origins)
-        except RefusalError as refusal:
-            await _refused(request, refusal)(scope, receive, send_with_headers)
-        else:
-            await self._app(scope, receive, send_with_headers)
+        await self._app(scope, receive, send_with_headers)
 
     async def _file(self, path: str, _: Request) -> Response:
         """A file of the page; the page itself has its words inside."""
@@ -310,21 +298,11 @@ class ReviewPage:
         return response
 
 
-def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    reason = "There is nothing here."
+def _content(error: HTTPException) -> dict[str, str]:
+    """What the response to a refused request says."""
     if isinstance(error, RefusalError):
-        reason = error.detail
-    return refused(request, {"reason": reason}, error)
-
-
-def _wrong(request: Request, error: Exception) -> Response:
-    return _refused(request, RefusalError(422, str(error)))
-
-
-def _gone(request: Request, error: Exception) -> Response:  # noqa: ARG001 - Starlette's signature
-    """The page has been closed; nobody reads this."""
-    return Response(status_code=499)
+        return {"reason": error.detail}
+    return {"reason": "There is nothing here."}
 
 
 def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "undecided", "failed"]:

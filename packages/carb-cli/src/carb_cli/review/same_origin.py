@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from urllib.parse import urlsplit
+
+from starlette.requests import Request
 
 from carb_scorers.http_server import RefusalError
 
@@ -21,7 +23,7 @@ HEADERS = {
 """Headers of every response."""
 
 
-def check(method: str, headers: Mapping[str, str], origins: Collection[str]) -> None:
+def check(origins: Collection[str], request: Request) -> None:
     """Refuse a request for another host (DNS rebinding), and a write from another origin.
 
     Writes are JSON with an ``Origin`` of ours, which no form and no other site can send. Together
@@ -30,11 +32,12 @@ def check(method: str, headers: Mapping[str, str], origins: Collection[str]) -> 
     Raises:
         RefusalError: with the status and the reason.
     """
+    headers = request.headers
     if headers.get("host") not in {urlsplit(origin).netloc for origin in origins}:
         raise RefusalError(
             421, "This review is not served under this name. Start it with --public-url."
         )
-    if method in ("GET", "HEAD"):
+    if request.method in ("GET", "HEAD"):
         return
     if (
         headers.get("origin") not in origins
