@@ -130,11 +130,7 @@ def _coverages(
     result = means_of(row, credit[unit], cluster[unit], len(counts), confidence, bounds)
     rows = []
     for index, count in enumerate(counts):
-        accuracy = Interval(
-            estimate=float(result.estimate[index]),
-            low=float(result.low[index]),
-            high=float(result.high[index]),
-        )
+        accuracy = result.at(index).changed(n=None, p=None)
         share = float(count / len(lead))
         rows.append(Coverage(coverage=share, accuracy=accuracy))
     return tuple(rows)

@@ -204,7 +204,8 @@ def _join(
     known = [name for name in columns if name in left.columns]
     item = text("item_id")
     first = left.select(*known, *VALUES).with_columns(item)
-    second = right.select(item, *_second_columns(right.columns))
+    traits = [name for name in (*TIES, *ALIKE) if name in right.columns]
+    second = right.select(item, text(*traits).name.suffix("_b"), col(VALUES).name.suffix("_b"))
     both = first.join(second, on="item_id", maintain_order="left")
     unpaired = left.height + right.height - 2 * both.height
     if not both.height and left.height and right.height:
@@ -213,13 +214,6 @@ def _join(
         )
     _check_same_sets(both)
     return both, names, unpaired
-
-
-def _second_columns(columns: Sequence[str]) -> list[pl.Expr]:
-    """The columns of the second table, their names with ``_b``."""
-    texts = [text(name) for name in (*TIES, *ALIKE) if name in columns]
-    values = [col(name) for name in VALUES]
-    return [column.name.suffix("_b") for column in (*texts, *values)]
 
 
 def _check_same_sets(both: pl.DataFrame) -> None:

@@ -13,7 +13,7 @@ from carb_data import CarbError, Dataset, ScoreTable, cultures
 from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, OfSets, Result
 from carb_metrics.clusters import CLUSTER, Ints, codes, connected
-from carb_metrics.frames import unperturbed
+from carb_metrics.frames import text, unperturbed
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.means import share_interval
 from carb_metrics.outcome import counted_sets, credit_matrix
@@ -323,10 +323,10 @@ def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, s
     """Each value of each column, and the indices of its sets; all sets first."""
     yield {}, np.arange(sets.height)
     for column in by:
-        text = pl.col(column).cast(pl.String)
-        numbered = sets.select(text).with_row_index("index")
+        numbered = sets.select(text(column)).with_row_index("index")
         groups = numbered.group_by(column).agg("index")
-        for value, rows in groups.sort(column).drop_nulls().rows():
+        known = groups.sort(column).drop_nulls()
+        for value, rows in known.rows():
             yield {column: value}, np.array(rows)
 
 

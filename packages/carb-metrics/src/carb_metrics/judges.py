@@ -14,7 +14,7 @@ from pydantic import Field
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Counted, Result, ScorerRow, Scorers
 from carb_metrics.clusters import number
-from carb_metrics.frames import beside, text, unperturbed
+from carb_metrics.frames import beside, refuse_lost, text, unperturbed
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import (
     Floats,
@@ -198,12 +198,7 @@ def _checked(presentations: pl.DataFrame) -> pl.DataFrame:
     Raises:
         CarbError: the frame is not as described.
     """
-    polars_frame(presentations, "presentations")
-    missing = [name for name in PRESENTATIONS if name not in presentations.columns]
-    if missing:
-        raise CarbError(
-            f"presentations lacks the columns {missing}; it needs {list(PRESENTATIONS)}."
-        )
+    polars_frame(presentations, "presentations", PRESENTATIONS)
     if not presentations.schema["position"].is_integer():
         raise CarbError("presentations: 'position' must be whole numbers.")
     shown = presentations.select(
@@ -228,13 +223,12 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     keys = ["scorer", "item_id", "response_id"]
     joined = _checked(presentations).join(known, on=keys, how="left")
     joined = joined.sort(*KEYS, "position")
-    lost = joined.filter(col.cluster.is_null())
-    if lost.height:
-        row = lost.row(0, named=True)
-        raise CarbError(
-            f"presentations: the table has no response '{row['response_id']}' of item "
-            f"'{row['item_id']}' scored by '{row['scorer']}'."
-        )
+    refuse_lost(
+        joined,
+        "cluster",
+        "presentations: the table has no response '{response_id}' of item '{item_id}' scored by "
+        "'{scorer}'.",
+    )
     level = rounded(col.score)
     top = level == level.max()
     alone = pl.when(top.sum() == 1)
@@ -332,15 +326,11 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     keys = ["item_id", "response_id"]
     lengths = pl.DataFrame(rows, schema=[*keys, "length"], orient="row")
     scored = frame.drop_nulls("score")
-    joined = beside(scored, lengths, keys)
-    lost = joined.filter(col.length.is_null())
-    if lost.height:
-        row = lost.sort("scorer", *keys).row(0, named=True)
-        raise CarbError(
-            f"The data set has no response '{row['response_id']}' of item '{row['item_id']}'."
-        )
+    joined = beside(scored, lengths, keys).sort("scorer", *keys)
+    message = "The data set has no response '{response_id}' of item '{item_id}'."
+    refuse_lost(joined, "length", message)
     chosen = (col.role == "chosen").cast(pl.Float64)
-    joined = joined.sort("scorer", *keys).with_columns(chosen=chosen)
+    joined = joined.with_columns(chosen=chosen)
     values = col(CENTRED)
     cluster = col.cluster.rank("dense")
     return joined.with_columns(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -250,6 +251,15 @@ class Means:
     """Standard error of ``centre``."""
     freedom: Floats
     """Degrees of freedom of ``error``."""
+
+    def at(self, index: int) -> Interval:
+        """One of the means; null is what is not known."""
+        known: dict[str, Any] = {}
+        for name in ("estimate", "low", "high", "p"):
+            value = float(getattr(self, name)[index])
+            if not math.isnan(value):
+                known[name] = value
+        return Interval(n=int(self.n[index]), **known)
 
 
 def means(

@@ -191,12 +191,13 @@ def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
     scorers = pl.len().over("item_id")
     judged = marked.filter(scorers == len(good))
     of_scorer = judged.group_by("culture", "scorer", maintain_order=True)
-    of_culture = of_scorer.agg(col.missed.mean()).group_by("culture")
-    rates = of_culture.agg(alone=col.missed.product())
+    rates = of_scorer.agg(col.missed.mean())
+    of_culture = rates.group_by("culture")
+    by_chance = of_culture.agg(alone=col.missed.product())
     of_set = judged.group_by("item_id", maintain_order=True)
     traits = col("culture", "topic", "cluster").first()
     sets = of_set.agg(traits, col.missed.all())
-    return beside(sets, rates, "culture")
+    return beside(sets, by_chance, "culture")
 
 
 def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
@@ -20,12 +22,15 @@ __all__ = [
 ]
 
 
-def polars_frame(frame: object, name: str) -> pl.DataFrame:
-    """The frame, or ``CarbError`` where it is not of polars."""
+def polars_frame(frame: object, name: str, columns: Sequence[str]) -> pl.DataFrame:
+    """The frame, or ``CarbError`` where it is not of polars, or lacks a column."""
     if not isinstance(frame, pl.DataFrame):
         raise CarbError(
             f"{name} must be a frame of polars, not {type(frame).__name__}; see polars.from_pandas."
         )
+    missing = [column for column in columns if column not in frame.columns]
+    if missing:
+        raise CarbError(f"{name} lacks the columns {missing}; it needs {list(columns)}.")
     return frame
 
 

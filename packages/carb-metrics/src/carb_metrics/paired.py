@@ -91,18 +91,8 @@ def paired_rows(
     if bounded:
         bounds = (-1.0, 1.0)
     result = means(d, cluster, confidence, bounds)
-    rows = []
-    for index in range(len(d)):
-        row = Paired(
-            n=int(result.n[index]),
-            estimate=_known(result.estimate[index]),
-            low=_known(result.low[index]),
-            high=_known(result.high[index]),
-            p=_known(result.p[index]),
-            design_effect=float(result.effect[index]),
-        )
-        rows.append(row)
-    return rows
+    effects = result.effect.tolist()
+    return [Paired.of(result.at(row), design_effect=one) for row, one in enumerate(effects)]
 
 
 def _check_bounds(values: Floats) -> None:
@@ -119,12 +109,6 @@ def won_alone(d: Floats) -> dict[str, int]:
         "only_a": int(more.sum()),
         "only_b": int(less.sum()),
     }
-
-
-def _known(value: float) -> float | None:
-    if math.isnan(value):
-        return None
-    return float(value)
 
 
 def mean_interval(
@@ -162,11 +146,7 @@ def mean_interval(
     if bounded:
         bounds = (0.0, 1.0)
     result = means(x[None], cluster, confidence, bounds)
-    return Interval(
-        estimate=_known(result.estimate[0]),
-        low=_known(result.low[0]),
-        high=_known(result.high[0]),
-    )
+    return result.at(0).changed(n=None, p=None)
 
 
 def adjust(p: npt.ArrayLike | Sequence[float | None]) -> Floats:

@@ -14,7 +14,7 @@ from pydantic import Field
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Counted, OfSets
 from carb_metrics.clusters import Ints, is_missing, numbered
-from carb_metrics.frames import text, unperturbed
+from carb_metrics.frames import refuse_lost, text, unperturbed
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence, few_degrees, wilson
 from carb_metrics.outcome import counted_sets, polars_frame
@@ -209,12 +209,7 @@ def _human_picks(human: pl.DataFrame) -> pl.DataFrame:
     """The columns of people's picks as text, or ``CarbError`` where the frame is not as
     described."""
     names = ["item_id", "rater", "response_id"]
-    polars_frame(human, "human")
-    missing = [name for name in names if name not in human.columns]
-    if missing:
-        raise CarbError(
-            f"human lacks the columns {missing}; it needs item_id, rater and response_id."
-        )
+    polars_frame(human, "human", names)
     picks = human.select(text(*names))
     if picks.select("item_id", "rater").is_duplicated().any():
         raise CarbError("human: a rater has two rows for one set.")
@@ -260,12 +255,9 @@ def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     picked = picks.drop_nulls("response_id")
     known = picked.join(positions, on="item_id", how="semi")
     joined = known.join(positions, on=keys, how="left")
-    lost = joined.filter(col.position.is_null())
-    if lost.height:
-        row = lost.sort("item_id", "rater").row(0, named=True)
-        raise CarbError(
-            f"human: item '{row['item_id']}' has no response '{row['response_id']}' in the table."
-        )
+    ordered = joined.sort("item_id", "rater")
+    message = "human: item '{item_id}' has no response '{response_id}' in the table."
+    refuse_lost(ordered, "position", message)
     mode = col.position.mode()
     alone = pl.when(mode.len() == 1)
     return joined.group_by("item_id").agg(

@@ -11,7 +11,7 @@ from polars import col
 from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import Result, ScorerRow, Scorers
 from carb_metrics.clusters import Ints
-from carb_metrics.frames import beside, unperturbed
+from carb_metrics.frames import beside, refuse_lost, unperturbed
 from carb_metrics.interval import Interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, ratio, within
@@ -346,23 +346,19 @@ def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
         found=pl.lit(value=True),
     )
     keys = ["scorer", "item_id", "original"]
-    pairs = beside(perturbed, originals, keys)
-    lost = pairs.filter(col.found.is_null())
-    if lost.height:
-        lost = lost.sort("scorer", "item_id", "response_id")
-        row = lost.row(0, named=True)
-        raise CarbError(
-            f"{lost.height} perturbed rows have no original in the table. First: scorer "
-            f"'{row['scorer']}', item "
-            f"'{row['item_id']}', response '{row['response_id']}' names the original "
-            f"'{row['original']}'. "
-            "Keep perturbed rows together with the rows of their sets."
-        )
+    pairs = beside(perturbed, originals, keys).sort("scorer", "item_id", "response_id")
+    refuse_lost(
+        pairs,
+        "found",
+        "{count} perturbed rows have no original in the table. First: scorer '{scorer}', item "
+        "'{item_id}', response '{response_id}' names the original '{original}'. Keep perturbed "
+        "rows together with the rows of their sets.",
+    )
     if pairs.height != perturbed.height:
         raise CarbError(
             "A response id occurs twice within one set; was the table joined or concatenated twice?"
         )
-    return pairs.drop("found").sort("scorer", "item_id", "response_id")
+    return pairs.drop("found")
 
 
 def within_item(frame: pl.DataFrame) -> pl.DataFrame:

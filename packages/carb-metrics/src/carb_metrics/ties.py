@@ -41,10 +41,9 @@ def tied(first: float | None, second: float | None) -> bool:
 def higher(first: Floats, second: Floats) -> Floats:
     """(...,) 1 where the first score is higher, 1/2 where both are equal, 0 where it is lower, NaN
     where one is missing."""
-    clear = np.where(first > second, 1.0, 0.0)
-    shared = np.where(first == second, 0.5, clear)
-    missing = np.isnan(first) | np.isnan(second)
-    return np.where(missing, np.nan, shared)
+    with np.errstate(over="ignore"):
+        lead = first - second
+    return np.heaviside(lead, 0.5)
 
 
 def with_shares(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
