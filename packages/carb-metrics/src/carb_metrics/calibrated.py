@@ -221,7 +221,8 @@ def reliability(
     accuracy = np.bincount(bin_of, right, BINS)[used] / n[used]
     distance = np.abs(accuracy - mean_said)
     ece = float(distance @ n[used] / len(stated))
-    simulated = _calibrated_sums(stated, right, cluster, np.searchsorted(used, bin_of), seed)
+    used_bin = np.searchsorted(used, bin_of)
+    simulated = _calibrated_sums(stated, right, cluster, used_bin, seed)
     error = np.abs(simulated).sum(1) / len(stated)
     as_large = int((error >= ece - 1e-12).sum())
     p = (1 + as_large) / (1 + SIMULATIONS)
@@ -244,7 +245,8 @@ def _calibrated_sums(
     clusters = int(cluster.max()) + 1
     if clusters < len(cluster):
         cell = cluster * bins + bin_of
-        apart = np.bincount(cell, right - stated, clusters * bins).reshape(clusters, bins)
+        sums = np.bincount(cell, right - stated, clusters * bins)
+        apart = sums.reshape(clusters, bins)
         if clusters < SIMULATIONS:
             return _signs(seed, clusters) @ apart
         # the sum of this many random signs is close to normal; drawing it is faster
@@ -253,7 +255,8 @@ def _calibrated_sums(
         return draw.multivariate_normal(middle, apart.T @ apart, SIMULATIONS)
     variance = np.bincount(bin_of, stated * (1 - stated))
     if variance.min() >= MANY:
-        normal: Floats = np.random.default_rng(seed).normal(size=(SIMULATIONS, bins))
+        draw = np.random.default_rng(seed)
+        normal: Floats = draw.normal(size=(SIMULATIONS, bins))
         return normal * np.sqrt(variance)
     answers = _uniform(seed, len(stated)) < stated
     inside = np.eye(bins, dtype=np.float32)[bin_of]
@@ -264,7 +267,8 @@ def _calibrated_sums(
 @lru_cache(maxsize=1)
 def _signs(seed: int, count: int) -> Floats:
     """(SIMULATIONS, count) random signs."""
-    heads = np.random.default_rng(seed).integers(0, 2, (SIMULATIONS, count))
+    draw = np.random.default_rng(seed)
+    heads = draw.integers(0, 2, (SIMULATIONS, count))
     return np.where(heads == 1, 1.0, -1.0)
 
 

@@ -205,7 +205,9 @@ def _join(
     item = text("item_id")
     first = left.select(*known, *VALUES).with_columns(item)
     traits = [name for name in (*TIES, *ALIKE) if name in right.columns]
-    second = right.select(item, text(*traits).name.suffix("_b"), col(VALUES).name.suffix("_b"))
+    of_second = (text(*traits), col(VALUES))
+    renamed = [columns.name.suffix("_b") for columns in of_second]
+    second = right.select(item, *renamed)
     both = first.join(second, on="item_id", maintain_order="left")
     unpaired = left.height + right.height - 2 * both.height
     if not both.height and left.height and right.height:
@@ -297,7 +299,8 @@ class _Pairs:
         both = self.both
         if not self.judged:
             return Interval(), {}
-        (whole,) = paired_rows(self.d[None], self.cluster, self.confidence)
+        d = self.d[None]
+        (whole,) = paired_rows(d, self.cluster, self.confidence)
         units = "sets"
         clusters = np.unique(self.cluster)
         if len(clusters) < len(self.d):

@@ -526,7 +526,8 @@ def rival(
     Raises:
         CarbError: the three cannot be correlations of the same data.
     """
-    determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
+    squares = r_a**2 + r_b**2 + r_ab**2
+    determinant = 1 - squares + 2 * r_a * r_b * r_ab
     largest = max(abs(r_a), abs(r_b), abs(r_ab))
     if largest > 1 or not determinant >= -1e-9:  # nor NaN
         raise CarbError(f"No data has the correlations {r_a}, {r_b} and {r_ab} at once.")
@@ -544,7 +545,8 @@ def rival(
     mean = (r_a + r_b) / 2
     between = 2 * (n - 1) / freedom * max(determinant, 0.0)
     scale = between + mean**2 * (1 - r_ab) ** 3
-    t = difference * math.sqrt((n - 1) * (1 + r_ab) / scale)
+    square = (n - 1) * (1 + r_ab) / scale
+    t = difference * math.sqrt(square)
     r_of_t = t / math.sqrt(freedom + t * t)
     tested = Interval.of(
         _zou(r_a, r_b, r_ab, n, confidence),

@@ -91,7 +91,9 @@ class PlaceComparison(Result):
     @property
     def lead(self) -> float:
         """a minus b where each failed comparison is lost: no failure lifts it."""
-        return self.a - self.failed_a / 2 - (self.b - self.failed_b / 2)
+        a = self.a - self.failed_a / 2
+        b = self.b - self.failed_b / 2
+        return a - b
 
     def turned(self) -> PlaceComparison:
         """The same of b and a."""
@@ -413,10 +415,11 @@ def _difference(
     cluster = matrix.cluster[families]
     null = np.zeros(count)
     bounds = (-1.0, 1.0)
-    least, middle, most = [
-        clustered_mean(d, null, variance, cluster, confidence, bounds) for d in a - b[::-1]
-    ]
-    interval = _covering(least, middle, most)
+    intervals = []
+    for d in a - b[::-1]:  # the least, the middle and the most that it can be
+        of_limit = clustered_mean(d, null, variance, cluster, confidence, bounds)
+        intervals.append(of_limit)
+    interval = _covering(*intervals)
     return PlaceComparison(
         families=count,
         a=float(a[1].mean()),

@@ -166,7 +166,8 @@ def surface_floor(
     check_confidence(confidence)
     if isinstance(by, str):
         raise CarbError(f"by takes a sequence of columns, such as ['{by}']; got the string '{by}'.")
-    table, counted = counted_sets(Scored.of(scores).with_items(dataset), mirrors=mirrors)
+    described = Scored.of(scores).with_items(dataset)
+    table, counted = counted_sets(described, mirrors=mirrors)
     frame = as_strings(unperturbed(table.frame))
     _check_known(frame, dataset)
     if not frame.height:
@@ -297,8 +298,10 @@ def _kept_together(
         every = np.arange(sets.height)
         topic = sets["topic"]
         known = every[topic.is_not_null().to_numpy()]
-        ties = [(every, cluster), (known, codes(topic.drop_nulls()))]
-        unit = _in_order(connected(sets.height, ties))
+        of_topic = codes(topic.drop_nulls())
+        ties = [(every, cluster), (known, of_topic)]
+        together = connected(sets.height, ties)
+        unit = _in_order(together)
         sizes = np.bincount(unit)
         several = len(sizes) >= 3 * FOLDS
         if several and sizes.max() <= len(unit) / FOLDS:
@@ -312,11 +315,12 @@ def _tested(sets: pl.DataFrame, baselines: Mapping[str, str]) -> dict[str, Float
     credit, scorers, _ = credit_matrix(sets)
     judged = sets.filter(~pl.col("error"))
     scored = set(judged["scorer"].cast(pl.String))
-    return {
-        name: values
-        for name, values in zip(scorers, credit, strict=True)
-        if name in scored and not baselines.get(name, name).startswith("baseline:")
-    }
+    tested = {}
+    for name, values in zip(scorers, credit, strict=True):
+        spec = baselines.get(name, name)
+        if name in scored and not spec.startswith("baseline:"):
+            tested[name] = values
+    return tested
 
 
 def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, str], Ints]]:
@@ -396,7 +400,10 @@ def _tests(
     """
     if not models:
         return []
-    apart = [credit - rivals.get(name, best) for name, credit in models.items()]
+    apart = []
+    for name, credit in models.items():
+        rival = rivals.get(name, best)
+        apart.append(credit - rival)
     together = np.stack(apart)
     differences = paired_rows(together, cluster, confidence)
     p = adjust([one.p for one in differences])

@@ -96,7 +96,9 @@ def wilson(
     # Rounding must not push a limit past the estimate that it equals.
     low = np.minimum(low, p)
     high = np.maximum(high, p)
-    return np.where(p == 0, 0.0, low), np.where(p == 1, 1.0, high)
+    low = np.where(p == 0, 0.0, low)
+    high = np.where(p == 1, 1.0, high)
+    return low, high
 
 
 def _check_counts(won: Floats, trials: Floats) -> None:

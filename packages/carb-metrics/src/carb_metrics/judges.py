@@ -148,9 +148,10 @@ def judge_bias(
         shown = _parts(picks, by)
         apart = _parts(centred, by)
         for value, part in _parts(names, by).items():
-            groups[str(value)] = _of_sets(
-                part["scorer"], shown.get(value), apart.get(value), confidence, counted
-            )
+            its_picks = shown.get(value)
+            lengths = apart.get(value)
+            group = _of_sets(part["scorer"], its_picks, lengths, confidence, counted)
+            groups[str(value)] = group
     whole = _of_sets(names["scorer"], picks, centred, confidence, counted)
     return whole.changed(groups=groups)
 

@@ -176,7 +176,8 @@ def _picks(
     keys = ["item_id", "response_id"]
     known = pl.DataFrame(rows, schema=[*keys, "taken"], orient="row")
     of_good = col.scorer.is_in(good)
-    frame = unperturbed(scored.rows).filter(of_good).select(*keys, *READ)
+    of_judges = unperturbed(scored.rows).filter(of_good)
+    frame = of_judges.select(*keys, *READ)
     judged = with_shares(frame).filter(~col.failed)
     right = col.role == "chosen"
     picks = judged.with_columns(right=right)

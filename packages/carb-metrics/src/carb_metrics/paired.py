@@ -91,8 +91,11 @@ def paired_rows(
     if bounded:
         bounds = (-1.0, 1.0)
     result = means(d, cluster, confidence, bounds)
-    effects = result.effect.tolist()
-    return [Paired.of(result.at(row), design_effect=one) for row, one in enumerate(effects)]
+    rows = []
+    for index, effect in enumerate(result.effect):
+        row = Paired.of(result.at(index), design_effect=float(effect))
+        rows.append(row)
+    return rows
 
 
 def _check_bounds(values: Floats) -> None:

@@ -151,7 +151,9 @@ def _interval(
     high = interval.high
     if low is None or high is None or low == high:
         return Interval(estimate=interval.estimate)
-    return interval.changed(low=max(low, -1.0), high=min(high, 1.0))
+    low = max(low, -1.0)
+    high = min(high, 1.0)
+    return interval.changed(low=low, high=high)
 
 
 def _cohen(size: int, sums: Floats) -> Floats:
